@@ -1,0 +1,39 @@
+//! The nouns of Lookaside: what a cell holds, what a row is, what a record is, and the one trait
+//! through which a language asks for rows.
+//!
+//! Nothing in this crate reads a file, opens a socket, knows a SQL dialect or waits.
+//!
+//! ```
+//! use lookaside_value::{Batch, NameTable, Value};
+//!
+//! let mut table = NameTable::new();
+//! let ip = table.intern("ip");
+//! let mut batch = Batch::new(table.into());
+//! let mut record = batch.new_record();
+//! record.push(ip, Value::from("203.0.113.9"));
+//! batch.push(record);
+//! assert_eq!(batch.records()[0].value(ip), Some(&Value::from("203.0.113.9")));
+//! ```
+#![forbid(unsafe_code)]
+
+mod convert;
+mod decimal;
+mod json;
+mod lookup;
+mod object;
+mod record;
+mod row;
+mod text;
+mod time;
+mod value;
+
+pub use convert::{ConvertError, parse_bool, parse_float, parse_int};
+pub use decimal::{Decimal, DecimalError};
+pub use json::write_json_text;
+pub use lookup::{Answer, Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};
+pub use object::Object;
+pub use record::{Batch, Field, Name, NameTable, Names, Record};
+pub use row::{Row, RowSet, RowSetBuilder};
+pub use text::Text;
+pub use time::{Time, TimeError};
+pub use value::{Type, Value};

@@ -1,0 +1,288 @@
+//! How a language asks for rows: statements prepared once, answered for many parameter sets.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{RowSet, Text, Value};
+
+/// A prepared statement; valid in every [`Lookup`] that was made from the same engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StatementId(u32);
+
+impl StatementId {
+    /// The statement at a position of its engine's registry.
+    pub fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).expect("fewer statements than memory could hold"))
+    }
+
+    /// The statement's position in its engine's registry.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Answers SQL for batches of parameter sets.
+///
+/// A batch is the shape because a database round trip, a reload check and a telemetry step then
+/// cost once for hundreds of events.
+pub trait Lookup {
+    /// Prepares a statement whose parameters are written `:name`; `params` gives the order in which
+    /// [`ParamBatch`] holds them. Preparing the same text again returns the same id.
+    ///
+    /// # Errors
+    /// When the statement is refused: bad SQL, an unknown table or column, a parameter that
+    /// `params` does not name.
+    fn prepare(&mut self, sql: &str, params: &[Text]) -> Result<StatementId, LookupError>;
+
+    /// The names of the columns that the statement answers with.
+    fn columns(&self, statement: StatementId) -> &[Text];
+
+    /// Answers each parameter set with its first row, in order, after clearing `answers`.
+    ///
+    /// A set that fails has its own error and leaves its neighbours alone.
+    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers);
+}
+
+/// Parameter sets of equal width, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct ParamBatch {
+    width: usize,
+    values: Vec<Value>,
+    set_count: usize,
+}
+
+impl ParamBatch {
+    /// An empty batch of sets with `width` values each.
+    pub fn new(width: usize) -> Self {
+        Self {
+            width,
+            values: Vec::new(),
+            set_count: 0,
+        }
+    }
+
+    /// Removes all sets, keeps their room and sets a new width.
+    pub fn reset(&mut self, width: usize) {
+        self.width = width;
+        self.values.clear();
+        self.set_count = 0;
+    }
+
+    /// Appends a set.
+    ///
+    /// # Panics
+    /// When the set has not exactly `width` values.
+    #[inline]
+    pub fn push(&mut self, set: impl IntoIterator<Item = Value>) {
+        self.values.extend(set);
+        self.set_count += 1;
+        assert_eq!(
+            self.values.len(),
+            self.set_count * self.width,
+            "a value a parameter"
+        );
+    }
+
+    /// How many values each set has.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many sets there are.
+    pub fn len(&self) -> usize {
+        self.set_count
+    }
+
+    /// Whether there is no set.
+    pub fn is_empty(&self) -> bool {
+        self.set_count == 0
+    }
+
+    /// The values of one set.
+    #[inline]
+    pub fn set(&self, index: usize) -> &[Value] {
+        &self.values[index * self.width..(index + 1) * self.width]
+    }
+
+    /// The sets in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Value]> {
+        (0..self.set_count).map(|index| self.set(index))
+    }
+}
+
+/// What one parameter set got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// No row.
+    Absent,
+    /// Row `index` of the row set at `rows`.
+    Row {
+        /// Position among the row sets of the [`Answers`].
+        rows: u32,
+        /// Position of the row in that set.
+        index: u32,
+    },
+    /// The error at this position among the errors of the [`Answers`].
+    Failed(u32),
+}
+
+/// The answers to a [`ParamBatch`], one a set, with what keeps their rows alive.
+///
+/// Rows of one table share one entry, so a thousand hits cost one counter step, not a thousand.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    answers: Vec<Answer>,
+    row_sets: Vec<RowSet>,
+    errors: Vec<LookupError>,
+}
+
+impl Answers {
+    /// No answers yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes all answers and keeps their room.
+    pub fn clear(&mut self) {
+        self.answers.clear();
+        self.row_sets.clear();
+        self.errors.clear();
+    }
+
+    /// Makes rows available to [`Self::push_row`] and returns their position.
+    pub fn add_rows(&mut self, rows: RowSet) -> u32 {
+        self.row_sets.push(rows);
+        u32::try_from(self.row_sets.len() - 1).expect("at most one row set an answer")
+    }
+
+    /// The next set's answer is that row of a set added before.
+    #[inline]
+    pub fn push_row(&mut self, rows: u32, index: usize) {
+        let index = u32::try_from(index).expect("row sets have fewer than 2^32 rows");
+        self.answers.push(Answer::Row { rows, index });
+    }
+
+    /// The next set has no row.
+    #[inline]
+    pub fn push_absent(&mut self) {
+        self.answers.push(Answer::Absent);
+    }
+
+    /// The next set failed.
+    pub fn push_failed(&mut self, error: LookupError) {
+        let index = u32::try_from(self.errors.len()).expect("at most one error an answer");
+        self.errors.push(error);
+        self.answers.push(Answer::Failed(index));
+    }
+
+    /// How many sets were answered.
+    pub fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Whether no set was answered.
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// The first row for the set at `index`, or why there is none.
+    ///
+    /// # Errors
+    /// The error of that set, if it failed.
+    #[inline]
+    pub fn row(&self, index: usize) -> Result<Option<&[Value]>, &LookupError> {
+        match self.answers[index] {
+            Answer::Absent => Ok(None),
+            Answer::Row { rows, index } => {
+                Ok(Some(self.row_sets[rows as usize].row(index as usize)))
+            }
+            Answer::Failed(error) => Err(&self.errors[error as usize]),
+        }
+    }
+}
+
+/// What kind of failure a lookup met: whose fault it is and what to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LookupErrorKind {
+    /// The statement or its parameters are wrong; it will fail again.
+    Refused,
+    /// The database could not be reached or broke off.
+    Unavailable,
+    /// A named limit was reached.
+    LimitReached,
+}
+
+/// A failed lookup, cheap to clone, since one failure can concern many parameter sets.
+#[derive(Clone, Debug)]
+pub struct LookupError {
+    kind: LookupErrorKind,
+    message: Arc<str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl LookupError {
+    /// An error with its one-line message.
+    pub fn new(kind: LookupErrorKind, message: impl Into<Arc<str>>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
+    }
+
+    /// The same error with what caused it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// The kind of failure.
+    pub fn kind(&self) -> LookupErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for LookupError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RowSetBuilder;
+
+    #[test]
+    fn answers_keep_their_order_and_their_errors() {
+        let mut rows = RowSetBuilder::new(["v"]);
+        rows.push([Value::Int(7)]);
+        rows.push([Value::Int(8)]);
+        let mut answers = Answers::new();
+        let rows = answers.add_rows(rows.build());
+        answers.push_row(rows, 1);
+        answers.push_absent();
+        answers.push_failed(LookupError::new(LookupErrorKind::Unavailable, "gone"));
+        assert_eq!(answers.row(0).unwrap(), Some(&[Value::Int(8)][..]));
+        assert_eq!(answers.row(1).unwrap(), None);
+        assert_eq!(answers.row(2).unwrap_err().to_string(), "gone");
+    }
+
+    #[test]
+    #[should_panic(expected = "a value a parameter")]
+    fn a_set_of_another_width_is_a_programming_error() {
+        ParamBatch::new(2).push([Value::Null]);
+    }
+}

@@ -1,0 +1,242 @@
+//! Rows that a database or a table answered, immutable and shared.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::{Text, Value};
+
+/// Rows of equal width with the names of their columns; a clone is one counter step.
+///
+/// The values of a row lie side by side, so reading a row touches one place in memory.
+///
+/// ```
+/// use lookaside_value::{RowSetBuilder, Value};
+///
+/// let mut rows = RowSetBuilder::new(["asn", "org"]);
+/// rows.push([Value::Int(64500), Value::from("Example")]);
+/// let rows = rows.build();
+/// assert_eq!(rows.row(0)[1], Value::from("Example"));
+/// assert_eq!(rows.column_index("org"), Some(1));
+/// ```
+#[derive(Clone, PartialEq)]
+pub struct RowSet(Arc<Rows>);
+
+#[derive(PartialEq)]
+struct Rows {
+    columns: Box<[Text]>,
+    /// Row after row; its length is `row_count * columns.len()`.
+    values: Box<[Value]>,
+    /// Kept because a row without columns still counts.
+    row_count: usize,
+}
+
+impl RowSet {
+    /// The names of the columns.
+    pub fn columns(&self) -> &[Text] {
+        &self.0.columns
+    }
+
+    /// Where the column of that name stands, compared as it is written.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.0
+            .columns
+            .iter()
+            .position(|column| column.as_str() == name)
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.0.row_count
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.0.row_count == 0
+    }
+
+    /// The values of one row.
+    ///
+    /// # Panics
+    /// When there is no row `index`.
+    #[inline]
+    pub fn row(&self, index: usize) -> &[Value] {
+        assert!(
+            index < self.0.row_count,
+            "row {index} of {}",
+            self.0.row_count
+        );
+        let width = self.0.columns.len();
+        &self.0.values[index * width..(index + 1) * width]
+    }
+
+    /// The rows in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Value]> {
+        (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// The first row, kept alive by sharing the set.
+    pub fn first(&self) -> Option<Row> {
+        (!self.is_empty()).then(|| Row {
+            rows: self.clone(),
+            index: 0,
+        })
+    }
+
+    /// One row, kept alive by sharing the set.
+    ///
+    /// # Panics
+    /// When there is no row `index`.
+    pub fn shared_row(&self, index: usize) -> Row {
+        assert!(index < self.len(), "row {index} of {}", self.len());
+        Row {
+            rows: self.clone(),
+            index,
+        }
+    }
+
+    /// Bytes on the heap, shared text counted at each use: an estimate for cache bounds.
+    pub fn heap_size(&self) -> usize {
+        let values = &self.0.values;
+        size_of::<Rows>()
+            + size_of_val(&*self.0.columns)
+            + size_of_val(&**values)
+            + values.iter().map(Value::heap_size).sum::<usize>()
+    }
+}
+
+impl fmt::Debug for RowSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Collects rows of equal width into a [`RowSet`].
+#[derive(Debug)]
+pub struct RowSetBuilder {
+    columns: Box<[Text]>,
+    values: Vec<Value>,
+    row_count: usize,
+}
+
+impl RowSetBuilder {
+    /// A set without rows.
+    pub fn new<C: Into<Text>>(columns: impl IntoIterator<Item = C>) -> Self {
+        Self {
+            columns: columns.into_iter().map(Into::into).collect(),
+            values: Vec::new(),
+            row_count: 0,
+        }
+    }
+
+    /// Makes room for `row_count` more rows.
+    pub fn reserve(&mut self, row_count: usize) {
+        self.values.reserve(row_count * self.columns.len());
+    }
+
+    /// Appends a row.
+    ///
+    /// # Panics
+    /// When the row has not one value for each column.
+    pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
+        self.values.extend(row);
+        self.row_count += 1;
+        assert_eq!(
+            self.values.len(),
+            self.row_count * self.columns.len(),
+            "a value a column"
+        );
+    }
+
+    /// How many rows were pushed.
+    pub fn len(&self) -> usize {
+        self.row_count
+    }
+
+    /// Whether no row was pushed.
+    pub fn is_empty(&self) -> bool {
+        self.row_count == 0
+    }
+
+    /// The finished set.
+    pub fn build(self) -> RowSet {
+        RowSet(Arc::new(Rows {
+            columns: self.columns,
+            values: self.values.into_boxed_slice(),
+            row_count: self.row_count,
+        }))
+    }
+}
+
+/// One row that keeps its set alive: a reference and an index, not a copy.
+#[derive(Clone)]
+pub struct Row {
+    rows: RowSet,
+    index: usize,
+}
+
+impl Row {
+    /// The names of the columns.
+    pub fn columns(&self) -> &[Text] {
+        self.rows.columns()
+    }
+
+    /// The value in the column of that name.
+    pub fn value(&self, column: &str) -> Option<&Value> {
+        self.rows.column_index(column).map(|index| &self[index])
+    }
+}
+
+impl Deref for Row {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        self.rows.row(self.index)
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.columns() == other.columns() && self[..] == other[..]
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.columns().iter().zip(self.iter()))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_outlives_its_set() {
+        let mut rows = RowSetBuilder::new(["a", "b"]);
+        rows.push([Value::Int(1), Value::Null]);
+        rows.push([Value::Int(2), Value::from("x")]);
+        let rows = rows.build();
+        let row = rows.shared_row(1);
+        assert_eq!(rows.len(), 2);
+        drop(rows);
+        assert_eq!(row.value("b"), Some(&Value::from("x")));
+        assert_eq!(row.value("B"), None);
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let mut rows = RowSetBuilder::new(Vec::<Text>::new());
+        rows.push([]);
+        rows.push([]);
+        assert_eq!(rows.build().len(), 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a value a column")]
+    fn a_short_row_is_a_programming_error() {
+        RowSetBuilder::new(["a", "b"]).push([Value::Null]);
+    }
+}

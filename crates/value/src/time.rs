@@ -1,0 +1,515 @@
+//! Date and time of day as logs and databases write them.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::civil::DateTime;
+
+/// A wall-clock time with the offset from UTC that it was written with, if any.
+///
+/// The wall clock is what is shown; the offset decides which instant it is. Nanosecond precision,
+/// years -9999 to 9999.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Time {
+    civil: DateTime,
+    /// Minutes east of UTC, or `NO_OFFSET`.
+    offset_minutes: i16,
+}
+
+/// Outside of every offset that a clock shows (−18 to +18 hours).
+const NO_OFFSET: i16 = i16::MIN;
+const OFFSET_MINUTES_MAX: i16 = 18 * 60;
+
+/// Text that is not a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeError;
+
+impl fmt::Display for TimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a date and time")
+    }
+}
+
+impl Error for TimeError {}
+
+impl Time {
+    /// A wall-clock time of which nobody said where the wall is.
+    pub fn from_civil(civil: DateTime) -> Self {
+        Self {
+            civil,
+            offset_minutes: NO_OFFSET,
+        }
+    }
+
+    /// The same wall-clock time, `minutes` east of UTC.
+    ///
+    /// # Errors
+    /// When the offset is beyond 18 hours.
+    pub fn with_offset_minutes(self, minutes: i16) -> Result<Self, TimeError> {
+        if (-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&minutes) {
+            Ok(Self {
+                offset_minutes: minutes,
+                ..self
+            })
+        } else {
+            Err(TimeError)
+        }
+    }
+
+    /// The wall-clock time.
+    pub fn civil(self) -> DateTime {
+        self.civil
+    }
+
+    /// Minutes east of UTC, if the time says so.
+    pub fn offset_minutes(self) -> Option<i16> {
+        (self.offset_minutes != NO_OFFSET).then_some(self.offset_minutes)
+    }
+
+    /// Nanoseconds since 1970-01-01 00:00 UTC, the wall clock read at `offset_seconds` east of UTC.
+    pub fn unix_nanos_at(self, offset_seconds: i64) -> i128 {
+        let civil = self.civil;
+        let days = days_since_1970(civil.year(), civil.month(), civil.day());
+        let second = i64::from(civil.hour()) * 3600
+            + i64::from(civil.minute()) * 60
+            + i64::from(civil.second());
+        let seconds = days * 86_400 + second - offset_seconds;
+        i128::from(seconds) * 1_000_000_000 + i128::from(civil.subsec_nanosecond())
+    }
+
+    /// Nanoseconds since 1970-01-01 00:00 UTC, if the time says its offset.
+    pub fn unix_nanos(self) -> Option<i128> {
+        let minutes = self.offset_minutes()?;
+        Some(self.unix_nanos_at(i64::from(minutes) * 60))
+    }
+
+    /// Parses every form that [`FromStr`] takes, and `Mon D H:M:S`, which has no year and gets
+    /// `year`.
+    ///
+    /// # Errors
+    /// When the text is in none of these forms or names a day that no calendar has.
+    pub fn parse_with_year(text: &str, year: i16) -> Result<Self, TimeError> {
+        Scanner::new(text).time(Some(year)).ok_or(TimeError)
+    }
+
+    /// Parses the time of an access log, `10/Oct/2000:13:55:36 -0700`, without its brackets.
+    ///
+    /// # Errors
+    /// When the text has another form or names a day that no calendar has.
+    pub fn parse_access_log(text: &str) -> Result<Self, TimeError> {
+        parse_fixed_access_log(text.as_bytes()).map_or_else(|| text.parse(), Ok)
+    }
+
+    /// Appends `YYYY-MM-DD HH:MM:SS`, with as many digits of a fraction as it has.
+    pub fn write(self, out: &mut String) {
+        let civil = self.civil;
+        if (0..=9999).contains(&civil.year()) {
+            write_padded(civil.year().unsigned_abs().into(), 4, out);
+        } else {
+            out.push('-');
+            write_padded(civil.year().unsigned_abs().into(), 6, out);
+        }
+        for (separator, number) in [
+            ('-', civil.month()),
+            ('-', civil.day()),
+            (' ', civil.hour()),
+            (':', civil.minute()),
+            (':', civil.second()),
+        ] {
+            out.push(separator);
+            write_padded(u32::from(number.unsigned_abs()), 2, out);
+        }
+        let nanos = civil.subsec_nanosecond();
+        if nanos != 0 {
+            out.push('.');
+            let mut fraction = String::with_capacity(9);
+            write_padded(nanos.unsigned_abs(), 9, &mut fraction);
+            out.push_str(fraction.trim_end_matches('0'));
+        }
+    }
+}
+
+fn write_padded(number: u32, width: usize, out: &mut String) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number);
+    for _ in digits.len()..width {
+        out.push('0');
+    }
+    out.push_str(digits);
+}
+
+/// Days from 1970-01-01 in the proleptic Gregorian calendar (eras of 400 years from March on).
+fn days_since_1970(year: i16, month: i8, day: i8) -> i64 {
+    let (year, month, day) = (i64::from(year), i64::from(month), i64::from(day));
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.write(&mut out);
+        f.write_str(&out)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        match self.offset_minutes() {
+            None => Ok(()),
+            Some(minutes) => {
+                let sign = if minutes < 0 { '-' } else { '+' };
+                write!(
+                    f,
+                    "{sign}{:02}:{:02}",
+                    minutes.abs() / 60,
+                    minutes.abs() % 60
+                )
+            }
+        }
+    }
+}
+
+impl FromStr for Time {
+    type Err = TimeError;
+
+    /// Takes RFC 3339, RFC 2822, `Y-M-D H:M:S[.frac][Z|±h:m]` (also with `/`),
+    /// `D/Mon/Y:H:M:S [±hm]` and `Mon D Y H:M:S`.
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        Scanner::new(text).time(None).ok_or(TimeError)
+    }
+}
+
+/// The usual access-log form at its fixed places: one pass without searching.
+fn parse_fixed_access_log(text: &[u8]) -> Option<Time> {
+    let text: &[u8; 26] = text.try_into().ok()?;
+    let two = |at: usize| -> Option<i8> {
+        let (tens, ones) = (text[at].wrapping_sub(b'0'), text[at + 1].wrapping_sub(b'0'));
+        (tens < 10 && ones < 10).then_some((tens * 10 + ones) as i8)
+    };
+    let separators = [
+        (2, b'/'),
+        (6, b'/'),
+        (11, b':'),
+        (14, b':'),
+        (17, b':'),
+        (20, b' '),
+    ];
+    if separators.iter().any(|&(at, byte)| text[at] != byte) {
+        return None;
+    }
+    let month = month_number(&text[3..6])?;
+    let year = i16::from(two(7)?) * 100 + i16::from(two(9)?);
+    let (hour, minute, second) = (two(12)?, two(15)?, two(18)?);
+    let civil = DateTime::new(year, month, two(0)?, hour, minute, second, 0).ok()?;
+    let minutes = i16::from(two(22)?) * 60 + i16::from(two(24)?);
+    let minutes = match text[21] {
+        b'+' => minutes,
+        b'-' => -minutes,
+        _ => return None,
+    };
+    Time::from_civil(civil).with_offset_minutes(minutes).ok()
+}
+
+fn month_number(name: &[u8]) -> Option<i8> {
+    const MONTHS: [&[u8; 3]; 12] = [
+        b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
+        b"dec",
+    ];
+    let name: &[u8; 3] = name.try_into().ok()?;
+    let name = name.to_ascii_lowercase();
+    let index = MONTHS.iter().position(|month| month[..] == name[..])?;
+    Some(index as i8 + 1)
+}
+
+/// Reads the parts of a time from left to right.
+struct Scanner<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            rest: text.trim_ascii().as_bytes(),
+        }
+    }
+
+    fn time(mut self, year: Option<i16>) -> Option<Time> {
+        let (year, month, day) = match self.rest.first()? {
+            b'0'..=b'9' => self.numeric_date()?,
+            _ => self.named_date(year)?,
+        };
+        let (hour, minute, second, nanos) = self.clock()?;
+        let civil = DateTime::new(year, month, day, hour, minute, second, nanos).ok()?;
+        let offset = self.offset()?;
+        if !self.rest.is_empty() {
+            return None;
+        }
+        match offset {
+            None => Some(Time::from_civil(civil)),
+            Some(minutes) => Time::from_civil(civil).with_offset_minutes(minutes).ok(),
+        }
+    }
+
+    /// `2026-01-31`, `2026/01/31`, `31/Jan/2026` or `31 Jan 2026`, and what parts it from the clock.
+    fn numeric_date(&mut self) -> Option<(i16, i8, i8)> {
+        let (first, digit_count) = self.digits(4)?;
+        let separator = self.any(b"-/ ")?;
+        let date = if digit_count == 4 && separator != b' ' {
+            let month = self.number(2)?;
+            self.byte(separator)?;
+            (first as i16, month, self.number(2)?)
+        } else {
+            let month = month_number(self.word()?)?;
+            self.byte(separator)?;
+            let (year, digit_count) = self.digits(4)?;
+            (digit_count == 4).then_some(())?;
+            (year as i16, month, i8::try_from(first).ok()?)
+        };
+        self.any(b"T t:")?;
+        self.blanks();
+        Some(date)
+    }
+
+    /// `Fri, 31 Jan 2026` (RFC 2822), `Jan 31 2026`, or `Jan 31` with the year of the caller.
+    fn named_date(&mut self, year: Option<i16>) -> Option<(i16, i8, i8)> {
+        let word = self.word()?;
+        if self.rest.first() == Some(&b',') {
+            self.rest = &self.rest[1..];
+            self.blanks();
+            let day = self.number(2)?;
+            self.byte(b' ')?;
+            let month = month_number(self.word()?)?;
+            self.byte(b' ')?;
+            let (year, digit_count) = self.digits(4)?;
+            (digit_count == 4).then_some(())?;
+            self.byte(b' ')?;
+            return Some((year as i16, month, day));
+        }
+        let month = month_number(word)?;
+        self.byte(b' ')?;
+        self.blanks();
+        let day = self.number(2)?;
+        self.byte(b' ')?;
+        self.blanks();
+        // A year has four digits, an hour at most two before its colon.
+        if self.rest.get(4) == Some(&b' ') {
+            let (year, digit_count) = self.digits(4)?;
+            (digit_count == 4).then_some(())?;
+            self.blanks();
+            return Some((year as i16, month, day));
+        }
+        Some((year?, month, day))
+    }
+
+    /// `H:M[:S[.frac]]`; a leap second is the last second of its minute.
+    fn clock(&mut self) -> Option<(i8, i8, i8, i32)> {
+        let hour = self.number(2)?;
+        self.byte(b':')?;
+        let minute = self.number(2)?;
+        if self.byte(b':').is_none() {
+            return Some((hour, minute, 0, 0));
+        }
+        let second = self.number(2)?.min(60);
+        let second = if second == 60 { 59 } else { second };
+        let mut nanos = 0;
+        if self.any(b".,").is_some() {
+            let mut digit_count = 0_u32;
+            while let Some(digit) = self.rest.first().filter(|byte| byte.is_ascii_digit()) {
+                if digit_count < 9 {
+                    nanos = nanos * 10 + i32::from(digit - b'0');
+                    digit_count += 1;
+                }
+                self.rest = &self.rest[1..];
+            }
+            (digit_count > 0).then_some(())?;
+            nanos *= 10_i32.pow(9 - digit_count);
+        }
+        Some((hour, minute, second, nanos))
+    }
+
+    /// `Z`, `GMT`, `UTC`, `+02:00`, `+0200`, `+02`, or nothing (`Some(None)`).
+    fn offset(&mut self) -> Option<Option<i16>> {
+        self.blanks();
+        if self.rest.is_empty() {
+            return Some(None);
+        }
+        let utc = [&b"z"[..], b"gmt", b"utc", b"ut"];
+        if utc.iter().any(|name| self.rest.eq_ignore_ascii_case(name)) {
+            self.rest = &[];
+            return Some(Some(0));
+        }
+        let sign = if self.any(b"+-")? == b'-' { -1 } else { 1 };
+        let hours = i16::from(self.exactly_two()?);
+        let _ = self.byte(b':');
+        let minutes = if self.rest.is_empty() {
+            0
+        } else {
+            i16::from(self.exactly_two()?)
+        };
+        (minutes < 60).then_some(Some(sign * (hours * 60 + minutes)))
+    }
+
+    fn exactly_two(&mut self) -> Option<i8> {
+        let (number, digit_count) = self.digits(2)?;
+        (digit_count == 2).then_some(number as i8)
+    }
+
+    fn number(&mut self, digit_count_max: usize) -> Option<i8> {
+        self.digits(digit_count_max).map(|(number, _)| number as i8)
+    }
+
+    /// One to `digit_count_max` digits, at most four, and how many they were.
+    fn digits(&mut self, digit_count_max: usize) -> Option<(u16, usize)> {
+        let digit_count = self
+            .rest
+            .iter()
+            .take(digit_count_max)
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let (digits, rest) = self.rest.split_at(digit_count);
+        self.rest = rest;
+        let number = digits
+            .iter()
+            .fold(0_u16, |number, digit| number * 10 + u16::from(digit - b'0'));
+        (digit_count > 0).then_some((number, digit_count))
+    }
+
+    fn word(&mut self) -> Option<&'a [u8]> {
+        let length = self
+            .rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphabetic())
+            .count();
+        let (word, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        (length > 0).then_some(word)
+    }
+
+    fn byte(&mut self, byte: u8) -> Option<u8> {
+        self.any(&[byte])
+    }
+
+    fn any(&mut self, bytes: &[u8]) -> Option<u8> {
+        let byte = *self.rest.first().filter(|byte| bytes.contains(byte))?;
+        self.rest = &self.rest[1..];
+        Some(byte)
+    }
+
+    fn blanks(&mut self) {
+        while self.byte(b' ').is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_time() {
+        for (text, expected) in [
+            ("2026-01-02T03:04:05Z", "2026-01-02 03:04:05+00:00"),
+            ("2026-01-02T08:00:00+09:00", "2026-01-02 08:00:00+09:00"),
+            ("2026-01-02 03:04:05.120", "2026-01-02 03:04:05.12"),
+            ("2026-1-2 3:4:5", "2026-01-02 03:04:05"),
+            ("2026/01/02 03:04:05 -0330", "2026-01-02 03:04:05-03:30"),
+            ("2026-01-02 03:04", "2026-01-02 03:04:00"),
+            (
+                "2026-01-02 03:04:05.123456789123",
+                "2026-01-02 03:04:05.123456789",
+            ),
+            ("2016-12-31T23:59:60Z", "2016-12-31 23:59:59+00:00"),
+            ("10/Oct/2000:13:55:36 -0700", "2000-10-10 13:55:36-07:00"),
+            ("10/Oct/2000:13:55:36", "2000-10-10 13:55:36"),
+            ("Fri, 02 Jan 2026 03:04:05 GMT", "2026-01-02 03:04:05+00:00"),
+            (
+                "Fri, 2 Jan 2026 03:04:05 +0100",
+                "2026-01-02 03:04:05+01:00",
+            ),
+            ("Jan  2 2026 03:04:05", "2026-01-02 03:04:05"),
+        ] {
+            let time = text.parse::<Time>().map(|time| format!("{time:?}"));
+            assert_eq!(time.as_deref(), Ok(expected), "{text}");
+        }
+        let time = Time::parse_with_year("Oct  9 22:14:15", 2026).unwrap();
+        assert_eq!(time.to_string(), "2026-10-09 22:14:15");
+    }
+
+    #[test]
+    fn what_is_no_time() {
+        for text in [
+            "",
+            "2026",
+            "2026-13-01 00:00:00",
+            "2026-02-29 00:00:00",
+            "2026-01-02",
+            "2026-01-02 25:00:00",
+            "2026-01-02 03:04:05 +19:00",
+            "2026-01-02 03:04:05x",
+            "2026-01-02 03:04:05.",
+            "Oct  9 22:14:15",
+            "10/Foo/2000:13:55:36 -0700",
+            "99/Oct/2000:13:55:36 -0700",
+            "2026-01-02T03:04:05+1",
+        ] {
+            assert_eq!(text.parse::<Time>(), Err(TimeError), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_access_log_form_parses_alike_both_ways() {
+        for text in [
+            "10/Oct/2000:13:55:36 -0700",
+            "29/feb/2024:00:00:00 +0530",
+            "31/Dec/1999:23:59:59 +0000",
+        ] {
+            assert_eq!(
+                parse_fixed_access_log(text.as_bytes()),
+                text.parse().ok(),
+                "{text}"
+            );
+            assert!(text.parse::<Time>().is_ok());
+        }
+        for text in [
+            "30/Feb/2024:00:00:00 +0530",
+            "10/Oct/2000:13:55:36 ~0700",
+            "x",
+        ] {
+            assert_eq!(Time::parse_access_log(text), Err(TimeError), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_agree_with_the_calendar_library() {
+        for text in [
+            "1970-01-01 00:00:00",
+            "2026-01-01 08:00:00.5",
+            "0001-03-01 00:00:00",
+            "2000-02-29 23:59:59",
+            "1969-12-31 23:59:59.999999999",
+            "9999-12-29 23:59:59",
+        ] {
+            let time: Time = text.parse().unwrap();
+            for hours in [-12_i8, 0, 8, 14] {
+                let zoned = time
+                    .civil()
+                    .to_zoned(jiff::tz::offset(hours).to_time_zone())
+                    .unwrap();
+                let nanos = time.unix_nanos_at(i64::from(hours) * 3600);
+                assert_eq!(
+                    nanos,
+                    zoned.timestamp().as_nanosecond(),
+                    "{text} at {hours}"
+                );
+            }
+        }
+        let time: Time = "2026-01-01 08:00:00 +08:00".parse().unwrap();
+        assert_eq!(time.unix_nanos(), Some(1_767_225_600_000_000_000));
+    }
+}

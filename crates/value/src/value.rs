@@ -1,0 +1,365 @@
+//! One cell: a value and its type.
+
+use std::fmt::{self, Write as _};
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use uuid::Uuid;
+
+use crate::{Decimal, Object, Text, Time};
+
+// A value is copied for each field of each event: three words, as large as the text in it.
+const _: () = assert!(size_of::<Value>() == 24);
+
+/// One value of a record, a row or a parameter.
+///
+/// Clones are cheap: scalars and short text are copied, everything else is shared.
+///
+/// Equality is identity, made for cache keys and tests: types are part of it (`Int(1)` is not
+/// `Float(1.0)`) and floats compare by their bits (`NaN` equals itself, `0.0` is not `-0.0`).
+/// SQL's comparison rules belong to the database that answers.
+///
+/// ```
+/// use lookaside_value::{Type, Value};
+///
+/// let value = Value::from("42").convert(Type::Int)?;
+/// assert_eq!(value, Value::Int(42));
+/// # Ok::<(), lookaside_value::ConvertError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// SQL NULL, JSON null.
+    #[default]
+    Null,
+    /// A field that later statements can see and no output shows.
+    Ignore,
+    /// True or false.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// A binary floating-point number.
+    Float(f64),
+    /// An exact decimal number of any length.
+    Decimal(Decimal),
+    /// Text.
+    Text(Text),
+    /// A word of a fixed vocabulary; compares equal only to symbols.
+    Symbol(Arc<str>),
+    /// Bytes that need not be text.
+    Bytes(Arc<[u8]>),
+    /// Date and time of day, with the offset it was written with.
+    Time(Time),
+    /// An IPv4 or IPv6 address.
+    Ip(IpAddr),
+    /// An IPv4 or IPv6 network.
+    Net(IpNet),
+    /// A UUID.
+    Uuid(Uuid),
+    /// Named members, sorted by name.
+    Object(Arc<Object>),
+    /// A list of values.
+    Array(Arc<[Value]>),
+}
+
+/// The type of a [`Value`], without its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    /// [`Value::Null`]
+    Null,
+    /// [`Value::Ignore`]
+    Ignore,
+    /// [`Value::Bool`]
+    Bool,
+    /// [`Value::Int`]
+    Int,
+    /// [`Value::Float`]
+    Float,
+    /// [`Value::Decimal`]
+    Decimal,
+    /// [`Value::Text`]
+    Text,
+    /// [`Value::Symbol`]
+    Symbol,
+    /// [`Value::Bytes`]
+    Bytes,
+    /// [`Value::Time`]
+    Time,
+    /// [`Value::Ip`]
+    Ip,
+    /// [`Value::Net`]
+    Net,
+    /// [`Value::Uuid`]
+    Uuid,
+    /// [`Value::Object`]
+    Object,
+    /// [`Value::Array`]
+    Array,
+}
+
+impl Type {
+    /// The type's name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Ignore => "ignore",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Decimal => "decimal",
+            Self::Text => "text",
+            Self::Symbol => "symbol",
+            Self::Bytes => "bytes",
+            Self::Time => "time",
+            Self::Ip => "ip",
+            Self::Net => "net",
+            Self::Uuid => "uuid",
+            Self::Object => "object",
+            Self::Array => "array",
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Value {
+    /// The value's type.
+    pub fn type_of(&self) -> Type {
+        match self {
+            Self::Null => Type::Null,
+            Self::Ignore => Type::Ignore,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Float(_) => Type::Float,
+            Self::Decimal(_) => Type::Decimal,
+            Self::Text(_) => Type::Text,
+            Self::Symbol(_) => Type::Symbol,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Time(_) => Type::Time,
+            Self::Ip(_) => Type::Ip,
+            Self::Net(_) => Type::Net,
+            Self::Uuid(_) => Type::Uuid,
+            Self::Object(_) => Type::Object,
+            Self::Array(_) => Type::Array,
+        }
+    }
+
+    /// The text of a text or symbol.
+    #[inline]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Symbol(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number of an integer.
+    #[inline]
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(int) => Some(*int),
+            _ => None,
+        }
+    }
+
+    /// Null, ignored, or text, symbol, bytes, object or array without content; numbers, booleans,
+    /// times and addresses are never empty.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Null | Self::Ignore => true,
+            Self::Text(text) => text.is_empty(),
+            Self::Symbol(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+            Self::Object(object) => object.is_empty(),
+            Self::Array(array) => array.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Bytes on the heap that this value keeps alive, shared parts counted once for each value.
+    /// An estimate for cache bounds, not an audit.
+    pub fn heap_size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.heap_size(),
+            Self::Symbol(text) => text.len(),
+            Self::Decimal(decimal) => decimal.as_str().len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Array(array) => array
+                .iter()
+                .map(|value| size_of::<Self>() + value.heap_size())
+                .sum(),
+            Self::Object(object) => object
+                .iter()
+                .map(|(name, value)| 2 * size_of::<Self>() + name.heap_size() + value.heap_size())
+                .sum(),
+            _ => 0,
+        }
+    }
+
+    /// Appends the raw text of the value: `9`, `600` for 600.0, `2026-01-01 08:00:00`,
+    /// `{k=v, …}`, `[x, y]`; nothing for null and ignored values; bytes as `0x…`.
+    pub fn write_raw(&self, out: &mut String) {
+        match self {
+            Self::Null | Self::Ignore => {}
+            Self::Bool(bool) => out.push_str(if *bool { "true" } else { "false" }),
+            Self::Int(int) => out.push_str(itoa::Buffer::new().format(*int)),
+            Self::Float(float) => write!(out, "{float}").expect("a string takes any text"),
+            Self::Decimal(decimal) => out.push_str(decimal.as_str()),
+            Self::Text(text) => out.push_str(text),
+            Self::Symbol(text) => out.push_str(text),
+            Self::Bytes(bytes) => write_hex(bytes, out),
+            Self::Time(time) => time.write(out),
+            Self::Ip(ip) => write_ip(*ip, out),
+            Self::Net(net) => write!(out, "{net}").expect("a string takes any text"),
+            Self::Uuid(uuid) => write!(out, "{uuid}").expect("a string takes any text"),
+            Self::Object(object) => {
+                out.push('{');
+                for (index, (name, value)) in object.iter().enumerate() {
+                    out.push_str(if index == 0 { "" } else { ", " });
+                    out.push_str(name);
+                    out.push('=');
+                    value.write_raw(out);
+                }
+                out.push('}');
+            }
+            Self::Array(array) => {
+                out.push('[');
+                for (index, value) in array.iter().enumerate() {
+                    out.push_str(if index == 0 { "" } else { ", " });
+                    value.write_raw(out);
+                }
+                out.push(']');
+            }
+        }
+    }
+
+    /// The raw text of the value, see [`Self::write_raw`]; text is shared, not copied.
+    pub fn to_text(&self) -> Text {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Symbol(text) => Text::from(&**text),
+            Self::Null | Self::Ignore => Text::EMPTY,
+            _ => {
+                let mut out = String::new();
+                self.write_raw(&mut out);
+                Text::from(out)
+            }
+        }
+    }
+}
+
+pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
+    out.push_str("0x");
+    for byte in bytes {
+        write!(out, "{byte:02x}").expect("a string takes any text");
+    }
+}
+
+/// Dotted quads are the commonest address by far and the formatting machinery costs ten times this.
+pub(crate) fn write_ip(ip: IpAddr, out: &mut String) {
+    match ip {
+        IpAddr::V4(ip) => write_ipv4(ip, out),
+        IpAddr::V6(ip) => write!(out, "{ip}").expect("a string takes any text"),
+    }
+}
+
+fn write_ipv4(ip: Ipv4Addr, out: &mut String) {
+    let mut buffer = itoa::Buffer::new();
+    for (index, octet) in ip.octets().into_iter().enumerate() {
+        if index > 0 {
+            out.push('.');
+        }
+        out.push_str(buffer.format(octet));
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = String::new();
+        self.write_raw(&mut out);
+        f.write_str(&out)
+    }
+}
+
+impl PartialEq for Value {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) | (Self::Ignore, Self::Ignore) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Int(a), Self::Int(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
+            (Self::Decimal(a), Self::Decimal(b)) => a == b,
+            (Self::Text(a), Self::Text(b)) => a == b,
+            (Self::Symbol(a), Self::Symbol(b)) => a == b,
+            (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            (Self::Time(a), Self::Time(b)) => a == b,
+            (Self::Ip(a), Self::Ip(b)) => a == b,
+            (Self::Net(a), Self::Net(b)) => a == b,
+            (Self::Uuid(a), Self::Uuid(b)) => a == b,
+            (Self::Object(a), Self::Object(b)) => a == b,
+            (Self::Array(a), Self::Array(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Self::Null | Self::Ignore => {}
+            Self::Bool(bool) => bool.hash(state),
+            Self::Int(int) => int.hash(state),
+            Self::Float(float) => float.to_bits().hash(state),
+            Self::Decimal(decimal) => decimal.hash(state),
+            Self::Text(text) => text.hash(state),
+            Self::Symbol(text) => text.hash(state),
+            Self::Bytes(bytes) => bytes.hash(state),
+            Self::Time(time) => time.hash(state),
+            Self::Ip(ip) => ip.hash(state),
+            Self::Net(net) => net.hash(state),
+            Self::Uuid(uuid) => uuid.hash(state),
+            Self::Object(object) => object.hash(state),
+            Self::Array(array) => array.hash(state),
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($from:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$from> for Value {
+            #[inline]
+            fn from(value: $from) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+value_from! {
+    bool => Bool, i64 => Int, i32 => Int, u32 => Int, u16 => Int, u8 => Int, f64 => Float,
+    Decimal => Decimal, Text => Text, &str => Text, String => Text, Time => Time, IpAddr => Ip,
+    Ipv4Addr => Ip, IpNet => Net, Uuid => Uuid, Vec<Value> => Array, Vec<u8> => Bytes,
+}
+
+impl From<Object> for Value {
+    fn from(object: Object) -> Self {
+        Self::Object(Arc::new(object))
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
