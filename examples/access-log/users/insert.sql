@@ -1,0 +1,1 @@
+INSERT INTO {table} (login, name, department) VALUES (?1, ?2, ?3);
