@@ -1,0 +1,578 @@
+//! What a parsed and checked model says.
+//!
+//! The tree is resolved as far as the text alone allows: literals are values, names of statics are
+//! indices, an access without a key has the key that its place implies, several names that share
+//! one value (`cpu, mem = take()` in an object) are several members, regular expressions are
+//! compiled, and the accesses inside SQL are numbered parameters. Its depth is bounded by
+//! [`NESTING_MAX`], so a recursive walk cannot exhaust the stack.
+
+use std::ops::Range;
+
+use encoding_rs::Encoding;
+use lookaside_value::{Text, Value};
+use regex::Regex;
+
+use crate::Wildcard;
+
+/// How deep expressions may nest: generous for people, small for a stack.
+pub const NESTING_MAX: usize = 64;
+
+/// How many operators one `calc` may have; a chain of them is a tree as deep as it is long.
+pub const CALC_OPERATOR_COUNT_MAX: usize = 256;
+
+/// A range of bytes in the model's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// One behind the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The span as a range to index text with.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// A whole model.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The model's name, as in `name : web/nginx`.
+    pub name: Text,
+    /// Where the name stands.
+    pub name_span: Span,
+    /// The rule keys that the model is for; none means that it is only chosen by name.
+    pub rules: Vec<Wildcard>,
+    /// False for `enable : false`.
+    pub enabled: bool,
+    /// The constants of all `static` blocks; a [`StaticId`] is a position here.
+    pub statics: Vec<Static>,
+    /// The statements in their order; at least one.
+    pub statements: Vec<Statement>,
+}
+
+/// The position of a constant in [`Program::statics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StaticId(pub u32);
+
+/// One constant of a `static` block.
+#[derive(Clone, Debug)]
+pub struct Static {
+    /// Its name, unique in the model.
+    pub name: Text,
+    /// Where the name stands.
+    pub span: Span,
+    /// Its value: a [`ExprKind::Literal`], an [`ExprKind::Object`] or [`ExprKind::Array`] of
+    /// literals, or an [`ExprKind::Calc`] of numbers. It reads no record and no clock.
+    pub value: Expr,
+}
+
+/// One statement.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// What it does.
+    pub kind: StatementKind,
+    /// From its first target to its `;`.
+    pub span: Span,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+pub enum StatementKind {
+    /// `target = expression ;` appends at most one field.
+    Assign {
+        /// The field's name and type.
+        target: Target,
+        /// Its value.
+        value: Expr,
+    },
+    /// `user_* = take() ;` moves fields of the source record, in their order, with their names.
+    ///
+    /// A field moves when it is picked and its name is not in the result yet. Both `read` and
+    /// `take` remove it from the source.
+    Move {
+        /// Which fields by name; not looked at when `type_word` is not [`TypeWord::Auto`].
+        pattern: Wildcard,
+        /// Which fields by the type of their value; [`TypeWord::Auto`] means by name.
+        type_word: TypeWord,
+    },
+    /// `a, b : digit = select x, y from t where k = read(c) ;` asks for one row.
+    Lookup {
+        /// Column *i* of the row fills target *i*; never empty, never with wildcards.
+        targets: Vec<Target>,
+        /// The statement to ask with.
+        sql: Sql,
+    },
+}
+
+/// What a statement or an object member writes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// The field's name. `_` is an ordinary name, but in a lookup it stands for the column's name.
+    pub name: Text,
+    /// The wanted type.
+    pub type_word: TypeWord,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Target {
+    /// Whether this is `_`.
+    pub fn is_placeholder(&self) -> bool {
+        self.name == "_"
+    }
+
+    /// Whether this is a temporary (`__name`), whose value no output shows.
+    pub fn is_temporary(&self) -> bool {
+        self.name.starts_with("__")
+    }
+}
+
+/// A type as models write it.
+///
+/// Values convert to `chars`, `bool`, `digit`, `float` and `ip`; any other word leaves a value as
+/// it is, and in a [`StatementKind::Move`] it picks by type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TypeWord {
+    /// `auto`, or no type at all: as it comes.
+    Auto,
+    /// `_`: ignored.
+    Ignore,
+    /// `bool`
+    Bool,
+    /// `chars`
+    Chars,
+    /// `symbol`, `peek_symbol`
+    Symbol,
+    /// `digit`
+    Digit,
+    /// `bigint`
+    Bigint,
+    /// `float`
+    Float,
+    /// `time` and its formats (`time_iso`, `time/clf` …)
+    Time,
+    /// `ip`
+    Ip,
+    /// `ip_net`
+    IpNet,
+    /// `obj`
+    Obj,
+    /// `array` and `array/<type>`
+    Array,
+    /// `json`, `exact_json`
+    Json,
+    /// Any other known word (`url`, `port`, `http/request` …): text with a meaning, to us.
+    Other(&'static str),
+}
+
+/// An expression and its place.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// An expression. SQL is not among them: a lookup is a statement.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// `read(x)`, `take(x)`, `@x`
+    Access(Access),
+    /// `chars(x)`, `digit(1)` …
+    Literal(Value),
+    /// `Now::time()` …
+    Now(Now),
+    /// The name of a constant.
+    Static(StaticId),
+    /// `source | function | …`
+    Pipe(Pipe),
+    /// `match … { … }`
+    Match(Match),
+    /// `object { … }`: its members in the order of writing, of one name the last wins; members
+    /// whose value is absent are left out.
+    Object(Vec<Member>),
+    /// `array { … }`: absent, null and ignored items are left out; without any item, no value.
+    Array(Vec<Expr>),
+    /// `collect read(keys:[…])`
+    Collect(Collect),
+    /// `fmt("…", …)`
+    Fmt(Fmt),
+    /// `calc(…)`
+    Calc(Calc),
+    /// `lookup_nocase(dict, key, default)`
+    LookupNocase(LookupNocase),
+    /// `access_direct(source, destination)`
+    AccessDirect(AccessDirect),
+}
+
+/// Reads a field by name: from the result, then from the source.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Whether the field stays.
+    pub mode: AccessMode,
+    /// The field's name, given or implied by the target; compared literally.
+    pub key: Text,
+    /// Names to try after `key`, in order, each in the result and then in the source, those with
+    /// empty values ([`Value::is_empty`]) skipped.
+    pub options: Vec<Text>,
+    /// What stands in when no field is found.
+    pub default: Option<Box<Expr>>,
+    /// Where it stands, the default included.
+    pub span: Span,
+}
+
+/// Whether an access leaves the field in the source record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessMode {
+    /// `read` and `@x`: looks in the result, then in the source; the field stays.
+    Read,
+    /// `take`: looks in the source and removes the field there.
+    Take,
+}
+
+/// What the clock says, in local time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Now {
+    /// `Now::time()`: the time.
+    Time,
+    /// `Now::date()`: the integer YYYYMMDD.
+    Date,
+    /// `Now::hour()`: the integer YYYYMMDDHH.
+    Hour,
+}
+
+/// A value led through functions.
+#[derive(Clone, Debug)]
+pub struct Pipe {
+    /// Where the value comes from; when it is absent, so is the result.
+    pub source: Box<Expr>,
+    /// The functions in their order; at least one.
+    pub steps: Vec<PipeStep>,
+}
+
+/// A function of a pipe and its place.
+#[derive(Clone, Debug)]
+pub struct PipeStep {
+    /// The function with its arguments.
+    pub function: PipeFunction,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A function of a pipe with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PipeFunction {
+    /// `nth(i)`: the element of an array, counted from 0.
+    Nth(usize),
+    /// `get(a/b)`: the member of an object at that path, as written.
+    Get(Text),
+    /// `starts_with('p')`
+    StartsWith(Text),
+    /// `map_to(v)`: a bool, an integer, a float or a text.
+    MapTo(Value),
+    /// `base64_encode`
+    Base64Encode,
+    /// `base64_decode()`, `base64_decode(Gbk)`
+    Base64Decode(Charset),
+    /// `html_escape`
+    HtmlEscape,
+    /// `html_unescape`
+    HtmlUnescape,
+    /// `str_escape`
+    StrEscape,
+    /// `json_escape`
+    JsonEscape,
+    /// `json_unescape`
+    JsonUnescape,
+    /// `Time::to_ts`, `Time::to_ts_ms(8)`, `Time::to_ts_zone(-5, us)`
+    TimeToTs {
+        /// What the number counts.
+        unit: TimeUnit,
+        /// Where the clock hangs, in minutes east of UTC, when the model says so.
+        offset_minutes: Option<i16>,
+    },
+    /// `Time::from_ts`, `Time::from_ts_ms(8)`
+    TimeFromTs {
+        /// What the number counts.
+        unit: TimeUnit,
+        /// Where the clock hangs, in minutes east of UTC, when the model says so.
+        offset_minutes: Option<i16>,
+    },
+    /// `to_json`
+    ToJson,
+    /// `to_str`
+    ToStr,
+    /// `skip_empty`
+    SkipEmpty,
+    /// `path(name)`, `path(path)`
+    Path(PathPart),
+    /// `url(domain)` …
+    Url(UrlPart),
+    /// `ip4_to_int`
+    Ip4ToInt,
+    /// `ip_to_biguint`
+    IpToBiguint,
+    /// `intranet_ip`
+    IntranetIp,
+    /// `on_fail('v')`
+    OnFail(Text),
+}
+
+/// How bytes are text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Charset {
+    /// UTF-8, wrong sequences replaced.
+    Utf8,
+    /// Printable ASCII as it is, every other byte as an escape.
+    Imap,
+    /// An encoding of the Encoding Standard.
+    Standard(&'static Encoding),
+}
+
+/// What a Unix timestamp counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeUnit {
+    /// Seconds.
+    Second,
+    /// Milliseconds.
+    Millisecond,
+    /// Microseconds.
+    Microsecond,
+}
+
+/// Which part of a file path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathPart {
+    /// The last segment.
+    Name,
+    /// All before the last segment.
+    Path,
+}
+
+/// Which part of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UrlPart {
+    /// The host without its port.
+    Domain,
+    /// The host, with its port when that is not the scheme's own.
+    Host,
+    /// Path, query and fragment.
+    Uri,
+    /// The path.
+    Path,
+    /// The query.
+    Params,
+}
+
+/// Tries cases from the top.
+#[derive(Clone, Debug)]
+pub struct Match {
+    /// What is looked at: one value, or a tuple; when any of them is absent, the default answers.
+    pub sources: Vec<Access>,
+    /// The cases; at least one.
+    pub cases: Vec<Case>,
+    /// The result of `_ => …`.
+    pub default: Option<Box<Expr>>,
+}
+
+/// One case of a match.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// One condition a source; all must hold.
+    pub conditions: Vec<Condition>,
+    /// What the match gives then.
+    pub result: Expr,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A condition on one source: holds when any of its atoms does.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// The alternatives; at least one.
+    pub any: Vec<Atom>,
+}
+
+/// One test of one value. Another type than the operand's is no match, for [`Atom::Differs`] too.
+#[derive(Clone, Debug)]
+pub enum Atom {
+    /// `digit(1)`
+    Equals(Operand),
+    /// `!digit(1)`
+    Differs(Operand),
+    /// `in (digit(1), digit(9))`, both ends included.
+    Within(Operand, Operand),
+    /// `starts_with('p')` …
+    Function(MatchFunction),
+}
+
+/// A constant in a condition.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// A literal.
+    Literal(Value),
+    /// The name of a constant.
+    Static(StaticId),
+}
+
+/// A test with a name.
+#[derive(Clone, Debug)]
+pub enum MatchFunction {
+    /// `starts_with('p')`
+    StartsWith(Text),
+    /// `ends_with('p')`
+    EndsWith(Text),
+    /// `contains('p')`
+    Contains(Text),
+    /// `iequals('p')`
+    Iequals(Text),
+    /// `iequals_any('p', 'q')`
+    IequalsAny(Vec<Text>),
+    /// `regex_match('p')`, unanchored.
+    RegexMatch(Regex),
+    /// `is_empty()`
+    IsEmpty,
+    /// `gt(n)`
+    Gt(f64),
+    /// `lt(n)`
+    Lt(f64),
+    /// `eq(n)`
+    Eq(f64),
+    /// `in_range(a, b)`, both ends included.
+    InRange(f64, f64),
+}
+
+/// One member of an object expression.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name and type.
+    pub target: Target,
+    /// Its value; [`ExprKind::Access`] without a given key has the member's name as its key.
+    pub value: Expr,
+}
+
+/// Gathers fields by patterns of names into an array.
+#[derive(Clone, Debug)]
+pub struct Collect {
+    /// `read`: of each pattern the first match, in the result, then in the source. `take`: of each
+    /// pattern all matches, in the source, then in the result. Neither removes anything.
+    pub mode: AccessMode,
+    /// The patterns; at least one.
+    pub patterns: Vec<Wildcard>,
+    /// What stands in when nothing is found.
+    pub default: Option<Box<Expr>>,
+}
+
+/// Text with places to fill. Any absent argument that the template names makes the result empty.
+#[derive(Clone, Debug)]
+pub struct Fmt {
+    /// The template in parts.
+    pub parts: Vec<FmtPart>,
+    /// The arguments; each is read even when no part names it, as `take` has an effect.
+    pub arguments: Vec<Access>,
+}
+
+/// A part of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FmtPart {
+    /// Text as it is.
+    Text(Text),
+    /// The raw text of an argument, by position in [`Fmt::arguments`].
+    Argument(usize),
+}
+
+/// Arithmetic. Whatever goes wrong makes the field ignored.
+#[derive(Clone, Debug)]
+pub struct Calc {
+    /// The expression.
+    pub root: CalcExpr,
+}
+
+/// An arithmetic expression.
+#[derive(Clone, Debug)]
+pub enum CalcExpr {
+    /// A number: [`Value::Int`] or [`Value::Float`].
+    Number(Value),
+    /// A field.
+    Access(Access),
+    /// The name of a constant.
+    Static(StaticId),
+    /// `-a`
+    Negate(Box<CalcExpr>),
+    /// `a + b` …
+    Binary(CalcOperator, Box<CalcExpr>, Box<CalcExpr>),
+    /// `abs(a)` …
+    Call(CalcFunction, Box<CalcExpr>),
+}
+
+/// An operator of `calc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalcOperator {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`, always a float
+    Divide,
+    /// `%`, integers only
+    Modulo,
+}
+
+/// A function of `calc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalcFunction {
+    /// `abs`
+    Abs,
+    /// `round`, halves away from zero
+    Round,
+    /// `floor`
+    Floor,
+    /// `ceil`
+    Ceil,
+}
+
+/// Looks a word up in a constant object, whatever its case.
+#[derive(Clone, Debug)]
+pub struct LookupNocase {
+    /// The object; the constant is known to be one.
+    pub dictionary: StaticId,
+    /// The word.
+    pub key: Box<Expr>,
+    /// What stands in for an unknown word.
+    pub default: Box<Expr>,
+}
+
+/// Says whether a connection stays inside, leaves or enters: `L2L`, `L2W`, `W2L`, `W2W`.
+#[derive(Clone, Debug)]
+pub struct AccessDirect {
+    /// The address that a connection comes from.
+    pub source: Box<Expr>,
+    /// The address that it goes to.
+    pub destination: Box<Expr>,
+}
+
+/// A SQL statement whose OML accesses became parameters.
+#[derive(Clone, Debug)]
+pub struct Sql {
+    /// The statement as written, each access replaced by `:p0`, `:p1`, … in order.
+    pub text: String,
+    /// The parameters in their order; parameter *i* is written `:p<i>`, once.
+    pub params: Vec<SqlParam>,
+    /// Where the statement stands.
+    pub span: Span,
+}
+
+/// One parameter of a SQL statement.
+#[derive(Clone, Debug)]
+pub struct SqlParam {
+    /// Its name without the colon, `p0`.
+    pub name: Text,
+    /// Its value: an access, a literal or the clock.
+    pub value: Expr,
+}
