@@ -1,1 +1,38 @@
+//! Event streams: where the bytes come from, how they become records, and where the records go.
+//!
+//! A [`Framing`] cuts bytes into whole records, a [`Decoder`] turns a chunk of them into a batch, an
+//! [`Encoder`] turns a batch into text. What does not decode is a [`Reject`]: counted and shown,
+//! never an end of the run.
+//!
+//! Nothing in this crate knows a database or a transform language.
+//!
+//! ```
+//! use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects};
+//! use lookaside_value::{Batch, NameTable};
+//!
+//! let input = InputFormat::new("raw", &FormatOptions::new())?;
+//! let output = OutputFormat::new("json", &FormatOptions::new())?;
+//! let mut names = NameTable::new();
+//! input.intern(&mut names);
+//! output.intern(&mut names);
+//! let (mut decoder, mut encoder) = (input.decoder(&names), output.encoder(&names));
+//!
+//! let mut batch = Batch::new(names.into());
+//! let mut rejects = Rejects::new();
+//! decoder.decode(&Chunk::new(b"a line\n", 1), &mut batch, &mut rejects);
+//! let mut text = String::new();
+//! encoder.encode(&batch, &mut text, &mut rejects);
+//! assert_eq!(text, "{\"raw\":\"a line\"}\n");
+//! # Ok::<(), lookaside_stream::Error>(())
+//! ```
 #![forbid(unsafe_code)]
+
+mod error;
+mod format;
+mod reject;
+
+pub use error::{Error, ErrorKind, Result};
+pub use format::{
+    Chunk, Decoder, Encoder, FormatOptions, Framing, Header, InputFormat, OutputFormat,
+};
+pub use reject::{Reject, Rejects};

@@ -1,0 +1,77 @@
+//! Formats: how bytes are cut into records, how records become values, and values text again.
+
+mod frame;
+mod input;
+mod json_out;
+mod lines;
+mod options;
+mod output;
+mod raw;
+
+pub use input::InputFormat;
+pub use options::FormatOptions;
+pub use output::OutputFormat;
+
+use lookaside_value::{Batch, Text};
+
+use crate::Rejects;
+
+/// Cuts a byte stream into whole records.
+///
+/// It keeps no state: `bytes` always begins where a record begins, so the result does not depend on
+/// how the bytes arrived.
+pub trait Framing: Send + Sync {
+    /// The length of the first record with its line end; `None` as long as it is not whole.
+    fn first(&self, bytes: &[u8], eof: bool) -> Option<usize>;
+
+    /// How many leading bytes are whole records; at the end of the input, all of them.
+    fn whole(&self, bytes: &[u8], eof: bool) -> usize;
+}
+
+/// Turns chunks into records; each worker has its own.
+pub trait Decoder: Send {
+    /// Appends the records of a chunk to a batch, and the lines that are none to `rejects`.
+    fn decode(&mut self, chunk: &Chunk<'_>, batch: &mut Batch, rejects: &mut Rejects);
+}
+
+/// Turns batches into text; each worker has its own.
+pub trait Encoder: Send {
+    /// Appends each record of a batch with its line end, and what cannot be written to `rejects`.
+    ///
+    /// While [`OutputFormat::is_ready`] is false, only the batch that is the next in the order of
+    /// the input may be encoded: its first record decides how all others are written.
+    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects);
+}
+
+/// Whole records, and where they stand in their source.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// The records with their line ends; the last may lack its own.
+    pub bytes: &'a [u8],
+    /// The line, counted from 1, that the first byte belongs to.
+    pub first_line: u64,
+    /// The source's header, if the format has one, see [`InputFormat::has_header`].
+    pub header: Option<&'a Header>,
+}
+
+impl<'a> Chunk<'a> {
+    /// A chunk of a source without a header.
+    pub fn new(bytes: &'a [u8], first_line: u64) -> Self {
+        Self {
+            bytes,
+            first_line,
+            header: None,
+        }
+    }
+}
+
+/// The names of a source's columns, read from its first record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header(pub(crate) Box<[Text]>);
+
+impl Header {
+    /// The names in their order.
+    pub fn columns(&self) -> &[Text] {
+        &self.0
+    }
+}

@@ -1,0 +1,47 @@
+//! `raw`: a line is one field. Out: that field, or all values side by side.
+
+use lookaside_value::{Batch, Name, Names, Record, Value};
+
+use super::Encoder;
+use super::lines::{ParseLine, Reason};
+use crate::Rejects;
+
+/// The name of the field that holds a whole line.
+pub(crate) const RAW: &str = "raw";
+
+pub(crate) struct RawLine {
+    pub(crate) raw: Name,
+}
+
+impl ParseLine for RawLine {
+    fn parse(&mut self, line: &str, _: &mut Names, record: &mut Record) -> Result<(), Reason> {
+        record.push(self.raw, line);
+        Ok(())
+    }
+}
+
+/// Writes the field `raw` if a record has it, else the raw text of all values parted by blanks.
+pub(crate) struct RawEncoder {
+    pub(crate) raw: Name,
+}
+
+impl Encoder for RawEncoder {
+    fn encode(&mut self, batch: &Batch, out: &mut String, _: &mut Rejects) {
+        for record in batch.records() {
+            match record.value(self.raw) {
+                Some(value) => value.write_raw(out),
+                None => {
+                    let start = out.len();
+                    let shown = record.iter().map(|field| &field.value);
+                    for value in shown.filter(|value| !matches!(value, Value::Ignore)) {
+                        if out.len() > start {
+                            out.push(' ');
+                        }
+                        value.write_raw(out);
+                    }
+                }
+            }
+            out.push('\n');
+        }
+    }
+}
