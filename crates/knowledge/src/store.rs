@@ -1,0 +1,241 @@
+//! A sealed SQLite database in memory, read by many connections.
+//!
+//! One generation of the tables is one store. It lives in SQLite's `memdb` file system under a name
+//! that only this process knows: every connection of the process that opens the name sees the same
+//! pages, nothing is copied per thread, and the pages go when the last connection closes. The
+//! store's own connection, the keeper, stays open as long as the store does.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::Error;
+use crate::{Result, functions};
+
+/// Page cache of a reader in KiB. The database itself is in memory, so a miss is a copy of one
+/// page; this holds the upper levels of the indexes, which every lookup walks.
+const READER_CACHE_SIZE_KIB: i64 = 8 * 1024;
+
+/// Prepared statements that a reader keeps for [`Connection::prepare_cached`].
+const READER_STATEMENT_COUNT_MAX: usize = 256;
+
+/// Numbers the stores of this process; uniqueness is all that is needed, so `Relaxed` is enough.
+static STORE_COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// A database that is still being filled by one connection.
+pub(crate) struct StoreBuilder {
+    uri: String,
+    connection: Connection,
+}
+
+/// A database that only answers.
+pub(crate) struct Store {
+    uri: String,
+    /// Keeps the database alive; it is locked when pages are counted, never to answer lookups.
+    keeper: Mutex<Connection>,
+}
+
+impl StoreBuilder {
+    /// An empty database.
+    pub(crate) fn new() -> Result<Self> {
+        let number = STORE_COUNTER.fetch_add(1, Ordering::Relaxed);
+        let uri = format!("file:/lookaside-{}-{number}?vfs=memdb", std::process::id());
+        let open = || -> rusqlite::Result<Connection> {
+            let connection = Connection::open_with_flags(
+                &uri,
+                OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | OpenFlags::SQLITE_OPEN_CREATE
+                    | OpenFlags::SQLITE_OPEN_URI
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?;
+            functions::register(&connection)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|source| Error::sqlite("opening a store", source))?;
+        Ok(Self { uri, connection })
+    }
+
+    /// The connection that fills the database.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Ends the filling.
+    pub(crate) fn seal(self) -> Result<Store> {
+        let Self { uri, connection } = self;
+        Ok(Store {
+            uri,
+            keeper: Mutex::new(connection),
+        })
+    }
+}
+
+impl Store {
+    /// A copy of a SQLite database file as it is now.
+    pub(crate) fn copy_of_sqlite_file(path: &Path) -> Result<Self> {
+        let builder = StoreBuilder::new()?;
+        let doing = || format!("{}: copying the SQLite database", path.display());
+        let source = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .map_err(|source| Error::sqlite(doing(), source))?;
+        functions::register(&source).map_err(|source| Error::sqlite(doing(), source))?;
+        source
+            .execute("vacuum into ?1", [&builder.uri])
+            .map_err(|source| Error::sqlite(doing(), source))?;
+        builder.seal()
+    }
+
+    /// A connection that reads this store and nothing else, with our functions.
+    ///
+    /// It holds a read transaction open for good: the store never changes, and taking and dropping
+    /// the lock for each statement would be most of the price of a lookup. Do not end it.
+    pub(crate) fn reader(&self) -> Result<Connection> {
+        self.open_reader()
+            .map_err(|source| Error::sqlite("opening a reader of the store", source))
+    }
+
+    fn open_reader(&self) -> rusqlite::Result<Connection> {
+        let mut connection = Connection::open_with_flags(
+            &self.uri,
+            OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        functions::register(&connection)?;
+        connection.set_prepared_statement_cache_capacity(READER_STATEMENT_COUNT_MAX);
+        connection.pragma_update(None, "cache_size", -READER_CACHE_SIZE_KIB)?;
+        connection.pragma_update(None, "query_only", true)?;
+        connection.execute_batch("begin; select count(*) from sqlite_schema;")?;
+        connection.authorizer(Some(only_reading))?;
+        Ok(connection)
+    }
+
+    /// Bytes that the database occupies.
+    pub(crate) fn size(&self) -> Result<u64> {
+        let keeper = self.keeper.lock().expect("no one panics while holding it");
+        keeper
+            .query_row(
+                "select page_count * page_size from pragma_page_count, pragma_page_size",
+                [],
+                |row| row.get::<_, i64>(0),
+            )
+            .map(i64::unsigned_abs)
+            .map_err(|source| Error::sqlite("counting the pages of the store", source))
+    }
+}
+
+/// Lets a reader prepare what reads and refuses the rest: attaching files, ending the transaction,
+/// changing settings. It is asked when a statement is prepared, not when it runs.
+fn only_reading(context: AuthContext<'_>) -> Authorization {
+    match context.action {
+        AuthAction::Select
+        | AuthAction::Read { .. }
+        | AuthAction::Function { .. }
+        | AuthAction::Recursive => Authorization::Allow,
+        AuthAction::Pragma { pragma_name, .. } if describes(pragma_name) => Authorization::Allow,
+        _ => Authorization::Deny,
+    }
+}
+
+/// The pragmas that describe the schema and change nothing, whatever their argument.
+fn describes(pragma: &str) -> bool {
+    [
+        "table_info",
+        "table_xinfo",
+        "table_list",
+        "index_list",
+        "index_info",
+        "index_xinfo",
+        "foreign_key_list",
+        "function_list",
+        "collation_list",
+    ]
+    .iter()
+    .any(|name| name.eq_ignore_ascii_case(pragma))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(sql: &str) -> Store {
+        let builder = StoreBuilder::new().unwrap();
+        builder.connection().execute_batch(sql).unwrap();
+        builder.seal().unwrap()
+    }
+
+    fn text(connection: &Connection, sql: &str) -> rusqlite::Result<String> {
+        connection.query_row(sql, [], |row| row.get(0))
+    }
+
+    #[test]
+    fn readers_share_the_rows_and_stores_do_not() {
+        let old = store("create table t(v); insert into t values ('old')");
+        let new = store("create table t(v); insert into t values ('new')");
+        let readers = [old.reader().unwrap(), old.reader().unwrap()];
+        for reader in &readers {
+            assert_eq!(text(reader, "select v from t").unwrap(), "old");
+        }
+        let reader = new.reader().unwrap();
+        assert_eq!(text(&reader, "select v from t").unwrap(), "new");
+        assert!(new.size().unwrap() >= 4096);
+    }
+
+    #[test]
+    fn a_reader_outlives_its_store() {
+        let old = store("create table t(v); insert into t values ('old')");
+        let reader = old.reader().unwrap();
+        drop(old);
+        assert_eq!(text(&reader, "select v from t").unwrap(), "old");
+    }
+
+    #[test]
+    fn a_reader_only_reads() {
+        let store = store("create table t(v); insert into t values ('1.2.3.4')");
+        let reader = store.reader().unwrap();
+        for sql in [
+            "insert into t values (1)",
+            "delete from t",
+            "create table u(v)",
+            "create temp table u(v)",
+            "drop table t",
+            "attach ':memory:' as other",
+            "commit",
+            "rollback",
+            "savepoint s",
+            "pragma query_only = 0",
+            "pragma journal_mode",
+            "vacuum",
+        ] {
+            assert!(reader.execute_batch(sql).is_err(), "{sql}");
+        }
+        let seen = text(
+            &reader,
+            "with recursive n(i) as (select 1 union all select i + 1 from n where i < 3)
+             select max(i) || ':' || ip4_int(v) || ':' || (select name from pragma_table_info('t'))
+             from n, t",
+        );
+        assert_eq!(seen.unwrap(), "3:16909060:v");
+    }
+
+    #[test]
+    fn sqlite_files_are_copied_in_both_journal_modes() {
+        let folder = tempfile::tempdir().unwrap();
+        for mode in ["delete", "wal"] {
+            let path = folder.path().join(mode);
+            let file = Connection::open(&path).unwrap();
+            file.execute_batch(&format!(
+                "pragma journal_mode={mode}; create table t(v text); insert into t values ('{mode}')"
+            ))
+            .unwrap();
+            let store = Store::copy_of_sqlite_file(&path).unwrap();
+            file.execute_batch("delete from t").unwrap();
+            let reader = store.reader().unwrap();
+            assert_eq!(text(&reader, "select v from t").unwrap(), mode);
+        }
+        let missing = Store::copy_of_sqlite_file(&folder.path().join("missing"));
+        assert_eq!(missing.err().unwrap().kind(), crate::ErrorKind::Environment);
+    }
+}
