@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod functions;
 mod wildcard;
 
 pub use wildcard::Wildcard;

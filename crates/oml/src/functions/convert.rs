@@ -1,0 +1,110 @@
+//! Conversion of a result to the type that its target declares.
+
+use std::net::Ipv4Addr;
+
+use lookaside_value::{Value, parse_bool, parse_float, parse_int};
+
+/// What a declared target type does to a value.
+///
+/// A conversion never fails: what cannot become the wanted type stays what it was, so that no
+/// declared type can lose a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Conversion {
+    /// The value stays as it is: `auto`, and the types that text is not parsed into.
+    #[default]
+    Keep,
+    /// Anything becomes its raw text; null and ignored values become empty text.
+    Text,
+    /// Text `true` and `false` become booleans.
+    Bool,
+    /// Text of a decimal integer becomes an integer.
+    Int,
+    /// Text of a number becomes a float; an integer stays one.
+    Float,
+    /// Text of an IPv4 address becomes an address.
+    Ip,
+}
+
+impl Conversion {
+    /// The value in the declared type, or as it was.
+    #[inline]
+    pub(crate) fn apply(self, value: Value) -> Value {
+        match self {
+            Self::Keep => value,
+            Self::Text => match value {
+                Value::Text(_) => value,
+                other => Value::Text(other.to_text()),
+            },
+            parsed => parsed.parse(value),
+        }
+    }
+
+    fn parse(self, value: Value) -> Value {
+        let Value::Text(text) = &value else {
+            return value;
+        };
+        let parsed = match self {
+            Self::Keep | Self::Text => None,
+            Self::Bool => parse_bool(text).map(Value::Bool),
+            Self::Int => parse_int(text).map(Value::Int),
+            Self::Float => parse_float(text).map(Value::Float),
+            Self::Ip => text.parse::<Ipv4Addr>().ok().map(Value::from),
+        };
+        parsed.unwrap_or(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lookaside_value::Object;
+
+    use super::*;
+
+    fn check(to: Conversion, value: impl Into<Value>, expected: impl Into<Value>) {
+        let value = value.into();
+        assert_eq!(to.apply(value.clone()), expected.into(), "{value:?} {to:?}");
+    }
+
+    #[test]
+    fn text_is_parsed_or_stays() {
+        check(Conversion::Keep, "7", "7");
+        check(Conversion::Bool, "true", true);
+        check(Conversion::Bool, "TRUE", "TRUE");
+        check(Conversion::Int, "-7", -7_i64);
+        check(Conversion::Int, "7.0", "7.0");
+        check(Conversion::Int, "", "");
+        check(Conversion::Float, "7", 7.0);
+        check(Conversion::Float, "x", "x");
+        check(Conversion::Ip, "10.0.0.1", Ipv4Addr::new(10, 0, 0, 1));
+        check(Conversion::Ip, "::1", "::1");
+    }
+
+    #[test]
+    fn other_types_are_not_converted() {
+        check(Conversion::Float, 7_i64, 7_i64);
+        check(Conversion::Int, 7.0, 7.0);
+        check(Conversion::Bool, 1_i64, 1_i64);
+        check(Conversion::Ip, Value::Null, Value::Null);
+        check(
+            Conversion::Int,
+            Value::Symbol("7".into()),
+            Value::Symbol("7".into()),
+        );
+    }
+
+    #[test]
+    fn anything_becomes_text() {
+        check(Conversion::Text, 9_i64, "9");
+        check(Conversion::Text, 600.0, "600");
+        check(Conversion::Text, Value::Null, "");
+        check(Conversion::Text, Value::Ignore, "");
+        check(Conversion::Text, Value::Symbol("s".into()), "s");
+        let object: Object = [("k".into(), Value::from("v"))].into_iter().collect();
+        check(Conversion::Text, object, "{k=v}");
+        check(
+            Conversion::Text,
+            vec![Value::Int(1), Value::from("b")],
+            "[1, b]",
+        );
+    }
+}
