@@ -10,7 +10,7 @@
 //! use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects};
 //! use lookaside_value::{Batch, NameTable};
 //!
-//! let input = InputFormat::new("raw", &FormatOptions::new())?;
+//! let input = InputFormat::new("kv", &FormatOptions::new())?;
 //! let output = OutputFormat::new("json", &FormatOptions::new())?;
 //! let mut names = NameTable::new();
 //! input.intern(&mut names);
@@ -19,10 +19,10 @@
 //!
 //! let mut batch = Batch::new(names.into());
 //! let mut rejects = Rejects::new();
-//! decoder.decode(&Chunk::new(b"a line\n", 1), &mut batch, &mut rejects);
+//! decoder.decode(&Chunk::new(b"ip=192.0.2.7 user=amy\n", 1), &mut batch, &mut rejects);
 //! let mut text = String::new();
 //! encoder.encode(&batch, &mut text, &mut rejects);
-//! assert_eq!(text, "{\"raw\":\"a line\"}\n");
+//! assert_eq!(text, "{\"ip\":\"192.0.2.7\",\"user\":\"amy\"}\n");
 //! # Ok::<(), lookaside_stream::Error>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -35,4 +35,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use format::{
     Chunk, Decoder, Encoder, FormatOptions, Framing, Header, InputFormat, OutputFormat,
 };
+#[doc(hidden)]
+pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
 pub use reject::{Reject, Rejects};

@@ -1,10 +1,20 @@
 //! The input formats by name, with their options.
 
-use lookaside_value::NameTable;
+use std::sync::Arc;
 
-use super::frame::Newline;
-use super::lines::LineDecoder;
+use lookaside_value::NameTable;
+use regex::Regex;
+
+use super::access::{self, AccessLine};
+use super::csv::{Csv, CsvDecoder};
+use super::frame::{Newline, Quoted};
+use super::json::JsonLine;
+use super::kv::KvLine;
+use super::lines::{LineDecoder, ParseLine};
+use super::options::OptionReader;
 use super::raw::{RAW, RawLine};
+use super::regex::RegexLine;
+use super::syslog::{self, SyslogLine, YearSource};
 use super::{Decoder, FormatOptions, Framing, Header};
 use crate::{Error, Result};
 
@@ -14,9 +24,9 @@ const LINE_SIZE_MAX: usize = 16 << 20;
 
 const LINE_SIZE_OPTION: &str = "line_size_max";
 
-const NAMES: &[&str] = &["raw"];
-
 /// How bytes become records: a format's name and its options.
+///
+/// `docs/FORMATS.md` describes the formats, their fields and their options.
 #[derive(Clone, Debug)]
 pub struct InputFormat {
     kind: Kind,
@@ -25,21 +35,51 @@ pub struct InputFormat {
 
 #[derive(Clone, Debug)]
 enum Kind {
+    Json,
+    Csv(Arc<Csv>),
+    Kv {
+        pair_separator: u8,
+        value_separator: u8,
+    },
+    Access,
+    Syslog(YearSource),
+    Regex(Regex),
     Raw,
 }
 
 impl InputFormat {
+    /// The names of the formats.
+    pub const NAMES: [&'static str; 7] = ["json", "csv", "kv", "access", "syslog", "regex", "raw"];
+
     /// The format of that name.
     ///
     /// # Errors
     /// When there is no such format, or an option is unknown to it or does not hold what it should.
     pub fn new(name: &str, options: &FormatOptions) -> Result<Self> {
-        let (format, known): (&'static str, &[&str]) = match name {
-            "raw" => ("raw", &[LINE_SIZE_OPTION]),
-            _ => return Err(Error::unknown_format("input", name, NAMES)),
+        let Some(format) = Self::NAMES.into_iter().find(|&known| known == name) else {
+            return Err(Error::unknown_format("input", name, &Self::NAMES));
+        };
+        let known: &[&str] = match format {
+            "csv" => &["delimiter", "header", "columns", LINE_SIZE_OPTION],
+            "kv" => &["pair_separator", "value_separator", LINE_SIZE_OPTION],
+            "syslog" => &["year", LINE_SIZE_OPTION],
+            "regex" => &["pattern", LINE_SIZE_OPTION],
+            _ => &[LINE_SIZE_OPTION],
         };
         let options = options.of(format, known)?;
         let kind = match format {
+            "json" => Kind::Json,
+            "csv" => Kind::Csv(Arc::new(csv(options)?)),
+            "kv" => {
+                let (pair_separator, value_separator) = super::kv::separators(options)?;
+                Kind::Kv {
+                    pair_separator,
+                    value_separator,
+                }
+            }
+            "access" => Kind::Access,
+            "syslog" => Kind::Syslog(year_source(options)?),
+            "regex" => Kind::Regex(pattern(options)?),
             _ => Kind::Raw,
         };
         Ok(Self {
@@ -51,6 +91,12 @@ impl InputFormat {
     /// The format's name.
     pub fn name(&self) -> &'static str {
         match self.kind {
+            Kind::Json => "json",
+            Kind::Csv(_) => "csv",
+            Kind::Kv { .. } => "kv",
+            Kind::Access => "access",
+            Kind::Syslog(_) => "syslog",
+            Kind::Regex(_) => "regex",
             Kind::Raw => "raw",
         }
     }
@@ -62,40 +108,113 @@ impl InputFormat {
 
     /// Whether each source begins with a record that [`Self::header`] wants to see.
     pub fn has_header(&self) -> bool {
-        false
+        matches!(&self.kind, Kind::Csv(csv) if csv.has_header)
     }
 
     /// Reads the header from the first record of a source, for the chunks of that source.
     ///
     /// # Errors
-    /// When the record cannot be a header.
+    /// When the record cannot be a header, or the format has none.
     pub fn header(&self, record: &[u8]) -> Result<Header> {
-        let _ = record;
-        Err(Error::bad_header("is none"))
+        match &self.kind {
+            Kind::Csv(csv) => csv.header(record),
+            _ => Err(Error::bad_header("belongs to no other format")),
+        }
     }
 
     /// Adds the names that the format's records always use.
     pub fn intern(&self, names: &mut NameTable) {
-        match self.kind {
-            Kind::Raw => names.intern(RAW),
-        };
+        match &self.kind {
+            Kind::Csv(csv) => {
+                for column in csv.columns.iter().flat_map(Header::columns) {
+                    names.intern(column);
+                }
+            }
+            Kind::Access => access::intern(names),
+            Kind::Syslog(_) => syslog::intern(names),
+            Kind::Regex(pattern) => super::regex::intern(pattern, names),
+            Kind::Raw => {
+                names.intern(RAW);
+            }
+            Kind::Json | Kind::Kv { .. } => {}
+        }
     }
 
     /// How records are cut.
     pub fn framing(&self) -> Box<dyn Framing> {
-        Box::new(Newline)
+        match &self.kind {
+            Kind::Csv(csv) => Box::new(Quoted {
+                delimiter: csv.delimiter,
+            }),
+            _ => Box::new(Newline),
+        }
     }
 
     /// A decoder for one worker. `names` has seen [`Self::intern`] and is the table that the
     /// worker's batches start from.
     pub fn decoder(&self, names: &NameTable) -> Box<dyn Decoder> {
-        let line_size_max = self.line_size_max;
-        let name = |text| names.name(text).expect("the format's names are interned");
-        match self.kind {
-            Kind::Raw => Box::new(LineDecoder {
-                parser: RawLine { raw: name(RAW) },
-                line_size_max,
+        let name = |text: &str| names.name(text).expect("the format's names are interned");
+        match &self.kind {
+            Kind::Json => self.lines(JsonLine::default()),
+            Kind::Csv(csv) => Box::new(CsvDecoder {
+                csv: csv.clone(),
+                line_size_max: self.line_size_max,
+                columns: Vec::new(),
             }),
+            &Kind::Kv {
+                pair_separator,
+                value_separator,
+            } => self.lines(KvLine::new(pair_separator, value_separator)),
+            Kind::Access => self.lines(AccessLine::new(name)),
+            Kind::Syslog(year) => self.lines(SyslogLine::new(*year, name)),
+            Kind::Regex(pattern) => self.lines(RegexLine::new(pattern, name)),
+            Kind::Raw => self.lines(RawLine { raw: name(RAW) }),
         }
     }
+
+    fn lines(&self, parser: impl ParseLine + 'static) -> Box<dyn Decoder> {
+        Box::new(LineDecoder {
+            parser,
+            line_size_max: self.line_size_max,
+        })
+    }
+}
+
+fn csv(options: OptionReader<'_>) -> Result<Csv> {
+    let columns = options.columns("columns")?;
+    let has_header = options.parse("header", columns.is_none(), "`true` or `false`")?;
+    if columns.is_none() && !has_header {
+        return Err(Error::missing_option(
+            "csv",
+            "columns",
+            "without a header nobody names the fields",
+        ));
+    }
+    Ok(Csv {
+        delimiter: options.separator("delimiter", b',')?,
+        has_header,
+        columns: columns.map(|columns| Header(columns.into_iter().map(Into::into).collect())),
+    })
+}
+
+fn year_source(options: OptionReader<'_>) -> Result<YearSource> {
+    match options.text("year") {
+        None | Some("clock") => Ok(YearSource::Clock),
+        Some(_) => {
+            let year = options.parse("year", 0, "`clock` or a year")?;
+            Ok(YearSource::Fixed(year))
+        }
+    }
+}
+
+fn pattern(options: OptionReader<'_>) -> Result<Regex> {
+    let hint = "a regular expression with named groups, as in `^(?<ip>\\S+) (?<msg>.*)$`";
+    let Some(text) = options.text("pattern") else {
+        return Err(Error::missing_option("regex", "pattern", hint));
+    };
+    let pattern = Regex::new(text).map_err(Error::bad_pattern)?;
+    if pattern.capture_names().flatten().next().is_none() {
+        return Err(options.bad("pattern", text, hint));
+    }
+    Ok(pattern)
 }

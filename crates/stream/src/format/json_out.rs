@@ -1,8 +1,9 @@
 //! `json` out: one object a line.
 
-use lookaside_value::{Batch, Name, NameTable, Names, Value, write_json_text};
+use lookaside_value::{Batch, NameTable, Names, Record, Value, write_json_text};
 
 use super::Encoder;
+use super::prefix::Prefixes;
 use crate::Rejects;
 
 /// A guess at the size of a record's text, so that a batch grows its output once.
@@ -17,7 +18,11 @@ pub(crate) struct JsonEncoder {
 impl JsonEncoder {
     pub(crate) fn new(names: &NameTable) -> Self {
         Self {
-            prefixes: Prefixes::new(names.len()),
+            prefixes: Prefixes::new(names.len(), |name, out| {
+                out.push(',');
+                write_json_text(name, out);
+                out.push(':');
+            }),
         }
     }
 }
@@ -45,55 +50,19 @@ impl Encoder for JsonEncoder {
     }
 }
 
-/// `,"name":` for each name, rendered when the name is first seen.
-///
-/// Names of the run's table stay rendered for good, those that a batch brought are forgotten with it.
-struct Prefixes {
-    text: String,
-    /// Where the prefix of a name is in `text`, by the name's index; empty when not yet rendered.
-    spans: Vec<(usize, usize)>,
-    /// How many names every batch shares.
-    shared_count: usize,
-}
-
-impl Prefixes {
-    fn new(shared_count: usize) -> Self {
-        Self {
-            text: String::new(),
-            spans: vec![(0, 0); shared_count],
-            shared_count,
+/// Appends one record outside of a batch's text, without its line end.
+pub(crate) fn write_record(record: &Record, names: &Names, out: &mut String) {
+    out.push('{');
+    let shown = record
+        .iter()
+        .filter(|field| !matches!(field.value, Value::Ignore));
+    for (index, field) in shown.enumerate() {
+        if index > 0 {
+            out.push(',');
         }
+        write_json_text(names.text(field.name), out);
+        out.push(':');
+        field.value.write_json(out);
     }
-
-    fn forget_own(&mut self) {
-        if self.spans.len() > self.shared_count {
-            self.spans.truncate(self.shared_count);
-            let kept = self.spans.iter().map(|&(_, end)| end).max().unwrap_or(0);
-            self.text.truncate(kept);
-        }
-    }
-
-    #[inline]
-    fn prefix(&mut self, name: Name, names: &Names) -> &str {
-        let span = self.spans.get(name.index()).copied().unwrap_or_default();
-        let (start, end) = if span.1 > 0 {
-            span
-        } else {
-            self.render(name, names)
-        };
-        &self.text[start..end]
-    }
-
-    #[cold]
-    fn render(&mut self, name: Name, names: &Names) -> (usize, usize) {
-        if name.index() >= self.spans.len() {
-            self.spans.resize(names.len(), (0, 0));
-        }
-        let start = self.text.len();
-        self.text.push(',');
-        write_json_text(names.text(name), &mut self.text);
-        self.text.push(':');
-        self.spans[name.index()] = (start, self.text.len());
-        self.spans[name.index()]
-    }
+    out.push('}');
 }

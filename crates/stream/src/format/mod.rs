@@ -1,18 +1,31 @@
 //! Formats: how bytes are cut into records, how records become values, and values text again.
 
+mod access;
+mod csv;
+mod csv_out;
 mod frame;
 mod input;
+mod json;
 mod json_out;
+mod kv;
 mod lines;
 mod options;
 mod output;
+mod prefix;
 mod raw;
+mod regex;
+mod seen;
+mod syslog;
+mod syslog_data;
 
+pub use access::fuzz_access;
+pub use csv::fuzz_csv;
 pub use input::InputFormat;
 pub use options::FormatOptions;
 pub use output::OutputFormat;
+pub use syslog::fuzz_syslog;
 
-use lookaside_value::{Batch, Text};
+use lookaside_value::{Batch, NameTable, Text};
 
 use crate::Rejects;
 
@@ -73,5 +86,59 @@ impl Header {
     /// The names in their order.
     pub fn columns(&self) -> &[Text] {
         &self.0
+    }
+}
+
+/// Frames and decodes `data`, encodes what comes out in every output format, and checks what must
+/// hold for any input.
+fn fuzz(format: &str, options: &[(&str, &str)], data: &[u8]) {
+    let options = options
+        .iter()
+        .fold(FormatOptions::new(), |options, &(name, value)| {
+            options.set(name, value)
+        });
+    let input = InputFormat::new(format, &options).expect("the caller's options are right");
+    let mut names = NameTable::new();
+    input.intern(&mut names);
+    let outputs = OutputFormat::NAMES.map(|name| {
+        let output = OutputFormat::new(name, &FormatOptions::new()).expect("a known name");
+        output.intern(&mut names);
+        output
+    });
+
+    let framing = input.framing();
+    let whole = framing.whole(data, false);
+    assert!(
+        whole == 0 || data[whole - 1] == b'\n',
+        "a cut that is no line end"
+    );
+    assert_eq!(
+        framing.whole(&data[..whole], false),
+        whole,
+        "whole records stay whole"
+    );
+    assert_eq!(framing.whole(data, true), data.len());
+
+    let table = std::sync::Arc::new(names);
+    let mut batch = Batch::new(table.clone());
+    let mut rejects = Rejects::with_raw();
+    let mut decoder = input.decoder(&table);
+    decoder.decode(&Chunk::new(data, 1), &mut batch, &mut rejects);
+    let line_count = memchr::memchr_iter(b'\n', data).count() as u64 + 1;
+    assert!(
+        batch.len() as u64 + rejects.count() <= line_count,
+        "more records than lines"
+    );
+    for record in batch.records() {
+        assert!(
+            (1..=line_count).contains(&record.line),
+            "a line that is not there"
+        );
+    }
+    for output in outputs {
+        let mut text = String::new();
+        output
+            .encoder(&table)
+            .encode(&batch, &mut text, &mut rejects);
     }
 }

@@ -1,15 +1,20 @@
 //! The output formats by name, with their options.
 
+use std::sync::{Arc, OnceLock};
+
 use lookaside_value::NameTable;
 
+use super::csv_out::{CsvEncoder, CsvOut, Extra};
 use super::json_out::JsonEncoder;
+use super::kv::KvEncoder;
+use super::options::OptionReader;
 use super::raw::{RAW, RawEncoder};
 use super::{Encoder, FormatOptions};
 use crate::{Error, Result};
 
-const NAMES: &[&str] = &["json", "raw"];
-
 /// How records become text: a format's name and its options.
+///
+/// `docs/FORMATS.md` describes the formats and their options.
 #[derive(Clone, Debug)]
 pub struct OutputFormat {
     kind: Kind,
@@ -18,25 +23,43 @@ pub struct OutputFormat {
 #[derive(Clone, Debug)]
 enum Kind {
     Json,
+    Csv(Arc<CsvOut>),
+    Kv {
+        pair_separator: u8,
+        value_separator: u8,
+    },
     Raw,
 }
 
 impl OutputFormat {
+    /// The names of the formats.
+    pub const NAMES: [&'static str; 4] = ["json", "csv", "kv", "raw"];
+
     /// The format of that name.
     ///
     /// # Errors
     /// When there is no such format, or an option is unknown to it or does not hold what it should.
     pub fn new(name: &str, options: &FormatOptions) -> Result<Self> {
-        let kind = match name {
-            "json" => {
-                options.of("json", &[])?;
-                Kind::Json
+        let Some(format) = Self::NAMES.into_iter().find(|&known| known == name) else {
+            return Err(Error::unknown_format("output", name, &Self::NAMES));
+        };
+        let known: &[&str] = match format {
+            "csv" => &["delimiter", "header", "columns", "extra"],
+            "kv" => &["pair_separator", "value_separator"],
+            _ => &[],
+        };
+        let options = options.of(format, known)?;
+        let kind = match format {
+            "json" => Kind::Json,
+            "csv" => Kind::Csv(Arc::new(csv(options)?)),
+            "kv" => {
+                let (pair_separator, value_separator) = super::kv::separators(options)?;
+                Kind::Kv {
+                    pair_separator,
+                    value_separator,
+                }
             }
-            "raw" => {
-                options.of("raw", &[])?;
-                Kind::Raw
-            }
-            _ => return Err(Error::unknown_format("output", name, NAMES)),
+            _ => Kind::Raw,
         };
         Ok(Self { kind })
     }
@@ -45,38 +68,77 @@ impl OutputFormat {
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Json => "json",
+            Kind::Csv(_) => "csv",
+            Kind::Kv { .. } => "kv",
             Kind::Raw => "raw",
         }
     }
 
     /// Adds the names that the format always uses.
     pub fn intern(&self, names: &mut NameTable) {
-        if matches!(self.kind, Kind::Raw) {
-            names.intern(RAW);
+        match &self.kind {
+            Kind::Csv(csv) => {
+                for column in csv.columns.get().into_iter().flatten() {
+                    names.intern(column);
+                }
+            }
+            Kind::Raw => {
+                names.intern(RAW);
+            }
+            Kind::Json | Kind::Kv { .. } => {}
         }
     }
 
     /// What stands before the first record of an output, if that is known already.
     ///
-    /// Empty when there is nothing, or when the encoder of the first record writes it.
+    /// Empty when there is nothing, or when the encoder of the first record will write it; so it is
+    /// asked for once, before the first batch is encoded.
     pub fn prologue(&self) -> String {
-        String::new()
+        match &self.kind {
+            Kind::Csv(csv) => csv.prologue(),
+            _ => String::new(),
+        }
     }
 
     /// Whether batches may be encoded in any order; false until the first record of an output has
     /// decided its columns, where nobody named them. Copies of a format decide together.
     pub fn is_ready(&self) -> bool {
-        true
+        match &self.kind {
+            Kind::Csv(csv) => csv.columns.get().is_some(),
+            _ => true,
+        }
     }
 
     /// An encoder for one worker. `names` has seen [`Self::intern`] and is the table that the
     /// worker's batches start from.
     pub fn encoder(&self, names: &NameTable) -> Box<dyn Encoder> {
-        match self.kind {
+        match &self.kind {
             Kind::Json => Box::new(JsonEncoder::new(names)),
+            Kind::Csv(csv) => Box::new(CsvEncoder::new(csv.clone())),
+            &Kind::Kv {
+                pair_separator,
+                value_separator,
+            } => Box::new(KvEncoder::new(names, pair_separator, value_separator)),
             Kind::Raw => Box::new(RawEncoder {
                 raw: names.name(RAW).expect("the format's names are interned"),
             }),
         }
     }
+}
+
+fn csv(options: OptionReader<'_>) -> Result<CsvOut> {
+    let columns = OnceLock::new();
+    if let Some(named) = options.columns("columns")? {
+        columns.get_or_init(|| named.into_iter().map(Into::into).collect());
+    }
+    Ok(CsvOut {
+        delimiter: options.separator("delimiter", b',')?,
+        has_header: options.parse("header", true, "`true` or `false`")?,
+        extra: match options.text("extra") {
+            None | Some("reject") => Extra::Reject,
+            Some("ignore") => Extra::Ignore,
+            Some(other) => return Err(options.bad("extra", other, "`reject` or `ignore`")),
+        },
+        columns,
+    })
 }

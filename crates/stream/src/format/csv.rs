@@ -1,0 +1,213 @@
+//! `csv` in: fields parted by a delimiter, quoted as RFC 4180 says.
+
+use std::sync::Arc;
+
+use lookaside_value::{Batch, Name, Names, Record, Text};
+use memchr::{memchr, memchr_iter};
+
+use super::frame::{Quoted, quoted_end};
+use super::lines::{BYTE_ORDER_MARK, Reason, text, without_mark};
+use super::{Chunk, Decoder, Header};
+use crate::{Error, Rejects, Result};
+
+/// How a csv input is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Csv {
+    pub(crate) delimiter: u8,
+    /// Whether the first record of each source names the columns (or is skipped, if `columns` do).
+    pub(crate) has_header: bool,
+    /// The names of the columns, where they are not taken from the header.
+    pub(crate) columns: Option<Header>,
+}
+
+impl Csv {
+    /// Reads the header from the first record of a source.
+    pub(crate) fn header(&self, record: &[u8]) -> Result<Header> {
+        let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
+        let record = text(record).map_err(|reason| Error::bad_header(&reason))?;
+        let mut columns: Vec<Text> = Vec::new();
+        let mut fields = Fields::new(without_line_end(record), self.delimiter);
+        while let Some(field) = fields.next() {
+            let column = field.map_err(|reason| Error::bad_header(&reason))?;
+            if self.columns.is_none() {
+                let place = columns.len() + 1;
+                if column.is_empty() {
+                    return Err(Error::bad_header(&format!(
+                        "has no name for column {place}"
+                    )));
+                }
+                if columns.contains(&column) {
+                    return Err(Error::bad_header(&format!("names `{column}` twice")));
+                }
+            }
+            columns.push(column);
+        }
+        match &self.columns {
+            None => Ok(Header(columns.into())),
+            Some(header) if header.0.len() == columns.len() => Ok(header.clone()),
+            Some(header) => Err(Error::bad_header(&format!(
+                "has {} fields where `columns` names {}",
+                columns.len(),
+                header.0.len()
+            ))),
+        }
+    }
+}
+
+/// Decodes records, all of them as wide as the header.
+pub(crate) struct CsvDecoder {
+    pub(crate) csv: Arc<Csv>,
+    pub(crate) line_size_max: usize,
+    /// The columns' names, resolved anew for each batch.
+    pub(crate) columns: Vec<Name>,
+}
+
+impl Decoder for CsvDecoder {
+    fn decode(&mut self, chunk: &Chunk<'_>, batch: &mut Batch, rejects: &mut Rejects) {
+        let header = chunk.header.or(self.csv.columns.as_ref());
+        let header = header.expect("the chunks of a source with a header carry it");
+        let names: &mut Names = batch.names_mut();
+        self.columns.clear();
+        self.columns
+            .extend(header.0.iter().map(|column| names.intern(column)));
+
+        let framing = Quoted {
+            delimiter: self.csv.delimiter,
+        };
+        let mut line = chunk.first_line;
+        let bytes = without_mark(chunk);
+        let all_text = simdutf8::basic::from_utf8(bytes).ok();
+        let mut at = 0;
+        while at < bytes.len() {
+            let end = framing
+                .record_size(&bytes[at..])
+                .map_or(bytes.len(), |size| at + size);
+            match all_text {
+                Some(text) => self.record(&text[at..end], line, batch, rejects),
+                None => match text(&bytes[at..end]) {
+                    Ok(text) => self.record(text, line, batch, rejects),
+                    Err(reason) => {
+                        let bytes = &bytes[at..end];
+                        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+                        rejects.push(line, reason, bytes.strip_suffix(b"\r").unwrap_or(bytes));
+                    }
+                },
+            }
+            line += memchr_iter(b'\n', &bytes[at..end]).count() as u64;
+            at = end;
+        }
+    }
+}
+
+impl CsvDecoder {
+    #[inline]
+    fn record(&self, text: &str, line: u64, batch: &mut Batch, rejects: &mut Rejects) {
+        let text = without_line_end(text);
+        if text.is_empty() {
+            return;
+        }
+        if text.len() > self.line_size_max {
+            rejects.push_too_long(line, self.line_size_max, text.as_bytes());
+            return;
+        }
+        let mut record = batch.new_record();
+        record.line = line;
+        match self.fields(text, &mut record) {
+            Ok(()) => batch.push(record),
+            Err(reason) => {
+                batch.recycle(record);
+                rejects.push(line, reason, text.as_bytes());
+            }
+        }
+    }
+
+    #[inline]
+    fn fields(&self, text: &str, record: &mut Record) -> Result<(), Reason> {
+        let mut fields = Fields::new(text, self.csv.delimiter);
+        for (index, &name) in self.columns.iter().enumerate() {
+            match fields.next() {
+                Some(field) => record.push(name, field?),
+                None => return Err(wrong_count(index, self.columns.len())),
+            }
+        }
+        let mut count = self.columns.len();
+        while let Some(field) = fields.next() {
+            field?;
+            count += 1;
+        }
+        match count == self.columns.len() {
+            true => Ok(()),
+            false => Err(wrong_count(count, self.columns.len())),
+        }
+    }
+}
+
+fn wrong_count(count: usize, wanted: usize) -> Reason {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} field{plural} where there are {wanted} columns").into()
+}
+
+fn without_line_end(text: &str) -> &str {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.strip_suffix('\r').unwrap_or(text)
+}
+
+/// The fields of one record.
+struct Fields<'a> {
+    /// What follows the last delimiter; `None` after the last field.
+    rest: Option<&'a str>,
+    delimiter: u8,
+}
+
+impl<'a> Fields<'a> {
+    fn new(record: &'a str, delimiter: u8) -> Self {
+        Self {
+            rest: Some(record),
+            delimiter,
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Text, Reason>> {
+        let rest = self.rest?;
+        if rest.starts_with('"') {
+            return Some(self.quoted(rest));
+        }
+        Some(Ok(Text::from(self.plain(rest))))
+    }
+
+    #[inline]
+    fn plain(&mut self, rest: &'a str) -> &'a str {
+        match memchr(self.delimiter, rest.as_bytes()) {
+            None => {
+                self.rest = None;
+                rest
+            }
+            Some(end) => {
+                self.rest = Some(&rest[end + 1..]);
+                &rest[..end]
+            }
+        }
+    }
+
+    fn quoted(&mut self, rest: &'a str) -> Result<Text, Reason> {
+        let Some(end) = quoted_end(rest.as_bytes(), 1) else {
+            self.rest = None;
+            return Err("a quoted field has no closing quote".into());
+        };
+        let text = &rest[1..end];
+        // What stands between the closing quote and the delimiter belongs to the field.
+        let tail = self.plain(&rest[end + 1..]);
+        Ok(match (memchr(b'"', text.as_bytes()), tail) {
+            (None, "") => Text::from(text),
+            (None, tail) => Text::from(format!("{text}{tail}")),
+            (Some(_), tail) => Text::from(text.replace("\"\"", "\"") + tail),
+        })
+    }
+}
+
+/// Decodes `data` as csv with two columns: whatever it is, it must not panic.
+#[doc(hidden)]
+pub fn fuzz_csv(data: &[u8]) {
+    super::fuzz("csv", &[("columns", "a,b")], data);
+}

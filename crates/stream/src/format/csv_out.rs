@@ -1,0 +1,174 @@
+//! `csv` out: the same columns in every record.
+
+use std::sync::{Arc, OnceLock};
+
+use lookaside_value::{Batch, Field, Name, Names, Record, Text, Value};
+
+use super::Encoder;
+use super::json_out::write_record;
+use crate::Rejects;
+
+/// How a csv output is written, shared by all its encoders.
+#[derive(Debug)]
+pub(crate) struct CsvOut {
+    pub(crate) delimiter: u8,
+    pub(crate) has_header: bool,
+    pub(crate) extra: Extra,
+    /// Named by the option, or by the first record.
+    pub(crate) columns: OnceLock<Box<[Text]>>,
+}
+
+/// What becomes of a record with a field that has no column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Extra {
+    /// It is a reject: nothing disappears in silence.
+    Reject,
+    /// The field is left out.
+    Ignore,
+}
+
+impl CsvOut {
+    /// The header if it is wanted and the columns are known.
+    pub(crate) fn prologue(&self) -> String {
+        let mut out = String::new();
+        if let (true, Some(columns)) = (self.has_header, self.columns.get()) {
+            self.write_header(columns, &mut out);
+        }
+        out
+    }
+
+    fn write_header(&self, columns: &[Text], out: &mut String) {
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                out.push(self.delimiter as char);
+            }
+            write_text(column, self.delimiter, out);
+        }
+        out.push('\n');
+    }
+}
+
+/// Writes each field below its column, null and missing ones empty, objects and arrays as JSON.
+pub(crate) struct CsvEncoder {
+    csv: Arc<CsvOut>,
+    /// The columns' names in the batch at hand; `None` where the batch has no such field at all.
+    names: Vec<Option<Name>>,
+    /// The place of a value whose text must be looked at before it is written.
+    value: String,
+}
+
+impl CsvEncoder {
+    pub(crate) fn new(csv: Arc<CsvOut>) -> Self {
+        Self {
+            csv,
+            names: Vec::new(),
+            value: String::new(),
+        }
+    }
+
+    fn first_record(&self, batch: &Batch, out: &mut String) {
+        let Some(record) = batch.records().first() else {
+            return;
+        };
+        self.csv.columns.get_or_init(|| {
+            let mut columns: Vec<Text> = Vec::new();
+            for field in shown(record) {
+                let column = batch.names().text(field.name);
+                if !columns.contains(column) {
+                    columns.push(column.clone());
+                }
+            }
+            if self.csv.has_header {
+                self.csv.write_header(&columns, out);
+            }
+            columns.into()
+        });
+    }
+
+    fn resolve(&mut self, names: &Names) {
+        let columns = self.csv.columns.get().map_or(&[][..], |columns| columns);
+        self.names.clear();
+        self.names
+            .extend(columns.iter().map(|column| names.name(column)));
+    }
+
+    /// The first field that has no column.
+    fn extra(&self, record: &Record) -> Option<Name> {
+        let mut fields = shown(record).map(|field| field.name).enumerate();
+        let extra = fields.find(|&(index, name)| {
+            // In the usual record the fields stand in the order of the columns.
+            let usual = self.names.get(index) == Some(&Some(name));
+            !usual && !self.names.contains(&Some(name))
+        });
+        extra.map(|(_, name)| name)
+    }
+}
+
+impl Encoder for CsvEncoder {
+    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects) {
+        if self.csv.columns.get().is_none() {
+            self.first_record(batch, out);
+        }
+        self.resolve(batch.names());
+        let delimiter = self.csv.delimiter;
+        for record in batch.records() {
+            if self.csv.extra == Extra::Reject
+                && let Some(name) = self.extra(record)
+            {
+                let reason = format!("no csv column for `{}`", batch.names().text(name));
+                let mut json = String::new();
+                write_record(record, batch.names(), &mut json);
+                rejects.push(record.line, reason, json.as_bytes());
+                continue;
+            }
+            let start = out.len();
+            for (index, name) in self.names.iter().enumerate() {
+                if index > 0 {
+                    out.push(delimiter as char);
+                }
+                match name.and_then(|name| record.value(name)) {
+                    None | Some(Value::Null | Value::Ignore) => {}
+                    Some(Value::Text(text)) => write_text(text, delimiter, out),
+                    Some(nested @ (Value::Object(_) | Value::Array(_))) => {
+                        self.value.clear();
+                        nested.write_json(&mut self.value);
+                        write_text(&self.value, delimiter, out);
+                    }
+                    Some(value) => {
+                        self.value.clear();
+                        value.write_raw(&mut self.value);
+                        write_text(&self.value, delimiter, out);
+                    }
+                }
+            }
+            if out.len() == start {
+                // An empty line would be no record: readers skip it.
+                out.push_str("\"\"");
+            }
+            out.push('\n');
+        }
+    }
+}
+
+fn shown(record: &Record) -> impl Iterator<Item = &Field> {
+    record
+        .iter()
+        .filter(|field| !matches!(field.value, Value::Ignore))
+}
+
+/// Quotes text that holds a delimiter, a quote or a line end.
+fn write_text(text: &str, delimiter: u8, out: &mut String) {
+    let breaks = |byte: u8| byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r');
+    if !text.bytes().any(breaks) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for (index, part) in text.split('"').enumerate() {
+        if index > 0 {
+            out.push_str("\"\"");
+        }
+        out.push_str(part);
+    }
+    out.push('"');
+}

@@ -1,0 +1,249 @@
+//! `kv`: words of the form `name=value` or `name="value"`.
+
+use lookaside_value::{Batch, NameTable, Names, Record, Text, Value};
+use memchr::{memchr, memchr2};
+
+use super::Encoder;
+use super::lines::{ParseLine, Reason};
+use super::options::OptionReader;
+use super::prefix::Prefixes;
+use super::seen::Seen;
+use crate::{Error, Rejects};
+
+/// Reads pairs; a value in double quotes may hold separators, and `\"`, `\\`, `\n`, `\r`, `\t`.
+pub(crate) struct KvLine {
+    /// What parts pairs; a blank stands for any run of blanks and tabs.
+    pub(crate) pair_separator: u8,
+    pub(crate) value_separator: u8,
+    seen: Seen,
+}
+
+impl KvLine {
+    pub(crate) fn new(pair_separator: u8, value_separator: u8) -> Self {
+        Self {
+            pair_separator,
+            value_separator,
+            seen: Seen::default(),
+        }
+    }
+
+    /// The end of a plain value or a name without value.
+    fn pair_end(&self, text: &str) -> usize {
+        let bytes = text.as_bytes();
+        let end = if self.pair_separator == b' ' {
+            memchr2(b' ', b'\t', bytes)
+        } else {
+            memchr(self.pair_separator, bytes)
+        };
+        end.unwrap_or(text.len())
+    }
+
+    /// What follows the separator behind a quoted value.
+    fn after_quote<'a>(&self, after: &'a str) -> Result<&'a str, Reason> {
+        let rest = after.trim_ascii_start();
+        if rest.is_empty() {
+            return Ok(rest);
+        }
+        if self.pair_separator == b' ' {
+            return match rest.len() < after.len() {
+                true => Ok(rest),
+                false => Err(format!("no blank after a quoted value: `{}`", excerpt(rest)).into()),
+            };
+        }
+        let separator = self.pair_separator as char;
+        match rest.strip_prefix(separator) {
+            Some(rest) => Ok(rest.trim_ascii_start()),
+            None => Err(format!("no `{separator}` after a quoted value").into()),
+        }
+    }
+}
+
+impl ParseLine for KvLine {
+    fn parse(&mut self, line: &str, names: &mut Names, record: &mut Record) -> Result<(), Reason> {
+        self.seen.begin();
+        let mut rest = line.trim_ascii_start();
+        while !rest.is_empty() {
+            let pair_end = self.pair_end(rest);
+            let Some(name_end) = memchr(self.value_separator, &rest.as_bytes()[..pair_end]) else {
+                let word = excerpt(&rest[..pair_end]);
+                let separator = self.value_separator as char;
+                return Err(format!("no `{separator}` in `{word}`").into());
+            };
+            let name = rest[..name_end].trim_ascii();
+            if name.is_empty() {
+                return Err(format!("a value without a name: `{}`", excerpt(rest)).into());
+            }
+            let name = names.intern(name);
+            let after = &rest[name_end + 1..];
+            let after = match self.pair_separator {
+                b' ' => after,
+                _ => after.trim_ascii_start(),
+            };
+            let value;
+            (value, rest) = match after.strip_prefix('"') {
+                Some(quoted) => {
+                    let (value, after) = unquote(quoted)?;
+                    (value, self.after_quote(after)?)
+                }
+                None => {
+                    let end = self.pair_end(after);
+                    let behind = after.get(end + 1..).unwrap_or_default();
+                    (
+                        after[..end].trim_ascii_end().into(),
+                        behind.trim_ascii_start(),
+                    )
+                }
+            };
+            self.seen.push(record, name, Value::Text(value));
+        }
+        Ok(())
+    }
+}
+
+/// The text up to the closing quote, and what follows it.
+fn unquote(quoted: &str) -> Result<(Text, &str), Reason> {
+    const NO_END: Reason = Reason::Borrowed("a quoted value has no closing quote");
+    let plain = memchr2(b'"', b'\\', quoted.as_bytes()).ok_or(NO_END)?;
+    if quoted.as_bytes()[plain] == b'"' {
+        return Ok((quoted[..plain].into(), &quoted[plain + 1..]));
+    }
+    let mut text = String::from(&quoted[..plain]);
+    let mut rest = &quoted[plain..];
+    loop {
+        let end = memchr2(b'"', b'\\', rest.as_bytes()).ok_or(NO_END)?;
+        text.push_str(&rest[..end]);
+        if rest.as_bytes()[end] == b'"' {
+            return Ok((text.into(), &rest[end + 1..]));
+        }
+        let mut escaped = rest[end + 1..].chars();
+        match escaped.next().ok_or(NO_END)? {
+            'n' => text.push('\n'),
+            'r' => text.push('\r'),
+            't' => text.push('\t'),
+            plain @ ('"' | '\\') => text.push(plain),
+            other => {
+                // No escape of ours: a path of Windows, say.
+                text.push('\\');
+                text.push(other);
+            }
+        }
+        rest = escaped.as_str();
+    }
+}
+
+/// The beginning of a text, short enough for a message.
+fn excerpt(text: &str) -> &str {
+    const CHARS_MAX: usize = 32;
+    let end = text.char_indices().nth(CHARS_MAX);
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
+/// Writes pairs; names and values that would not read back are changed as little as needed.
+pub(crate) struct KvEncoder {
+    prefixes: Prefixes,
+    pair_separator: u8,
+    value_separator: u8,
+    /// An object or array as JSON, before it is quoted.
+    nested: String,
+}
+
+impl KvEncoder {
+    pub(crate) fn new(names: &NameTable, pair_separator: u8, value_separator: u8) -> Self {
+        let render = move |name: &str, out: &mut String| {
+            out.push(pair_separator as char);
+            out.extend(name.chars().map(|char| {
+                let breaks = char <= ' '
+                    || char == '"'
+                    || char == pair_separator as char
+                    || char == value_separator as char;
+                if breaks { '_' } else { char }
+            }));
+            out.push(value_separator as char);
+        };
+        Self {
+            prefixes: Prefixes::new(names.len(), render),
+            pair_separator,
+            value_separator,
+            nested: String::new(),
+        }
+    }
+
+    fn write(&mut self, value: &Value, out: &mut String) {
+        match value {
+            Value::Text(text) => self.write_text(text, out),
+            Value::Symbol(text) => self.write_text(text, out),
+            Value::Object(_) | Value::Array(_) => {
+                let mut nested = std::mem::take(&mut self.nested);
+                value.write_json(&mut nested);
+                self.write_text(&nested, out);
+                nested.clear();
+                self.nested = nested;
+            }
+            // A time has a blank in it, and a separator may be any character.
+            Value::Time(_) | Value::Ip(_) | Value::Net(_) | Value::Uuid(_) => {
+                self.write_text(&value.to_text(), out);
+            }
+            _ => value.write_raw(out),
+        }
+    }
+
+    fn write_text(&self, text: &str, out: &mut String) {
+        let breaks = |byte: u8| {
+            byte <= b' '
+                || byte == b'"'
+                || byte == self.pair_separator
+                || byte == self.value_separator
+        };
+        if !text.is_empty() && !text.bytes().any(breaks) {
+            out.push_str(text);
+            return;
+        }
+        out.push('"');
+        for char in text.chars() {
+            match char {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                plain => out.push(plain),
+            }
+        }
+        out.push('"');
+    }
+}
+
+impl Encoder for KvEncoder {
+    fn encode(&mut self, batch: &Batch, out: &mut String, _: &mut Rejects) {
+        self.prefixes.forget_own();
+        for record in batch.records() {
+            let start = out.len();
+            for field in record.iter() {
+                if matches!(field.value, Value::Ignore) {
+                    continue;
+                }
+                let prefix = self.prefixes.prefix(field.name, batch.names());
+                // The first pair has no separator before it.
+                out.push_str(if out.len() == start {
+                    &prefix[1..]
+                } else {
+                    prefix
+                });
+                self.write(&field.value, out);
+            }
+            out.push('\n');
+        }
+    }
+}
+
+/// The options of `kv`, in and out: what parts pairs, and what parts a name from its value.
+pub(crate) fn separators(options: OptionReader<'_>) -> Result<(u8, u8), Error> {
+    let pair_separator = options.separator("pair_separator", b' ')?;
+    let value_separator = options.separator("value_separator", b'=')?;
+    if pair_separator == value_separator || value_separator == b' ' {
+        let wanted = "a character other than `pair_separator` and the blank";
+        let text = (value_separator as char).to_string();
+        return Err(options.bad("value_separator", &text, wanted));
+    }
+    Ok((pair_separator, value_separator))
+}
