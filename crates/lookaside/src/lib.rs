@@ -1,1 +1,16 @@
+//! Lookaside answers "for this key, which row?" at memory speed.
+//!
+//! This crate is the face of the workspace: its parts under one name, and the program `lookaside`.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`value`] | values, rows, records, and the trait through which rows are asked for |
+//! | [`knowledge`] | reference tables behind SQL lookups: plans, indexes, caches, reload |
+//! | [`oml`] | the language that says how one event becomes another |
+//! | [`stream`] | where events come from, how they are read and written, and the run between |
 #![forbid(unsafe_code)]
+
+pub use lookaside_knowledge as knowledge;
+pub use lookaside_oml as oml;
+pub use lookaside_stream as stream;
+pub use lookaside_value as value;

@@ -1,0 +1,31 @@
+//! `lookaside completions`: what a shell needs to complete our commands.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::cli::Arguments;
+use crate::cli::failure::Outcome;
+use crate::cli::output::finish_stdout;
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside completions bash > ~/.local/share/bash-completion/completions/lookaside
+  lookaside completions zsh  > ~/.zfunc/_lookaside
+  lookaside completions fish > ~/.config/fish/completions/lookaside.fish")]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(arguments: &CompletionsArguments) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        arguments.shell,
+        &mut Arguments::command(),
+        "lookaside",
+        &mut script,
+    );
+    finish_stdout(|out| out.write_all(&script))
+}

@@ -1,0 +1,196 @@
+//! Why a command ends without having done its work, and how that is shown.
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How the process ends; `--help` and the README promise these numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The command did what it was asked for.
+    Done,
+    /// The run failed, or `--strict`, `check` or `test` found problems.
+    Failed,
+    /// The command line makes no sense; clap's own number.
+    Usage,
+    /// Ctrl-C (SIGINT), as shells count it: 128 and the signal's number.
+    Interrupted,
+    /// SIGTERM, likewise.
+    Terminated,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// What every command answers.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+/// An error on its way to the user: a line, its causes, and the way out.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    causes: Vec<String>,
+    /// Text that is shown as it is in place of the causes, such as a source excerpt with a caret.
+    excerpt: Option<String>,
+    help: Option<String>,
+    exit: Exit,
+}
+
+impl Failure {
+    /// A failure with its one-line message.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            causes: Vec::new(),
+            excerpt: None,
+            help: None,
+            exit: Exit::Failed,
+        }
+    }
+
+    /// A command line that makes no sense in a way that only shows once files were read.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            ..Self::new(message)
+        }
+    }
+
+    /// An error as it stands, with everything that caused it.
+    pub(crate) fn from_error(error: &dyn Error) -> Self {
+        let mut failure = Self::new(error.to_string());
+        failure.add_sources(error);
+        failure
+    }
+
+    /// Adds an error and everything behind it as causes.
+    pub(crate) fn because(mut self, error: &dyn Error) -> Self {
+        self.causes.push(error.to_string());
+        self.add_sources(error);
+        self
+    }
+
+    /// Adds a text that shows the place.
+    pub(crate) fn with_excerpt(mut self, excerpt: impl Into<String>) -> Self {
+        self.excerpt = Some(excerpt.into());
+        self
+    }
+
+    /// Adds the way out.
+    pub(crate) fn with_help(mut self, help: impl Display) -> Self {
+        self.help = Some(help.to_string());
+        self
+    }
+
+    /// How the process ends because of it.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    fn add_sources(&mut self, error: &dyn Error) {
+        let mut source = error.source();
+        while let Some(error) = source {
+            let text = error.to_string();
+            // Some libraries print their source as part of their own line; once is enough.
+            let said = self.causes.last().unwrap_or(&self.message).contains(&text);
+            if !said {
+                self.causes.push(text);
+            }
+            source = error.source();
+        }
+    }
+
+    /// The lines that the user sees.
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "error: {}", self.message)?;
+        for cause in &self.causes {
+            writeln!(
+                out,
+                "  caused by: {}",
+                cause.replace('\n', "\n             ")
+            )?;
+        }
+        if let Some(excerpt) = &self.excerpt {
+            writeln!(out, "{}", excerpt.trim_end())?;
+        }
+        if let Some(help) = &self.help {
+            writeln!(out, "  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `; did you mean "x"?` for the known word nearest to a misspelt one, or nothing.
+pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    // Below this similarity a suggestion is a guess: `strsim`'s own examples of typing errors lie
+    // above 0.8, unrelated words of one length around 0.5.
+    const SIMILARITY_MIN: f64 = 0.7;
+    known
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(word, known), known))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map_or_else(String::new, |(_, known)| {
+            format!("; did you mean \"{known}\"?")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_shows_its_causes_once_and_the_way_out() {
+        #[derive(Debug)]
+        struct Outer(io::Error);
+        impl Display for Outer {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("outer")
+            }
+        }
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = Outer(io::Error::other("inner"));
+        let mut out = Vec::new();
+        Failure::new("top")
+            .because(&error)
+            .with_help("do this")
+            .write(&mut out)
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "error: top\n  caused by: outer\n  caused by: inner\n  help: do this\n"
+        );
+    }
+
+    #[test]
+    fn only_near_words_are_suggested() {
+        for (word, expected) in [
+            ("ouput", "; did you mean \"output\"?"),
+            ("modle", "; did you mean \"model\"?"),
+            ("zzz", ""),
+        ] {
+            assert_eq!(did_you_mean(word, ["output", "model", "rule"]), expected);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What the program says about itself, on standard error and never on standard output.
+
+use std::io;
+
+use clap::{Args, ValueEnum};
+use tracing::level_filters::LevelFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogForm {
+    /// One readable line an entry
+    Text,
+    /// One JSON object an entry
+    Json,
+    /// Nothing
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// The logging flags, the same for every command.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct LogOptions {
+    /// How log lines on standard error look
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORM",
+        default_value = "text"
+    )]
+    log: LogForm,
+
+    /// The least important entries that are still logged
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "LEVEL",
+        default_value = "warn"
+    )]
+    log_level: LogLevel,
+}
+
+/// Starts logging for the rest of the process. Entries carry names, places and counts; values of
+/// events, parameters and the environment are not logged at any level.
+pub(crate) fn start(options: LogOptions) {
+    let level = match options.log_level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(io::stderr)
+        .with_target(false);
+    match options.log {
+        LogForm::Text => subscriber.with_ansi(is_terminal()).init(),
+        LogForm::Json => subscriber.json().init(),
+        LogForm::Off => {}
+    }
+}
+
+fn is_terminal() -> bool {
+    use std::io::IsTerminal as _;
+    io::stderr().is_terminal()
+}

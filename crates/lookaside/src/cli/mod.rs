@@ -1,0 +1,84 @@
+//! The command line: what can be asked for, and who answers.
+
+mod completions;
+mod failure;
+mod log;
+mod new;
+mod output;
+
+use std::io;
+
+use clap::{Parser, Subcommand};
+
+use crate::cli::failure::{Exit, Outcome};
+
+const ABOUT: &str = "Answers \"for this key, which row?\" at memory speed";
+
+const LONG_ABOUT: &str = "\
+Answers \"for this key, which row?\" at memory speed: enriches streams of events with rows that SQL
+finds in reference tables.
+
+A project is a folder: knowdb.toml, one folder a table with its data.csv, and models/*.oml, which
+say how an event becomes another. `lookaside new DIR` makes one that runs.";
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0    done
+  1    the run failed, or --strict, check or test found problems
+  2    the command line makes no sense
+  130  ended by Ctrl-C (SIGINT); 143 by SIGTERM: the output holds whole events
+
+Standard output carries results only; the summary, progress, log and errors go to standard error.";
+
+#[derive(Debug, Parser)]
+#[command(name = "lookaside", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+#[command(
+    propagate_version = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    log: log::LogOptions,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    New(new::NewArguments),
+    Completions(completions::CompletionsArguments),
+}
+
+/// Does what the process's arguments ask for and shows what went wrong.
+pub(crate) fn run() -> Exit {
+    let arguments = Arguments::parse();
+    log::start(arguments.log);
+    match answer(&arguments.command) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            // Without standard error there is nobody left to tell.
+            let _ = failure.write(&mut io::stderr().lock());
+            failure.exit()
+        }
+    }
+}
+
+fn answer(command: &Command) -> Outcome {
+    match command {
+        Command::New(arguments) => new::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

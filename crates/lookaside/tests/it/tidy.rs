@@ -1,0 +1,168 @@
+//! What a machine can check about the tree itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which of our crates a crate may use; `docs/ARCHITECTURE.md` says why.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("value", &[]),
+    ("knowledge", &["value"]),
+    ("oml", &["value"]),
+    ("stream", &["value"]),
+    ("lookaside", &["value", "knowledge", "oml", "stream"]),
+];
+
+/// Past this, a file holds a second noun that wants out.
+const LINE_COUNT_MAX: usize = 900;
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize()
+        .expect("the crate lies two levels below the root")
+}
+
+/// The tracked files that are text, with what they hold.
+fn tracked_texts() -> Vec<(String, String)> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(root())
+        .output()
+        .expect("git is at hand where the tests run");
+    assert!(output.status.success(), "this is no git checkout");
+    let names = String::from_utf8(output.stdout).expect("tracked names are text");
+    let texts: Vec<_> = names
+        .split_terminator('\0')
+        // A file that is deleted but not yet committed so is not there, binary files are no text.
+        .filter_map(|name| Some((name.to_owned(), fs::read_to_string(root().join(name)).ok()?)))
+        .collect();
+    assert!(
+        texts.len() > 20,
+        "the list of tracked files is too short to be true"
+    );
+    texts
+}
+
+fn assert_none(found: Vec<String>, rule: &str) {
+    assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn arrows_between_crates_go_down_only() {
+    let allowed: BTreeMap<_, _> = ARROWS.iter().copied().collect();
+    let mut found = Vec::new();
+    let mut crate_count = 0;
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        crate_count += 1;
+        let Some(targets) = allowed.get(name.as_str()) else {
+            found.push(format!("crates/{name} is not in the table of arrows"));
+            continue;
+        };
+        // Tests of a crate may look further than the crate itself.
+        for section in ["dependencies", "build-dependencies"] {
+            let Some(dependencies) = manifest.get(section).and_then(toml::Value::as_table) else {
+                continue;
+            };
+            let ours = dependencies
+                .keys()
+                .filter_map(|key| key.strip_prefix("lookaside-"));
+            for target in ours.filter(|target| !targets.contains(target)) {
+                found.push(format!("{name} -> {target}"));
+            }
+        }
+    }
+    assert_eq!(
+        crate_count,
+        ARROWS.len(),
+        "crates in the table that are not in crates/"
+    );
+    assert_none(found, "an arrow that docs/ARCHITECTURE.md does not allow");
+}
+
+#[test]
+fn library_roots_forbid_unsafe_code() {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path().join("src/lib.rs");
+        let text = fs::read_to_string(&path).unwrap();
+        if !text.lines().any(|line| line == "#![forbid(unsafe_code)]") {
+            found.push(path.display().to_string());
+        }
+    }
+    assert_none(found, "a library root without #![forbid(unsafe_code)]");
+}
+
+#[test]
+fn nothing_names_a_path_of_somebodys_machine() {
+    // Put together here so that this file does not find itself.
+    let roots = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
+    let mut found = Vec::new();
+    for (name, text) in tracked_texts() {
+        for (index, line) in text.lines().enumerate() {
+            let named = roots.iter().any(|root| {
+                line.match_indices(root.as_str()).any(|(at, _)| {
+                    // `src/work/x` and URLs are no absolute paths.
+                    let before = line[..at].chars().next_back();
+                    before.is_none_or(|before| !before.is_alphanumeric() && before != '.')
+                })
+            });
+            if named {
+                found.push(format!("{name}:{}", index + 1));
+            }
+        }
+    }
+    assert_none(found, "a path that exists on one machine only");
+}
+
+#[test]
+fn open_ends_name_their_issue() {
+    let words =
+        ["TO", "FIX"].map(|half| format!("{half}{}", if half == "TO" { "DO" } else { "ME" }));
+    let mut found = Vec::new();
+    for (name, text) in tracked_texts() {
+        if !name.ends_with(".rs") {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            let numbered = line.contains(&format!("{}(#", words[0]));
+            if words.iter().any(|word| line.contains(word.as_str())) && !numbered {
+                found.push(format!("{name}:{}", index + 1));
+            }
+        }
+    }
+    assert_none(found, "an open end without the number of its issue");
+}
+
+#[test]
+fn no_test_is_ignored_or_sleeps() {
+    let words = ["#[ig".to_owned() + "nore", "thread::sl".to_owned() + "eep("];
+    let mut found = Vec::new();
+    for (name, text) in tracked_texts() {
+        if !name.contains("/tests/") || !name.ends_with(".rs") {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            if words.iter().any(|word| line.contains(word.as_str())) {
+                found.push(format!("{name}:{}", index + 1));
+            }
+        }
+    }
+    assert_none(found, "a test that is ignored or sleeps");
+}
+
+#[test]
+fn files_hold_one_idea() {
+    let mut found = Vec::new();
+    for (name, text) in tracked_texts() {
+        let line_count = text.lines().count();
+        if name.ends_with(".rs") && line_count > LINE_COUNT_MAX {
+            found.push(format!("{name}: {line_count} lines"));
+        }
+    }
+    assert_none(found, "a Rust file past 900 lines");
+}
