@@ -64,6 +64,29 @@ impl Error {
         }))
     }
 
+    /// The configuration is wrong at a line.
+    pub(crate) fn config(file: &Path, line: usize, problem: &str) -> Self {
+        let message = format!("{}:{line}: {problem}", file.display());
+        Self::new(ErrorKind::Config, message)
+    }
+
+    /// There is no configuration at `path`; `tables` are folders beside it that hold a `data.csv`.
+    pub(crate) fn no_config(path: &Path, folder: &Path, tables: &[String]) -> Self {
+        let entries: String = match tables {
+            [] => "[[tables]], name = \"…\", data_file = \"…\"".to_owned(),
+            tables => {
+                let entry = |name: &String| format!("[[tables]], name = {name:?}");
+                tables.iter().map(entry).collect::<Vec<_>>().join("; ")
+            }
+        };
+        let message = format!(
+            "{}: no knowdb.toml; write {} with the lines: version = 2; {entries}",
+            path.display(),
+            folder.join("knowdb.toml").display(),
+        );
+        Self::new(ErrorKind::Config, message)
+    }
+
     /// A file or folder that the operating system did not give.
     pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
         let message = format!("{}: cannot be read", path.display());

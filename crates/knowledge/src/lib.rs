@@ -3,10 +3,15 @@
 #![forbid(unsafe_code)]
 
 mod bind;
+mod config;
 mod error;
 mod functions;
 mod store;
 
+pub use config::{
+    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
+    IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig,
+};
 pub use error::{Error, ErrorKind};
 
 /// The result of everything that can fail here.

@@ -1,0 +1,255 @@
+//! `knowdb.toml`: which tables there are, where their data is, how it is read.
+//!
+//! [`Config::open`] reads a whole file or says what is wrong with it: file, line, key and the way
+//! out. Nothing is ignored, so a typing error never becomes a default.
+
+mod expand;
+mod open;
+mod reader;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::Result;
+
+/// The file name that stands for its folder.
+pub const CONFIG_FILE: &str = "knowdb.toml";
+
+/// A configuration that was read whole; see `docs/KNOWDB.md` for the keys.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The file that was read.
+    pub file: PathBuf,
+    /// How rows are inserted.
+    pub load: LoadConfig,
+    /// How CSV files are read.
+    pub csv: CsvConfig,
+    /// How answers are cached.
+    pub cache: CacheConfig,
+    /// The tables in their order, disabled ones too.
+    pub tables: Vec<TableConfig>,
+    /// Which addresses are internal, if the file says so.
+    pub intranet_nets: Option<IntranetNets>,
+    sections: BTreeMap<String, toml::Table>,
+    section_lines: BTreeMap<String, usize>,
+}
+
+/// The section `[default]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoadConfig {
+    /// Whether inserts are grouped into transactions.
+    pub transaction: bool,
+    /// Rows of a transaction, at least 1.
+    pub batch_size: u64,
+    /// What a row that cannot be loaded does.
+    pub on_error: OnError,
+}
+
+/// What a row that cannot be loaded does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// The load fails, and what was live stays live.
+    Fail,
+    /// The row is left out and reported.
+    Skip,
+}
+
+/// The section `[csv]`.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CsvConfig {
+    /// Whether the first record names the columns.
+    pub has_header: bool,
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// How characters are written.
+    pub encoding: &'static encoding_rs::Encoding,
+    /// Whether white space around names and fields is dropped.
+    pub trim: bool,
+}
+
+/// The section `[cache]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheConfig {
+    /// Whether answers are kept.
+    pub enabled: bool,
+    /// How many answers, at least 1.
+    pub capacity: usize,
+    /// How many bytes of answers, at least 1.
+    pub capacity_bytes: u64,
+    /// How long, at least a millisecond.
+    pub ttl: Duration,
+}
+
+/// One `[[tables]]` entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableConfig {
+    /// The table's name, which replaces `{table}` in its SQL files.
+    pub name: String,
+    /// The folder of its SQL files.
+    pub folder: PathBuf,
+    /// Its rows.
+    pub data_file: PathBuf,
+    /// Which fields of a record are bound, in which order.
+    pub columns: Columns,
+    /// How many rows it should have.
+    pub expected_rows: ExpectedRows,
+    /// Whether it is loaded at all.
+    pub enabled: bool,
+    /// How often it is loaded again.
+    pub refresh: Option<Duration>,
+    /// The line of the entry in [`Config::file`].
+    pub line: usize,
+}
+
+/// Which fields of a record are bound, in which order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// All, as they come.
+    All,
+    /// Those that the header names so.
+    ByHeader(Vec<String>),
+    /// Those at these positions, counted from 0.
+    ByIndex(Vec<usize>),
+}
+
+/// How many rows a table should have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExpectedRows {
+    /// Fewer are an error.
+    pub min: Option<u64>,
+    /// More are a warning.
+    pub max: Option<u64>,
+}
+
+/// The section `[intranet_nets]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IntranetNets {
+    /// What the networks do to the built-in ones.
+    pub mode: IntranetMode,
+    /// Internal networks.
+    pub nets: Vec<IpNet>,
+}
+
+/// What configured networks do to the built-in ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntranetMode {
+    /// They are internal too.
+    Add,
+    /// Only they are internal.
+    Replace,
+}
+
+/// What the caller of [`Config::open_with`] brings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConfigOptions<'a> {
+    /// Top-level sections that belong to others and are kept as they are for [`Config::section`];
+    /// any other unknown section is an error.
+    pub foreign_sections: &'a [&'a str],
+    /// Variables of `${NAME}`, asked before the process environment; letter case does not matter.
+    pub variables: Option<&'a HashMap<String, String>>,
+}
+
+impl Config {
+    /// Reads a `knowdb.toml`, given itself or its folder.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or with the first thing that is wrong in it.
+    pub fn open(path: impl AsRef<Path>, foreign_sections: &[&str]) -> Result<Self> {
+        let options = ConfigOptions {
+            foreign_sections,
+            ..ConfigOptions::default()
+        };
+        Self::open_with(path, &options)
+    }
+
+    /// Reads a `knowdb.toml`, given itself or its folder.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or with the first thing that is wrong in it.
+    pub fn open_with(path: impl AsRef<Path>, options: &ConfigOptions<'_>) -> Result<Self> {
+        open::open(path.as_ref(), options)
+    }
+
+    /// The folder that paths in the file are relative to.
+    pub fn folder(&self) -> &Path {
+        folder_of(&self.file)
+    }
+
+    /// The tables that are loaded.
+    pub fn enabled_tables(&self) -> impl Iterator<Item = &TableConfig> {
+        self.tables.iter().filter(|table| table.enabled)
+    }
+
+    /// A section that belongs to the caller, if the file has it.
+    pub fn section(&self, name: &str) -> Option<&toml::Table> {
+        self.sections.get(name)
+    }
+
+    /// The line of a caller's section, `enrich`, or of a key in it, `enrich.output.path`.
+    pub fn section_line(&self, path: &str) -> Option<usize> {
+        self.section_lines.get(path).copied()
+    }
+
+    /// The files whose change means that tables have to be loaded again, whether they exist or not.
+    pub fn watched_files(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.file.clone()];
+        for table in self.enabled_tables() {
+            for sql in ["create.sql", "clean.sql", "insert.sql"] {
+                files.push(table.folder.join(sql));
+            }
+            files.push(table.data_file.clone());
+        }
+        files
+    }
+}
+
+impl Default for LoadConfig {
+    fn default() -> Self {
+        Self {
+            transaction: true,
+            batch_size: 2000,
+            on_error: OnError::Fail,
+        }
+    }
+}
+
+impl Default for CsvConfig {
+    fn default() -> Self {
+        Self {
+            has_header: true,
+            delimiter: b',',
+            encoding: encoding_rs::UTF_8,
+            trim: true,
+        }
+    }
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            capacity: 1024,
+            // Room for a few hundred bytes an answer at a hundred thousand answers.
+            capacity_bytes: 64 << 20,
+            ttl: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The folder of a file; a bare file name is in the current one.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,397 @@
+//! From the file's bytes to a [`Config`]: read, expand, parse, then section by section.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use toml::de::DeTable;
+
+use super::expand::expand;
+use super::reader::{Section, Source};
+use super::{
+    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
+    IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig, folder_of,
+};
+use crate::Result;
+use crate::error::Error;
+
+/// Bytes of a configuration file; a larger one is the wrong file.
+const CONFIG_SIZE_MAX: u64 = 16 << 20;
+
+/// Folders named in the message about a missing file.
+const FOLDER_HINT_COUNT_MAX: usize = 3;
+
+/// The sections of the format; the caller's own come on top.
+const SECTIONS: [&str; 7] = [
+    "version",
+    "base_dir",
+    "default",
+    "csv",
+    "cache",
+    "tables",
+    "intranet_nets",
+];
+
+pub(super) fn open(path: &Path, options: &ConfigOptions<'_>) -> Result<Config> {
+    let file = config_file(path)?;
+    let text = read(&file)?;
+    let variable = |name: &str| {
+        let own = options.variables.and_then(|variables| {
+            let named = |(key, _): &(&String, &String)| key.eq_ignore_ascii_case(name);
+            variables.iter().find(named).map(|(_, value)| value.clone())
+        });
+        own.or_else(|| std::env::var(name).ok())
+    };
+    let text = expand(&text, &variable)
+        .map_err(|error| Error::config(&file, error.line, &error.message))?;
+    let source = Source {
+        file: &file,
+        text: &text,
+    };
+    let document = DeTable::parse(&text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        let message: Vec<&str> = error.message().lines().collect();
+        source.error(offset, message.join("; "))
+    })?;
+    read_document(
+        Section::root(source, document.get_ref()),
+        &file,
+        &text,
+        options,
+    )
+}
+
+/// The file that `path` means, or what to write if there is none.
+fn config_file(path: &Path) -> Result<PathBuf> {
+    let meta = fs::metadata(path).map_err(|source| Error::file(path, source))?;
+    if !meta.is_dir() {
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
+        return if is_toml {
+            Ok(path.to_owned())
+        } else {
+            Err(Error::no_config(path, folder_of(path), &[]))
+        };
+    }
+    let file = path.join(CONFIG_FILE);
+    if file.exists() {
+        return Ok(file);
+    }
+    let mut tables: Vec<String> = fs::read_dir(path)
+        .map_err(|source| Error::file(path, source))?
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let holds_data = entry.path().join("data.csv").exists();
+            holds_data.then(|| entry.file_name().to_string_lossy().into_owned())
+        })
+        .collect();
+    tables.sort();
+    tables.truncate(FOLDER_HINT_COUNT_MAX);
+    Err(Error::no_config(path, path, &tables))
+}
+
+fn read(file: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(file)
+        .and_then(|open| open.take(CONFIG_SIZE_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|source| Error::file(file, source))?;
+    if bytes.len() as u64 > CONFIG_SIZE_MAX {
+        return Err(Error::config(
+            file,
+            1,
+            &format!("larger than {CONFIG_SIZE_MAX} bytes; this is no configuration"),
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        Error::config(file, line, "not UTF-8; save the file in this encoding")
+    })?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(text) => text.to_owned(),
+        None => text,
+    })
+}
+
+fn read_document(
+    root: Section<'_>,
+    file: &Path,
+    text: &str,
+    options: &ConfigOptions<'_>,
+) -> Result<Config> {
+    refuse_unsupported(&root)?;
+    let mut known = SECTIONS.to_vec();
+    known.extend(options.foreign_sections);
+    root.only(&known)?;
+    match root.u64("version")? {
+        Some(2) => {}
+        Some(other) => {
+            return Err(root.bad("version", &format!("must be 2, not {other}")));
+        }
+        None => return Err(root.bad("version", "is missing; write version = 2")),
+    }
+    let base = folder_of(file).join(root.str("base_dir")?.unwrap_or("."));
+    let csv = read_csv(root.section("csv")?)?;
+    let mut config = Config {
+        file: file.to_owned(),
+        load: read_load(root.section("default")?)?,
+        csv,
+        cache: read_cache(root.section("cache")?)?,
+        tables: read_tables(&root, &base, csv)?,
+        intranet_nets: read_intranet(root.section("intranet_nets")?)?,
+        sections: BTreeMap::new(),
+        section_lines: BTreeMap::new(),
+    };
+    if options.foreign_sections.iter().any(|name| root.has(name)) {
+        let mut all: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| Error::config(file, 1, error.message()))?;
+        for &name in options.foreign_sections {
+            let Some(section) = root.section(name)? else {
+                continue;
+            };
+            section.collect_lines(&mut config.section_lines);
+            if let Some(toml::Value::Table(table)) = all.remove(name) {
+                config.sections.insert(name.to_owned(), table);
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// Sections of the format that we know and do not have; ignoring them would answer wrongly.
+fn refuse_unsupported(root: &Section<'_>) -> Result<()> {
+    if root.has("fun") {
+        return Err(root.bad(
+            "fun",
+            "is not supported; remove [fun], and look the values up in a table",
+        ));
+    }
+    if !root.has("provider") {
+        return Ok(());
+    }
+    if let Ok(Some(provider)) = root.section("provider") {
+        for kind in ["redis", "sqldb"] {
+            if provider.has(kind) {
+                let problem = "is not supported yet; load local [[tables]] instead";
+                return Err(provider.bad(kind, problem));
+            }
+        }
+        if provider.has("kind") || provider.has("connection_uri") {
+            return Err(root.bad(
+                "provider",
+                "has the old flat form; it became [provider.sqldb], which is not supported yet: \
+                 load local [[tables]] instead",
+            ));
+        }
+    }
+    Err(root.bad(
+        "provider",
+        "is not supported yet; load local [[tables]] instead",
+    ))
+}
+
+fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
+    let default = LoadConfig::default();
+    let Some(section) = section else {
+        return Ok(default);
+    };
+    section.only(&["transaction", "batch_size", "on_error"])?;
+    let words = [("fail", OnError::Fail), ("skip", OnError::Skip)];
+    Ok(LoadConfig {
+        transaction: section.bool("transaction")?.unwrap_or(default.transaction),
+        batch_size: section
+            .u64("batch_size")?
+            .unwrap_or(default.batch_size)
+            .max(1),
+        on_error: section
+            .word("on_error", &words)?
+            .unwrap_or(default.on_error),
+    })
+}
+
+fn read_csv(section: Option<Section<'_>>) -> Result<CsvConfig> {
+    let default = CsvConfig::default();
+    let Some(section) = section else {
+        return Ok(default);
+    };
+    section.only(&["has_header", "delimiter", "encoding", "trim"])?;
+    let delimiter = match section.str("delimiter")?.map(str::as_bytes) {
+        None => default.delimiter,
+        Some([b'"' | b'\r' | b'\n']) => {
+            return Err(section.bad("delimiter", "must not be a quote or a line break"));
+        }
+        Some([byte]) if byte.is_ascii() => *byte,
+        Some(_) => {
+            let problem = "must be one ASCII character, such as \",\", \";\", \"|\" or \"\\t\"";
+            return Err(section.bad("delimiter", problem));
+        }
+    };
+    let encoding = match section.str("encoding")? {
+        None => default.encoding,
+        Some(label) => encoding_rs::Encoding::for_label_no_replacement(label.as_bytes())
+            .ok_or_else(|| {
+                let problem = format!(
+                    "{label:?} is unknown; use a label of the WHATWG encoding standard, such as \
+                     \"utf-8\", \"windows-1252\", \"gbk\" or \"utf-16le\""
+                );
+                section.bad("encoding", &problem)
+            })?,
+    };
+    Ok(CsvConfig {
+        has_header: section.bool("has_header")?.unwrap_or(default.has_header),
+        delimiter,
+        encoding,
+        trim: section.bool("trim")?.unwrap_or(default.trim),
+    })
+}
+
+fn read_cache(section: Option<Section<'_>>) -> Result<CacheConfig> {
+    let default = CacheConfig::default();
+    let Some(section) = section else {
+        return Ok(default);
+    };
+    section.only(&["enabled", "capacity", "capacity_bytes", "ttl_ms"])?;
+    let capacity = match section.u64("capacity")? {
+        None => default.capacity,
+        Some(capacity) => usize::try_from(capacity)
+            .map_err(|_| section.bad("capacity", "is more than memory could hold"))?
+            .max(1),
+    };
+    let ttl_ms = section.u64("ttl_ms")?;
+    let capacity_bytes = section.u64("capacity_bytes")?;
+    Ok(CacheConfig {
+        enabled: section.bool("enabled")?.unwrap_or(default.enabled),
+        capacity,
+        capacity_bytes: capacity_bytes.unwrap_or(default.capacity_bytes).max(1),
+        ttl: ttl_ms.map_or(default.ttl, |ms| Duration::from_millis(ms.max(1))),
+    })
+}
+
+fn read_intranet(section: Option<Section<'_>>) -> Result<Option<IntranetNets>> {
+    let Some(section) = section else {
+        return Ok(None);
+    };
+    section.only(&["enabled", "enable", "mode", "nets"])?;
+    if section.has("enabled") && section.has("enable") {
+        let problem = "stands beside enabled, which means the same; keep one";
+        return Err(section.bad("enable", problem));
+    }
+    let enabled = section.bool("enabled")?.or(section.bool("enable")?);
+    let words = [
+        ("add", IntranetMode::Add),
+        ("replace", IntranetMode::Replace),
+    ];
+    let mode = section.word("mode", &words)?.unwrap_or(IntranetMode::Add);
+    let mut nets = Vec::new();
+    for net in section.strs("nets")? {
+        let problem = || format!("holds {net:?}, which is no network; write \"10.0.0.0/8\"");
+        let net: IpNet = net.parse().map_err(|_| section.bad("nets", &problem()))?;
+        nets.push(net.trunc());
+    }
+    Ok(enabled
+        .unwrap_or(true)
+        .then_some(IntranetNets { mode, nets }))
+}
+
+fn read_tables(root: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Vec<TableConfig>> {
+    let mut tables: Vec<TableConfig> = Vec::new();
+    for section in root.sections("tables")? {
+        let table = read_table(&section, base, csv)?;
+        // SQLite's names do not differ by letter case alone.
+        let same = |other: &&TableConfig| {
+            other.enabled && table.enabled && other.name.eq_ignore_ascii_case(&table.name)
+        };
+        if let Some(first) = tables.iter().find(same) {
+            let problem = format!(
+                "{:?} is already the table of line {}; rename or disable one",
+                table.name, first.line
+            );
+            return Err(section.bad("name", &problem));
+        }
+        tables.push(table);
+    }
+    Ok(tables)
+}
+
+fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<TableConfig> {
+    section.only(&[
+        "name",
+        "dir",
+        "data_file",
+        "columns",
+        "expected_rows",
+        "enabled",
+        "refresh_ms",
+    ])?;
+    let name = section
+        .str("name")?
+        .ok_or_else(|| section.bad("name", "is missing; write name = \"…\""))?;
+    // It is put into SQL as it is, between the user's quotes or without any.
+    let breaks_sql = |c: char| c.is_control() || "\"'`[];".contains(c);
+    if name.trim().is_empty() || name.contains(breaks_sql) {
+        return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));
+    }
+    let folder = base.join(section.str("dir")?.unwrap_or(name));
+    let data_file = folder.join(section.str("data_file")?.unwrap_or("data.csv"));
+    let refresh = match section.u64("refresh_ms")? {
+        Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
+        other => other.map(Duration::from_millis),
+    };
+    Ok(TableConfig {
+        name: name.to_owned(),
+        folder,
+        data_file,
+        columns: read_columns(section.section("columns")?, csv)?,
+        expected_rows: read_expected_rows(section.section("expected_rows")?)?,
+        enabled: section.bool("enabled")?.unwrap_or(true),
+        refresh,
+        line: section.line(),
+    })
+}
+
+fn read_columns(section: Option<Section<'_>>, csv: CsvConfig) -> Result<Columns> {
+    let Some(section) = section else {
+        return Ok(Columns::All);
+    };
+    section.only(&["by_header", "by_index"])?;
+    let by_header = section.strs("by_header")?;
+    let by_index = section.usizes("by_index")?;
+    if !by_header.is_empty() && !csv.has_header {
+        let problem = "needs a header, and csv.has_header is false; use by_index";
+        return Err(section.bad("by_header", problem));
+    }
+    match (by_header.is_empty(), by_index.is_empty()) {
+        (false, true) => {
+            let trim = |name: &str| match csv.trim {
+                true => name.trim_ascii().to_owned(),
+                false => name.to_owned(),
+            };
+            Ok(Columns::ByHeader(by_header.into_iter().map(trim).collect()))
+        }
+        (true, false) => Ok(Columns::ByIndex(by_index)),
+        (false, false) => Err(section.bad("by_index", "stands beside by_header; keep one")),
+        (true, true) => Err(section.bad(
+            "by_header",
+            "and columns.by_index are both empty; leave columns out to take all",
+        )),
+    }
+}
+
+fn read_expected_rows(section: Option<Section<'_>>) -> Result<ExpectedRows> {
+    let Some(section) = section else {
+        return Ok(ExpectedRows::default());
+    };
+    section.only(&["min", "max"])?;
+    let (min, max) = (section.u64("min")?, section.u64("max")?);
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
+    {
+        return Err(section.bad("min", &format!("is {min}, above max, which is {max}")));
+    }
+    Ok(ExpectedRows { min, max })
+}

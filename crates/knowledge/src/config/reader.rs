@@ -1,0 +1,258 @@
+//! Typed reading of a parsed TOML document; every refusal names file, line and key.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::Result;
+use crate::error::Error;
+
+/// Typing errors this similar (Jaro-Winkler, 1.0 is equal) are worth a suggestion.
+const SUGGESTION_SIMILARITY_MIN: f64 = 0.7;
+
+/// The text that positions in errors refer to.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) file: &'a Path,
+    pub(super) text: &'a str,
+}
+
+impl Source<'_> {
+    /// The line, counted from 1, that holds the byte at `offset`.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        1 + before.iter().filter(|&&byte| byte == b'\n').count()
+    }
+
+    /// An error at a byte of the text.
+    pub(super) fn error(&self, offset: usize, message: impl AsRef<str>) -> Error {
+        Error::config(self.file, self.line(offset), message.as_ref())
+    }
+}
+
+/// One table of the document.
+#[derive(Clone, Copy)]
+pub(super) struct Section<'a> {
+    source: Source<'a>,
+    /// Empty for the document itself.
+    name: &'a str,
+    table: &'a DeTable<'a>,
+    offset: usize,
+}
+
+impl<'a> Section<'a> {
+    /// The document itself.
+    pub(super) fn root(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
+        Self {
+            source,
+            name: "",
+            table,
+            offset: 0,
+        }
+    }
+
+    /// The line on which the section begins.
+    pub(super) fn line(&self) -> usize {
+        self.source.line(self.offset)
+    }
+
+    /// Refuses keys that are not among `known`.
+    pub(super) fn only(&self, known: &[&str]) -> Result<()> {
+        for (key, _) in self.table {
+            if known.contains(&&**key.get_ref()) {
+                continue;
+            }
+            let place = self.path(key.get_ref());
+            let message = match nearest(key.get_ref(), known) {
+                Some(near) => format!("unknown key {place}; did you mean {near}?"),
+                None => format!("unknown key {place}; known here: {}", known.join(", ")),
+            };
+            return Err(self.source.error(key.span().start, message));
+        }
+        Ok(())
+    }
+
+    /// Whether the key is there, whatever its type.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// A boolean.
+    pub(super) fn bool(&self, key: &str) -> Result<Option<bool>> {
+        self.typed(key, "true or false", |value| value.as_bool())
+    }
+
+    /// A string.
+    pub(super) fn str(&self, key: &str) -> Result<Option<&'a str>> {
+        self.typed(key, "a string", |value| value.as_str())
+    }
+
+    /// A whole number from 0.
+    pub(super) fn u64(&self, key: &str) -> Result<Option<u64>> {
+        self.typed(key, "a whole number from 0", integer)
+    }
+
+    /// One of several words.
+    pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>> {
+        let Some(word) = self.str(key)? else {
+            return Ok(None);
+        };
+        let found = words.iter().find(|(known, _)| *known == word);
+        let Some((_, value)) = found else {
+            let known: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+            let expected = known.join(" or ");
+            return Err(self.bad(key, &format!("must be {expected}, not {word:?}")));
+        };
+        Ok(Some(*value))
+    }
+
+    /// A list of strings.
+    pub(super) fn strs(&self, key: &str) -> Result<Vec<&'a str>> {
+        self.list(key, "a list of strings", |value| value.as_str())
+    }
+
+    /// A list of whole numbers from 0.
+    pub(super) fn usizes(&self, key: &str) -> Result<Vec<usize>> {
+        self.list(key, "a list of whole numbers from 0", |value| {
+            integer(value).and_then(|int| usize::try_from(int).ok())
+        })
+    }
+
+    /// A table below this one.
+    pub(super) fn section(&self, key: &'a str) -> Result<Option<Self>> {
+        let table = self.typed(key, "a table", |value| value.as_table())?;
+        Ok(table.map(|table| Self {
+            name: key,
+            table,
+            offset: self.span(key).start,
+            ..*self
+        }))
+    }
+
+    /// An array of tables below this one.
+    pub(super) fn sections(&self, key: &'a str) -> Result<Vec<Self>> {
+        let wanted = format!("a list of tables, written [[{key}]]");
+        let Some(list) = self.typed(key, &wanted, |value| value.as_array())? else {
+            return Ok(Vec::new());
+        };
+        list.iter()
+            .map(|item| {
+                let table = item.get_ref().as_table();
+                let table = table.ok_or_else(|| self.bad(key, &format!("must be {wanted}")))?;
+                Ok(Self {
+                    name: key,
+                    table,
+                    offset: item.span().start,
+                    ..*self
+                })
+            })
+            .collect()
+    }
+
+    /// An error at a key's value, or at the section where the key is missing.
+    pub(super) fn bad(&self, key: &str, problem: &str) -> Error {
+        let place = self.path(key);
+        self.source
+            .error(self.span(key).start, format!("{place} {problem}"))
+    }
+
+    /// Every key below this section with its line, as dotted paths.
+    pub(super) fn collect_lines(&self, into: &mut impl Extend<(String, usize)>) {
+        fn walk(
+            source: Source<'_>,
+            path: &str,
+            table: &DeTable<'_>,
+            into: &mut impl Extend<(String, usize)>,
+        ) {
+            for (key, value) in table {
+                let path = format!("{path}.{}", key.get_ref());
+                into.extend([(path.clone(), source.line(key.span().start))]);
+                if let Some(table) = value.get_ref().as_table() {
+                    walk(source, &path, table, into);
+                }
+            }
+        }
+        into.extend([(self.name.to_owned(), self.line())]);
+        walk(self.source, self.name, self.table, into);
+    }
+
+    fn path(&self, key: &str) -> String {
+        match self.name {
+            "" => key.to_owned(),
+            name => format!("{name}.{key}"),
+        }
+    }
+
+    fn value(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table.get(key)
+    }
+
+    fn span(&self, key: &str) -> Range<usize> {
+        match self.value(key) {
+            Some(value) => value.span(),
+            None => self.offset..self.offset,
+        }
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.value(key) else {
+            return Ok(None);
+        };
+        let found = value.get_ref();
+        read(found).map(Some).ok_or_else(|| {
+            let problem = match found {
+                DeValue::Integer(int) => format!("must be {wanted}, not {}", int.as_str()),
+                other => format!("must be {wanted}, not {}", article(other.type_str())),
+            };
+            self.bad(key, &problem)
+        })
+    }
+
+    fn list<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&'a DeValue<'a>) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let Some(list) = self.typed(key, wanted, |value| value.as_array())? else {
+            return Ok(Vec::new());
+        };
+        list.iter()
+            .map(|item| {
+                read(item.get_ref()).ok_or_else(|| {
+                    let message = format!("{} must be {wanted}", self.path(key));
+                    self.source.error(item.span().start, message)
+                })
+            })
+            .collect()
+    }
+}
+
+/// Integers may be written in any base.
+fn integer(value: &DeValue<'_>) -> Option<u64> {
+    let int = value.as_integer()?;
+    u64::from_str_radix(int.as_str(), int.radix()).ok()
+}
+
+fn article(type_name: &str) -> String {
+    match type_name {
+        "array" => "an array".to_owned(),
+        other => format!("a {other}"),
+    }
+}
+
+fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(key, name), *name))
+        .filter(|(similarity, _)| *similarity >= SUGGESTION_SIMILARITY_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
