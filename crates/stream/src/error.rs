@@ -1,6 +1,9 @@
 //! What can end a run, and whose fault it is.
 
 use std::fmt;
+use std::io;
+
+use crate::Rejects;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,6 +29,8 @@ pub enum ErrorKind {
     Input,
     /// A file, socket or other part of the environment failed.
     Environment,
+    /// A worker panicked: a defect of this program or of the transform.
+    Defect,
 }
 
 impl Error {
@@ -96,6 +101,107 @@ impl Error {
                 "the csv header in line 1 {reason}; set `header` to false and name the `columns`"
             ),
         )
+    }
+
+    /// The same error, its message led by the source that it concerns.
+    pub(crate) fn in_source(mut self, source: &str) -> Self {
+        self.0.message = format!("`{source}`: {}", self.0.message);
+        self
+    }
+
+    pub(crate) fn header_too_long(source: &str, size_max: usize) -> Self {
+        Self::new(
+            ErrorKind::Input,
+            format!("`{source}`: the header is longer than {size_max} bytes; is this the format?"),
+        )
+    }
+
+    pub(crate) fn open_input(name: &str, error: io::Error) -> Self {
+        let (kind, message) = match error.kind() {
+            io::ErrorKind::NotFound => {
+                (ErrorKind::Misuse, format!("input `{name}` does not exist"))
+            }
+            io::ErrorKind::IsADirectory => (
+                ErrorKind::Misuse,
+                format!("input `{name}` is a directory; name the files in it"),
+            ),
+            io::ErrorKind::AddrInUse => (
+                ErrorKind::Environment,
+                format!("input `{name}`: the port is taken; choose another one"),
+            ),
+            _ => (
+                ErrorKind::Environment,
+                format!("input `{name}` cannot be opened"),
+            ),
+        };
+        Self::new(kind, message).because(error)
+    }
+
+    pub(crate) fn not_followable(name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("input `{name}` is no regular file and cannot be followed; read it as it is"),
+        )
+    }
+
+    pub(crate) fn read_input(name: &str, error: io::Error) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!("input `{name}` cannot be read any further"),
+        )
+        .because(error)
+    }
+
+    pub(crate) fn open_output(name: &str, error: io::Error) -> Self {
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => format!("output `{name}`: there is no such folder"),
+            io::ErrorKind::IsADirectory => {
+                format!("output `{name}` is a directory; name a file in it")
+            }
+            _ => format!("output `{name}` cannot be opened"),
+        };
+        Self::new(ErrorKind::Environment, message).because(error)
+    }
+
+    pub(crate) fn write_output(name: &str, error: io::Error) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!("output `{name}` cannot be written any further"),
+        )
+        .because(error)
+    }
+
+    pub(crate) fn compress(error: io::Error) -> Self {
+        Self::new(ErrorKind::Environment, "the output cannot be compressed").because(error)
+    }
+
+    pub(crate) fn no_descriptor(error: io::Error) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            "no file descriptor is left; raise the limit (`ulimit -n`)",
+        )
+        .because(error)
+    }
+
+    pub(crate) fn no_thread(error: io::Error) -> Self {
+        Self::new(ErrorKind::Environment, "a worker thread cannot be started").because(error)
+    }
+
+    pub(crate) fn panicked(message: &str) -> Self {
+        Self::new(
+            ErrorKind::Defect,
+            format!("a worker panicked: {message}; please report this"),
+        )
+    }
+
+    /// The first reject or failure of a strict run; there is at least one.
+    pub(crate) fn strict(source: &str, rejects: &Rejects, failures: &Rejects) -> Self {
+        let all = rejects.first().iter().chain(failures.first());
+        let message = match all.min_by_key(|reject| reject.line) {
+            Some(first) => format!("`{source}`, line {}: {}", first.line, first.reason),
+            None => format!("`{source}` has rejected lines"),
+        };
+        Self::new(ErrorKind::Input, message)
     }
 }
 

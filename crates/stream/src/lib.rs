@@ -30,6 +30,9 @@
 mod error;
 mod format;
 mod reject;
+mod run;
+mod sink;
+mod source;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
@@ -38,3 +41,8 @@ pub use format::{
 #[doc(hidden)]
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
 pub use reject::{Reject, Rejects};
+pub use run::{
+    End, Flow, Identity, Report, RunOptions, StopFlag, Strictness, Summary, Transform, worker_count,
+};
+pub use sink::{Compression, Extent, Sink};
+pub use source::Source;

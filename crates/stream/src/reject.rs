@@ -10,7 +10,7 @@ const SHOWN_MAX: usize = 5;
 const EXCERPT_SIZE_MAX: usize = 120;
 
 /// How many bytes of a line beyond the limit are kept with the rejected lines.
-const LONG_LINE_KEPT_SIZE: usize = 1024;
+pub(crate) const LONG_LINE_KEPT_SIZE: usize = 1024;
 
 /// One rejected line or record.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,226 @@
+//! The run: from a source through a transform to a sink, in order, on all cores.
+//!
+//! Every worker does the whole way of a block by itself: it takes its turn at the source, decodes,
+//! transforms and encodes on its own, and leaves the output at its place in the order. No block
+//! changes hands, so there is no queue to fill between a reader, workers and a writer, and no
+//! thread to wake for each block.
+//!
+//! Memory: each worker holds one block (`block_size`, or one record of at most `line_size_max`),
+//! its records and its output; at most two outputs for each worker wait for an earlier one.
+
+mod gate;
+mod stop;
+mod summary;
+mod transform;
+mod worker;
+
+use std::num::NonZero;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use lookaside_value::{Batch, NameTable};
+
+pub use stop::StopFlag;
+pub use summary::{End, Summary};
+pub use transform::{Identity, Report, Transform};
+
+use self::gate::{Gate, Sinks};
+use self::worker::{Entry, EntryState, Shared, Worker};
+use crate::source::{Block, Reader, Wake};
+use crate::{Error, InputFormat, OutputFormat, Result, Sink, Source};
+
+/// Large enough that turns, locks and system calls cost nothing per event, small enough that a
+/// block, its records and its output stay in a core's second-level cache.
+const BLOCK_SIZE: usize = 256 << 10;
+
+/// What happens to the bytes between source and sink.
+///
+/// ```
+/// use lookaside_stream::{
+///     Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, RunOptions, Sink, Source,
+/// };
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("out.json");
+/// let flow = Flow::new(
+///     InputFormat::new("kv", &FormatOptions::new())?,
+///     OutputFormat::new("json", &FormatOptions::new())?,
+/// );
+/// let source = Source::new().with_reader("words", &b"a=1 b=2\n"[..]);
+/// let sink = Sink::file(&path, source.extent())?;
+/// let summary = flow.run(source, vec![Identity, Identity], sink, RunOptions::default())?;
+/// assert_eq!(summary.events_out, 1);
+/// assert_eq!(std::fs::read_to_string(&path)?, "{\"a\":\"1\",\"b\":\"2\"}\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Flow {
+    names: Arc<NameTable>,
+    input: InputFormat,
+    output: OutputFormat,
+}
+
+/// How a run behaves.
+#[derive(Debug, Default)]
+pub struct RunOptions {
+    /// Bytes that are read at once; by default 256 KiB.
+    pub block_size: Option<NonZero<usize>>,
+    /// Whether rejects and failures end the run.
+    pub strictness: Strictness,
+    /// Where the bytes of rejected lines go; by default nowhere.
+    pub rejects: Option<Sink>,
+    /// What asks the run to end early.
+    pub stop: Option<StopFlag>,
+}
+
+/// Whether a line that is no record, or a failure that a transform reports, ends the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// It is counted, and the run goes on.
+    #[default]
+    Lenient,
+    /// It is an error; no output file that was to appear when whole appears.
+    Strict,
+}
+
+/// How many workers use all cores: the length that the transforms given to [`Flow::run`] should
+/// have where nobody asked for another.
+pub fn worker_count() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+impl Flow {
+    /// A flow from one format to another, with only the names that the formats know.
+    pub fn new(input: InputFormat, output: OutputFormat) -> Self {
+        Self::with_names(NameTable::new(), input, output)
+    }
+
+    /// A flow whose batches start from `names`, to which the names of the formats are added.
+    pub fn with_names(mut names: NameTable, input: InputFormat, output: OutputFormat) -> Self {
+        input.intern(&mut names);
+        output.intern(&mut names);
+        Self {
+            names: Arc::new(names),
+            input,
+            output,
+        }
+    }
+
+    /// The names that all batches start from.
+    pub fn names(&self) -> &Arc<NameTable> {
+        &self.names
+    }
+
+    /// Runs until the source ends, the stop flag is raised or standard output has no reader any
+    /// more, with one worker for each transform.
+    ///
+    /// # Errors
+    /// When the source cannot be read, the sink cannot be written, a header is none, a worker
+    /// panics, or, in a strict run, at the first reject or failure. A sink that makes its file
+    /// appear when it is whole then leaves no file.
+    ///
+    /// # Panics
+    /// When there is no transform.
+    pub fn run<T: Transform>(
+        &self,
+        source: Source,
+        transforms: Vec<T>,
+        mut sink: Sink,
+        options: RunOptions,
+    ) -> Result<Summary> {
+        assert!(!transforms.is_empty(), "a run has a worker");
+        let (started, cpu_started) = (Instant::now(), summary::cpu_time());
+        let abort = StopFlag::new().map_err(Error::no_descriptor)?;
+        let stop = match options.stop {
+            Some(stop) => stop,
+            None => StopFlag::new().map_err(Error::no_descriptor)?,
+        };
+
+        let workers = transforms
+            .into_iter()
+            .map(|transform| self.worker(transform, &sink, options.rejects.as_ref()))
+            .collect::<Result<Vec<_>>>()?;
+        let prologue = self.write_prologue(&mut sink)?;
+        let block_size = options.block_size.map_or(BLOCK_SIZE, NonZero::get);
+        let wake = Wake {
+            stop,
+            abort: abort.clone(),
+        };
+        let sinks = Sinks {
+            output: sink,
+            rejects: options.rejects,
+        };
+        let shared = Shared {
+            entry: Mutex::new(Entry {
+                reader: Reader::new(source, &self.input, block_size, wake),
+                number: 0,
+                state: EntryState::Open,
+            }),
+            gate: Gate::new(sinks, workers.len(), options.strictness, abort),
+            output_format: self.output.clone(),
+            line_size_max: self.input.line_size_max(),
+        };
+        work(workers, &shared);
+
+        let (totals, sinks) = shared.gate.into_totals()?;
+        let entry = shared.entry.into_inner();
+        let stopped = entry.is_ok_and(|entry| entry.state == EntryState::Stopped);
+        let end = match (sinks.output.is_closed(), stopped) {
+            (true, _) => End::BrokenPipe,
+            (false, true) => End::Stopped,
+            (false, false) => End::Whole,
+        };
+        sinks.finish(end)?;
+        Ok(Summary {
+            events_in: totals.counts.events_in,
+            events_out: totals.counts.events_out,
+            rejects: totals.rejects,
+            failures: totals.failures,
+            bytes_in: totals.counts.bytes_in,
+            bytes_out: totals.counts.bytes_out + prologue,
+            elapsed: started.elapsed(),
+            cpu: summary::cpu_time().saturating_sub(cpu_started),
+            end,
+        })
+    }
+
+    fn worker<T>(&self, transform: T, sink: &Sink, rejects: Option<&Sink>) -> Result<Worker<T>> {
+        let compressor = |sink: &Sink| sink.compression().compressor().map_err(Error::compress);
+        Ok(Worker {
+            decoder: self.input.decoder(&self.names),
+            transform,
+            encoder: self.output.encoder(&self.names),
+            compressor: compressor(sink)?,
+            reject_compressor: rejects.map(compressor).transpose()?,
+            batch: Batch::new(self.names.clone()),
+            block: Block::default(),
+        })
+    }
+
+    /// Writes what stands before the first record, and says how much that was.
+    fn write_prologue(&self, sink: &mut Sink) -> Result<u64> {
+        let mut bytes = self.output.prologue().into_bytes();
+        let size = bytes.len() as u64;
+        sink.compression()
+            .compressor()
+            .and_then(|mut compressor| compressor.compress(&mut bytes))
+            .map_err(Error::compress)?;
+        sink.write(&bytes)?;
+        Ok(size)
+    }
+}
+
+/// Runs the workers to their end, each in a thread of its own.
+fn work<T: Transform>(workers: Vec<Worker<T>>, shared: &Shared) {
+    thread::scope(|scope| {
+        for (index, worker) in workers.into_iter().enumerate() {
+            let thread = thread::Builder::new().name(format!("stream-{index}"));
+            if let Err(error) = thread.spawn_scoped(scope, || worker.work(shared)) {
+                // Those that run already see it and stop; the scope waits for them.
+                shared.gate.fail(Error::no_thread(error));
+                break;
+            }
+        }
+    });
+}

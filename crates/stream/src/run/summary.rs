@@ -1,0 +1,52 @@
+//! What a run did.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Rejects;
+
+/// What a run did, from its first byte to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Records that were read, the rejected ones among them.
+    pub events_in: u64,
+    /// Records that were written.
+    pub events_out: u64,
+    /// Lines that are no records, and records that could not be written.
+    pub rejects: Rejects,
+    /// What the transform reported: failed lookups.
+    pub failures: Rejects,
+    /// Bytes of the records read, after decompression.
+    pub bytes_in: u64,
+    /// Bytes of the records written, before compression.
+    pub bytes_out: u64,
+    /// Wall-clock time.
+    pub elapsed: Duration,
+    /// User and system time of the whole process during the run.
+    pub cpu: Duration,
+    /// Why the run ended.
+    pub end: End,
+}
+
+/// Why a run that did not fail ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// The source was read to its end.
+    #[default]
+    Whole,
+    /// It was asked to stop; an output file that was to appear when whole did not appear.
+    Stopped,
+    /// The reader of standard output went away.
+    BrokenPipe,
+}
+
+/// User and system time of the process so far.
+pub(super) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    // Both are in range: the clock counts up from the start of the process.
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        time.tv_nsec.unsigned_abs() as u32,
+    )
+}

@@ -1,0 +1,139 @@
+//! Files as sinks: renamed into place when whole, or grown batch by batch.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::{Compression, Extent, Target};
+
+/// Read and write for everyone that the umask does not take out, as `creat` does it.
+const FILE_MODE: u32 = 0o666;
+
+/// Opens the target that fits the path and the extent of the stream.
+pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn Target>> {
+    // A link stays a link: what it points at is replaced.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let file_type = fs::metadata(path).map(|metadata| metadata.file_type()).ok();
+    let device = file_type.is_some_and(|kind| kind.is_char_device() || kind.is_fifo());
+    if device {
+        let file = OpenOptions::new().write(true).open(path)?;
+        return Ok(Box::new(Device(file)));
+    }
+    Ok(match extent {
+        Extent::Finite => Box::new(WholeFile::create(path)?),
+        Extent::Endless => Box::new(GrowingFile::open(path)?),
+    })
+}
+
+/// A file that appears under its name only when every byte of it was written.
+///
+/// Until then it is a hidden sibling, so that the rename stays within one file system; dropped
+/// without [`Target::finish`] it vanishes.
+struct WholeFile {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl WholeFile {
+    fn create(path: &Path) -> io::Result<Self> {
+        if path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let mode = fs::metadata(path).map_or(FILE_MODE, |metadata| metadata.permissions().mode());
+        let mut prefix = OsString::from(".");
+        prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+        prefix.push(".");
+        let file = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".part")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder)?;
+        let path = path.to_path_buf();
+        Ok(Self { file, path })
+    }
+}
+
+impl Target for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_file_mut().write_all(bytes)
+    }
+
+    fn appears_whole(&self) -> bool {
+        true
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+/// A file that grows by whole batches; a batch that could not be written leaves nothing behind.
+struct GrowingFile {
+    file: File,
+    size: u64,
+}
+
+impl GrowingFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)?;
+        let mut size = file.seek(SeekFrom::End(0))?;
+        if size > 0 && Compression::of_path(path) == Compression::Plain {
+            // Someone else's last line may be cut off; ours must not be glued to it.
+            let mut last = [0];
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                file.write_all(b"\n")?;
+                size += 1;
+            }
+        }
+        Ok(Self { file, size })
+    }
+}
+
+impl Target for GrowingFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.file.write_all(bytes) {
+            Ok(()) => {
+                self.size += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // The first error is the one to tell; if the file cannot be cut back either, the
+                // disk has more to say than we have.
+                let _ = self.file.set_len(self.size);
+                Err(error)
+            }
+        }
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A pipe or device under a path: there is nothing to rename.
+struct Device(File);
+
+impl Target for Device {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Sinks: where the bytes of a run go.
+
+mod compress;
+mod file;
+mod tcp;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+pub use compress::Compression;
+pub(crate) use compress::Compressor;
+
+use crate::{Error, Result};
+
+/// Whether a stream has an end of its own.
+///
+/// It decides what "whole" means for a file: everything, or every batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// It ends by itself, as a file does: output files appear when they are whole.
+    Finite,
+    /// It ends when it is stopped: output files grow by whole batches.
+    Endless,
+}
+
+/// A place to write to, opened.
+///
+/// ```
+/// use lookaside_stream::{Extent, Sink};
+///
+/// let sink = Sink::open("null", Extent::Finite)?;
+/// assert_eq!(sink.name(), "null");
+/// # Ok::<(), lookaside_stream::Error>(())
+/// ```
+pub struct Sink {
+    name: String,
+    compression: Compression,
+    target: Box<dyn Target>,
+    /// Bytes that the target has taken.
+    size: u64,
+    /// Nobody reads any more, and that is in order.
+    closed: bool,
+    broken_pipe: BrokenPipe,
+}
+
+/// What a reader that went away means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BrokenPipe {
+    /// It has seen enough: `lookaside … | head`.
+    End,
+    /// Events are lost.
+    Fail,
+}
+
+/// What takes the bytes of a sink.
+pub(crate) trait Target: Send {
+    /// Writes all of them: whole lines, and of a compressed sink whole members.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Whether the output appears only by [`Self::finish`].
+    fn appears_whole(&self) -> bool {
+        false
+    }
+
+    /// The run ended well: makes the output final. Without it, a drop withdraws what can be.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+impl Sink {
+    /// Opens what `text` names: `-` is standard output, `null` nothing, `tcp://HOST:PORT` a
+    /// connection, all else a file, compressed if its name ends in `.gz` or `.zst`.
+    ///
+    /// A file of a [`Extent::Finite`] stream replaces what was there when the run has ended well; a
+    /// file of an [`Extent::Endless`] stream is appended to.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub fn open(text: &str, extent: Extent) -> Result<Self> {
+        match text {
+            "-" => Self::stdout(),
+            "null" => Ok(Self::null()),
+            _ => match text.strip_prefix("tcp://") {
+                Some(address) => Self::tcp(address),
+                None => Self::file(Path::new(text), extent),
+            },
+        }
+    }
+
+    /// Standard output; a reader that goes away is a normal end.
+    ///
+    /// # Errors
+    /// When standard output is closed.
+    pub fn stdout() -> Result<Self> {
+        let name = "standard output";
+        // Past the standard library's buffer, which would flush at each line of a batch.
+        let fd = io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::open_output(name, error))?;
+        let mut sink = Self::new(name, Box::new(Stdout(File::from(fd))));
+        sink.broken_pipe = BrokenPipe::End;
+        Ok(sink)
+    }
+
+    /// A sink that counts bytes and keeps none.
+    pub fn null() -> Self {
+        Self::new("null", Box::new(Null))
+    }
+
+    /// A file, whatever its path looks like; see [`Self::open`].
+    ///
+    /// # Errors
+    /// When the file, or its temporary sibling, cannot be made.
+    pub fn file(path: &Path, extent: Extent) -> Result<Self> {
+        let name = path.display().to_string();
+        let target = file::open(path, extent).map_err(|error| Error::open_output(&name, error))?;
+        let mut sink = Self::new(name, target);
+        sink.compression = Compression::of_path(path);
+        Ok(sink)
+    }
+
+    /// A connection to `HOST:PORT`.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn tcp(address: &str) -> Result<Self> {
+        let name = format!("tcp://{address}");
+        let target = tcp::connect(address).map_err(|error| Error::open_output(&name, error))?;
+        Ok(Self::new(name, target))
+    }
+
+    pub(crate) fn new(name: impl Into<String>, target: Box<dyn Target>) -> Self {
+        Self {
+            name: name.into(),
+            compression: Compression::Plain,
+            target,
+            size: 0,
+            closed: false,
+            broken_pipe: BrokenPipe::Fail,
+        }
+    }
+
+    /// The sink's name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How the bytes given to [`Self::write`] must be compressed.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Whether the output appears only by [`Self::finish`].
+    pub(crate) fn appears_whole(&self) -> bool {
+        self.target.appears_whole()
+    }
+
+    /// Whether the reader of standard output has gone away.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Writes whole lines, compressed as [`Self::compression`] says.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() || self.closed {
+            return Ok(());
+        }
+        match self.target.write(bytes) {
+            Ok(()) => {
+                self.size += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error)
+                if error.kind() == io::ErrorKind::BrokenPipe
+                    && self.broken_pipe == BrokenPipe::End =>
+            {
+                self.closed = true;
+                Ok(())
+            }
+            Err(error) => Err(Error::write_output(&self.name, error)),
+        }
+    }
+
+    /// Makes the output final.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        if self.size == 0 && self.compression != Compression::Plain {
+            let mut member = Vec::new();
+            self.compression
+                .compressor()
+                .and_then(|mut compressor| compressor.compress_member(&mut member))
+                .map_err(|error| Error::write_output(&self.name, error))?;
+            self.write(&member)?;
+        }
+        let Self { name, target, .. } = self;
+        target
+            .finish()
+            .map_err(|error| Error::write_output(&name, error))
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sink")
+            .field("name", &self.name)
+            .field("compression", &self.compression)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Stdout(File);
+
+impl Target for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Null;
+
+impl Target for Null {
+    fn write(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+//! Blocks: whole records on their way to a worker, and the lanes that they are cut from.
+
+use std::sync::Arc;
+
+use memchr::{memchr, memchr_iter};
+
+use crate::reject::LONG_LINE_KEPT_SIZE;
+use crate::{Chunk, Error, Framing, Header, InputFormat, Result};
+
+/// Bytes that were read, with room for more; the room is initialised once and used again.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    size: usize,
+}
+
+impl Buffer {
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.bytes[..self.size]
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The room between what is filled and `size_max`.
+    pub(crate) fn room(&mut self, size_max: usize) -> &mut [u8] {
+        if self.bytes.len() < size_max {
+            self.bytes.resize(size_max, 0);
+        }
+        &mut self.bytes[self.size..size_max]
+    }
+
+    pub(crate) fn advance(&mut self, size: usize) {
+        self.size += size;
+        assert!(self.size <= self.bytes.len(), "only read bytes are filled");
+    }
+
+    /// Removes the first `size` bytes.
+    fn consume(&mut self, size: usize) {
+        self.bytes.copy_within(size..self.size, 0);
+        self.size -= size;
+    }
+
+    /// Forgets the content, and the room beyond `size_max`, which one long record may have needed.
+    fn reset(&mut self, size_max: usize) {
+        self.size = 0;
+        if self.bytes.len() > size_max {
+            self.bytes.truncate(size_max);
+            self.bytes.shrink_to_fit();
+        }
+    }
+}
+
+/// A worker's input: whole records of one source. It is filled again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    buffer: Buffer,
+    /// How many bytes of the buffer are whole records.
+    whole: usize,
+    /// Some newline may end a record that was not cut yet.
+    line_end_seen: bool,
+    first_line: u64,
+    header: Option<Arc<Header>>,
+    pub(crate) source: Arc<str>,
+    /// A record before these that was too long to be held.
+    pub(crate) too_long: Option<TooLong>,
+}
+
+/// A record that was skipped.
+#[derive(Debug)]
+pub(crate) struct TooLong {
+    pub(crate) line: u64,
+    pub(crate) excerpt: Vec<u8>,
+}
+
+impl Block {
+    /// The whole records.
+    pub(crate) fn chunk(&self) -> Chunk<'_> {
+        Chunk {
+            bytes: &self.buffer.filled()[..self.whole],
+            first_line: self.first_line,
+            header: self.header.as_deref(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.whole == 0 && self.too_long.is_none()
+    }
+}
+
+/// How records are cut and how much is held for it.
+pub(crate) struct Cutter {
+    framing: Box<dyn Framing>,
+    format: InputFormat,
+    pub(crate) block_size: usize,
+    /// So many bytes without a whole record are too many: the longest record and its line end.
+    record_size_max: usize,
+}
+
+impl Cutter {
+    pub(crate) fn new(format: &InputFormat, block_size: usize) -> Self {
+        Self {
+            framing: format.framing(),
+            format: format.clone(),
+            block_size,
+            record_size_max: format.line_size_max().saturating_add(2),
+        }
+    }
+}
+
+/// One stream of bytes, whose records follow each other: a file, a pipe, a connection.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    source: Arc<str>,
+    /// The beginning of a record whose end was not read yet.
+    carry: Vec<u8>,
+    /// The line that the carry begins with, counted from 1.
+    line: u64,
+    /// In the middle of a record that is too long.
+    skipping: bool,
+    header: Option<Arc<Header>>,
+}
+
+/// Whether more bytes of a stream can come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Eof {
+    Ahead,
+    Reached,
+}
+
+/// What more bytes did to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// It has no record yet.
+    Partial,
+    /// It may have records, and it has room.
+    Open,
+    /// It is ready for a worker.
+    Full,
+}
+
+impl Lane {
+    pub(crate) fn new(source: Arc<str>) -> Self {
+        Self {
+            source,
+            carry: Vec::new(),
+            line: 1,
+            skipping: false,
+            header: None,
+        }
+    }
+
+    pub(crate) fn source(&self) -> &Arc<str> {
+        &self.source
+    }
+
+    /// Starts a block with what the last one left over.
+    pub(crate) fn begin(&mut self, block: &mut Block, cutter: &Cutter) -> Result<Cut> {
+        block.buffer.reset(cutter.block_size);
+        block.whole = 0;
+        block.too_long = None;
+        block.line_end_seen = false;
+        block.source.clone_from(&self.source);
+        let size = self.carry.len();
+        block.buffer.room(size.max(cutter.block_size))[..size].copy_from_slice(&self.carry);
+        self.carry.clear();
+        self.carry.shrink_to(cutter.block_size);
+        block.buffer.advance(size);
+        self.look(0, block, cutter)
+    }
+
+    /// Where the next bytes go; never empty.
+    pub(crate) fn room<'b>(&self, block: &'b mut Block, cutter: &Cutter) -> &'b mut [u8] {
+        let size = block.buffer.size();
+        let size_max = match size < cutter.block_size {
+            true => cutter.block_size,
+            // Doubling, so that looking again for the end of a long record stays linear.
+            false => (size * 2).min(cutter.record_size_max.max(size + 1)),
+        };
+        block.buffer.room(size_max)
+    }
+
+    /// Takes note of `size` bytes that were read into the room.
+    pub(crate) fn filled(
+        &mut self,
+        size: usize,
+        block: &mut Block,
+        cutter: &Cutter,
+    ) -> Result<Cut> {
+        let before = block.buffer.size();
+        block.buffer.advance(size);
+        if self.skipping {
+            assert_eq!(before, 0, "nothing is held while a record is skipped");
+            let Some(at) = memchr(b'\n', block.buffer.filled()) else {
+                block.buffer.reset(cutter.block_size);
+                return Ok(Cut::Partial);
+            };
+            self.end_skip(at + 1, block);
+        }
+        self.look(before, block, cutter)
+    }
+
+    /// Looks at the bytes of a block from `from` on, which are new.
+    fn look(&mut self, from: usize, block: &mut Block, cutter: &Cutter) -> Result<Cut> {
+        let new = block.buffer.filled().get(from..).unwrap_or_default();
+        block.line_end_seen |= memchr(b'\n', new).is_some();
+        let size = block.buffer.size();
+        if !block.line_end_seen && size < cutter.record_size_max {
+            // Every record ends with a newline, so bytes without one need no closer look.
+            return Ok(Cut::Partial);
+        }
+        if block.line_end_seen && size < cutter.block_size {
+            return Ok(Cut::Open);
+        }
+        self.cut(block, cutter, Eof::Ahead)?;
+        block.line_end_seen = false;
+        Ok(match block.is_empty() {
+            true => Cut::Partial,
+            false => Cut::Full,
+        })
+    }
+
+    fn end_skip(&mut self, size: usize, block: &mut Block) {
+        block.buffer.consume(size);
+        self.line += 1;
+        self.skipping = false;
+    }
+
+    /// Ends a block that is not full: cuts it behind its last whole record, at the end of the
+    /// stream behind everything. Says whether there is something to work on; if not, the block can
+    /// take more.
+    pub(crate) fn end(&mut self, block: &mut Block, cutter: &Cutter, eof: Eof) -> Result<bool> {
+        self.cut(block, cutter, eof)?;
+        block.line_end_seen = false;
+        Ok(!block.is_empty())
+    }
+
+    /// Takes back what a block without a whole record holds.
+    pub(crate) fn suspend(&mut self, block: &Block) {
+        assert!(block.is_empty(), "a block with records goes to a worker");
+        self.carry.extend_from_slice(block.buffer.filled());
+    }
+
+    fn cut(&mut self, block: &mut Block, cutter: &Cutter, eof: Eof) -> Result<()> {
+        let eof = eof == Eof::Reached;
+        if cutter.format.has_header() && self.header.is_none() {
+            self.take_header(block, cutter, eof)?;
+        }
+        let bytes = block.buffer.filled();
+        block.whole = cutter.framing.whole(bytes, eof);
+        block.first_line = self.line;
+        block.header.clone_from(&self.header);
+        if block.whole > 0 {
+            let (whole, rest) = bytes.split_at(block.whole);
+            self.line += memchr_iter(b'\n', whole).count() as u64;
+            self.carry.extend_from_slice(rest);
+        } else if bytes.len() >= cutter.record_size_max {
+            block.too_long = Some(TooLong {
+                line: self.line,
+                excerpt: bytes[..bytes.len().min(LONG_LINE_KEPT_SIZE)].to_vec(),
+            });
+            // A record of several lines goes on at its next newline: where the record would have
+            // ended is unknown without holding it.
+            match memchr(b'\n', bytes) {
+                Some(at) => {
+                    self.carry.extend_from_slice(&bytes[at + 1..]);
+                    self.line += 1;
+                }
+                None => self.skipping = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_header(&mut self, block: &mut Block, cutter: &Cutter, eof: bool) -> Result<()> {
+        let bytes = block.buffer.filled();
+        match cutter.framing.first(bytes, eof) {
+            Some(size) => {
+                let header = cutter.format.header(&bytes[..size]);
+                self.header = Some(Arc::new(
+                    header.map_err(|error| error.in_source(&self.source))?,
+                ));
+                self.line += memchr_iter(b'\n', &bytes[..size]).count() as u64;
+                block.buffer.consume(size);
+                Ok(())
+            }
+            None if bytes.len() >= cutter.record_size_max => Err(Error::header_too_long(
+                &self.source,
+                cutter.format.line_size_max(),
+            )),
+            None => Ok(()),
+        }
+    }
+}

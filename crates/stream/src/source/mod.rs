@@ -1,0 +1,221 @@
+//! Sources: where the bytes of a run come from.
+//!
+//! A source is a list of inputs that are read one after the other. Whoever reads gets blocks: whole
+//! records of one input, cut so that a worker can decode them on its own.
+
+mod block;
+mod file;
+mod follow;
+mod pipe;
+mod reader;
+mod tcp;
+mod wake;
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(crate) use block::Block;
+pub(crate) use reader::{BlockRead, Reader};
+pub(crate) use wake::Wake;
+
+use self::wake::Wait;
+use crate::{Error, Extent, Result};
+
+/// How long a block that has whole records waits for more when its input falls silent. Short enough
+/// for a person at a terminal; long enough that a fast writer of short lines fills blocks with
+/// thousands of them.
+const LINGER: Duration = Duration::from_millis(1);
+
+/// Where the bytes of a run come from: files, standard input, a TCP listener.
+///
+/// ```no_run
+/// use lookaside_stream::{Extent, Source};
+///
+/// let source = Source::open(["access.log.1.gz", "access.log"])?;
+/// assert_eq!(source.extent(), Extent::Finite);
+/// # Ok::<(), lookaside_stream::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Source {
+    inputs: Vec<Opened>,
+}
+
+/// One input, checked and ready to be read.
+enum Opened {
+    File(PathBuf),
+    Follow(PathBuf, File),
+    Stdin(File, Extent),
+    Listener(TcpListener, String),
+    Reader(String, Box<dyn Read + Send>),
+}
+
+impl Source {
+    /// A source without inputs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens what each text names: `-` is standard input, `tcp://ADDRESS:PORT` a listener, all else
+    /// a file, decompressed if it is gzip or zstd.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub fn open<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self> {
+        let mut source = Self::new();
+        for text in texts {
+            let text = text.as_ref();
+            source = match (text, text.strip_prefix("tcp://")) {
+                ("-", _) => source.with_stdin()?,
+                (_, Some(address)) => source.with_listener(address)?,
+                (path, None) => source.with_file(path)?,
+            };
+        }
+        Ok(source)
+    }
+
+    /// Adds a file: regular, compressed, a named pipe or a device.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn with_file(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        open_file(path).map_err(|error| Error::open_input(&path.display().to_string(), error))?;
+        self.inputs.push(Opened::File(path.to_path_buf()));
+        Ok(self)
+    }
+
+    /// Adds a file that is read to its end and then followed as it grows and is rotated; inputs
+    /// after it are never reached.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no regular file.
+    pub fn with_followed(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let file = open_file(path).map_err(|error| Error::open_input(&name, error))?;
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Err(Error::not_followable(&name));
+        }
+        self.inputs.push(Opened::Follow(path.to_path_buf(), file));
+        Ok(self)
+    }
+
+    /// Adds standard input.
+    ///
+    /// # Errors
+    /// When it is closed.
+    pub fn with_stdin(mut self) -> Result<Self> {
+        let (file, extent) = stdin().map_err(|error| Error::open_input("standard input", error))?;
+        self.inputs.push(Opened::Stdin(file, extent));
+        Ok(self)
+    }
+
+    /// Adds a TCP listener on `ADDRESS:PORT`; it never ends by itself.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on.
+    pub fn with_listener(mut self, address: &str) -> Result<Self> {
+        let name = format!("tcp://{address}");
+        let listener =
+            TcpListener::bind(address).map_err(|error| Error::open_input(&name, error))?;
+        self.inputs.push(Opened::Listener(listener, name));
+        Ok(self)
+    }
+
+    /// Adds anything that can be read; a read that waits does not hear a stop.
+    #[must_use]
+    pub fn with_reader(mut self, name: &str, reader: impl Read + Send + 'static) -> Self {
+        let reader = Box::new(reader);
+        self.inputs.push(Opened::Reader(name.to_string(), reader));
+        self
+    }
+
+    /// The address of the first listener, for those who asked for port 0.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.inputs.iter().find_map(|input| match input {
+            Opened::Listener(listener, _) => listener.local_addr().ok(),
+            _ => None,
+        })
+    }
+
+    /// Whether the source ends by itself: listeners and followed files do not, and a pipe at
+    /// standard input may not.
+    pub fn extent(&self) -> Extent {
+        let endless = self.inputs.iter().any(|input| match input {
+            Opened::File(path) => fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()),
+            Opened::Reader(..) | Opened::Stdin(_, Extent::Finite) => false,
+            Opened::Stdin(_, Extent::Endless) | Opened::Follow(..) | Opened::Listener(..) => true,
+        });
+        match endless {
+            true => Extent::Endless,
+            false => Extent::Finite,
+        }
+    }
+}
+
+impl Opened {
+    fn name(&self) -> String {
+        match self {
+            Self::File(path) | Self::Follow(path, _) => path.display().to_string(),
+            Self::Stdin(..) => "standard input".to_string(),
+            Self::Listener(_, name) | Self::Reader(name, _) => name.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Opened").field(&self.name()).finish()
+    }
+}
+
+/// Bytes of one input, one stream of them after the other.
+trait Input: Send {
+    /// Reads some bytes; waits for the first of them no longer than asked to.
+    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got>;
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Got {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing in the time given.
+    Idle,
+    /// The end of this stream; another follows, with lines of its own.
+    Next,
+    /// The end.
+    End,
+    /// Nothing, because the run was asked to end.
+    Stopped,
+}
+
+/// Opens a file for reading without waiting for the other end of a named pipe.
+fn open_file(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if kind.is_fifo() {
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+/// Standard input past the standard library's buffer.
+fn stdin() -> io::Result<(File, Extent)> {
+    let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let extent = match file.metadata()?.is_file() {
+        true => Extent::Finite,
+        false => Extent::Endless,
+    };
+    Ok((file, extent))
+}

@@ -1,0 +1,154 @@
+//! Reads the inputs of a source one after the other, block by block.
+
+use std::time::Instant;
+use std::vec;
+
+use super::block::{Block, Cut, Cutter, Eof, Lane};
+use super::file::{Readable, content};
+use super::follow::Follow;
+use super::pipe::Pipe;
+use super::tcp::Listener;
+use super::wake::{Wait, Wake};
+use super::{Got, Input, LINGER, Opened, Source, open_file};
+use crate::{Error, InputFormat, Result};
+
+/// Fills the blocks of all workers, one at a time.
+pub(crate) struct Reader {
+    inputs: vec::IntoIter<Opened>,
+    current: Option<Current>,
+    cutter: Cutter,
+    wake: Wake,
+}
+
+/// The input that is being read.
+enum Current {
+    One { input: Box<dyn Input>, lane: Lane },
+    Many(Listener),
+}
+
+/// How a read of a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockRead {
+    /// The block has records.
+    Filled,
+    /// There are no more.
+    End,
+    /// The run was asked to end; what was not whole yet stays behind.
+    Stopped,
+}
+
+impl Reader {
+    pub(crate) fn new(source: Source, format: &InputFormat, block_size: usize, wake: Wake) -> Self {
+        Self {
+            inputs: source.inputs.into_iter(),
+            current: None,
+            cutter: Cutter::new(format, block_size),
+            wake,
+        }
+    }
+
+    /// Fills a block with the records that come next.
+    pub(crate) fn read(&mut self, block: &mut Block) -> Result<BlockRead> {
+        loop {
+            if self.wake.is_raised() {
+                return Ok(BlockRead::Stopped);
+            }
+            let read = match &mut self.current {
+                None => match self.inputs.next() {
+                    None => return Ok(BlockRead::End),
+                    Some(opened) => {
+                        self.current = Some(start(opened, &self.wake)?);
+                        continue;
+                    }
+                },
+                Some(Current::Many(listener)) => listener.read_block(block, &self.cutter)?,
+                Some(Current::One { input, lane }) => {
+                    let (read, end) = read_lane(&mut **input, lane, block, &self.cutter)?;
+                    if end {
+                        self.current = None;
+                    }
+                    read
+                }
+            };
+            match read {
+                // Of this input; there may be others.
+                BlockRead::End => {}
+                BlockRead::Filled | BlockRead::Stopped => return Ok(read),
+            }
+        }
+    }
+}
+
+fn start(opened: Opened, wake: &Wake) -> Result<Current> {
+    let name = opened.name();
+    let failed = |error| Error::read_input(&name, error);
+    let wake = wake.clone();
+    let input: Box<dyn Input> = match opened {
+        Opened::Listener(listener, _) => {
+            let listener = Listener::new(listener, name.clone(), wake).map_err(failed)?;
+            return Ok(Current::Many(listener));
+        }
+        Opened::File(path) => {
+            let file = open_file(&path).map_err(failed)?;
+            match file.metadata().map_err(failed)?.is_file() {
+                true => Box::new(content(file, &path).map_err(failed)?),
+                false => Box::new(Pipe { file, wake }),
+            }
+        }
+        Opened::Follow(path, file) => Box::new(Follow::new(path, file, wake).map_err(failed)?),
+        Opened::Stdin(file, _) => Box::new(Pipe { file, wake }),
+        Opened::Reader(_, reader) => Box::new(Readable(reader)),
+    };
+    let lane = Lane::new(name.into());
+    Ok(Current::One { input, lane })
+}
+
+/// Fills a block from one lane; says also whether its input has ended.
+fn read_lane(
+    input: &mut dyn Input,
+    lane: &mut Lane,
+    block: &mut Block,
+    cutter: &Cutter,
+) -> Result<(BlockRead, bool)> {
+    let mut cut = lane.begin(block, cutter)?;
+    let mut open_since = None;
+    loop {
+        let wait = match cut {
+            Cut::Full => return Ok((BlockRead::Filled, false)),
+            Cut::Partial => Wait::Forever,
+            Cut::Open => {
+                let open_since = *open_since.get_or_insert_with(Instant::now);
+                Wait::AtMost(LINGER.saturating_sub(open_since.elapsed()))
+            }
+        };
+        let got = input.read(lane.room(block, cutter), wait);
+        match got.map_err(|error| Error::read_input(lane.source(), error))? {
+            Got::Bytes(size) => cut = lane.filled(size, block, cutter)?,
+            Got::Idle => match lane.end(block, cutter, Eof::Ahead)? {
+                true => return Ok((BlockRead::Filled, false)),
+                false => cut = Cut::Partial,
+            },
+            Got::Next => {
+                let filled = lane.end(block, cutter, Eof::Reached)?;
+                *lane = Lane::new(lane.source().clone());
+                match filled {
+                    true => return Ok((BlockRead::Filled, false)),
+                    false => cut = lane.begin(block, cutter)?,
+                }
+            }
+            Got::End => {
+                return Ok(match lane.end(block, cutter, Eof::Reached)? {
+                    true => (BlockRead::Filled, true),
+                    false => (BlockRead::End, true),
+                });
+            }
+            // What is whole was taken from the input, and belongs to the batch in hand.
+            Got::Stopped => {
+                return Ok(match lane.end(block, cutter, Eof::Ahead)? {
+                    true => (BlockRead::Filled, false),
+                    false => (BlockRead::Stopped, false),
+                });
+            }
+        }
+    }
+}

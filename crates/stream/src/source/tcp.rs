@@ -1,0 +1,164 @@
+//! A listening TCP socket as source: many connections, a lane for each.
+
+use std::io::{self, Read};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::block::{Block, Cut, Cutter, Eof, Lane};
+use super::wake::{Wait, Waited, Wake};
+use super::{BlockRead, LINGER};
+use crate::{Error, Result};
+
+/// More connections wait in the backlog until others close: each may hold the beginning of a
+/// record, and each is polled.
+const CONNECTION_COUNT_MAX: usize = 1024;
+
+/// Accepts connections and reads whoever has something to say, in turn.
+pub(super) struct Listener {
+    listener: TcpListener,
+    name: String,
+    connections: Vec<Connection>,
+    /// Connections that can be read, in descending order, so that removing one leaves the
+    /// positions before it alone.
+    ready: Vec<usize>,
+    wake: Wake,
+}
+
+struct Connection {
+    stream: TcpStream,
+    lane: Lane,
+}
+
+/// Why reading a connection paused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    Silent,
+    Full,
+    Closed,
+}
+
+impl Listener {
+    pub(super) fn new(listener: TcpListener, name: String, wake: Wake) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            listener,
+            name,
+            connections: Vec::new(),
+            ready: Vec::new(),
+            wake,
+        })
+    }
+
+    /// Fills a block with records of one connection.
+    pub(super) fn read_block(&mut self, block: &mut Block, cutter: &Cutter) -> Result<BlockRead> {
+        loop {
+            if self.wake.is_raised() {
+                return Ok(BlockRead::Stopped);
+            }
+            let Some(index) = self.ready.pop() else {
+                let polled = self.poll();
+                match polled.map_err(|error| Error::read_input(&self.name, error))? {
+                    Waited::Stopped => return Ok(BlockRead::Stopped),
+                    Waited::Ready | Waited::TimedOut => continue,
+                }
+            };
+            let (pause, found) = self.read_connection(index, block, cutter)?;
+            if pause == Pause::Closed {
+                self.connections.swap_remove(index);
+            }
+            if found {
+                return Ok(BlockRead::Filled);
+            }
+        }
+    }
+
+    /// Waits for bytes or connections, and accepts the latter.
+    fn poll(&mut self) -> io::Result<Waited> {
+        let streams = self.connections.iter().map(|c| c.stream.as_fd());
+        let mut fds: Vec<BorrowedFd<'_>> = streams.collect();
+        let listener = fds.len();
+        if listener < CONNECTION_COUNT_MAX {
+            fds.push(self.listener.as_fd());
+        }
+        let waited = self.wake.wait_any(&fds, Wait::Forever, &mut self.ready)?;
+        if self.ready.last() == Some(&listener) {
+            self.ready.pop();
+            self.accept()?;
+        }
+        self.ready.reverse();
+        Ok(waited)
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        match self.listener.accept() {
+            Ok((stream, peer)) => {
+                stream.set_nonblocking(true)?;
+                let lane = Lane::new(format!("tcp://{peer}").into());
+                self.connections.push(Connection { stream, lane });
+                Ok(())
+            }
+            // The peer was gone before it was accepted: its affair, not the listener's.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::Interrupted
+                        | io::ErrorKind::ConnectionAborted
+                        | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a connection until it falls silent; says also whether the block has something.
+    fn read_connection(
+        &mut self,
+        index: usize,
+        block: &mut Block,
+        cutter: &Cutter,
+    ) -> Result<(Pause, bool)> {
+        // Others must not wait for this one to go on.
+        let linger = (self.connections.len() == 1).then_some(LINGER);
+        let Connection { stream, lane } = &mut self.connections[index];
+        let mut cut = lane.begin(block, cutter)?;
+        let pause = loop {
+            if cut == Cut::Full {
+                return Ok((Pause::Full, true));
+            }
+            match stream.read(lane.room(block, cutter)) {
+                Ok(0) => break Pause::Closed,
+                Ok(size) => cut = lane.filled(size, block, cutter)?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match linger {
+                    Some(linger) if cut == Cut::Open => {
+                        let fds = [stream.as_fd(), self.listener.as_fd()];
+                        let wait = Wait::AtMost(linger);
+                        let waited = self.wake.wait_any(&fds, wait, &mut self.ready);
+                        let alone = self.ready == [0];
+                        self.ready.clear();
+                        match waited {
+                            Ok(Waited::Ready) if alone => {}
+                            Ok(_) => break Pause::Silent,
+                            Err(error) => return Err(Error::read_input(&self.name, error)),
+                        }
+                    }
+                    _ => break Pause::Silent,
+                },
+                // A reset: what the peer had sent before is whole or a last line, as at a close.
+                Err(_) => break Pause::Closed,
+            }
+        };
+        let eof = match pause {
+            Pause::Closed => Eof::Reached,
+            _ => Eof::Ahead,
+        };
+        let found = lane.end(block, cutter, eof)?;
+        if !found && pause == Pause::Silent {
+            lane.suspend(block);
+        }
+        Ok((pause, found))
+    }
+}
