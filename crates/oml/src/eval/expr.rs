@@ -1,0 +1,257 @@
+//! Evaluating an expression for one record.
+
+use lookaside_value::{Object, Text, Value};
+
+use crate::ast::AccessMode;
+use crate::eval::context::Context;
+use crate::eval::plan::{
+    Access, Calc, Case, Collect, Expr, Fmt, FmtPart, Match, Member, SOURCE_COUNT_INLINE,
+};
+use crate::functions::{Number, access_direct};
+
+impl Expr {
+    /// The value, if there is one.
+    #[inline]
+    pub(crate) fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
+        match self {
+            Self::Constant(value) => Some(value.clone()),
+            Self::Access(access) => access.eval(context),
+            Self::Match(choice) => choice.eval(context),
+            Self::Fmt(fmt) => Some(fmt.eval(context)),
+            Self::Pipe(source, functions) => {
+                let value = source.eval(context)?;
+                let intranet = context.world.intranet;
+                functions
+                    .iter()
+                    .try_fold(value, |value, function| function.apply(value, intranet))
+            }
+            Self::Object(members) => Some(object(members, context)),
+            Self::Array(items) => array(items, context),
+            Self::Collect(collect) => collect.eval(context),
+            Self::Calc(calc) => Some(calc.eval(context).map_or(Value::Ignore, Value::from)),
+            Self::Dictionary(lookup) => {
+                let key = lookup.key.eval(context);
+                match key.and_then(|key| lookup.dictionary.value(&key).cloned()) {
+                    Some(value) => Some(value),
+                    None => lookup.default.eval(context),
+                }
+            }
+            Self::AccessDirect(ends) => {
+                let [source, target] = &**ends;
+                let source = source.eval(context);
+                let target = target.eval(context);
+                let intranet = context.world.intranet;
+                Some(access_direct(source.as_ref(), target.as_ref(), intranet))
+            }
+            Self::Now(form) => Some(context.world.now(*form)),
+        }
+    }
+}
+
+impl Access {
+    #[inline]
+    pub(crate) fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
+        let found = match self.mode {
+            AccessMode::Read => context.find(&self.key).cloned(),
+            AccessMode::Take => context.source.take(self.key.name),
+        };
+        if found.is_some() || (self.options.is_empty() && self.default.is_none()) {
+            return found;
+        }
+        self.eval_others(context)
+    }
+
+    #[cold]
+    fn eval_others(&self, context: &mut Context<'_, '_>) -> Option<Value> {
+        for option in &self.options {
+            let found = match self.mode {
+                AccessMode::Read => context.find_filled(option).cloned(),
+                AccessMode::Take => {
+                    let filled = |value: &&Value| !value.is_empty();
+                    match context.result.value(option.name).filter(filled) {
+                        // Results are only appended to, so what is taken from them stays as well.
+                        Some(value) => Some(value.clone()),
+                        None => {
+                            let source = &mut *context.source;
+                            source.value(option.name).filter(filled)?;
+                            source.take(option.name)
+                        }
+                    }
+                }
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        self.default.as_ref()?.eval(context)
+    }
+
+    /// The value where it lies; only for an access that [borrows](Access::borrows).
+    #[inline]
+    pub(crate) fn borrow<'a>(&'a self, context: &'a Context<'_, '_>) -> Option<&'a Value> {
+        debug_assert!(self.borrows, "decided when the model was bound");
+        let found = context.find(&self.key);
+        let found = found.or_else(|| {
+            self.options
+                .iter()
+                .find_map(|option| context.find_filled(option))
+        });
+        found.or_else(|| match self.default.as_deref()? {
+            Expr::Constant(value) => Some(value),
+            Expr::Access(access) => access.borrow(context),
+            _ => None,
+        })
+    }
+}
+
+impl Match {
+    fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
+        let chosen = if self.borrows {
+            self.choose_borrowed(context)
+        } else {
+            let values: Vec<Option<Value>> = self
+                .sources
+                .iter()
+                .map(|source| source.eval(context))
+                .collect();
+            let values: Option<Vec<&Value>> = values.iter().map(Option::as_ref).collect();
+            values.and_then(|values| self.choose(&values))
+        };
+        match chosen {
+            Some(case) => case.result.eval(context),
+            None => self.default.as_ref()?.eval(context),
+        }
+    }
+
+    fn choose_borrowed(&self, context: &Context<'_, '_>) -> Option<&Case> {
+        static NOTHING: Value = Value::Null;
+        let mut values = [&NOTHING; SOURCE_COUNT_INLINE];
+        for (value, source) in values.iter_mut().zip(&self.sources) {
+            *value = source.borrow(context)?;
+        }
+        self.choose(&values[..self.sources.len()])
+    }
+
+    fn choose(&self, values: &[&Value]) -> Option<&Case> {
+        self.cases.iter().find(|case| {
+            case.conditions
+                .iter()
+                .zip(values)
+                .all(|(any, value)| any.iter().any(|predicate| predicate.holds(value)))
+        })
+    }
+}
+
+impl Fmt {
+    fn eval(&self, context: &mut Context<'_, '_>) -> Value {
+        let mut out = std::mem::take(context.world.text);
+        out.clear();
+        let complete = if self.borrows {
+            self.write(&mut out, |argument| {
+                self.arguments[argument].borrow(context)
+            })
+            .is_some()
+        } else {
+            let values: Vec<Option<Value>> = self
+                .arguments
+                .iter()
+                .map(|argument| argument.eval(context))
+                .collect();
+            self.write(&mut out, |argument| values[argument].as_ref())
+                .is_some()
+        };
+        let text = if complete {
+            Text::from(out.as_str())
+        } else {
+            Text::EMPTY
+        };
+        *context.world.text = out;
+        Value::Text(text)
+    }
+
+    /// Writes the text, or stops at the first argument that is absent.
+    fn write<'a>(
+        &self,
+        out: &mut String,
+        argument: impl Fn(usize) -> Option<&'a Value>,
+    ) -> Option<()> {
+        for part in &self.parts {
+            match part {
+                FmtPart::Text(text) => out.push_str(text),
+                FmtPart::Argument(index) => argument(*index)?.write_raw(out),
+            }
+        }
+        Some(())
+    }
+}
+
+/// Members without a value, or with an ignored one, are left out.
+fn object(members: &[Member], context: &mut Context<'_, '_>) -> Value {
+    let mut object = Object::new();
+    for member in members {
+        let value = member
+            .value
+            .eval(context)
+            .map(|value| member.conversion.apply(value));
+        if let Some(value) = value.filter(|value| !matches!(value, Value::Ignore)) {
+            object.insert(member.name.clone(), value);
+        }
+    }
+    Value::from(object)
+}
+
+/// Items that are absent, null or ignored are left out; without any item there is no array.
+fn array(items: &[Expr], context: &mut Context<'_, '_>) -> Option<Value> {
+    let values = items.iter().filter_map(|item| item.eval(context));
+    let values: Vec<Value> = values
+        .filter(|value| !matches!(value, Value::Null | Value::Ignore))
+        .collect();
+    (!values.is_empty()).then(|| Value::from(values))
+}
+
+impl Collect {
+    fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
+        let mut values: Vec<Value> = Vec::new();
+        let Context {
+            source,
+            result,
+            world,
+        } = context;
+        for pattern in &self.patterns {
+            match self.mode {
+                AccessMode::Read => {
+                    let mut fields = result.iter().chain(source.iter());
+                    let found = fields.find(|field| world.matches(pattern, field.name));
+                    values.extend(found.map(|field| field.value.clone()));
+                }
+                AccessMode::Take => {
+                    let fields = source.iter().chain(result.iter());
+                    let found = fields.filter(|field| world.matches(pattern, field.name));
+                    values.extend(found.map(|field| field.value.clone()));
+                }
+            }
+        }
+        if values.is_empty() {
+            return self.default.as_ref()?.eval(context);
+        }
+        Some(Value::from(values))
+    }
+}
+
+impl Calc {
+    fn eval(&self, context: &mut Context<'_, '_>) -> Option<Number> {
+        match self {
+            Self::Constant(value) => Number::from_value(value),
+            Self::Access(access) if access.borrows => Number::from_value(access.borrow(context)?),
+            Self::Access(access) => Number::from_value(&access.eval(context)?),
+            Self::Negate(operand) => operand.eval(context)?.negate(),
+            Self::Binary(operator, left, right) => {
+                // Both sides are evaluated even when one has no number: a `take` has an effect.
+                let left = left.eval(context);
+                let right = right.eval(context);
+                operator.apply(left?, right?)
+            }
+            Self::Call(function, operand) => function.apply(operand.eval(context)?),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! SQL statements: the parameters of a whole batch, asked for once, filled into its results.
+
+use lookaside_value::{Answers, Lookup as Database, ParamBatch, Record, Value};
+
+use crate::eval::RunReport;
+use crate::eval::context::{Context, World};
+use crate::eval::distinct::Distinct;
+use crate::eval::plan::Lookup;
+
+/// Room that lookups use again and again.
+#[derive(Debug, Default)]
+pub(crate) struct LookupScratch {
+    params: ParamBatch,
+    answers: Answers,
+    distinct: Distinct,
+    set: Vec<Value>,
+    /// For each record the place of its parameter set, or [`NOT_ASKED`].
+    places: Vec<u32>,
+}
+
+/// Stands where a record had no input to ask with.
+const NOT_ASKED: u32 = u32::MAX;
+
+impl Lookup {
+    /// Asks for all records at once and appends what was found to their results.
+    pub(crate) fn run(
+        &self,
+        sources: &mut [Record],
+        results: &mut [Record],
+        world: &mut World<'_>,
+        scratch: &mut LookupScratch,
+        database: &mut dyn Database,
+        report: &mut RunReport,
+    ) {
+        self.gather(sources, results, world, scratch);
+        let params = &scratch.params;
+        report.lookup_count += sources.len() as u64;
+        report.lookup_asked_count += params.len() as u64;
+        if params.is_empty() {
+            report.lookup_absent_count += sources.len() as u64;
+            return;
+        }
+        database.answer(self.statement, params, &mut scratch.answers);
+        assert_eq!(
+            scratch.answers.len(),
+            params.len(),
+            "a lookup answers each set"
+        );
+        for (result, place) in results.iter_mut().zip(&scratch.places) {
+            if *place == NOT_ASKED {
+                report.lookup_absent_count += 1;
+                continue;
+            }
+            match scratch.answers.row(*place as usize) {
+                Ok(Some(row)) => {
+                    for (target, value) in self.targets.iter().zip(row) {
+                        result.push(target.name, target.conversion.apply(value.clone()));
+                    }
+                }
+                Ok(None) => report.lookup_absent_count += 1,
+                Err(error) => report.fail(result.line, self.position, error),
+            }
+        }
+        // Rows of a replaced table must not live on in an idle worker.
+        scratch.answers.clear();
+    }
+
+    /// Evaluates the parameters of all records, each distinct set once.
+    ///
+    /// A missing input is NULL, as no row has anything to do with it; without any input there is
+    /// nothing to ask.
+    fn gather(
+        &self,
+        sources: &mut [Record],
+        results: &[Record],
+        world: &mut World<'_>,
+        scratch: &mut LookupScratch,
+    ) {
+        let LookupScratch {
+            params,
+            distinct,
+            set,
+            places,
+            ..
+        } = scratch;
+        params.reset(self.params.len());
+        distinct.clear();
+        places.clear();
+        for (source, result) in sources.iter_mut().zip(results) {
+            let mut context = Context {
+                source,
+                result,
+                world,
+            };
+            let mut has_input = self.params.is_empty();
+            for param in &self.params {
+                let value = match param.eval(&mut context) {
+                    None | Some(Value::Ignore) => Value::Null,
+                    Some(value) => value,
+                };
+                has_input |= !matches!(value, Value::Null);
+                set.push(value);
+            }
+            if has_input {
+                places.push(distinct.place(set, params));
+            } else {
+                set.clear();
+                places.push(NOT_ASKED);
+            }
+        }
+    }
+}

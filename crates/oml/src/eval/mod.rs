@@ -1,0 +1,208 @@
+//! Running a model: bound once to names and a database, then over batch after batch.
+//!
+//! Statement *k* runs over all records of a batch before statement *k + 1*, so that a SQL statement
+//! can ask for all of them at once. Nothing here fails on data: what cannot be is absent or ignored,
+//! and a failed lookup is counted in the [`RunReport`].
+
+mod bind;
+mod context;
+mod distinct;
+mod expr;
+mod lookup;
+mod moves;
+mod plan;
+mod report;
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use lookaside_value::{Batch, Lookup, NameTable, Names, Record, Value};
+
+use crate::ast;
+use crate::diagnostic::Diagnostic;
+use crate::functions::Intranet;
+
+use self::context::{Context, PatternMemo, World};
+use self::lookup::LookupScratch;
+use self::moves::NameSet;
+use self::plan::Statement;
+
+pub use self::report::{FAILURE_KEPT_MAX, LookupFailure, RunReport};
+
+/// What a model cannot say itself.
+#[derive(Clone)]
+pub struct Options {
+    /// Where times without an offset were written. UTC by default: any other place is a guess.
+    pub timezone: TimeZone,
+    /// The wall clock of `Now::time()` and its kin, by default the system's local one; read once a
+    /// batch.
+    pub clock: Arc<dyn Fn() -> DateTime + Send + Sync>,
+    /// The networks that are inside.
+    pub intranet: Intranet,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            timezone: TimeZone::UTC,
+            clock: Arc::new(|| jiff::Zoned::now().datetime()),
+            intranet: Intranet::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("timezone", &self.timezone)
+            .field("intranet", &self.intranet)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A model that is ready to run: shared by all workers, a clone is one counter step.
+#[derive(Clone, Debug)]
+pub struct Program(Arc<Plan>);
+
+#[derive(Debug)]
+struct Plan {
+    statements: Vec<Statement>,
+    memo_count: usize,
+    temporaries: bool,
+    options: Options,
+}
+
+impl Program {
+    /// Binds a parsed model; `position` tells line and column of a place in its text.
+    pub(crate) fn bind_tree(
+        tree: &ast::Program,
+        names: &mut NameTable,
+        lookup: &mut dyn Lookup,
+        options: &Options,
+        position: impl Fn(ast::Span) -> (usize, usize),
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let bound = bind::bind(tree, names, lookup, options, position)?;
+        Ok(Self(Arc::new(Plan {
+            statements: bound.statements,
+            memo_count: bound.memo_count,
+            temporaries: bound.temporaries,
+            options: options.clone(),
+        })))
+    }
+
+    /// What one worker needs to run the program.
+    pub fn evaluator(&self) -> Evaluator {
+        Evaluator {
+            plan: Arc::clone(&self.0),
+            results: Vec::new(),
+            memos: (0..self.0.memo_count)
+                .map(|_| PatternMemo::default())
+                .collect(),
+            temporary: PatternMemo::default(),
+            known: NameSet::default(),
+            lookup: LookupScratch::default(),
+            text: String::new(),
+        }
+    }
+}
+
+/// Runs a [`Program`], with room of its own that it uses again for each batch.
+#[derive(Debug)]
+pub struct Evaluator {
+    plan: Arc<Plan>,
+    results: Vec<Record>,
+    memos: Vec<PatternMemo>,
+    temporary: PatternMemo,
+    known: NameSet,
+    lookup: LookupScratch,
+    text: String,
+}
+
+impl Evaluator {
+    /// Puts in the place of each record what the model makes of it; the order stays.
+    ///
+    /// The batch's names must start from the table that the program was bound with, or from one
+    /// that was made from it by adding names.
+    pub fn run(&mut self, batch: &mut Batch, lookup: &mut dyn Lookup, report: &mut RunReport) {
+        debug_assert!(self.results.is_empty(), "given to the batch after each run");
+        for index in 0..batch.len() {
+            let mut result = batch.new_record();
+            result.line = batch.records()[index].line;
+            self.results.push(result);
+        }
+        let (names, sources) = batch.split_mut();
+        self.run_statements(names, sources, lookup, report);
+        report.record_count += batch.len() as u64;
+        // What was the input of this run is the room for the results of the next.
+        let mut sources = batch.replace_records(std::mem::take(&mut self.results));
+        for source in sources.drain(..) {
+            batch.recycle(source);
+        }
+        self.results = sources;
+    }
+
+    fn run_statements(
+        &mut self,
+        names: &Names,
+        sources: &mut [Record],
+        lookup: &mut dyn Lookup,
+        report: &mut RunReport,
+    ) {
+        for memo in &mut self.memos {
+            memo.clear();
+        }
+        let plan = &*self.plan;
+        let results = &mut self.results;
+        let mut world = World {
+            names,
+            intranet: &plan.options.intranet,
+            clock: &*plan.options.clock,
+            now: None,
+            memos: &mut self.memos,
+            text: &mut self.text,
+        };
+        let world = &mut world;
+        for statement in &plan.statements {
+            match statement {
+                Statement::Assign { target, value } => {
+                    for (source, result) in sources.iter_mut().zip(results.iter_mut()) {
+                        if let Some(value) = value.eval(&mut Context {
+                            source,
+                            result,
+                            world,
+                        }) {
+                            result.push(target.name, target.conversion.apply(value));
+                        }
+                    }
+                }
+                Statement::Move(pick) => {
+                    for (source, result) in sources.iter_mut().zip(results.iter_mut()) {
+                        pick.run(source, result, world, &mut self.known);
+                    }
+                }
+                Statement::Lookup(statement) => {
+                    statement.run(sources, results, world, &mut self.lookup, lookup, report);
+                }
+            }
+        }
+        if plan.temporaries {
+            self.temporary.clear();
+            for field in results.iter_mut().flat_map(Record::iter_mut) {
+                let is_temporary = |text: &str| text.starts_with(bind::TEMPORARY);
+                if self.temporary.matches(field.name, names, is_temporary) {
+                    field.value = Value::Ignore;
+                }
+            }
+        }
+    }
+}
+
+/// Workers share programs and own evaluators.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    const fn owned<T: Send>() {}
+    shared::<Program>();
+    owned::<Evaluator>();
+};

@@ -1,0 +1,95 @@
+//! What running a program came to.
+
+use lookaside_value::LookupError;
+
+/// How many failures are kept in words; the others are counted.
+pub const FAILURE_KEPT_MAX: usize = 5;
+
+/// Counters over any number of batches, and the first failed lookups in words.
+#[derive(Clone, Debug, Default)]
+pub struct RunReport {
+    /// Records that went through.
+    pub record_count: u64,
+    /// Lookups that statements wanted, one a record.
+    pub lookup_count: u64,
+    /// Parameter sets that were asked for them; records of a batch share equal sets.
+    pub lookup_asked_count: u64,
+    /// Lookups without a row, those that were not asked for lack of any input included.
+    pub lookup_absent_count: u64,
+    /// Lookups that failed.
+    pub lookup_failed_count: u64,
+    failures: Vec<LookupFailure>,
+}
+
+/// A lookup that failed, and for which record.
+#[derive(Clone, Debug)]
+pub struct LookupFailure {
+    /// The line that the record came from, 0 when it came from no line.
+    pub line: u64,
+    /// Line and column of the statement in its model.
+    pub position: (usize, usize),
+    /// Why it failed.
+    pub error: LookupError,
+}
+
+impl RunReport {
+    /// Nothing has run yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The failures of the earliest lines, at most [`FAILURE_KEPT_MAX`].
+    pub fn failures(&self) -> &[LookupFailure] {
+        &self.failures
+    }
+
+    pub(crate) fn fail(&mut self, line: u64, position: (usize, usize), error: &LookupError) {
+        self.lookup_failed_count += 1;
+        if self.failures.len() < FAILURE_KEPT_MAX {
+            let error = error.clone();
+            self.failures.push(LookupFailure {
+                line,
+                position,
+                error,
+            });
+        }
+    }
+
+    /// Adds what another worker came to.
+    pub fn merge(&mut self, other: Self) {
+        self.record_count += other.record_count;
+        self.lookup_count += other.lookup_count;
+        self.lookup_asked_count += other.lookup_asked_count;
+        self.lookup_absent_count += other.lookup_absent_count;
+        self.lookup_failed_count += other.lookup_failed_count;
+        self.failures.extend(other.failures);
+        self.failures
+            .sort_by_key(|failure| (failure.line, failure.position));
+        self.failures.truncate(FAILURE_KEPT_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lookaside_value::LookupErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn the_earliest_failures_stay() {
+        let error = LookupError::new(LookupErrorKind::Unavailable, "gone");
+        let report = |lines: [u64; 4]| {
+            let mut report = RunReport::new();
+            for line in lines {
+                report.fail(line, (3, 1), &error);
+            }
+            report.record_count = 4;
+            report
+        };
+        let mut all = report([2, 4, 6, 8]);
+        all.merge(report([1, 3, 5, 7]));
+        let lines: Vec<u64> = all.failures().iter().map(|failure| failure.line).collect();
+        assert_eq!(lines, [1, 2, 3, 4, 5]);
+        assert_eq!((all.lookup_failed_count, all.record_count), (8, 8));
+    }
+}
