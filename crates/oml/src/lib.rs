@@ -7,7 +7,16 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
+mod diagnostic;
+mod eval;
 mod functions;
+mod lexer;
+mod model;
+mod parse;
 mod wildcard;
 
+pub use diagnostic::{Diagnostic, Diagnostics, Report, Severity};
+pub use eval::{Evaluator, FAILURE_KEPT_MAX, LookupFailure, Options, Program, RunReport};
+pub use functions::Intranet;
+pub use model::{Model, ModelSet};
 pub use wildcard::Wildcard;

@@ -1,0 +1,271 @@
+//! What is wrong with a model: one line each, and with place, label and help for those who draw.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use miette::{LabeledSpan, NamedSource, SourceCode};
+
+use crate::ast::Span;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// The model does not load.
+    Error,
+    /// The model loads and probably does not do what its author wants.
+    Warning,
+}
+
+/// One finding in a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, as a lower-case line.
+    pub message: String,
+    /// A few words for the caret.
+    pub label: String,
+    /// The place in the text.
+    pub span: Span,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn error(span: Span, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
+            severity: Severity::Error,
+            message: message.into(),
+            label: "here".into(),
+            span,
+            help: None,
+        })
+    }
+
+    pub(crate) fn warning(span: Span, message: impl Into<String>) -> Box<Self> {
+        let mut diagnostic = Self::error(span, message);
+        diagnostic.severity = Severity::Warning;
+        diagnostic
+    }
+
+    #[must_use]
+    pub(crate) fn label(mut self: Box<Self>, label: impl Into<String>) -> Box<Self> {
+        self.label = label.into();
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn help(mut self: Box<Self>, help: impl Into<String>) -> Box<Self> {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Offers the nearest of the candidates, if one is near.
+    #[must_use]
+    pub(crate) fn nearest<'a>(
+        self: Box<Self>,
+        word: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Box<Self> {
+        match nearest(word, candidates) {
+            Some(near) => self.help(format!("did you mean `{near}`?")),
+            None => self,
+        }
+    }
+}
+
+/// The candidate that differs least, if it differs by no more than a third of its letters.
+fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing costs length times length; nobody misspells a name into a paragraph.
+    if word.len() > 64 {
+        return None;
+    }
+    let lower = word.to_lowercase();
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= 64)
+        .map(|candidate| {
+            let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+            (distance, candidate)
+        })
+        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Everything found in one model, in the order of the text.
+///
+/// `Display` gives a line a finding, `file:line:column: error: message (help)`. For carets, hand
+/// each of [`Self::reports`] to a `miette` handler.
+#[derive(Clone)]
+pub struct Diagnostics {
+    file_name: Arc<str>,
+    text: Arc<str>,
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(file_name: Arc<str>, text: Arc<str>, mut list: Vec<Diagnostic>) -> Self {
+        list.sort_by_key(|diagnostic| diagnostic.span.start);
+        Self {
+            file_name,
+            text,
+            list,
+        }
+    }
+
+    /// Another finding about the same text.
+    pub(crate) fn instead(&self, diagnostic: Diagnostic) -> Self {
+        Self {
+            file_name: Arc::clone(&self.file_name),
+            text: Arc::clone(&self.text),
+            list: vec![diagnostic],
+        }
+    }
+
+    /// The name that the model's text was given with.
+    pub fn file_name(&self) -> &str {
+        &self.file_name
+    }
+
+    /// The findings.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+
+    /// How many findings there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Line and column of a finding's start, both counted from 1, columns in characters.
+    pub fn position(&self, diagnostic: &Diagnostic) -> (usize, usize) {
+        let before = &self.text[..diagnostic.span.start as usize];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        (line, before[line_start..].chars().count() + 1)
+    }
+
+    /// The findings as reports that `miette` can draw.
+    pub fn reports(&self) -> impl ExactSizeIterator<Item = Report> {
+        let source = Arc::new(NamedSource::new(&self.file_name, Arc::clone(&self.text)));
+        self.list.iter().map(move |diagnostic| Report {
+            source: Arc::clone(&source),
+            diagnostic: diagnostic.clone(),
+        })
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, diagnostic) in self.list.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            let (line, column) = self.position(diagnostic);
+            let severity = match diagnostic.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            let message = &diagnostic.message;
+            write!(
+                f,
+                "{}:{line}:{column}: {severity}: {message}",
+                self.file_name
+            )?;
+            if let Some(help) = &diagnostic.help {
+                write!(f, " ({help})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error for Diagnostics {}
+
+/// One finding with the text that it is about.
+#[derive(Clone)]
+pub struct Report {
+    source: Arc<NamedSource<Arc<str>>>,
+    diagnostic: Diagnostic,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.diagnostic.message)
+    }
+}
+
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.diagnostic, f)
+    }
+}
+
+impl Error for Report {}
+
+impl miette::Diagnostic for Report {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.diagnostic.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        let help = self.diagnostic.help.as_ref()?;
+        Some(Box::new(help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(&*self.source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let label = LabeledSpan::at(self.diagnostic.span.range(), &self.diagnostic.label);
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_words() {
+        let words = ["to_json", "to_str", "nth"];
+        for (word, expected) in [
+            ("to_jsn", Some("to_json")),
+            ("TO_JSON", Some("to_json")),
+            ("to_sttr", Some("to_str")),
+            ("frobnicate", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, words), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_place_counts_characters() {
+        let span = Span { start: 7, end: 8 };
+        let list = vec![*Diagnostic::error(span, "wrong").help("do right")];
+        let diagnostics = Diagnostics::new("m.oml".into(), "é\né é!".into(), list);
+        assert_eq!(
+            diagnostics.to_string(),
+            "m.oml:2:4: error: wrong (do right)"
+        );
+        assert_eq!(diagnostics.reports().len(), 1);
+    }
+}

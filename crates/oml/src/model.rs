@@ -1,0 +1,157 @@
+//! Models, and the set of them from which a rule key chooses.
+
+use std::sync::Arc;
+
+use lookaside_value::Text;
+
+use crate::Wildcard;
+use crate::ast::Program;
+use crate::ast::Span;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::parse::parse;
+
+/// A parsed and checked model.
+///
+/// ```
+/// use lookaside_oml::Model;
+///
+/// let model = Model::parse("a.oml", "name : a  rule : /web/*  ---  * = take() ;")?;
+/// assert_eq!(model.name(), "a");
+/// assert!(model.rules()[0].matches("/web/eu"));
+///
+/// let error = Model::parse("b.oml", "name : b\n---\nx = raed(y) ;").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "b.oml:3:5: error: unknown function or type `raed` (did you mean `read`?)"
+/// );
+/// # Ok::<(), lookaside_oml::Diagnostics>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Model {
+    program: Program,
+    warnings: Diagnostics,
+}
+
+impl Model {
+    /// Parses a model; `file_name` is what messages call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text, as far as one pass can tell.
+    pub fn parse(file_name: &str, text: &str) -> Result<Self, Diagnostics> {
+        Self::parse_whole(file_name, text).0
+    }
+
+    /// The model, and whether its header enables it, which is known even when statements are wrong.
+    fn parse_whole(file_name: &str, text: &str) -> (Result<Self, Diagnostics>, bool) {
+        let outcome = parse(text);
+        let diagnostics = Diagnostics::new(file_name.into(), text.into(), outcome.diagnostics);
+        let model = match outcome.program {
+            None => Err(diagnostics),
+            Some(program) => Ok(Self {
+                program,
+                warnings: diagnostics,
+            }),
+        };
+        (model, outcome.enabled)
+    }
+
+    /// The model's name.
+    pub fn name(&self) -> &Text {
+        &self.program.name
+    }
+
+    /// The name of the file it came from.
+    pub fn file_name(&self) -> &str {
+        self.warnings.file_name()
+    }
+
+    /// The patterns of the rule keys that it is for.
+    pub fn rules(&self) -> &[Wildcard] {
+        &self.program.rules
+    }
+
+    /// False when its header says `enable : false`.
+    pub fn enabled(&self) -> bool {
+        self.program.enabled
+    }
+
+    /// What it says.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What is probably not what its author wants.
+    pub fn warnings(&self) -> &Diagnostics {
+        &self.warnings
+    }
+
+    /// A finding of a later step, such as a refused SQL statement, with its place in this text.
+    pub fn error_at(&self, span: Span, message: impl Into<String>) -> Diagnostics {
+        self.warnings.instead(*Diagnostic::error(span, message))
+    }
+}
+
+/// Models in the order in which they are tried.
+#[derive(Clone, Debug, Default)]
+pub struct ModelSet {
+    models: Vec<Arc<Model>>,
+}
+
+impl ModelSet {
+    /// Parses sources given as file name and text; their order is the order of [`Self::choose`].
+    ///
+    /// A disabled model with errors is left out, as disabling is how a broken one is put aside.
+    ///
+    /// # Errors
+    /// What is wrong, a list a source; also when two models have one name.
+    pub fn from_sources<F: AsRef<str>, T: AsRef<str>>(
+        sources: impl IntoIterator<Item = (F, T)>,
+    ) -> Result<Self, Vec<Diagnostics>> {
+        let mut models: Vec<Arc<Model>> = Vec::new();
+        let mut errors = Vec::new();
+        for (file_name, text) in sources {
+            match Model::parse_whole(file_name.as_ref(), text.as_ref()) {
+                (Ok(model), _) => match models.iter().find(|other| other.name() == model.name()) {
+                    Some(first) => errors.push(model.error_at(
+                        model.program.name_span,
+                        format!("a model of this name is in {} already", first.file_name()),
+                    )),
+                    None => models.push(Arc::new(model)),
+                },
+                (Err(_), false) => {}
+                (Err(diagnostics), true) => errors.push(diagnostics),
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(Self { models }),
+            false => Err(errors),
+        }
+    }
+
+    /// The first enabled model with a rule that matches the key.
+    pub fn choose(&self, rule_key: &str) -> Option<&Arc<Model>> {
+        self.models.iter().find(|model| {
+            model.enabled() && model.rules().iter().any(|rule| rule.matches(rule_key))
+        })
+    }
+
+    /// The model of that name, enabled or not.
+    pub fn by_name(&self, name: &str) -> Option<&Arc<Model>> {
+        self.models.iter().find(|model| model.name() == name)
+    }
+
+    /// All models in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Model>> {
+        self.models.iter()
+    }
+
+    /// How many models there are.
+    pub fn len(&self) -> usize {
+        self.models.len()
+    }
+
+    /// Whether there is no model.
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+}

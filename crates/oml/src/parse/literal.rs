@@ -1,0 +1,74 @@
+//! Literals: `type(text)`, read into values at load.
+
+use lookaside_value::{Text, Time, Value, parse_bool, parse_float, parse_int};
+
+use super::{Parsed, Parser};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::lexer::span;
+
+/// The types whose values can be written down.
+pub(super) const LITERAL_TYPES: [&str; 7] =
+    ["chars", "symbol", "digit", "float", "bool", "ip", "time"];
+
+/// What a text of that type is, or what such text looks like.
+pub(super) fn literal_value(word: &str, text: &str) -> Result<Value, &'static str> {
+    match word {
+        "chars" => Ok(Value::Text(Text::from(text))),
+        "symbol" => Ok(Value::Symbol(text.into())),
+        "digit" => parse_int(text)
+            .map(Value::Int)
+            .ok_or("a whole number of 64 bits, such as `digit(42)`"),
+        "float" => parse_float(text)
+            .map(Value::Float)
+            .ok_or("a number, such as `float(0.5)`"),
+        "bool" => parse_bool(text)
+            .map(Value::Bool)
+            .ok_or("`bool(true)` or `bool(false)`"),
+        "ip" => text
+            .parse()
+            .map(Value::Ip)
+            .map_err(|_| "an address, such as `ip(10.0.0.1)`"),
+        "time" => Time::parse_with_year(text, this_year())
+            .map(Value::Time)
+            .map_err(|_| "a date and time, such as `time(2026-01-31 08:00:00)`"),
+        _ => Err("`chars`, `symbol`, `digit`, `float`, `bool`, `ip` or `time`"),
+    }
+}
+
+/// A time such as `Jan 31 08:00:00` is of the year in which the model is loaded.
+fn this_year() -> i16 {
+    jiff::tz::Offset::UTC
+        .to_datetime(jiff::Timestamp::now())
+        .year()
+}
+
+impl Parser<'_> {
+    /// `type(text)`; that a known type and `(` come next is certain.
+    pub(super) fn literal(&mut self) -> Parsed<Value> {
+        let (word, word_span) = self.word("a literal")?;
+        if !LITERAL_TYPES.contains(&word) {
+            let message = format!("a value of type `{word}` cannot be written down");
+            let help = format!("literals are of type {}", LITERAL_TYPES.join(", "));
+            return Err(Diagnostic::error(word_span, message).help(help));
+        }
+        let (text, span) = self.literal_text(word)?;
+        literal_value(word, &text).map_err(|expected| {
+            Diagnostic::error(span, format!("`{text}` is no {word}"))
+                .help(format!("write {expected}"))
+        })
+    }
+
+    fn literal_text(&mut self, word: &str) -> Parsed<(String, Span)> {
+        self.expect("(", &format!("after `{word}`"))?;
+        let open = self.cursor.at() - 1;
+        match self.cursor.literal_text() {
+            Some(piece) => Ok((piece.text.into_owned(), piece.span)),
+            None => Err(Diagnostic::error(
+                span(open, open + 1),
+                "this parenthesis is never closed",
+            )
+            .help("quote text with unbalanced parentheses: `chars('a)')`")),
+        }
+    }
+}

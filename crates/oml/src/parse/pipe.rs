@@ -1,0 +1,293 @@
+//! The functions behind `|`.
+
+use std::ops::RangeInclusive;
+
+use lookaside_value::{Text, Value, parse_float, parse_int};
+
+use super::charset::{NAMES, charset};
+use super::{Parsed, Parser};
+use crate::ast::{Charset, PathPart, PipeFunction, PipeStep, Span, TimeUnit, UrlPart};
+use crate::diagnostic::Diagnostic;
+use crate::lexer::Piece;
+
+/// How a function is written.
+#[derive(Clone, Copy)]
+enum Form {
+    /// `f` or `f()`
+    Plain(fn() -> PipeFunction),
+    /// `f(x)`, with as many arguments as its counts say.
+    Arguments(usize, usize, Build),
+    /// `f` or `f(x)`: no parentheses are no arguments.
+    Optional(usize, Build),
+}
+
+type Build = fn(&[Piece<'_>]) -> Result<PipeFunction, Wrong>;
+
+/// Which argument is wrong, and what it should be.
+struct Wrong {
+    index: usize,
+    expected: String,
+}
+
+fn wrong(index: usize, expected: impl Into<String>) -> Wrong {
+    Wrong {
+        index,
+        expected: expected.into(),
+    }
+}
+
+const FUNCTIONS: [(&str, Form); 26] = [
+    ("nth", Form::Arguments(1, 1, nth)),
+    ("get", Form::Arguments(1, 1, get)),
+    (
+        "starts_with",
+        Form::Arguments(1, 1, |a| Ok(PipeFunction::StartsWith(text(&a[0])))),
+    ),
+    ("map_to", Form::Arguments(1, 1, map_to)),
+    ("base64_encode", Form::Plain(|| PipeFunction::Base64Encode)),
+    ("base64_decode", Form::Arguments(0, 1, base64_decode)),
+    ("html_escape", Form::Plain(|| PipeFunction::HtmlEscape)),
+    ("html_unescape", Form::Plain(|| PipeFunction::HtmlUnescape)),
+    ("str_escape", Form::Plain(|| PipeFunction::StrEscape)),
+    ("json_escape", Form::Plain(|| PipeFunction::JsonEscape)),
+    ("json_unescape", Form::Plain(|| PipeFunction::JsonUnescape)),
+    (
+        "Time::to_ts",
+        Form::Optional(1, |a| to_ts(a, TimeUnit::Second)),
+    ),
+    (
+        "Time::to_ts_ms",
+        Form::Optional(1, |a| to_ts(a, TimeUnit::Millisecond)),
+    ),
+    (
+        "Time::to_ts_us",
+        Form::Optional(1, |a| to_ts(a, TimeUnit::Microsecond)),
+    ),
+    ("Time::to_ts_zone", Form::Arguments(2, 2, to_ts_zone)),
+    (
+        "Time::from_ts",
+        Form::Optional(1, |a| from_ts(a, TimeUnit::Second)),
+    ),
+    (
+        "Time::from_ts_ms",
+        Form::Optional(1, |a| from_ts(a, TimeUnit::Millisecond)),
+    ),
+    (
+        "Time::from_ts_us",
+        Form::Optional(1, |a| from_ts(a, TimeUnit::Microsecond)),
+    ),
+    ("to_json", Form::Plain(|| PipeFunction::ToJson)),
+    ("to_str", Form::Plain(|| PipeFunction::ToStr)),
+    ("skip_empty", Form::Plain(|| PipeFunction::SkipEmpty)),
+    ("path", Form::Arguments(1, 1, path)),
+    ("url", Form::Arguments(1, 1, url)),
+    ("ip4_to_int", Form::Plain(|| PipeFunction::Ip4ToInt)),
+    ("ip_to_biguint", Form::Plain(|| PipeFunction::IpToBiguint)),
+    ("intranet_ip", Form::Plain(|| PipeFunction::IntranetIp)),
+];
+
+const ON_FAIL: (&str, Form) = (
+    "on_fail",
+    Form::Arguments(1, 1, |a| Ok(PipeFunction::OnFail(text(&a[0])))),
+);
+
+/// Functions of the original that analyse Chinese sentences with dictionaries of their own.
+const REFUSED: [&str; 2] = ["extract_main_word", "extract_subject_object"];
+
+fn function(name: &str) -> Option<Form> {
+    let mut functions = FUNCTIONS.into_iter().chain([ON_FAIL]);
+    functions
+        .find(|(known, _)| *known == name)
+        .map(|(_, form)| form)
+}
+
+/// Whether a pipe has a function of that name.
+pub(super) fn is_function(name: &str) -> bool {
+    function(name).is_some()
+}
+
+impl<'a> Parser<'a> {
+    /// `| f | g(x) …`, possibly none.
+    pub(super) fn pipe_steps(&mut self) -> Parsed<Vec<PipeStep>> {
+        let mut steps = Vec::new();
+        while self.cursor.eat("|") {
+            self.count_expressions(1)?;
+            steps.push(self.pipe_step()?);
+        }
+        Ok(steps)
+    }
+
+    fn pipe_step(&mut self) -> Parsed<PipeStep> {
+        let (name, name_span) = self.word("the name of a function")?;
+        let Some(form) = function(name) else {
+            return Err(unknown_function(name, name_span));
+        };
+        let function = match form {
+            Form::Plain(function) => {
+                if self.cursor.sees("(") {
+                    self.arguments(name, 0..=0)?;
+                }
+                function()
+            }
+            Form::Optional(_, build) if !self.cursor.sees("(") => self.build(name, build, &[])?,
+            Form::Optional(most, build) => {
+                let arguments = self.arguments(name, 0..=most)?;
+                self.build(name, build, &arguments)?
+            }
+            Form::Arguments(least, most, build) => {
+                let arguments = self.written_arguments(name, name_span, least..=most)?;
+                self.build(name, build, &arguments)?
+            }
+        };
+        Ok(PipeStep {
+            function,
+            span: self.cursor.span_from(name_span.start as usize),
+        })
+    }
+
+    fn written_arguments(
+        &mut self,
+        name: &str,
+        name_span: Span,
+        counts: RangeInclusive<usize>,
+    ) -> Parsed<Vec<Piece<'a>>> {
+        if self.cursor.sees("(") {
+            return self.arguments(name, counts);
+        }
+        Err(
+            Diagnostic::error(name_span, format!("`{name}` needs parentheses")).help(format!(
+                "write `{name}(…)`, with its arguments if it has any"
+            )),
+        )
+    }
+
+    fn build(&self, name: &str, build: Build, arguments: &[Piece<'_>]) -> Parsed<PipeFunction> {
+        build(arguments).map_err(|wrong| {
+            let Piece { text, span, .. } = &arguments[wrong.index];
+            let message = format!("`{text}` is no argument for `{name}`");
+            Diagnostic::error(*span, message).help(format!("it takes {}", wrong.expected))
+        })
+    }
+}
+
+fn unknown_function(name: &str, span: Span) -> super::Fault {
+    if REFUSED.contains(&name) {
+        let message = format!("`{name}` is not supported");
+        return Diagnostic::error(span, message)
+            .help("it needs language dictionaries; prepare the word before this model runs");
+    }
+    let names = FUNCTIONS.iter().map(|(name, _)| *name).chain([ON_FAIL.0]);
+    let fault = Diagnostic::error(span, format!("unknown function `{name}`"));
+    if super::matching::FUNCTIONS.contains(&name) {
+        return fault.help(format!("`{name}` is a condition of `match`"));
+    }
+    fault.nearest(name, names)
+}
+
+fn text(piece: &Piece<'_>) -> Text {
+    Text::from(&*piece.text)
+}
+
+fn nth(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    let index = arguments[0].text.parse();
+    let index = index.map_err(|_| wrong(0, "a position, counted from 0"))?;
+    Ok(PipeFunction::Nth(index))
+}
+
+fn get(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    match &*arguments[0].text {
+        "" => Err(wrong(0, "the path of a member, such as `a/b`")),
+        path => Ok(PipeFunction::Get(path.into())),
+    }
+}
+
+/// A quoted argument is text, whatever it looks like.
+fn map_to(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    let value = match &*arguments[0].text {
+        text if arguments[0].is_quoted => Some(Value::from(text)),
+        "true" => Some(Value::Bool(true)),
+        "false" => Some(Value::Bool(false)),
+        number => parse_int(number)
+            .map(Value::Int)
+            .or_else(|| parse_float(number).map(Value::Float)),
+    };
+    value
+        .map(PipeFunction::MapTo)
+        .ok_or_else(|| wrong(0, "`true`, `false`, a number or a quoted text"))
+}
+
+fn base64_decode(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    let Some(name) = arguments.first() else {
+        return Ok(PipeFunction::Base64Decode(Charset::Utf8));
+    };
+    charset(&name.text)
+        .map(PipeFunction::Base64Decode)
+        .ok_or_else(|| wrong(0, format!("an encoding, such as {}", NAMES.join(", "))))
+}
+
+fn to_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, Wrong> {
+    let offset_minutes = arguments.first().map(|zone| offset(zone, 0)).transpose()?;
+    Ok(PipeFunction::TimeToTs {
+        unit,
+        offset_minutes,
+    })
+}
+
+fn from_ts(arguments: &[Piece<'_>], unit: TimeUnit) -> Result<PipeFunction, Wrong> {
+    let offset_minutes = arguments.first().map(|zone| offset(zone, 0)).transpose()?;
+    Ok(PipeFunction::TimeFromTs {
+        unit,
+        offset_minutes,
+    })
+}
+
+fn to_ts_zone(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    let unit = match &*arguments[1].text {
+        "s" | "ss" => TimeUnit::Second,
+        "ms" => TimeUnit::Millisecond,
+        "us" => TimeUnit::Microsecond,
+        _ => return Err(wrong(1, "`s`, `ms` or `us` as its unit")),
+    };
+    Ok(PipeFunction::TimeToTs {
+        unit,
+        offset_minutes: Some(offset(&arguments[0], 0)?),
+    })
+}
+
+/// Hours east of UTC, `8`, `-5` or `5:30`, as minutes.
+fn offset(zone: &Piece<'_>, index: usize) -> Result<i16, Wrong> {
+    const HOURS_MAX: i16 = 18;
+    let expected = || wrong(index, "hours east of UTC, such as `8`, `-5` or `5:30`");
+    let (hours, minutes) = zone.text.split_once(':').unwrap_or((&zone.text, "0"));
+    let is_west = hours.starts_with('-');
+    let hours: i16 = hours.parse().map_err(|_| expected())?;
+    let minutes: i16 = minutes.parse().map_err(|_| expected())?;
+    if !(-HOURS_MAX..=HOURS_MAX).contains(&hours) || !(0..60).contains(&minutes) {
+        return Err(expected());
+    }
+    let total = hours * 60 + if is_west { -minutes } else { minutes };
+    match total.abs() <= HOURS_MAX * 60 {
+        true => Ok(total),
+        false => Err(expected()),
+    }
+}
+
+fn path(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    match &*arguments[0].text {
+        "name" => Ok(PipeFunction::Path(PathPart::Name)),
+        "path" => Ok(PipeFunction::Path(PathPart::Path)),
+        _ => Err(wrong(0, "`name` or `path`")),
+    }
+}
+
+fn url(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
+    let part = match &*arguments[0].text {
+        "domain" => UrlPart::Domain,
+        "host" => UrlPart::Host,
+        "uri" => UrlPart::Uri,
+        "path" => UrlPart::Path,
+        "params" => UrlPart::Params,
+        _ => return Err(wrong(0, "`domain`, `host`, `uri`, `path` or `params`")),
+    };
+    Ok(PipeFunction::Url(part))
+}

@@ -1,0 +1,338 @@
+//! Lookups: SQL as it stands, but for the accesses in it, which become parameters.
+//!
+//! The text is copied verbatim, so parentheses, precedence and everything that the provider
+//! understands are kept by construction, and each access gets a parameter of its own. What is text
+//! or a comment to SQL is skipped. OML's own comments are taken out.
+
+use std::fmt::Write as _;
+
+use lookaside_value::Text;
+
+use super::literal::{LITERAL_TYPES, literal_value};
+use super::{Parsed, Parser};
+use crate::ast::{Expr, ExprKind, Span, Sql, SqlParam};
+use crate::diagnostic::Diagnostic;
+use crate::lexer::{Cursor, is_word_char, is_word_start, span};
+
+/// The statement in hand.
+struct Draft {
+    text: String,
+    params: Vec<SqlParam>,
+    /// Where the parentheses that are open were opened.
+    open: Vec<usize>,
+    /// The last thing that is no blank.
+    last: Last,
+}
+
+/// What the last token was, as far as it matters for the next.
+#[derive(Clone, Copy, PartialEq)]
+enum Last {
+    /// `=`, `<`, `>` or `like`: a value follows.
+    Comparison,
+    /// `as`: a type may follow.
+    As,
+    Other,
+}
+
+impl Parser<'_> {
+    /// Whether `select` or `with` and a blank come next.
+    pub(super) fn sql_begins(&self) -> bool {
+        let word = self.cursor.peek_word();
+        if self.static_ids.contains_key(word) {
+            return false;
+        }
+        let mut ahead = self.cursor;
+        ahead.skip_blanks();
+        ahead.word();
+        let follows = ahead.peek().is_none_or(|c| !matches!(c, ';' | '|' | ':'));
+        follows
+            && ["select", "with"]
+                .iter()
+                .any(|begin| word.eq_ignore_ascii_case(begin))
+    }
+
+    /// A statement up to its `;`, which stays.
+    pub(super) fn sql(&mut self) -> Parsed<Sql> {
+        self.cursor.skip_blanks();
+        let start = self.cursor.at();
+        let mut draft = Draft {
+            text: String::new(),
+            params: Vec::new(),
+            open: Vec::new(),
+            last: Last::Other,
+        };
+        loop {
+            match self.cursor.peek() {
+                None => {
+                    return Err(self.unclosed(&draft, "the SQL statement has no `;` at its end"));
+                }
+                Some(';') => break,
+                Some(_) => self.sql_token(&mut draft)?,
+            }
+        }
+        if !draft.open.is_empty() {
+            return Err(self.unclosed(&draft, ""));
+        }
+        let text = draft.text.trim().to_owned();
+        if text.split_whitespace().nth(1).is_none() {
+            return Err(self.unexpected("columns after `select`"));
+        }
+        let end = start + self.cursor.text()[start..self.cursor.at()].trim_end().len();
+        Ok(Sql {
+            text,
+            params: draft.params,
+            span: span(start, end),
+        })
+    }
+
+    fn unclosed(&self, draft: &Draft, otherwise: &str) -> super::Fault {
+        match draft.open.last() {
+            Some(open) => {
+                let message = "this parenthesis is never closed";
+                Diagnostic::error(span(*open, open + 1), message)
+            }
+            None => Diagnostic::error(self.next_span(), otherwise),
+        }
+    }
+
+    /// Copies one token, or makes it a parameter.
+    fn sql_token(&mut self, draft: &mut Draft) -> Parsed<()> {
+        let start = self.cursor.at();
+        let rest = self.cursor.rest();
+        let c = self.cursor.peek().expect("the caller saw a character");
+        if c.is_whitespace() {
+            draft
+                .text
+                .push_str(self.cursor.take_while(char::is_whitespace));
+            return Ok(());
+        }
+        if rest.starts_with("--") || rest.starts_with("//") {
+            self.cursor.take_while(|c| c != '\n');
+            return Ok(());
+        }
+        // `/*+ … */` and `/*! … */` are orders to a database, not comments.
+        if rest.starts_with("/*") && !rest.starts_with("/*+") && !rest.starts_with("/*!") {
+            self.cursor.skip_blanks();
+            draft.text.push(' ');
+            return match self.cursor.at() > start {
+                true => Ok(()),
+                false => Err(self.unexpected("SQL")),
+            };
+        }
+        if is_word_char(c) {
+            return self.sql_word(draft);
+        }
+        match c {
+            '\'' | '"' | '`' => return self.sql_quoted(draft, c, Escapes::Doubled),
+            '@' if self.is_at_access() => {
+                let access = self.variable(None)?;
+                let span = access.span;
+                let kind = ExprKind::Access(access);
+                return self.push_param(draft, Expr { kind, span });
+            }
+            '$' => {
+                if let Some(tag) = dollar_tag(rest, self.cursor.before()) {
+                    let Some(inner) = rest[tag.len()..].find(tag) else {
+                        let message = "these quotes are never closed";
+                        return Err(Diagnostic::error(span(start, start + tag.len()), message));
+                    };
+                    let length = 2 * tag.len() + inner;
+                    draft.text.push_str(&rest[..length]);
+                    draft.last = Last::Other;
+                    self.cursor.set_at(start + length);
+                    return Ok(());
+                }
+            }
+            '(' => draft.open.push(start),
+            ')' if draft.open.pop().is_none() => {
+                let message = "this parenthesis was never opened";
+                return Err(Diagnostic::error(self.next_span(), message));
+            }
+            ':' => self.refuse_named_parameter(draft)?,
+            _ => {}
+        }
+        draft.last = match c {
+            '=' | '<' | '>' => Last::Comparison,
+            _ => Last::Other,
+        };
+        draft.text.push(c);
+        self.cursor.set_at(start + c.len_utf8());
+        Ok(())
+    }
+
+    /// `@name`, but not `@@variable` nor the second half of an operator such as `@@`.
+    fn is_at_access(&self) -> bool {
+        let rest = &self.cursor.rest()[1..];
+        let before = self.cursor.before();
+        rest.starts_with(is_word_start) && !before.is_some_and(|c| c == '@' || is_word_char(c))
+    }
+
+    fn sql_word(&mut self, draft: &mut Draft) -> Parsed<()> {
+        let start = self.cursor.at();
+        let before = self.cursor.before();
+        let is_free = !before.is_some_and(|c| matches!(c, '.' | '$' | ':' | '@'));
+        let mut ahead = self.cursor;
+        let word = ahead.word();
+        if is_free && matches!(word, "read" | "take") && ahead.sees("(") {
+            let access = self.variable(None)?;
+            let span = access.span;
+            let kind = ExprKind::Access(access);
+            return self.push_param(draft, Expr { kind, span });
+        }
+        if is_free && matches!(word, "Now::time" | "Now::date" | "Now::hour") {
+            let now = self.now()?;
+            let span = self.cursor.span_from(start);
+            let kind = ExprKind::Now(now);
+            return self.push_param(draft, Expr { kind, span });
+        }
+        if is_free && LITERAL_TYPES.contains(&word) && ahead.sees("(") {
+            if let Some(value) = self.sql_literal(draft.last)? {
+                return self.push_param(draft, value);
+            }
+        }
+        // A cast such as `x::int` is no word of OML.
+        let word = self.cursor.take_while(is_word_char);
+        draft.text.push_str(word);
+        if word.eq_ignore_ascii_case("e") && self.cursor.peek() == Some('\'') {
+            return self.sql_quoted(draft, '\'', Escapes::Backslash);
+        }
+        self.warn_of_constant(draft, word, self.cursor.span_from(start));
+        draft.last = match word {
+            word if word.eq_ignore_ascii_case("as") => Last::As,
+            word if word.eq_ignore_ascii_case("like") => Last::Comparison,
+            _ => Last::Other,
+        };
+        Ok(())
+    }
+
+    /// A bare name is a column, also when a constant has it.
+    fn warn_of_constant(&mut self, draft: &Draft, word: &str, span: Span) {
+        if draft.last == Last::Comparison && self.static_ids.contains_key(word) {
+            let message = format!("in SQL `{word}` is a column, not the constant");
+            let help = format!("write `x = {word} ;` before, then `read(x)` here");
+            self.warn(span, message, help);
+        }
+    }
+
+    /// A typed literal, unless it can only be SQL: `time(created)` is a function of databases and
+    /// `cast(x as float(24))` a type, but nothing else is called `digit` or `chars`.
+    fn sql_literal(&mut self, last: Last) -> Parsed<Option<Expr>> {
+        let start = self.cursor.at();
+        let mut ahead = self.cursor;
+        let word = ahead.word();
+        ahead.eat("(");
+        if last == Last::As {
+            return Ok(None);
+        }
+        if !matches!(word, "digit" | "chars" | "symbol") {
+            // Numbers, addresses and times are short; a longer text is not looked through.
+            let near = ahead.rest();
+            let near = &near[..near.floor_char_boundary(128)];
+            let is_literal = Cursor::new(near)
+                .literal_text()
+                .is_some_and(|piece| !piece.is_quoted && literal_value(word, &piece.text).is_ok());
+            if !is_literal {
+                return Ok(None);
+            }
+        }
+        let kind = ExprKind::Literal(self.literal()?);
+        let span = self.cursor.span_from(start);
+        Ok(Some(Expr { kind, span }))
+    }
+
+    fn push_param(&mut self, draft: &mut Draft, value: Expr) -> Parsed<()> {
+        self.count_expressions(1)?;
+        let index = draft.params.len();
+        write!(draft.text, ":p{index}").expect("a string takes any text");
+        // Without a blank, a name that follows would become part of the parameter's.
+        if self.cursor.peek().is_some_and(is_word_char) {
+            draft.text.push(' ');
+        }
+        draft.params.push(SqlParam {
+            name: Text::from(format!("p{index}")),
+            value,
+        });
+        draft.last = Last::Other;
+        Ok(())
+    }
+
+    /// Text or a quoted name, copied whole. Text in double quotes behind a comparison is text in
+    /// OML and would be a name in SQL, so it gets the quotes that say text.
+    fn sql_quoted(&mut self, draft: &mut Draft, quote: char, escapes: Escapes) -> Parsed<()> {
+        let start = self.cursor.at();
+        let rest = self.cursor.rest();
+        let Some(length) = quoted_length(rest, quote as u8, escapes) else {
+            let message = "these quotes are never closed";
+            return Err(Diagnostic::error(span(start, start + 1), message));
+        };
+        self.cursor.set_at(start + length);
+        let quoted = &rest[..length];
+        let is_text = quote == '"'
+            && draft.last == Last::Comparison
+            && !rest[length..].trim_start().starts_with('.');
+        if is_text {
+            let inner = quoted[1..length - 1].replace("\"\"", "\"");
+            write!(draft.text, "'{}'", inner.replace('\'', "''")).expect("a string takes any text");
+            let message = "text in double quotes is a name to SQL; it is taken as text here";
+            let help = "write text in single quotes, and a name as `table.\"name\"`";
+            self.warn(self.cursor.span_from(start), message, help);
+        } else {
+            draft.text.push_str(quoted);
+        }
+        draft.last = Last::Other;
+        Ok(())
+    }
+
+    /// `:name` would collide with the parameters made here.
+    fn refuse_named_parameter(&self, draft: &Draft) -> Parsed<()> {
+        let behind = &self.cursor.rest()[1..];
+        let name_length = behind.len() - behind.trim_start_matches(is_word_char).len();
+        let is_slice_or_cast = draft
+            .text
+            .trim_end()
+            .ends_with(|c: char| is_word_char(c) || matches!(c, ':' | ']'));
+        if name_length == 0 || is_slice_or_cast || !behind.starts_with(is_word_start) {
+            return Ok(());
+        }
+        let name = &behind[..name_length];
+        let start = self.cursor.at();
+        let place = span(start, start + 1 + name_length);
+        Err(
+            Diagnostic::error(place, format!("`:{name}` has no value here"))
+                .help(format!("write `read({name})` in its place")),
+        )
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Escapes {
+    /// A quote in quotes is written twice.
+    Doubled,
+    /// Also behind a backslash, as in `E'it\'s'`.
+    Backslash,
+}
+
+/// The length of a quoted piece at the beginning of the text, both quotes included.
+fn quoted_length(text: &str, quote: u8, escapes: Escapes) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if escapes == Escapes::Backslash => at += 2,
+            byte if byte == quote && bytes.get(at + 1) == Some(&quote) => at += 2,
+            byte if byte == quote => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// `$tag$` at the beginning of the text, which opens quotes up to the same again.
+fn dollar_tag(text: &str, before: Option<char>) -> Option<&str> {
+    if before.is_some_and(is_word_char) {
+        return None;
+    }
+    let (name, _) = text[1..].split_once('$')?;
+    let is_name = name.chars().all(is_word_char) && !name.starts_with(|c: char| c.is_ascii_digit());
+    is_name.then(|| &text[..name.len() + 2])
+}

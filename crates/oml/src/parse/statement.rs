@@ -1,0 +1,156 @@
+//! Statements: targets, `=`, a value, `;`.
+
+use super::header::LINE;
+use super::recovery::Within;
+use super::{ERROR_COUNT_MAX, Fault, Parsed, Parser};
+use crate::Wildcard;
+use crate::ast::{Statement, StatementKind, Target, TypeWord};
+use crate::diagnostic::Diagnostic;
+use crate::lexer::span;
+
+impl Parser<'_> {
+    /// All statements and static blocks, up to the closing line or the end.
+    pub(super) fn statements(&mut self) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        loop {
+            self.cursor.skip_blanks();
+            let start = self.cursor.at();
+            if self.cursor.rest().is_empty() {
+                break;
+            }
+            if self.line() {
+                self.warn_of_lost_text();
+                break;
+            }
+            let parsed = if self.static_block_begins() {
+                self.static_block()
+            } else {
+                self.statement().map(|statement| statements.push(statement))
+            };
+            if let Err(fault) = parsed {
+                let error = fault.span.start as usize;
+                self.report(fault);
+                if self.error_count >= ERROR_COUNT_MAX {
+                    let message = "too many errors, the rest was not read";
+                    self.report(Diagnostic::error(self.next_span(), message));
+                    break;
+                }
+                self.skip_broken(start, error, Within::Model);
+            }
+        }
+        if statements.is_empty() && self.error_count == 0 {
+            let fault = self.unexpected("a statement");
+            self.report(fault.help("a model has at least one statement, such as `* = take() ;`"));
+        }
+        statements
+    }
+
+    fn warn_of_lost_text(&mut self) {
+        self.cursor.skip_blanks();
+        if !self.cursor.rest().is_empty() {
+            let message = format!("nothing behind the closing `{LINE}` is read");
+            self.warn(self.next_span(), message, "remove the text or the line");
+        }
+    }
+
+    fn statement(&mut self) -> Parsed<Statement> {
+        self.cursor.skip_blanks();
+        let start = self.cursor.at();
+        let targets = self.targets()?;
+        self.expect("=", "after the target")?;
+        self.cursor.skip_blanks();
+        let kind = if targets.iter().any(|target| target.name.contains('*')) {
+            self.move_fields(targets)?
+        } else if self.sql_begins() {
+            let sql = self.sql()?;
+            StatementKind::Lookup { targets, sql }
+        } else {
+            self.assignment(targets)?
+        };
+        let end = self.cursor.at();
+        if !self.cursor.eat(";") {
+            return Err(self.missing_semicolon(end));
+        }
+        Ok(Statement {
+            kind,
+            span: self.cursor.span_from(start),
+        })
+    }
+
+    /// Points behind the value, where the `;` is missing; the next line is the next statement.
+    fn missing_semicolon(&mut self, end: usize) -> Fault {
+        let text = self.cursor.text();
+        let gap = &text[end..end + (text[end..].len() - text[end..].trim_start().len())];
+        let at_line_end = gap.contains('\n') || end + gap.len() == text.len();
+        if at_line_end {
+            let message = "expected `;` at the end of the statement";
+            return Diagnostic::error(span(end, end), message).label("`;` is missing");
+        }
+        self.unexpected("`;` at the end of the statement")
+    }
+
+    fn targets(&mut self) -> Parsed<Vec<Target>> {
+        let mut targets = vec![self.target()?];
+        while self.cursor.eat(",") {
+            targets.push(self.target()?);
+        }
+        Ok(targets)
+    }
+
+    /// A name or pattern and a type.
+    pub(super) fn target(&mut self) -> Parsed<Target> {
+        self.count_expressions(1)?;
+        self.cursor.skip_blanks();
+        let start = self.cursor.at();
+        let name = self.cursor.key();
+        if name.is_empty() {
+            return Err(self.unexpected("the name of a field"));
+        }
+        let type_word = self.optional_type()?;
+        Ok(Target {
+            name: name.into(),
+            type_word,
+            span: self.cursor.span_from(start),
+        })
+    }
+
+    fn assignment(&mut self, targets: Vec<Target>) -> Parsed<StatementKind> {
+        let mut targets = targets.into_iter();
+        let target = targets.next().expect("a statement has a target");
+        if let Some(further) = targets.next() {
+            let message = "only a lookup fills several targets, here the first alone is filled";
+            self.warn(further.span, message, "give each target its own statement");
+        }
+        let value = self.expression(Some(&target.name))?;
+        Ok(StatementKind::Assign { target, value })
+    }
+
+    fn move_fields(&mut self, targets: Vec<Target>) -> Parsed<StatementKind> {
+        let [target] = &targets[..] else {
+            let message = "a target with `*` stands alone";
+            return Err(Diagnostic::error(targets[1].span, message));
+        };
+        if !matches!(self.cursor.peek_word(), "read" | "take") {
+            return Err(self
+                .unexpected("`read()` or `take()`")
+                .help("a target with `*` moves fields as they are"));
+        }
+        let start = self.cursor.at();
+        self.gathering_access(Some("*"))?;
+        let access = self.cursor.span_from(start);
+        if !self.cursor.text()[access.range()].ends_with("()") {
+            let message = "arguments and defaults mean nothing when fields are moved";
+            self.warn(access, message, "write `take()`");
+        }
+        let pattern = Wildcard::new(target.name.clone());
+        if target.type_word != TypeWord::Auto && !pattern.is_any() {
+            let message = "with a type, fields are picked by type alone and the name means nothing";
+            let help = "write `*` as the name, or leave the type out";
+            self.warn(target.span, message, help);
+        }
+        Ok(StatementKind::Move {
+            pattern,
+            type_word: target.type_word,
+        })
+    }
+}
