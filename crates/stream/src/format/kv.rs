@@ -143,6 +143,8 @@ pub(crate) struct KvEncoder {
     prefixes: Prefixes,
     pair_separator: u8,
     value_separator: u8,
+    /// The separator of pairs can stand in a number or an address, so those are quoted too.
+    quotes_all: bool,
     /// An object or array as JSON, before it is quoted.
     nested: String,
 }
@@ -164,6 +166,8 @@ impl KvEncoder {
             prefixes: Prefixes::new(names.len(), render),
             pair_separator,
             value_separator,
+            quotes_all: pair_separator.is_ascii_alphanumeric()
+                || b".:/+-".contains(&pair_separator),
             nested: String::new(),
         }
     }
@@ -179,38 +183,56 @@ impl KvEncoder {
                 nested.clear();
                 self.nested = nested;
             }
-            // A time has a blank in it, and a separator may be any character.
-            Value::Time(_) | Value::Ip(_) | Value::Net(_) | Value::Uuid(_) => {
-                self.write_text(&value.to_text(), out);
-            }
+            // The blank between date and time.
+            Value::Time(_) => write_plain_quoted(value, out),
+            Value::Null => {}
+            _ if self.quotes_all => write_plain_quoted(value, out),
             _ => value.write_raw(out),
         }
     }
 
     fn write_text(&self, text: &str, out: &mut String) {
-        let breaks = |byte: u8| {
-            byte <= b' '
-                || byte == b'"'
-                || byte == self.pair_separator
-                || byte == self.value_separator
-        };
-        if !text.is_empty() && !text.bytes().any(breaks) {
+        // Without an early end the loop looks at many bytes at once.
+        let breaks = text.bytes().fold(text.is_empty(), |breaks, byte| {
+            breaks
+                | (byte <= b' ')
+                | (byte == b'"')
+                | (byte == self.pair_separator)
+                | (byte == self.value_separator)
+        });
+        if breaks {
+            write_quoted(text, out);
+        } else {
             out.push_str(text);
-            return;
         }
-        out.push('"');
-        for char in text.chars() {
-            match char {
-                '"' => out.push_str("\\\""),
-                '\\' => out.push_str("\\\\"),
-                '\n' => out.push_str("\\n"),
-                '\r' => out.push_str("\\r"),
-                '\t' => out.push_str("\\t"),
-                plain => out.push(plain),
-            }
-        }
-        out.push('"');
     }
+}
+
+/// A value whose text has nothing to escape.
+fn write_plain_quoted(value: &Value, out: &mut String) {
+    out.push('"');
+    value.write_raw(out);
+    out.push('"');
+}
+
+fn write_quoted(text: &str, out: &mut String) {
+    out.push('"');
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            _ => continue,
+        };
+        out.push_str(&text[copied..at]);
+        out.push_str(escape);
+        copied = at + 1;
+    }
+    out.push_str(&text[copied..]);
+    out.push('"');
 }
 
 impl Encoder for KvEncoder {
