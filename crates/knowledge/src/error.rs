@@ -5,6 +5,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::config::TableConfig;
+use crate::load::SqlText;
+
 /// Whose fault a failure is, and so what can be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,6 +88,156 @@ impl Error {
             folder.join("knowdb.toml").display(),
         );
         Self::new(ErrorKind::Config, message)
+    }
+
+    /// A record of a data file is wrong.
+    pub(crate) fn row(table: &TableConfig, line: u64, reason: &str) -> Self {
+        let message = format!("{}:{line}: {reason}", table.data_file.display());
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A data file cannot be read on.
+    pub(crate) fn unreadable(table: &TableConfig, line: u64, source: std::io::Error) -> Self {
+        let message = format!(
+            "{}:{line}: cannot be read from here on",
+            table.data_file.display()
+        );
+        let kind = match source.kind() {
+            std::io::ErrorKind::InvalidData
+            | std::io::ErrorKind::InvalidInput
+            | std::io::ErrorKind::UnexpectedEof => ErrorKind::Data,
+            _ => ErrorKind::Environment,
+        };
+        Self::with_source(kind, message, source)
+    }
+
+    /// A record was refused by the table's insert.
+    pub(crate) fn row_insert(
+        table: &TableConfig,
+        sql: &SqlText,
+        line: u64,
+        source: rusqlite::Error,
+    ) -> Self {
+        let place = format!("{}:{line}", table.data_file.display());
+        match Self::memory_limit(&source) {
+            Some(limit) => Self::with_source(
+                ErrorKind::LimitReached,
+                format!("{place}: table {:?} does not fit: {limit}", table.name),
+                source,
+            ),
+            None => Self::with_source(
+                ErrorKind::Data,
+                format!("{place}: refused by {}", sql.place("insert.sql", table)),
+                source,
+            ),
+        }
+    }
+
+    /// A table's SQL is wrong.
+    pub(crate) fn script(table: &TableConfig, sql: &SqlText, source: rusqlite::Error) -> Self {
+        let place = sql.place("SQL", table);
+        Self::with_source(
+            ErrorKind::Config,
+            format!("{place}: refused by SQLite"),
+            source,
+        )
+    }
+
+    /// A table's insert wants another number of fields than are mapped.
+    pub(crate) fn parameter_count(
+        table: &TableConfig,
+        sql: &SqlText,
+        parameter_count: usize,
+        column_count: usize,
+    ) -> Self {
+        let place = sql.place("insert.sql", table);
+        let message = format!(
+            "{place}: {parameter_count} parameters for {column_count} columns of table {:?}; \
+             write ?1 to ?{column_count}, or change its columns",
+            table.name
+        );
+        Self::new(ErrorKind::Config, message)
+    }
+
+    /// A transaction of a load failed.
+    pub(crate) fn transaction(table: &TableConfig, source: rusqlite::Error) -> Self {
+        let doing = format!("table {:?}: ending a batch of inserts", table.name);
+        match Self::memory_limit(&source) {
+            Some(limit) => Self::with_source(
+                ErrorKind::LimitReached,
+                format!("table {:?} does not fit: {limit}", table.name),
+                source,
+            ),
+            None => Self::sqlite(doing, source),
+        }
+    }
+
+    /// A header does not name a column.
+    pub(crate) fn unknown_header(table: &TableConfig, name: &str, header: &[String]) -> Self {
+        let file = table.data_file.display();
+        let message = match header {
+            [] => format!(
+                "{file}: no header, and table {:?} wants column {name:?}",
+                table.name
+            ),
+            header => format!(
+                "{file}:1: no column {name:?}, which table {:?} wants; there are: {}",
+                table.name,
+                header.join(", ")
+            ),
+        };
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A header names a column more than once.
+    pub(crate) fn ambiguous_header(table: &TableConfig, name: &str) -> Self {
+        let message = format!(
+            "{}:1: column {name:?} is named more than once; use columns.by_index",
+            table.data_file.display()
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A mapping names a position that records do not have.
+    pub(crate) fn beyond_record(table: &TableConfig, index: usize, width: usize) -> Self {
+        let message = format!(
+            "{}: table {:?} wants field {index}, counted from 0, of records with {width} fields",
+            table.data_file.display(),
+            table.name
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// There is neither SQL nor a header.
+    pub(crate) fn nothing_to_derive(table: &TableConfig) -> Self {
+        let message = format!(
+            "{}: empty, so no columns can be derived from it; write {} and insert.sql",
+            table.data_file.display(),
+            table.folder.join("create.sql").display()
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// A table has fewer rows than it should.
+    pub(crate) fn too_few_rows(table: &TableConfig, rows: u64, min: u64) -> Self {
+        let message = format!(
+            "{}: {rows} rows, and table {:?} expects {min} at least",
+            table.data_file.display(),
+            table.name
+        );
+        Self::new(ErrorKind::Data, message)
+    }
+
+    /// The limit that a store met, if it met one.
+    fn memory_limit(source: &rusqlite::Error) -> Option<&'static str> {
+        match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Some(
+                "a store is limited by SQLITE_MEMDB_DEFAULT_MAXSIZE, 1 GiB unless SQLite was \
+                 compiled with another; set it in LIBSQLITE3_FLAGS",
+            ),
+            Some(rusqlite::ErrorCode::OutOfMemory) => Some("memory is used up"),
+            _ => None,
+        }
     }
 
     /// A file or folder that the operating system did not give.

@@ -6,6 +6,7 @@ mod bind;
 mod config;
 mod error;
 mod functions;
+mod load;
 mod store;
 
 pub use config::{
@@ -13,6 +14,10 @@ pub use config::{
     IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig,
 };
 pub use error::{Error, ErrorKind};
+pub use load::{
+    LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
+    try_load,
+};
 
 /// The result of everything that can fail here.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,174 @@
+//! A table's columns from its data: names from the header, types from all values.
+//!
+//! Every value is looked at, not a sample: a `007` in the last row must not become 7 because the
+//! first thousand looked like numbers. So a type is only given where SQLite's conversion keeps what
+//! was written; everything else stays text.
+
+use super::records::{Next, Records};
+use super::sql::quote_name;
+use crate::Result;
+use crate::config::TableConfig;
+use crate::error::Error;
+
+/// Digits that a REAL holds exactly, whatever they are.
+const REAL_DIGIT_COUNT_MAX: usize = 15;
+
+/// A column of a derived table.
+pub(super) struct Column {
+    name: String,
+    kind: Kind,
+}
+
+/// What all values of a column are so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Nothing was in it.
+    Empty,
+    Integer,
+    Real,
+    Text,
+}
+
+/// The mapped columns of a data file, which is read to its end.
+pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<Vec<Column>> {
+    let mapping = records.mapping()?;
+    if mapping.is_empty() {
+        return Err(Error::nothing_to_derive(table));
+    }
+    let mut columns: Vec<Column> = Vec::with_capacity(mapping.len());
+    for &index in &mapping {
+        let given = records.header().and_then(|header| header.get(index));
+        let name = match given.map(String::as_str) {
+            None | Some("") => format!("column_{}", index + 1),
+            Some(name) => name.to_owned(),
+        };
+        if columns
+            .iter()
+            .any(|column| column.name.eq_ignore_ascii_case(&name))
+        {
+            return Err(Error::ambiguous_header(table, &name));
+        }
+        let kind = Kind::Empty;
+        columns.push(Column { name, kind });
+    }
+    loop {
+        match records.next()? {
+            Next::Record => {}
+            // The load itself reports the record or fails at it.
+            Next::Bad { .. } => continue,
+            Next::End => return Ok(columns),
+        }
+        for (column, &index) in columns.iter_mut().zip(&mapping) {
+            if column.kind < Kind::Text {
+                let field = records.field(index).unwrap_or_default();
+                column.kind = column.kind.max(kind_of(field));
+            }
+        }
+    }
+}
+
+/// `create table` for derived columns.
+pub(super) fn create(table: &str, columns: &[Column]) -> String {
+    let columns: Vec<String> = columns
+        .iter()
+        .map(|column| {
+            format!(
+                "  {} {}",
+                quote_name(&column.name),
+                column.kind.declaration()
+            )
+        })
+        .collect();
+    format!(
+        "create table {} (\n{}\n);\n",
+        quote_name(table),
+        columns.join(",\n")
+    )
+}
+
+/// `insert` for derived columns; an empty cell of a number column is NULL.
+pub(super) fn insert(table: &str, columns: &[Column]) -> String {
+    let names: Vec<String> = columns
+        .iter()
+        .map(|column| quote_name(&column.name))
+        .collect();
+    let values: Vec<String> = (1..)
+        .zip(columns)
+        .map(|(number, column)| match column.kind {
+            Kind::Integer | Kind::Real => format!("nullif(?{number}, '')"),
+            Kind::Empty | Kind::Text => format!("?{number}"),
+        })
+        .collect();
+    format!(
+        "insert into {} ({})\nvalues ({});\n",
+        quote_name(table),
+        names.join(", "),
+        values.join(", ")
+    )
+}
+
+impl Kind {
+    fn declaration(self) -> &'static str {
+        match self {
+            Self::Integer => "INTEGER",
+            Self::Real => "REAL",
+            Self::Empty | Self::Text => "TEXT",
+        }
+    }
+}
+
+fn kind_of(field: &str) -> Kind {
+    if field.is_empty() {
+        return Kind::Empty;
+    }
+    let digits = field.strip_prefix('-').unwrap_or(field);
+    let (whole, fraction) = match digits.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (digits, None),
+    };
+    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || (whole.len() > 1 && whole.starts_with('0')) || field == "-0" {
+        return Kind::Text;
+    }
+    match fraction {
+        None if field.parse::<i64>().is_ok() => Kind::Integer,
+        Some(fraction)
+            if all_digits(fraction) && whole.len() + fraction.len() <= REAL_DIGIT_COUNT_MAX =>
+        {
+            Kind::Real
+        }
+        _ => Kind::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_keep_what_was_written() {
+        for (field, expected) in [
+            ("", Kind::Empty),
+            ("0", Kind::Integer),
+            ("-7", Kind::Integer),
+            ("9223372036854775807", Kind::Integer),
+            ("9223372036854775808", Kind::Text),
+            ("007", Kind::Text),
+            ("-0", Kind::Text),
+            ("+1", Kind::Text),
+            ("1 ", Kind::Text),
+            ("0.5", Kind::Real),
+            ("-12.25", Kind::Real),
+            ("00.5", Kind::Text),
+            (".5", Kind::Text),
+            ("5.", Kind::Text),
+            ("1.2.3", Kind::Text),
+            ("1e5", Kind::Text),
+            ("1.0000000000000001", Kind::Text),
+            ("nan", Kind::Text),
+            ("٣", Kind::Text),
+        ] {
+            assert_eq!(kind_of(field), expected, "{field:?}");
+        }
+    }
+}

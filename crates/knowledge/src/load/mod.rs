@@ -1,0 +1,243 @@
+//! From a configuration to a sealed store: each table made, cleaned, filled and counted.
+//!
+//! A load fills a new store. Whatever fails, the store is dropped and nobody has seen it, so the
+//! live one stays whole; transactions are about memory and speed here, not about safety.
+
+mod derive;
+mod records;
+mod report;
+mod source;
+mod sql;
+
+use std::fs;
+use std::time::Instant;
+
+use rusqlite::{Connection, ErrorCode, Statement};
+
+use self::records::{Next, Records};
+pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
+pub use self::sql::{SqlText, TableSql, table_sql};
+use crate::Result;
+use crate::config::{Config, LoadConfig, OnError, TableConfig};
+use crate::error::Error;
+use crate::store::{Store, StoreBuilder, Undo};
+
+/// Records between two calls of [`Progress::advanced`].
+const PROGRESS_RECORD_COUNT: u64 = 8192;
+
+/// Loads all enabled tables into a new store.
+pub(crate) fn load(config: &Config, progress: &dyn Progress) -> Result<(Store, LoadReport)> {
+    let begun = Instant::now();
+    let builder = StoreBuilder::new()?;
+    let mut report = LoadReport::default();
+    builder.tune_for_loading(match config.load.on_error {
+        OnError::Fail => Undo::Never,
+        OnError::Skip => Undo::Statement,
+    })?;
+    for table in config.enabled_tables() {
+        report
+            .tables
+            .push(load_table(config, table, builder.connection(), progress)?);
+    }
+    let store = builder.seal()?;
+    report.elapsed = begun.elapsed();
+    Ok((store, report))
+}
+
+/// Loads all enabled tables and forgets them: whether they load, and what would be reported.
+///
+/// # Errors
+/// What a load fails with.
+pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
+    load(config, progress).map(|(_, report)| report)
+}
+
+fn load_table(
+    config: &Config,
+    table: &TableConfig,
+    connection: &Connection,
+    progress: &dyn Progress,
+) -> Result<TableReport> {
+    let begun = Instant::now();
+    let mut report = TableReport {
+        name: table.name.clone(),
+        ..TableReport::default()
+    };
+    let sql = table_sql(config, table)?;
+    for script in [&sql.create, &sql.clean] {
+        connection
+            .execute_batch(&script.text)
+            .map_err(|source| Error::script(table, script, source))?;
+    }
+    let mut records = Records::open(table, &config.csv)?;
+    let bytes_total = fs::metadata(&table.data_file).map_or(0, |meta| meta.len());
+    let mut insert = Insert::prepare(connection, table, &sql.insert, records.mapping()?)?;
+    insert.run(config.load, &mut records, &mut report, &|bytes_read| {
+        progress.advanced(&table.name, bytes_read, bytes_total.max(bytes_read));
+    })?;
+    let bytes_read = records.bytes_read();
+    progress.advanced(&table.name, bytes_read, bytes_read);
+    judge_row_count(table, &mut report)?;
+    report.elapsed = begun.elapsed();
+    Ok(report)
+}
+
+fn judge_row_count(table: &TableConfig, report: &mut TableReport) -> Result<()> {
+    let rows = report.rows;
+    if let Some(min) = table.expected_rows.min
+        && rows < min
+    {
+        return Err(Error::too_few_rows(table, rows, min));
+    }
+    if let Some(max) = table.expected_rows.max
+        && rows > max
+    {
+        let warning = format!("{rows} rows, and expected_rows.max is {max}");
+        report.warnings.push(warning);
+    }
+    if report.skipped_count > 0 {
+        let warning = format!("{} records skipped", report.skipped_count);
+        report.warnings.push(warning);
+    }
+    Ok(())
+}
+
+/// The prepared insert of a table and the fields that it is given.
+struct Insert<'a> {
+    table: &'a TableConfig,
+    sql: &'a SqlText,
+    connection: &'a Connection,
+    statement: Statement<'a>,
+    mapping: Vec<usize>,
+}
+
+impl<'a> Insert<'a> {
+    fn prepare(
+        connection: &'a Connection,
+        table: &'a TableConfig,
+        sql: &'a SqlText,
+        mapping: Vec<usize>,
+    ) -> Result<Self> {
+        let statement = connection
+            .prepare(&sql.text)
+            .map_err(|source| Error::script(table, sql, source))?;
+        // In a file without any record nothing is known about its fields, and nothing is bound.
+        if !mapping.is_empty() && statement.parameter_count() != mapping.len() {
+            let count = statement.parameter_count();
+            return Err(Error::parameter_count(table, sql, count, mapping.len()));
+        }
+        Ok(Self {
+            table,
+            sql,
+            connection,
+            statement,
+            mapping,
+        })
+    }
+
+    fn run(
+        &mut self,
+        load: LoadConfig,
+        records: &mut Records<'_>,
+        report: &mut TableReport,
+        advanced: &dyn Fn(u64),
+    ) -> Result<()> {
+        let mut batch = Batch::begin(self.connection, load, self.table)?;
+        for record_index in 1_u64.. {
+            match records.next()? {
+                Next::End => break,
+                Next::Record => match self.insert(records) {
+                    Ok(row_count) => {
+                        report.rows += row_count;
+                        batch.count_row()?;
+                    }
+                    Err(error) if load.on_error == OnError::Skip && self.may_skip(&error, load) => {
+                        report.skip(records.line(), error.to_string());
+                    }
+                    Err(error) => {
+                        let line = records.line();
+                        return Err(Error::row_insert(self.table, self.sql, line, error));
+                    }
+                },
+                Next::Bad { line, reason } if load.on_error == OnError::Skip => {
+                    report.skip(line, reason);
+                }
+                Next::Bad { line, reason } => return Err(Error::row(self.table, line, &reason)),
+            }
+            if record_index % PROGRESS_RECORD_COUNT == 0 {
+                advanced(records.bytes_read());
+            }
+        }
+        batch.commit()
+    }
+
+    /// Binds the mapped fields as text and inserts; an empty field is an empty string.
+    fn insert(&mut self, records: &Records<'_>) -> rusqlite::Result<u64> {
+        for (index, &field) in self.mapping.iter().enumerate() {
+            let field = records
+                .field(field)
+                .expect("every record has the first one's width");
+            self.statement.raw_bind_parameter(index + 1, field)?;
+        }
+        self.statement.raw_execute().map(|count| count as u64)
+    }
+
+    /// Whether the failure concerns this row only: the statement was undone, the batch stands.
+    fn may_skip(&self, error: &rusqlite::Error, load: LoadConfig) -> bool {
+        let of_row = matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::ConstraintViolation
+                    | ErrorCode::TypeMismatch
+                    | ErrorCode::TooBig
+                    | ErrorCode::Unknown
+            )
+        );
+        // `insert or rollback` and `raise(rollback)` take the rows before with them.
+        of_row && (!load.transaction || !self.connection.is_autocommit())
+    }
+}
+
+/// Groups inserts into transactions.
+struct Batch<'a> {
+    connection: &'a Connection,
+    table: &'a TableConfig,
+    /// Rows of a transaction; `None` when each insert is its own.
+    size: Option<u64>,
+    row_count: u64,
+}
+
+impl<'a> Batch<'a> {
+    fn begin(connection: &'a Connection, load: LoadConfig, table: &'a TableConfig) -> Result<Self> {
+        let batch = Self {
+            connection,
+            table,
+            size: load.transaction.then_some(load.batch_size),
+            row_count: 0,
+        };
+        batch.execute("begin")?;
+        Ok(batch)
+    }
+
+    fn count_row(&mut self) -> Result<()> {
+        self.row_count += 1;
+        if Some(self.row_count) == self.size {
+            self.row_count = 0;
+            self.execute("commit; begin")?;
+        }
+        Ok(())
+    }
+
+    fn commit(self) -> Result<()> {
+        self.execute("commit")
+    }
+
+    fn execute(&self, sql: &str) -> Result<()> {
+        if self.size.is_none() {
+            return Ok(());
+        }
+        self.connection
+            .execute_batch(sql)
+            .map_err(|source| Error::transaction(self.table, source))
+    }
+}

@@ -1,0 +1,175 @@
+//! From a data file to UTF-8 bytes: counted, decompressed, transcoded, and bounded per record.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
+
+/// Bytes of one record, quoted line breaks included. A longer one is nearly always a quote that was
+/// left open, and would otherwise bring the rest of the file into memory.
+pub(super) const RECORD_SIZE_MAX: u64 = 256 << 20;
+
+/// Bytes asked of the file at once; large enough that system calls do not show in a profile.
+const READ_SIZE: usize = 256 << 10;
+
+/// How far a file was read; shared by the reader's ends, which are on one thread.
+#[derive(Debug, Default)]
+pub(super) struct Position {
+    /// Bytes read from the file.
+    file: Cell<u64>,
+    /// Bytes of text handed out.
+    text: Cell<u64>,
+    /// Bytes of text handed out when the current record began, or a little less.
+    record: Cell<u64>,
+}
+
+impl Position {
+    /// Bytes read from the file.
+    pub(super) fn file(&self) -> u64 {
+        self.file.get()
+    }
+
+    /// The next record begins.
+    pub(super) fn begin_record(&self) {
+        self.record.set(self.text.get());
+    }
+}
+
+/// Opens a data file as UTF-8 text; its name says how it is compressed.
+pub(super) fn open(
+    path: &Path,
+    encoding: &'static Encoding,
+    position: &Rc<Position>,
+) -> io::Result<Box<dyn Read>> {
+    let file = Counted {
+        file: File::open(path)?,
+        position: Rc::clone(position),
+    };
+    let file = BufReader::with_capacity(READ_SIZE, file);
+    let bytes: Box<dyn Read> = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("gz") => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
+        _ => Box::new(file),
+    };
+    let text = if encoding == UTF_8 {
+        bytes
+    } else {
+        Box::new(Transcoded::new(bytes, encoding))
+    };
+    Ok(Box::new(Bounded {
+        text,
+        position: Rc::clone(position),
+    }))
+}
+
+struct Counted {
+    file: File,
+    position: Rc<Position>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.file.read(buffer)?;
+        self.position
+            .file
+            .set(self.position.file.get() + size as u64);
+        Ok(size)
+    }
+}
+
+struct Bounded {
+    text: Box<dyn Read>,
+    position: Rc<Position>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.position.text.get() - self.position.record.get() > RECORD_SIZE_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a record of more than {RECORD_SIZE_MAX} bytes; is a quote left open?"),
+            ));
+        }
+        let size = self.text.read(buffer)?;
+        self.position
+            .text
+            .set(self.position.text.get() + size as u64);
+        Ok(size)
+    }
+}
+
+/// Text of another encoding as UTF-8; bytes that the encoding does not have are an error, because
+/// a replacement character in a key would never be found again.
+struct Transcoded<R> {
+    bytes: R,
+    encoding: &'static Encoding,
+    decoder: Decoder,
+    buffer: Box<[u8]>,
+    /// The part of the buffer that is not decoded yet.
+    rest: std::ops::Range<usize>,
+    state: TranscodeState,
+}
+
+#[derive(PartialEq, Eq)]
+enum TranscodeState {
+    Reading,
+    /// The bytes have ended, the decoder may still hold something.
+    Ended,
+    Malformed,
+    Done,
+}
+
+impl<R: Read> Transcoded<R> {
+    fn new(bytes: R, encoding: &'static Encoding) -> Self {
+        Self {
+            bytes,
+            encoding,
+            decoder: encoding.new_decoder_with_bom_removal(),
+            buffer: vec![0; READ_SIZE].into(),
+            rest: 0..0,
+            state: TranscodeState::Reading,
+        }
+    }
+}
+
+impl<R: Read> Read for Transcoded<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        assert!(
+            out.len() >= 8,
+            "room for one character; callers read into large buffers"
+        );
+        loop {
+            match self.state {
+                TranscodeState::Done => return Ok(0),
+                TranscodeState::Malformed => {
+                    let message = format!("bytes that are not {}", self.encoding.name());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                }
+                TranscodeState::Reading if self.rest.is_empty() => {
+                    self.rest = 0..self.bytes.read(&mut self.buffer)?;
+                    if self.rest.is_empty() {
+                        self.state = TranscodeState::Ended;
+                    }
+                }
+                TranscodeState::Reading | TranscodeState::Ended => {}
+            }
+            let last = self.state == TranscodeState::Ended;
+            let input = &self.buffer[self.rest.clone()];
+            let (result, read, written) = self
+                .decoder
+                .decode_to_utf8_without_replacement(input, out, last);
+            self.rest.start += read;
+            match result {
+                DecoderResult::Malformed(..) => self.state = TranscodeState::Malformed,
+                DecoderResult::InputEmpty if last => self.state = TranscodeState::Done,
+                DecoderResult::InputEmpty | DecoderResult::OutputFull => {}
+            }
+            if written > 0 {
+                return Ok(written);
+            }
+        }
+    }
+}

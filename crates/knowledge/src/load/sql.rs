@@ -1,0 +1,96 @@
+//! The SQL of a table: its files, and what takes the place of a missing one.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::derive;
+use super::records::Records;
+use crate::Result;
+use crate::config::{Config, TableConfig};
+use crate::error::Error;
+
+/// The statements that make and fill a table, `{table}` replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableSql {
+    /// Makes the table.
+    pub create: SqlText,
+    /// Empties it, in case that making it filled it.
+    pub clean: SqlText,
+    /// Inserts a record: `?1` is the first mapped field.
+    pub insert: SqlText,
+}
+
+/// One SQL text and where it is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SqlText {
+    /// The text.
+    pub text: String,
+    /// Its file; `None` if it was derived from the data.
+    pub file: Option<PathBuf>,
+}
+
+impl SqlText {
+    /// What to call the text in a message: its file, or the one whose place it takes.
+    pub(crate) fn place(&self, file_name: &str, table: &TableConfig) -> String {
+        match &self.file {
+            Some(file) => file.display().to_string(),
+            None => format!("derived {file_name} of table {:?}", table.name),
+        }
+    }
+}
+
+/// The SQL with which a table is made and filled.
+///
+/// `create.sql` and `insert.sql` may be missing: they are derived from the header of the data file
+/// and from its values, all of which are read for it.
+///
+/// # Errors
+/// When a file cannot be read, or the data that a missing one is derived from.
+pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
+    let create = read(table, "create.sql")?;
+    let insert = read(table, "insert.sql")?;
+    let clean = read(table, "clean.sql")?.unwrap_or_else(|| SqlText {
+        text: format!("delete from {}", quote_name(&table.name)),
+        file: None,
+    });
+    let (create, insert) = match (create, insert) {
+        (Some(create), Some(insert)) => (create, insert),
+        (create, insert) => {
+            let mut records = Records::open(table, &config.csv)?;
+            let columns = derive::columns(table, &mut records)?;
+            let derived = |text| SqlText { text, file: None };
+            (
+                create.unwrap_or_else(|| derived(derive::create(&table.name, &columns))),
+                insert.unwrap_or_else(|| derived(derive::insert(&table.name, &columns))),
+            )
+        }
+    };
+    Ok(TableSql {
+        create,
+        clean,
+        insert,
+    })
+}
+
+fn read(table: &TableConfig, name: &str) -> Result<Option<SqlText>> {
+    let file = table.folder.join(name);
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(Some(SqlText {
+            text: text.replace("{table}", &table.name),
+            file: Some(file),
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file(&file, error)),
+    }
+}
+
+/// A name as SQL text, whatever is in it.
+pub(super) fn quote_name(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 2);
+    write!(out, "\"{}\"", name.replace('"', "\"\"")).expect("a string takes any text");
+    out
+}
