@@ -2,7 +2,6 @@
 
 use lookaside_value::{Lookup as Database, Name, NameTable, Record, Text, Type, Value};
 
-use crate::Wildcard;
 use crate::ast::{self, ExprKind, PipeFunction, StatementKind, TypeWord};
 use crate::diagnostic::Diagnostic;
 use crate::eval::Options;
@@ -12,6 +11,7 @@ use crate::eval::plan::{
     Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step, Target,
 };
 use crate::functions::{Conversion, Dictionary, Function, Predicate, lower_case};
+use crate::{Model, Wildcard};
 
 /// Prefix of the names of temporaries.
 pub(crate) const TEMPORARY: &str = "__";
@@ -25,14 +25,14 @@ pub(crate) struct Bound {
     pub(crate) temporaries: bool,
 }
 
-/// Binds a program, or says everything that stands against it.
+/// Binds a model, or says everything that stands against it.
 pub(crate) fn bind(
-    program: &ast::Program,
+    model: &Model,
     names: &mut NameTable,
     database: &mut dyn Database,
     options: &Options,
-    position: impl Fn(ast::Span) -> (usize, usize),
 ) -> Result<Bound, Vec<Diagnostic>> {
+    let program = model.program();
     let mut binder = Binder {
         names,
         options,
@@ -57,7 +57,7 @@ pub(crate) fn bind(
                 Statement::Move(binder.pick(pattern, *type_word))
             }
             StatementKind::Lookup { targets, sql } => {
-                match binder.lookup(targets, sql, database, position(statement.span)) {
+                match binder.lookup(targets, sql, database, model.position(statement.span)) {
                     Some(lookup) => Statement::Lookup(lookup),
                     None => continue,
                 }

@@ -66,18 +66,12 @@ impl Access {
         for option in &self.options {
             let found = match self.mode {
                 AccessMode::Read => context.find_filled(option).cloned(),
-                AccessMode::Take => {
-                    let filled = |value: &&Value| !value.is_empty();
-                    match context.result.value(option.name).filter(filled) {
-                        // Results are only appended to, so what is taken from them stays as well.
-                        Some(value) => Some(value.clone()),
-                        None => {
-                            let source = &mut *context.source;
-                            source.value(option.name).filter(filled)?;
-                            source.take(option.name)
-                        }
-                    }
-                }
+                // Results are only appended to, so what is taken from them stays as well.
+                AccessMode::Take => match filled(context.result.value(option.name)) {
+                    Some(value) => Some(value.clone()),
+                    None if filled(context.source.value(option.name)).is_none() => None,
+                    None => context.source.take(option.name),
+                },
             };
             if found.is_some() {
                 return found;
@@ -102,6 +96,10 @@ impl Access {
             _ => None,
         })
     }
+}
+
+fn filled(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_empty())
 }
 
 impl Match {

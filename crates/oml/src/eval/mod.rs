@@ -20,8 +20,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use lookaside_value::{Batch, Lookup, NameTable, Names, Record, Value};
 
-use crate::ast;
-use crate::diagnostic::Diagnostic;
+use crate::Model;
+use crate::diagnostic::Diagnostics;
 use crate::functions::Intranet;
 
 use self::context::{Context, PatternMemo, World};
@@ -75,15 +75,18 @@ struct Plan {
 }
 
 impl Program {
-    /// Binds a parsed model; `position` tells line and column of a place in its text.
-    pub(crate) fn bind_tree(
-        tree: &ast::Program,
+    /// Binds a model: its names to a table, its SQL to a database.
+    ///
+    /// # Errors
+    /// What stands against it: SQL that the database refuses, constants without a value.
+    pub fn bind(
+        model: &Model,
         names: &mut NameTable,
         lookup: &mut dyn Lookup,
         options: &Options,
-        position: impl Fn(ast::Span) -> (usize, usize),
-    ) -> Result<Self, Vec<Diagnostic>> {
-        let bound = bind::bind(tree, names, lookup, options, position)?;
+    ) -> Result<Self, Diagnostics> {
+        let bound = bind::bind(model, names, lookup, options);
+        let bound = bound.map_err(|faults| model.diagnostics(faults))?;
         Ok(Self(Arc::new(Plan {
             statements: bound.statements,
             memo_count: bound.memo_count,
