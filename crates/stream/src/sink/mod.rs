@@ -143,6 +143,15 @@ impl Sink {
         }
     }
 
+    /// The same sink around its target.
+    #[cfg(test)]
+    pub(crate) fn wrapped(self, wrap: impl FnOnce(Box<dyn Target>) -> Box<dyn Target>) -> Self {
+        Self {
+            target: wrap(self.target),
+            ..self
+        }
+    }
+
     /// The sink's name in messages.
     pub fn name(&self) -> &str {
         &self.name

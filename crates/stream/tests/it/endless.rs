@@ -1,0 +1,169 @@
+//! Sources without an end: pipes and followed files. They answer at once and hear a stop.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Lines, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use lookaside_stream::{
+    End, Extent, Identity, RunOptions, Sink, Source, StopFlag, Strictness, Summary,
+};
+
+use crate::flow;
+
+/// A run in another thread, whose output comes back over a socket line by line.
+pub(crate) struct Live {
+    thread: JoinHandle<lookaside_stream::Result<Summary>>,
+    lines: Lines<BufReader<TcpStream>>,
+    pub(crate) stop: StopFlag,
+}
+
+impl Live {
+    pub(crate) fn start(source: Source) -> Self {
+        assert_eq!(source.extent(), Extent::Endless);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = StopFlag::new().unwrap();
+        let options = RunOptions {
+            stop: Some(stop.clone()),
+            strictness: Strictness::Strict,
+            ..RunOptions::default()
+        };
+        let thread = thread::spawn(move || {
+            let sink = Sink::open(&format!("tcp://{address}"), source.extent())?;
+            flow("raw", "raw").run(source, vec![Identity; 2], sink, options)
+        });
+        let (stream, _) = listener.accept().unwrap();
+        Self {
+            thread,
+            lines: BufReader::new(stream).lines(),
+            stop,
+        }
+    }
+
+    /// Waits for the next lines that leave the run.
+    pub(crate) fn expect(&mut self, expected: &[&str]) {
+        for expected in expected {
+            assert_eq!(self.line(), *expected);
+        }
+    }
+
+    /// Waits for the next line that leaves the run.
+    pub(crate) fn line(&mut self) -> String {
+        self.lines.next().expect("the run goes on").unwrap()
+    }
+
+    /// Waits for the end and returns the lines that were left.
+    pub(crate) fn end(self) -> (Vec<String>, Summary) {
+        let lines = self.lines.map(Result::unwrap).collect();
+        (lines, self.thread.join().unwrap().unwrap())
+    }
+
+    pub(crate) fn stop(self) -> (Vec<String>, Summary) {
+        self.stop.raise();
+        self.end()
+    }
+}
+
+fn pipe() -> (Source, io::PipeWriter) {
+    let (reader, writer) = io::pipe().unwrap();
+    let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    // The run opens an end of its own when it begins; until then, and after, ours must live.
+    let source = Source::new().with_file(&path).unwrap();
+    std::mem::forget(reader);
+    (source, writer)
+}
+
+#[test]
+fn a_pipe_answers_each_line_at_once() {
+    let (source, mut writer) = pipe();
+    let mut live = Live::start(source);
+    for line in ["one", "two", "three"] {
+        writeln!(writer, "{line}").unwrap();
+        live.expect(&[line]);
+    }
+    write!(writer, "in two ").unwrap();
+    writeln!(writer, "parts\nand one more").unwrap();
+    live.expect(&["in two parts", "and one more"]);
+    write!(writer, "the end").unwrap();
+    drop(writer);
+    live.expect(&["the end"]);
+}
+
+#[test]
+fn a_silent_pipe_hears_a_stop() {
+    let (source, mut writer) = pipe();
+    let mut live = Live::start(source);
+    write!(writer, "whole\npart").unwrap();
+    live.expect(&["whole"]);
+    let (rest, summary) = live.stop();
+    assert!(rest.is_empty(), "a part of a line is no line: {rest:?}");
+    assert_eq!((summary.end, summary.events_out), (End::Stopped, 1));
+}
+
+#[test]
+fn a_stop_before_the_start_ends_the_run_at_once() {
+    let stop = StopFlag::new().unwrap();
+    stop.raise();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out");
+    let source = Source::new().with_reader("input", io::repeat(b'\n'));
+    let options = RunOptions {
+        stop: Some(stop),
+        ..RunOptions::default()
+    };
+    let sink = Sink::file(&path, Extent::Finite).unwrap();
+    let summary = flow("raw", "raw")
+        .run(source, vec![Identity; 2], sink, options)
+        .unwrap();
+    assert_eq!(summary.end, End::Stopped);
+    assert!(!path.exists(), "a stopped run is not whole");
+}
+
+fn append(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).open(path).unwrap()
+}
+
+#[test]
+fn a_rotated_file_is_finished_before_its_successor() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, old_path) = (folder.path().join("log"), folder.path().join("log.1"));
+    let mut old = append(&path);
+    write!(old, "1\n2\n").unwrap();
+    let mut live = Live::start(Source::new().with_followed(&path).unwrap());
+    live.expect(&["1", "2"]);
+    write!(old, "3\npart").unwrap();
+    live.expect(&["3"]);
+
+    fs::rename(&path, &old_path).unwrap();
+    write!(old, " and rest\nafter the rename\n").unwrap();
+    live.expect(&["part and rest", "after the rename"]);
+    let mut new = append(&path);
+    writeln!(new, "successor").unwrap();
+    write!(old, "daemon is late\nlast without end").unwrap();
+    live.expect(&["daemon is late", "last without end", "successor"]);
+    writeln!(new, "grows").unwrap();
+    live.expect(&["grows"]);
+
+    let (rest, summary) = live.stop();
+    assert!(rest.is_empty(), "{rest:?}");
+    assert_eq!((summary.end, summary.events_in), (End::Stopped, 9));
+}
+
+#[test]
+fn a_truncated_file_is_read_from_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut file = append(&path);
+    write!(file, "first\nsecond\ncut").unwrap();
+    let mut live = Live::start(Source::new().with_followed(&path).unwrap());
+    live.expect(&["first", "second"]);
+    file.set_len(0).unwrap();
+    live.expect(&["cut"]);
+    writeln!(file, "again").unwrap();
+    live.expect(&["again"]);
+    live.stop();
+}

@@ -1,0 +1,150 @@
+//! Where output goes, and when it appears.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use lookaside_stream::{Error, Extent, Identity, RunOptions, Sink, Source, Strictness, Summary};
+
+use crate::{flow, lines, names, options};
+
+fn write(text: &str, path: &Path, extent: Extent) -> Result<Summary, Error> {
+    let input = text.as_bytes().to_vec();
+    let source = Source::new().with_reader("input", std::io::Cursor::new(input));
+    let sink = Sink::file(path, extent)?;
+    flow("raw", "raw").run(source, vec![Identity; 3], sink, options(100))
+}
+
+#[test]
+fn a_file_appears_whole_and_keeps_its_mode_and_its_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.log");
+    fs::write(&path, "old\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let link = folder.path().join("link.log");
+    symlink(&path, &link).unwrap();
+
+    write(&lines(1_000), &link, Extent::Finite).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), lines(1_000));
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(names(folder.path()), ["link.log", "out.log"]);
+}
+
+#[test]
+fn an_endless_stream_appends_whole_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.log");
+    fs::write(&path, "old, cut o").unwrap();
+    write("1\n2\n", &path, Extent::Endless).unwrap();
+    write("3\n", &path, Extent::Endless).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "old, cut o\n1\n2\n3\n");
+}
+
+#[test]
+fn compressed_output_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in [String::new(), lines(3_000)] {
+        for extent in [Extent::Finite, Extent::Endless] {
+            let path = folder.path().join("out.gz");
+            let summary = write(&text, &path, extent).unwrap();
+            assert_eq!(summary.bytes_out, text.len() as u64);
+            let bytes = fs::read(&path).unwrap();
+            let mut out = String::new();
+            MultiGzDecoder::new(&*bytes)
+                .read_to_string(&mut out)
+                .unwrap();
+            assert_eq!(out, text);
+            fs::remove_file(&path).unwrap();
+
+            let path = folder.path().join("out.zst");
+            write(&text, &path, extent).unwrap();
+            let bytes = fs::read(&path).unwrap();
+            assert!(!bytes.is_empty());
+            assert_eq!(zstd::decode_all(&*bytes).unwrap(), text.as_bytes());
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_names_the_sink() {
+    let error = write("1\n", Path::new("/dev/full"), Extent::Finite).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "output `/dev/full` cannot be written any further"
+    );
+}
+
+#[test]
+fn what_cannot_be_opened_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().display();
+    let path = folder.path().join("none/out.log");
+    let error = write("1\n", &path, Extent::Finite).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("output `{name}/none/out.log`: there is no such folder")
+    );
+    for extent in [Extent::Finite, Extent::Endless] {
+        let error = write("1\n", folder.path(), extent).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("output `{name}` is a directory; name a file in it")
+        );
+    }
+}
+
+#[test]
+fn rejected_lines_go_to_their_own_file_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, rejected) = (folder.path().join("out"), folder.path().join("rejected"));
+    let mut input = Vec::new();
+    let mut expected = Vec::new();
+    for line in 0..1_000 {
+        let bytes = match line % 3 {
+            0 => format!("bad {line}\n").into_bytes(),
+            _ => format!("{{\"line\":{line}}}\n").into_bytes(),
+        };
+        if line % 3 == 0 {
+            expected.extend_from_slice(&bytes);
+        }
+        input.extend(bytes);
+    }
+    let source = Source::new().with_reader("input", std::io::Cursor::new(input));
+    let options = RunOptions {
+        rejects: Some(Sink::file(&rejected, Extent::Finite).unwrap()),
+        ..options(64)
+    };
+    let sink = Sink::file(&out, Extent::Finite).unwrap();
+    let summary = flow("json", "json")
+        .run(source, vec![Identity; 3], sink, options)
+        .unwrap();
+    assert_eq!(summary.rejects.count(), 334);
+    assert_eq!(summary.events_out, 666);
+    let shown: Vec<_> = summary.rejects.first().iter().map(|r| r.line).collect();
+    assert_eq!(shown, [1, 4, 7, 10, 13]);
+    assert_eq!(fs::read(&rejected).unwrap(), expected);
+}
+
+#[test]
+fn a_strict_run_ends_at_the_first_reject_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::new().with_reader("input", &b"ok\nok\n\xff\nok\n"[..]);
+    let options = RunOptions {
+        strictness: Strictness::Strict,
+        ..options(4)
+    };
+    let sink = Sink::file(&folder.path().join("out"), Extent::Finite).unwrap();
+    let error = flow("raw", "raw")
+        .run(source, vec![Identity; 2], sink, options)
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`input`, line 3: byte 1 (0xff) is not UTF-8"
+    );
+    assert!(names(folder.path()).is_empty());
+}
