@@ -1,10 +1,23 @@
 //! The command line: what can be asked for, and who answers.
 
+mod check;
 mod completions;
+mod difference;
+mod enrich;
+mod explain;
 mod failure;
 mod log;
+mod model_test;
+mod models;
 mod new;
 mod output;
+mod progress;
+mod project;
+mod query;
+mod rows;
+mod settings;
+mod signals;
+mod summary;
 
 use std::io;
 
@@ -46,7 +59,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Enrich(Box<enrich::EnrichArguments>),
+    Query(query::QueryArguments),
+    Explain(explain::ExplainArguments),
+    Check(check::CheckArguments),
     New(new::NewArguments),
+    Test(model_test::TestArguments),
     Completions(completions::CompletionsArguments),
 }
 
@@ -66,7 +84,12 @@ pub(crate) fn run() -> Exit {
 
 fn answer(command: &Command) -> Outcome {
     match command {
+        Command::Enrich(arguments) => enrich::run(arguments),
+        Command::Query(arguments) => query::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
         Command::New(arguments) => new::run(arguments),
+        Command::Test(arguments) => model_test::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     }
 }

@@ -1,0 +1,113 @@
+//! `lookaside check`: whether a project would run, and what it would do.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+use lookaside_knowledge::{Config, LoadReport, SqlText, TableReport, table_sql};
+use lookaside_oml::{Model, Options, Program};
+use lookaside_value::NameTable;
+
+use crate::cli::enrich::intranet;
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::models::{Models, draw, model_failure};
+use crate::cli::output::write_stdout;
+use crate::cli::project::Project;
+use crate::cli::summary::grouped;
+
+/// Look for mistakes in a project without running it
+#[derive(Debug, Args)]
+#[command(long_about = "\
+Look for mistakes in a project without running it
+
+Reads the configuration, loads every table, parses every model and prepares the SQL in it. Prints
+the tables with the SQL that was derived for them, and the models. Ends with code 1 at the first
+kind of thing that is wrong.")]
+pub(crate) struct CheckArguments {
+    /// The project: a folder with a knowdb.toml, or such a file
+    dir: PathBuf,
+}
+
+pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
+    let project = Project::open(&arguments.dir)?;
+    let knowledge = project.load()?;
+    let report = knowledge.load_report();
+    let derived = derived_sql(&project.config)?;
+    write_stdout(|out| write_tables(&report, &derived, out))?;
+
+    let models = Models::read(&project.models_folder())?;
+    let options = Options {
+        intranet: intranet(&knowledge),
+        ..Options::default()
+    };
+    let mut faults = Vec::new();
+    for model in models.iter() {
+        let (mut names, mut session) = (NameTable::new(), knowledge.session());
+        let bound = Program::bind(model, &mut names, &mut session, &options);
+        faults.extend(bound.err());
+    }
+    if !faults.is_empty() {
+        return Err(model_failure(&faults));
+    }
+    write_stdout(|out| models.iter().try_for_each(|model| write_model(model, out)))?;
+    Ok(Exit::Done)
+}
+
+/// The SQL of tables that bring none of their own, by table.
+fn derived_sql(config: &Config) -> Result<Vec<(String, String)>, Failure> {
+    let mut derived = Vec::new();
+    for table in config.enabled_tables() {
+        let sql = table_sql(config, table).map_err(|error| Failure::from_error(&error))?;
+        for SqlText { text, file, .. } in [sql.create, sql.insert] {
+            if file.is_none() {
+                derived.push((table.name.clone(), text));
+            }
+        }
+    }
+    Ok(derived)
+}
+
+fn write_tables(
+    report: &LoadReport,
+    derived: &[(String, String)],
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    for TableReport {
+        name,
+        rows,
+        elapsed,
+        ..
+    } in &report.tables
+    {
+        let millis = elapsed.as_secs_f64() * 1e3;
+        writeln!(
+            out,
+            "table {name}: {} rows in {millis:.0} ms",
+            grouped(*rows)
+        )?;
+        for (_, text) in derived.iter().filter(|(table, _)| table == name) {
+            writeln!(
+                out,
+                "  derived: {}",
+                text.trim().replace('\n', "\n           ")
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn write_model(model: &Model, out: &mut dyn io::Write) -> io::Result<()> {
+    let rules: Vec<_> = model.rules().iter().map(|rule| rule.as_str()).collect();
+    let off = if model.enabled() { "" } else { ", off" };
+    writeln!(
+        out,
+        "model {}: rules [{}]{off}, {}",
+        model.name(),
+        rules.join(" "),
+        model.file_name()
+    )?;
+    if !model.warnings().is_empty() {
+        out.write_all(draw(model.warnings()).as_bytes())?;
+    }
+    Ok(())
+}

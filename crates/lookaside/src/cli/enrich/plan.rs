@@ -1,0 +1,251 @@
+//! What a run will do: flags first, then the project's `[enrich]` section, then defaults.
+
+use std::num::NonZero;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use lookaside_stream::{
+    Extent, FormatOptions, InputFormat, OutputFormat, Sink, Source, Strictness, worker_count,
+};
+
+use super::EnrichArguments;
+use crate::cli::failure::Failure;
+use crate::cli::models::Wanted;
+use crate::cli::project::Project;
+
+/// Threads beyond this are a typing error.
+const WORKER_COUNT_MAX: usize = 1024;
+
+/// Everything about a run that is known before a table is loaded.
+#[derive(Debug)]
+pub(super) struct EnrichPlan {
+    input: Vec<String>,
+    follow: bool,
+    pub(super) input_format: InputFormat,
+    pub(super) output_format: OutputFormat,
+    choice: Choice,
+    pub(super) timezone: TimeZone,
+    output: String,
+    reject: Option<String>,
+    pub(super) strictness: Strictness,
+    pub(super) worker_count: usize,
+    pub(super) is_quiet: bool,
+}
+
+#[derive(Debug)]
+enum Choice {
+    Model(String),
+    Key(String),
+}
+
+impl EnrichPlan {
+    pub(super) fn new(arguments: &EnrichArguments, project: &Project) -> Result<Self, Failure> {
+        let settings = &project.settings;
+        let input = input(arguments, project)?;
+        let format = arguments.format.as_ref().or(settings.format.as_ref());
+        let format = format.ok_or_else(|| {
+            Failure::usage("nothing says how the events are written")
+                .with_help("name the format with --format, or as `format` in the [enrich] section")
+        })?;
+        // Options belong to their format: those of the file are of no use to another format.
+        let options = match &arguments.format {
+            Some(other) if Some(other) != settings.format.as_ref() => &[][..],
+            _ => &settings.options,
+        };
+        let input_format = InputFormat::new(format, &merged(options, &arguments.option))
+            .map_err(|error| Failure::from_error(&error))?;
+        let output_format = output_format(arguments, project)?;
+        let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
+            Some(count) if count > WORKER_COUNT_MAX => {
+                let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");
+                return Err(Failure::usage(message));
+            }
+            Some(count) => count,
+            None => worker_count(),
+        };
+        let is_strict = arguments.strict || settings.strict;
+        Ok(Self {
+            choice: choice(arguments, project, format, &input[0]),
+            follow: arguments.follow,
+            timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
+            output: given(arguments.output.as_ref(), settings.output.as_ref(), project)
+                .unwrap_or_else(|| "-".to_owned()),
+            reject: given(arguments.reject.as_ref(), settings.reject.as_ref(), project),
+            strictness: if is_strict {
+                Strictness::Strict
+            } else {
+                Strictness::Lenient
+            },
+            worker_count,
+            is_quiet: arguments.quiet,
+            input,
+            input_format,
+            output_format,
+        })
+    }
+
+    /// The model to run.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        match &self.choice {
+            Choice::Model(name) => Wanted::Name(name),
+            Choice::Key(key) => Wanted::Key(key),
+        }
+    }
+
+    pub(super) fn open_source(&self) -> Result<Source, Failure> {
+        let cannot = |error| Failure::from_error(&error);
+        let followed = if self.follow { self.input.last() } else { None };
+        let plain = &self.input[..self.input.len() - usize::from(followed.is_some())];
+        let source = Source::open(plain).map_err(cannot)?;
+        match followed {
+            Some(path) => source.with_followed(path).map_err(cannot),
+            None => Ok(source),
+        }
+    }
+
+    pub(super) fn open_sink(&self, extent: Extent) -> Result<Sink, Failure> {
+        Sink::open(&self.output, extent).map_err(|error| Failure::from_error(&error))
+    }
+
+    pub(super) fn open_rejects(&self, extent: Extent) -> Result<Option<Sink>, Failure> {
+        let sink = self
+            .reject
+            .as_ref()
+            .map(|reject| Sink::open(reject, extent));
+        sink.transpose()
+            .map_err(|error| Failure::from_error(&error))
+    }
+}
+
+/// What a flag names as it is, else what the project names, relative to its folder.
+fn given(flag: Option<&String>, setting: Option<&String>, project: &Project) -> Option<String> {
+    flag.cloned()
+        .or_else(|| setting.map(|text| project.resolve(text)))
+}
+
+fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, Failure> {
+    let input = if arguments.input.is_empty() {
+        let named = project.settings.input.iter();
+        named.map(|text| project.resolve(text)).collect()
+    } else {
+        arguments.input.clone()
+    };
+    let Some(last) = input.last() else {
+        return Err(
+            Failure::usage("nothing says where the events are").with_help(
+                "name files after the folder, `-` for standard input, or `input` in [enrich]",
+            ),
+        );
+    };
+    if arguments.follow && (last == "-" || last.starts_with("tcp://")) {
+        return Err(Failure::usage(format!(
+            "--follow is for files, and {last} is none"
+        )));
+    }
+    Ok(input)
+}
+
+fn merged(settings: &[(String, String)], flags: &[(String, String)]) -> FormatOptions {
+    let all = settings.iter().chain(flags);
+    all.fold(FormatOptions::new(), |options, (name, value)| {
+        options.set(name, value)
+    })
+}
+
+fn output_format(arguments: &EnrichArguments, project: &Project) -> Result<OutputFormat, Failure> {
+    let settings = &project.settings;
+    let setting = settings.output_format.as_deref().unwrap_or("json");
+    let name = arguments.output_format.as_deref().unwrap_or(setting);
+    let options = if name == setting {
+        settings.output_options.as_slice()
+    } else {
+        &[]
+    };
+    OutputFormat::new(name, &merged(options, &arguments.output_option))
+        .map_err(|error| Failure::from_error(&error))
+}
+
+fn choice(arguments: &EnrichArguments, project: &Project, format: &str, input: &str) -> Choice {
+    let settings = &project.settings;
+    match (&arguments.model, &arguments.rule) {
+        (Some(name), _) => return Choice::Model(name.clone()),
+        (None, Some(key)) => return Choice::Key(key.clone()),
+        (None, None) => {}
+    }
+    match (&settings.model, &settings.rule) {
+        (Some(name), _) => Choice::Model(name.clone()),
+        (None, Some(key)) => Choice::Key(key.clone()),
+        (None, None) => Choice::Key(format!("/{format}/{}", stem(input))),
+    }
+}
+
+/// A file's name up to its first dot: `access` for `logs/access.log.1.gz`.
+fn stem(input: &str) -> String {
+    if input == "-" {
+        return "stdin".to_owned();
+    }
+    if input.starts_with("tcp://") {
+        return "tcp".to_owned();
+    }
+    let name = Path::new(input)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    // A hidden file's first dot is part of its name.
+    let dot = name.char_indices().skip(1).find(|(_, char)| *char == '.');
+    name[..dot.map_or(name.len(), |(at, _)| at)].to_owned()
+}
+
+/// A zone by its name, or an offset such as `+08:00`.
+pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
+    let Some(name) = name else {
+        return Ok(TimeZone::UTC);
+    };
+    // An offset is no name of a zone, but a time can be written with both.
+    let offset = format!("2000-01-01T00:00{name}[{name}]");
+    TimeZone::get(name)
+        .or_else(|error| match offset.parse::<jiff::Zoned>() {
+            Ok(zoned) => Ok(zoned.time_zone().clone()),
+            Err(_) => Err(error),
+        })
+        .map_err(|error| {
+            Failure::usage(format!("there is no time zone {name}"))
+                .because(&error)
+                .with_help("write a name such as UTC or Europe/Berlin, or an offset such as +08:00")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stems_name_what_a_file_is_about() {
+        for (input, expected) in [
+            ("-", "stdin"),
+            ("tcp://127.0.0.1:1", "tcp"),
+            ("logs/access.log.1.gz", "access"),
+            ("access", "access"),
+            ("./.hidden.log", ".hidden"),
+            ("..", ""),
+            ("é.log", "é"),
+        ] {
+            assert_eq!(stem(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn zones_have_names_or_offsets() {
+        for (name, seconds) in [
+            ("UTC", 0),
+            ("Asia/Tokyo", 9 * 3600),
+            ("+08:00", 8 * 3600),
+            ("-03:30", -12_600),
+        ] {
+            let zone = timezone(Some(&name.to_owned())).unwrap();
+            let offset = zone.to_offset(jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(offset.seconds(), seconds, "{name}");
+        }
+        assert!(timezone(Some(&"Mars/Olympus".to_owned())).is_err());
+    }
+}

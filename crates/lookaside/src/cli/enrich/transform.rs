@@ -1,0 +1,74 @@
+//! A model as the middle of a stream's run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lookaside_knowledge::Session;
+use lookaside_oml::{Evaluator, RunReport};
+use lookaside_stream::{Report, Transform};
+use lookaside_value::Batch;
+
+use crate::cli::summary::LookupFigures;
+
+/// What the workers of a run counted together.
+///
+/// `Relaxed` throughout: sums order nothing, and they are read after the workers are joined.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    wanted: AtomicU64,
+    asked: AtomicU64,
+    absent: AtomicU64,
+}
+
+impl Tally {
+    fn add(&self, report: &RunReport) {
+        self.wanted
+            .fetch_add(report.lookup_count, Ordering::Relaxed);
+        self.asked
+            .fetch_add(report.lookup_asked_count, Ordering::Relaxed);
+        self.absent
+            .fetch_add(report.lookup_absent_count, Ordering::Relaxed);
+    }
+
+    pub(super) fn figures(&self) -> LookupFigures {
+        LookupFigures {
+            wanted: self.wanted.load(Ordering::Relaxed),
+            asked: self.asked.load(Ordering::Relaxed),
+            absent: self.absent.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Runs a model over batches; each worker has its own.
+pub(super) struct ModelTransform {
+    evaluator: Evaluator,
+    session: Session,
+    tally: Arc<Tally>,
+}
+
+impl ModelTransform {
+    pub(super) fn new(evaluator: Evaluator, session: Session, tally: Arc<Tally>) -> Self {
+        Self {
+            evaluator,
+            session,
+            tally,
+        }
+    }
+}
+
+impl Transform for ModelTransform {
+    fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
+        let mut run = RunReport::new();
+        self.evaluator.run(batch, &mut self.session, &mut run);
+        for failure in run.failures() {
+            let (line, column) = failure.position;
+            let place = format!("model line {line}, column {column}");
+            report.fail(failure.line, format!("{place}: {}", failure.error));
+        }
+        // Beyond the first few a failure is only counted.
+        for _ in run.failures().len() as u64..run.lookup_failed_count {
+            report.fail(0, "");
+        }
+        self.tally.add(&run);
+    }
+}

@@ -1,0 +1,33 @@
+//! `lookaside explain`: how a SQL statement is answered.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::finish_stdout;
+use crate::cli::project::Project;
+use crate::cli::query::statement;
+
+/// Show how a SQL query is answered: by which index, or why by SQLite
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  lookaside explain examples/access-log \"select name from users where login = :login\"")]
+pub(crate) struct ExplainArguments {
+    /// The project: a folder with a knowdb.toml, or such a file
+    dir: PathBuf,
+
+    /// The statement; `-` reads it from standard input
+    sql: String,
+}
+
+pub(crate) fn run(arguments: &ExplainArguments) -> Outcome {
+    let project = Project::open(&arguments.dir)?;
+    let sql = statement(&arguments.sql)?;
+    let explanation = project
+        .load()?
+        .explain(&sql)
+        .map_err(|error| Failure::from_error(&error))?;
+    finish_stdout(|out| writeln!(out, "{explanation}"))
+}

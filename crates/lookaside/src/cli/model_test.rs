@@ -1,0 +1,306 @@
+//! `lookaside test`: the models' own tests, input and expected output side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use lookaside_knowledge::{Knowledge, Session};
+use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
+use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects};
+use lookaside_value::{Batch, NameTable};
+use serde_json::{Map, Value};
+
+use crate::cli::difference::difference;
+use crate::cli::enrich::{intranet, timezone};
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::models::{Models, files_below, model_failure};
+use crate::cli::output::write_stdout;
+use crate::cli::project::Project;
+
+/// What the name of a file of tests ends in; `models/a.test.jsonl` tests `models/a.oml`.
+const SUFFIX: &str = ".test.jsonl";
+
+/// Run the tests of a project's models
+#[derive(Debug, Args)]
+#[command(long_about = "\
+Run the tests of a project's models
+
+models/a.test.jsonl tests models/a.oml. Each line is one test, an object with `input` and `output`,
+and perhaps a `name`. An `input` that is an object is the event; one that is a text is a line in the
+format of the project's [enrich] section. `output` is the event that must come out, all of it.
+Differences are shown field by field, `-` expected and `+` found, and end the command with code 1.")]
+#[command(after_long_help = "\
+Example of a line:
+  {\"input\":{\"host\":\"web-1\",\"status\":200},\"output\":{\"host\":\"web-1\",\"class\":\"ok\"}}")]
+pub(crate) struct TestArguments {
+    /// The project: a folder with a knowdb.toml, or such a file
+    dir: PathBuf,
+}
+
+pub(crate) fn run(arguments: &TestArguments) -> Outcome {
+    let project = Project::open(&arguments.dir)?;
+    let models = Models::read(&project.models_folder())?;
+    let files = files_below(&project.models_folder(), SUFFIX)?;
+    if files.is_empty() {
+        let folder = project.models_folder();
+        return Err(
+            Failure::new(format!("there is no test in {}", folder.display()))
+                .with_help("write one beside its model, models/NAME.test.jsonl; see --help"),
+        );
+    }
+    let knowledge = project.load()?;
+    let bench = TestBench::new(&project, &knowledge)?;
+    let mut tally = Tally::default();
+    for file in files {
+        let model = tested_model(&models, &file)?;
+        bench.run_file(&file, model, &mut tally)?;
+    }
+    let Tally {
+        passed,
+        failed,
+        report,
+    } = &tally;
+    write_stdout(|out| {
+        out.write_all(report.as_bytes())?;
+        writeln!(out, "{passed} passed, {failed} failed")
+    })?;
+    Ok(if *failed == 0 {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
+}
+
+/// The model that stands beside its tests.
+fn tested_model<'a>(models: &'a Models, tests: &Path) -> Result<&'a Model, Failure> {
+    let name = tests.display().to_string();
+    let model = format!("{}.oml", name.strip_suffix(SUFFIX).unwrap_or(&name));
+    let found = models
+        .iter()
+        .find(|candidate| candidate.file_name() == model);
+    found
+        .map(|found| &**found)
+        .ok_or_else(|| Failure::new(format!("{name} tests {model}, and there is no such model")))
+}
+
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    report: String,
+}
+
+/// What all tests of a project share.
+struct TestBench<'a> {
+    knowledge: &'a Knowledge,
+    options: Options,
+    json: InputFormat,
+    /// The format of the project's input, for tests whose input is a line of it.
+    line: Option<InputFormat>,
+    output: OutputFormat,
+}
+
+impl<'a> TestBench<'a> {
+    fn new(project: &Project, knowledge: &'a Knowledge) -> Result<Self, Failure> {
+        let settings = &project.settings;
+        let cannot = |error| Failure::from_error(&error);
+        let line = settings.format.as_ref().map(|format| {
+            let options = settings.options.iter();
+            let options = options.fold(FormatOptions::new(), |all, (name, value)| {
+                all.set(name, value)
+            });
+            InputFormat::new(format, &options)
+        });
+        Ok(Self {
+            options: Options {
+                timezone: timezone(settings.timezone.as_ref())?,
+                intranet: intranet(knowledge),
+                ..Options::default()
+            },
+            knowledge,
+            json: InputFormat::new("json", &FormatOptions::new()).map_err(cannot)?,
+            line: line.transpose().map_err(cannot)?,
+            output: OutputFormat::new("json", &FormatOptions::new()).map_err(cannot)?,
+        })
+    }
+
+    fn run_file(&self, file: &Path, model: &Model, tally: &mut Tally) -> Result<(), Failure> {
+        let text = fs::read_to_string(file).map_err(|error| {
+            Failure::new(format!("cannot read {}", file.display())).because(&error)
+        })?;
+        let mut session = self.knowledge.session();
+        let mut names = NameTable::new();
+        let program = Program::bind(model, &mut names, &mut session, &self.options)
+            .map_err(|diagnostics| model_failure(&[diagnostics]))?;
+        self.json.intern(&mut names);
+        if let Some(line) = &self.line {
+            line.intern(&mut names);
+        }
+        self.output.intern(&mut names);
+        let mut subject = Subject {
+            bench: self,
+            evaluator: program.evaluator(),
+            session,
+            names: Arc::new(names),
+        };
+        for (index, line) in text.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let place = format!("{}:{}", file.display(), index + 1);
+            let test =
+                Test::parse(line).map_err(|message| Failure::new(format!("{place}: {message}")))?;
+            match subject.verdict(&test) {
+                Ok(()) => tally.passed += 1,
+                Err(complaint) => {
+                    tally.failed += 1;
+                    let name = test.name.map_or(String::new(), |name| format!(" ({name})"));
+                    tally
+                        .report
+                        .push_str(&format!("FAIL {place}{name}\n{complaint}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One line of a file of tests.
+struct Test {
+    name: Option<String>,
+    input: Value,
+    output: Map<String, Value>,
+}
+
+impl Test {
+    fn parse(line: &str) -> Result<Self, String> {
+        let object: Map<String, Value> = serde_json::from_str(line)
+            .map_err(|error| format!("this is no JSON object: {error}"))?;
+        let (mut name, mut input, mut output) = (None, None, None);
+        for (key, value) in object {
+            match (key.as_str(), value) {
+                ("name", Value::String(text)) => name = Some(text),
+                ("input", value @ (Value::Object(_) | Value::String(_))) => input = Some(value),
+                ("output", Value::Object(object)) => output = Some(object),
+                ("name", _) => return Err("`name` must be a text".to_owned()),
+                ("input", _) => return Err("`input` must be an object or a text".to_owned()),
+                ("output", _) => return Err("`output` must be an object".to_owned()),
+                _ => {
+                    return Err(format!(
+                        "a test has `input`, `output` and `name`, no `{key}`"
+                    ));
+                }
+            }
+        }
+        Ok(Self {
+            name,
+            input: input.ok_or("the test has no `input`")?,
+            output: output.ok_or("the test has no `output`")?,
+        })
+    }
+}
+
+/// A model under test.
+struct Subject<'a> {
+    bench: &'a TestBench<'a>,
+    evaluator: Evaluator,
+    session: Session,
+    names: Arc<NameTable>,
+}
+
+impl Subject<'_> {
+    /// Whether the test passes, or lines that say why not.
+    fn verdict(&mut self, test: &Test) -> Result<(), String> {
+        let mut batch = self.decode(&test.input)?;
+        let mut run = RunReport::new();
+        self.evaluator.run(&mut batch, &mut self.session, &mut run);
+        if let Some(failure) = run.failures().first() {
+            let (line, column) = failure.position;
+            return Err(format!(
+                "  the lookup in line {line}, column {column} failed: {}\n",
+                failure.error
+            ));
+        }
+        let found = self.encode(&batch)?;
+        let lines = difference(&test.output, &found);
+        if lines.is_empty() { Ok(()) } else { Err(lines) }
+    }
+
+    fn decode(&self, input: &Value) -> Result<Batch, String> {
+        let (format, mut text) = match input {
+            Value::String(line) => match &self.bench.line {
+                Some(format) => (format, line.clone()),
+                None => {
+                    return Err(
+                        "  the input is a text, and [enrich] names no `format`\n".to_owned()
+                    );
+                }
+            },
+            object => (&self.bench.json, object.to_string()),
+        };
+        text.push('\n');
+        let mut bytes = text.as_bytes();
+        let header = if format.has_header() {
+            let size = format.framing().first(bytes, true).unwrap_or(0);
+            let header = format
+                .header(&bytes[..size])
+                .map_err(|error| format!("  {error}\n"))?;
+            bytes = &bytes[size..];
+            Some(header)
+        } else {
+            None
+        };
+        let chunk = Chunk {
+            bytes,
+            first_line: 1,
+            header: header.as_ref(),
+        };
+        let mut batch = Batch::new(self.names.clone());
+        let mut rejects = Rejects::new();
+        format
+            .decoder(&self.names)
+            .decode(&chunk, &mut batch, &mut rejects);
+        match (rejects.first().first(), batch.len()) {
+            (Some(reject), _) => Err(format!("  the input does not parse: {}\n", reject.reason)),
+            (None, 1) => Ok(batch),
+            (None, count) => Err(format!("  the input is {count} events, not one\n")),
+        }
+    }
+
+    fn encode(&self, batch: &Batch) -> Result<Map<String, Value>, String> {
+        let (mut text, mut rejects) = (String::new(), Rejects::new());
+        let mut encoder = self.bench.output.encoder(&self.names);
+        encoder.encode(batch, &mut text, &mut rejects);
+        if let Some(reject) = rejects.first().first() {
+            return Err(format!(
+                "  the event cannot be written: {}\n",
+                reject.reason
+            ));
+        }
+        serde_json::from_str(&text).map_err(|error| format!("  the output is no object: {error}\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_test_is_said() {
+        for (line, expected) in [
+            ("{}", "the test has no `input`"),
+            (r#"{"input":{}}"#, "the test has no `output`"),
+            (
+                r#"{"input":1,"output":{}}"#,
+                "`input` must be an object or a text",
+            ),
+            (
+                r#"{"inputs":{}}"#,
+                "a test has `input`, `output` and `name`, no `inputs`",
+            ),
+        ] {
+            assert_eq!(Test::parse(line).err().as_deref(), Some(expected), "{line}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The models of a project: read all, choose one.
+
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lookaside_oml::{Diagnostics, Model, ModelSet};
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+use crate::cli::failure::{Failure, did_you_mean};
+
+/// Folders below `models/` are followed no deeper than this, so that a link to a parent folder ends.
+const FOLDER_DEPTH_MAX: usize = 16;
+
+/// All models of a project, in the order of their paths.
+pub(crate) struct Models {
+    folder: PathBuf,
+    set: ModelSet,
+}
+
+/// Which model is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted<'a> {
+    /// The one of that name.
+    Name(&'a str),
+    /// The first enabled one that has a rule for that key.
+    Key(&'a str),
+}
+
+impl Models {
+    /// Reads every `*.oml` below a folder; what is wrong in any of them is told at once.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        let mut sources = Vec::new();
+        for path in files_below(folder, ".oml")? {
+            let text = fs::read_to_string(&path).map_err(|error| {
+                Failure::new(format!("cannot read {}", path.display())).because(&error)
+            })?;
+            sources.push((path.display().to_string(), text));
+        }
+        let set = ModelSet::from_sources(sources).map_err(|faults| model_failure(&faults))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            set,
+        })
+    }
+
+    /// The models in the order of their paths.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Model>> {
+        self.set.iter()
+    }
+
+    /// The model that is wanted, or what there is instead.
+    pub(crate) fn choose(&self, wanted: Wanted<'_>) -> Result<&Arc<Model>, Failure> {
+        if self.set.is_empty() {
+            let message = format!("there is no model in {}", self.folder.display());
+            return Err(Failure::new(message).with_help("write one into a file there, *.oml"));
+        }
+        match wanted {
+            Wanted::Name(name) => self.by_name(name),
+            Wanted::Key(key) => self.set.choose(key).ok_or_else(|| {
+                Failure::new(format!("no enabled model has a rule for {key}"))
+                    .with_excerpt(self.overview())
+                    .with_help("name a model with --model, or another key with --rule")
+            }),
+        }
+    }
+
+    fn by_name(&self, name: &str) -> Result<&Arc<Model>, Failure> {
+        match self.set.by_name(name) {
+            Some(model) if model.enabled() => Ok(model),
+            Some(model) => Err(Failure::new(format!("the model {name} is switched off"))
+                .with_help(format!("remove `enable : false` in {}", model.file_name()))),
+            None => {
+                let hint = did_you_mean(name, self.iter().map(|model| model.name().as_str()));
+                let failure = Failure::new(format!("there is no model {name}{hint}"));
+                Err(failure.with_excerpt(self.overview()))
+            }
+        }
+    }
+
+    /// A line a model: its name, its rules, its file.
+    fn overview(&self) -> String {
+        let mut lines = String::from("  there are:");
+        for model in self.iter() {
+            let rules: Vec<_> = model.rules().iter().map(|rule| rule.as_str()).collect();
+            let rules = match rules.as_slice() {
+                [] => "no rule".to_owned(),
+                rules => rules.join(" "),
+            };
+            let off = if model.enabled() { "" } else { ", off" };
+            let (name, file) = (model.name(), model.file_name());
+            lines.push_str(&format!("\n    {name}  ({rules}{off})  {file}"));
+        }
+        lines
+    }
+}
+
+/// What is wrong in models, drawn with the places in their text.
+pub(crate) fn model_failure(faults: &[Diagnostics]) -> Failure {
+    let names: Vec<_> = faults.iter().map(Diagnostics::file_name).collect();
+    let excerpt: String = faults.iter().map(draw).collect();
+    Failure::new(format!("{} cannot be used", names.join(", "))).with_excerpt(excerpt)
+}
+
+/// Findings as a person reads them; in colour on a terminal.
+pub(crate) fn draw(diagnostics: &Diagnostics) -> String {
+    let theme = if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        GraphicalTheme::unicode()
+    } else {
+        GraphicalTheme::unicode_nocolor()
+    };
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(100);
+    let mut text = String::new();
+    for report in diagnostics.reports() {
+        handler
+            .render_report(&mut text, &report)
+            .expect("a string takes any text");
+    }
+    text
+}
+
+/// The paths below a folder that end so, sorted; a folder that is not there holds none.
+pub(crate) fn files_below(folder: &Path, suffix: &str) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = Vec::new();
+    let mut folders = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        let cannot = |error: io::Error| {
+            Failure::new(format!("cannot read the folder {}", folder.display())).because(&error)
+        };
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if depth == 0 && error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(cannot(error)),
+        };
+        for entry in entries {
+            let path = entry.map_err(cannot)?.path();
+            if path.is_dir() {
+                if depth < FOLDER_DEPTH_MAX {
+                    folders.push((path, depth + 1));
+                }
+            } else if path
+                .as_os_str()
+                .as_encoded_bytes()
+                .ends_with(suffix.as_bytes())
+            {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,74 @@
+//! A project folder: its configuration, its tables, its models.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lookaside_knowledge::{Config, Knowledge};
+use tracing::warn;
+
+use crate::cli::failure::Failure;
+use crate::cli::progress::LoadBar;
+use crate::cli::settings::{EnrichSettings, SECTION};
+
+/// A folder whose `knowdb.toml` was read.
+pub(crate) struct Project {
+    pub(crate) config: Config,
+    pub(crate) settings: EnrichSettings,
+}
+
+impl Project {
+    /// Reads the configuration of a folder, or a `knowdb.toml` itself; no table is loaded.
+    pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
+        let config = Config::open(dir, &[SECTION]).map_err(|error| {
+            let failure = Failure::from_error(&error);
+            if dir.exists() {
+                failure
+            } else {
+                failure.with_help(format!(
+                    "`lookaside new {}` makes a project there",
+                    dir.display()
+                ))
+            }
+        })?;
+        let settings = EnrichSettings::read(&config)?;
+        Ok(Self { config, settings })
+    }
+
+    /// Loads the tables, with a bar on a terminal and a warning for each row that was left out.
+    pub(crate) fn load(&self) -> Result<Knowledge, Failure> {
+        let knowledge = Knowledge::builder(&self.config.file)
+            .config(self.config.clone())
+            .foreign_section(SECTION)
+            .progress(Arc::new(LoadBar::new()))
+            .open()
+            .map_err(|error| Failure::from_error(&error))?;
+        for table in &knowledge.load_report().tables {
+            for warning in &table.warnings {
+                warn!(table = table.name, "{warning}");
+            }
+            for row in &table.skipped {
+                warn!(
+                    table = table.name,
+                    line = row.line,
+                    "row left out: {}",
+                    row.reason
+                );
+            }
+        }
+        Ok(knowledge)
+    }
+
+    /// A path that the configuration names, relative to the folder; what is no path is left alone.
+    pub(crate) fn resolve(&self, text: &str) -> String {
+        if text == "-" || text == "null" || text.starts_with("tcp://") {
+            return text.to_owned();
+        }
+        // Both kinds of text come from UTF-8 files or arguments, so nothing is lost here.
+        self.config.folder().join(text).display().to_string()
+    }
+
+    /// Where the models are.
+    pub(crate) fn models_folder(&self) -> PathBuf {
+        self.config.folder().join("models")
+    }
+}

@@ -1,0 +1,132 @@
+//! `lookaside query`: one SQL statement, answered from the project's tables.
+
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use lookaside_knowledge::Params;
+use lookaside_value::Value;
+
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::finish_stdout;
+use crate::cli::project::Project;
+use crate::cli::rows::{RowForm, write_rows};
+
+/// A statement on standard input may have so many bytes; more is a mistake in the pipe.
+const SQL_SIZE_MAX: u64 = 1 << 20;
+
+/// Answer a SQL query from the project's tables
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside query examples/access-log \"select count(*) from users\"
+  lookaside query examples/access-log --param ip=8.8.8.8 --format json \\
+      \"select * from asn where first_ip <= ip4_int(:ip) and last_ip >= ip4_int(:ip)\"
+  echo \"select :n + 1 as next\" | lookaside query examples/access-log - --param n:=41")]
+pub(crate) struct QueryArguments {
+    /// The project: a folder with a knowdb.toml, or such a file
+    dir: PathBuf,
+
+    /// The statement, with parameters written :name; `-` reads it from standard input
+    sql: String,
+
+    /// The value of a parameter: NAME=TEXT, or NAME:=JSON for numbers, true, false and null
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parameter)]
+    param: Vec<(String, Value)>,
+
+    /// How the rows are written
+    #[arg(long, short, value_enum, value_name = "FORM", default_value = "table")]
+    format: RowForm,
+}
+
+pub(crate) fn run(arguments: &QueryArguments) -> Outcome {
+    let project = Project::open(&arguments.dir)?;
+    let sql = statement(&arguments.sql)?;
+    let knowledge = project.load()?;
+    let params: Vec<_> = arguments
+        .param
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.clone()))
+        .collect();
+    let rows = knowledge
+        .query_all(sql.as_str(), Params::Named(&params))
+        .map_err(|error| Failure::from_error(&error))?;
+    finish_stdout(|out| write_rows(&rows, arguments.format, out))
+}
+
+/// The statement that an argument means.
+pub(crate) fn statement(argument: &str) -> Result<String, Failure> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
+    }
+    let mut sql = String::new();
+    io::stdin()
+        .take(SQL_SIZE_MAX + 1)
+        .read_to_string(&mut sql)
+        .map_err(|error| Failure::new("cannot read SQL from standard input").because(&error))?;
+    if sql.len() as u64 > SQL_SIZE_MAX {
+        let message = format!("standard input holds more than {SQL_SIZE_MAX} bytes of SQL");
+        return Err(Failure::new(message));
+    }
+    Ok(sql)
+}
+
+/// `name=text` or `name:=json`.
+fn parameter(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or("write NAME=TEXT or NAME:=JSON")?;
+    let (name, value) = match name.strip_suffix(':') {
+        None => (name, Value::from(value)),
+        Some(name) => (name, json(value)?),
+    };
+    if name.is_empty() {
+        return Err("the name is missing: write NAME=TEXT or NAME:=JSON".to_owned());
+    }
+    Ok((name.to_owned(), value))
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    use serde_json::Value as Json;
+
+    match serde_json::from_str(text) {
+        Ok(Json::Null) => Ok(Value::Null),
+        Ok(Json::Bool(bool)) => Ok(Value::Bool(bool)),
+        Ok(Json::String(text)) => Ok(Value::from(text)),
+        Ok(Json::Number(number)) => match (number.as_i64(), number.as_f64()) {
+            (Some(int), _) => Ok(Value::Int(int)),
+            (None, Some(float)) => Ok(Value::Float(float)),
+            (None, None) => Err(format!("{number} is out of range")),
+        },
+        Ok(Json::Array(_) | Json::Object(_)) => Err("SQL has no lists and objects".to_owned()),
+        Err(error) => Err(format!("this is no JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_text_or_json() {
+        for (text, expected) in [
+            ("ip=8.8.8.8", Ok(("ip", Value::from("8.8.8.8")))),
+            ("a=b=c", Ok(("a", Value::from("b=c")))),
+            ("a=", Ok(("a", Value::from("")))),
+            ("n:=41", Ok(("n", Value::Int(41)))),
+            ("n:=1.5", Ok(("n", Value::Float(1.5)))),
+            ("n:=null", Ok(("n", Value::Null))),
+            ("n:=\"1\"", Ok(("n", Value::from("1")))),
+            ("n", Err("write NAME=TEXT or NAME:=JSON")),
+            (
+                "=1",
+                Err("the name is missing: write NAME=TEXT or NAME:=JSON"),
+            ),
+            ("n:=[]", Err("SQL has no lists and objects")),
+        ] {
+            let found = parameter(text);
+            let expected = expected.map(|(name, value)| (name.to_owned(), value));
+            assert_eq!(found, expected.map_err(str::to_owned), "{text}");
+        }
+    }
+}

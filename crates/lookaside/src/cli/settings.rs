@@ -1,0 +1,254 @@
+//! The `[enrich]` section of `knowdb.toml`: what `lookaside enrich` does when no flag says otherwise.
+
+use lookaside_knowledge::Config;
+use toml::Value;
+
+use crate::cli::failure::{Failure, did_you_mean};
+
+/// The section's name, for the reader of the file.
+pub(crate) const SECTION: &str = "enrich";
+
+/// Values of `[enrich]`, each absent where the file is silent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EnrichSettings {
+    pub(crate) input: Vec<String>,
+    pub(crate) format: Option<String>,
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) rule: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) output: Option<String>,
+    pub(crate) output_format: Option<String>,
+    pub(crate) output_options: Vec<(String, String)>,
+    pub(crate) timezone: Option<String>,
+    pub(crate) reject: Option<String>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) strict: bool,
+}
+
+const KEYS: [&str; 12] = [
+    "input",
+    "format",
+    "options",
+    "rule",
+    "model",
+    "output",
+    "output_format",
+    "output_options",
+    "timezone",
+    "reject",
+    "workers",
+    "strict",
+];
+
+impl EnrichSettings {
+    /// Reads the section; a file without it gives the defaults.
+    pub(crate) fn read(config: &Config) -> Result<Self, Failure> {
+        let mut settings = Self::default();
+        let Some(section) = config.section(SECTION) else {
+            return Ok(settings);
+        };
+        for (key, value) in section {
+            let entry = Entry { config, key, value };
+            match key.as_str() {
+                "input" => settings.input = entry.strings()?,
+                "format" => settings.format = Some(entry.string()?),
+                "options" => settings.options = entry.options()?,
+                "rule" => settings.rule = Some(entry.string()?),
+                "model" => settings.model = Some(entry.string()?),
+                "output" => settings.output = Some(entry.string()?),
+                "output_format" => settings.output_format = Some(entry.string()?),
+                "output_options" => settings.output_options = entry.options()?,
+                "timezone" => settings.timezone = Some(entry.string()?),
+                "reject" => settings.reject = Some(entry.string()?),
+                "workers" => settings.workers = Some(entry.count()?),
+                "strict" => settings.strict = entry.boolean()?,
+                _ => {
+                    let hint = did_you_mean(key, KEYS);
+                    let help = format!("[{SECTION}] knows {}", KEYS.join(", "));
+                    return Err(entry
+                        .failure(&format!("unknown key {SECTION}.{key}{hint}"))
+                        .with_help(help));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// One key of the section; messages name its line.
+struct Entry<'a> {
+    config: &'a Config,
+    key: &'a str,
+    value: &'a Value,
+}
+
+impl Entry<'_> {
+    fn failure(&self, message: &str) -> Failure {
+        let path = format!("{SECTION}.{}", self.key);
+        let line = self.config.section_line(&path).unwrap_or(1);
+        Failure::new(format!("{}:{line}: {message}", self.config.file.display()))
+    }
+
+    fn wanted(&self, wanted: &str) -> Failure {
+        let found = match self.value {
+            Value::String(_) => "a string",
+            Value::Integer(_) | Value::Float(_) => "a number",
+            Value::Boolean(_) => "true or false",
+            Value::Datetime(_) => "a date",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+        };
+        self.failure(&format!(
+            "{SECTION}.{} must be {wanted}, not {found}",
+            self.key
+        ))
+    }
+
+    fn string(&self) -> Result<String, Failure> {
+        match self.value {
+            Value::String(text) => Ok(text.clone()),
+            _ => Err(self.wanted("a string")),
+        }
+    }
+
+    fn strings(&self) -> Result<Vec<String>, Failure> {
+        const WANTED: &str = "a string or a list of strings";
+        match self.value {
+            Value::String(text) => Ok(vec![text.clone()]),
+            Value::Array(values) => {
+                let texts = values.iter().map(|value| value.as_str().map(str::to_owned));
+                let texts: Option<Vec<_>> = texts.collect();
+                texts.ok_or_else(|| {
+                    self.failure(&format!("{SECTION}.{} must be {WANTED}", self.key))
+                })
+            }
+            _ => Err(self.wanted(WANTED)),
+        }
+    }
+
+    fn boolean(&self) -> Result<bool, Failure> {
+        self.value
+            .as_bool()
+            .ok_or_else(|| self.wanted("true or false"))
+    }
+
+    fn count(&self) -> Result<usize, Failure> {
+        let Value::Integer(integer) = self.value else {
+            return Err(self.wanted("a number"));
+        };
+        let count = usize::try_from(*integer).ok().filter(|count| *count > 0);
+        count.ok_or_else(|| {
+            self.failure(&format!(
+                "{SECTION}.{} must be at least 1, not {integer}",
+                self.key
+            ))
+        })
+    }
+
+    /// Options of a format as the text that their flags would have.
+    fn options(&self) -> Result<Vec<(String, String)>, Failure> {
+        let Value::Table(options) = self.value else {
+            return Err(self.wanted("a table of options"));
+        };
+        options
+            .iter()
+            .map(|(name, value)| {
+                let key = format!("{}.{name}", self.key);
+                let entry = Entry {
+                    config: self.config,
+                    key: &key,
+                    value,
+                };
+                const WANTED: &str = "a string, a number, true or false, or a list of them";
+                let text = option_text(value).ok_or_else(|| entry.wanted(WANTED))?;
+                Ok((name.clone(), text))
+            })
+            .collect()
+    }
+}
+
+fn option_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(integer) => Some(integer.to_string()),
+        Value::Float(float) => Some(float.to_string()),
+        Value::Boolean(boolean) => Some(boolean.to_string()),
+        // A list is written with commas between its parts, as a flag has it.
+        Value::Array(values) => {
+            let parts: Option<Vec<_>> = values.iter().map(option_text).collect();
+            Some(parts?.join(","))
+        }
+        Value::Datetime(_) | Value::Table(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<EnrichSettings, String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(
+            folder.path().join("knowdb.toml"),
+            format!("version = 2\n{text}"),
+        )
+        .unwrap();
+        let config = Config::open(folder.path(), &[SECTION]).unwrap();
+        EnrichSettings::read(&config).map_err(|failure| {
+            let mut out = Vec::new();
+            failure.write(&mut out).unwrap();
+            let message = String::from_utf8(out).unwrap();
+            let file = config.file.display().to_string();
+            message.lines().next().unwrap().replace(&file, "FILE")
+        })
+    }
+
+    #[test]
+    fn a_file_may_say_everything_or_nothing() {
+        assert_eq!(read(""), Ok(EnrichSettings::default()));
+        let settings = read(
+            "[enrich]\ninput = 'a.csv'\nformat = 'csv'\nworkers = 3\nstrict = true\n\
+             [enrich.options]\nheader = false\ncolumns = ['a', 'b']\n",
+        )
+        .unwrap();
+        assert_eq!(settings.input, ["a.csv"]);
+        assert_eq!(settings.format.as_deref(), Some("csv"));
+        assert_eq!((settings.workers, settings.strict), (Some(3), true));
+        let options = [("columns", "a,b"), ("header", "false")];
+        let expected = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(settings.options, expected);
+        let settings = read("[enrich]\ninput = ['a', 'b']").unwrap();
+        assert_eq!(settings.input, ["a", "b"]);
+    }
+
+    #[test]
+    fn mistakes_name_file_line_and_key() {
+        for (text, expected) in [
+            (
+                "[enrich]\nouput = 'x'",
+                "error: FILE:3: unknown key enrich.ouput; did you mean \"output\"?",
+            ),
+            (
+                "[enrich]\nformat = 3",
+                "error: FILE:3: enrich.format must be a string, not a number",
+            ),
+            (
+                "[enrich]\nworkers = 0",
+                "error: FILE:3: enrich.workers must be at least 1, not 0",
+            ),
+            (
+                "[enrich]\n\ninput = [1]",
+                "error: FILE:4: enrich.input must be a string or a list of strings",
+            ),
+            (
+                "[enrich.options]\nx = { y = 1 }",
+                "error: FILE:3: enrich.options.x must be a string, a number, true or false, or a \
+                 list of them, not a table",
+            ),
+        ] {
+            assert_eq!(read(text), Err(expected.into()));
+        }
+    }
+}

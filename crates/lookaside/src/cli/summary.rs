@@ -1,0 +1,188 @@
+//! What a run did, on standard error.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use lookaside_knowledge::Counts;
+use lookaside_stream::{End, Reject, Rejects, Summary};
+
+/// What the summary of a run is made of.
+pub(crate) struct RunFigures<'a> {
+    pub(crate) summary: &'a Summary,
+    /// What the tables were asked during the run.
+    pub(crate) counts: Counts,
+    pub(crate) lookups: LookupFigures,
+    pub(crate) worker_count: usize,
+}
+
+/// What the model wanted from the tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LookupFigures {
+    /// One a lookup statement and event.
+    pub(crate) wanted: u64,
+    /// Those that were asked; equal ones of a batch are asked once.
+    pub(crate) asked: u64,
+    /// Those without a row.
+    pub(crate) absent: u64,
+}
+
+/// The lines that a run ends with.
+pub(crate) fn describe(figures: &RunFigures<'_>) -> String {
+    let mut text = String::new();
+    write(figures, &mut text).expect("a string takes any text");
+    text
+}
+
+fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
+    let summary = figures.summary;
+    let events = summary.events_in;
+    write!(
+        out,
+        "{} in {}",
+        count(events, "event"),
+        seconds(summary.elapsed)
+    )?;
+    if events > 0 {
+        let rate = events as f64 / summary.elapsed.as_secs_f64().max(1e-9);
+        let cpu = summary.cpu.as_secs_f64() * 1e6 / events as f64;
+        let workers = count(figures.worker_count as u64, "worker");
+        write!(
+            out,
+            ", {} events/s, {cpu:.2} us CPU an event, {workers}",
+            grouped(rate as u64)
+        )?;
+    }
+    match summary.end {
+        End::Whole => writeln!(out)?,
+        End::Stopped => writeln!(out, "; stopped before the end of the input")?,
+        End::BrokenPipe => writeln!(out, "; nobody read the rest of the output")?,
+    }
+    write!(
+        out,
+        "  read {}, wrote {}",
+        size(summary.bytes_in),
+        size(summary.bytes_out)
+    )?;
+    if summary.events_out != events - summary.rejects.count().min(events) {
+        write!(out, " in {}", count(summary.events_out, "event"))?;
+    }
+    writeln!(out)?;
+    write_lookups(figures, out)?;
+    write_rejects("rejects", &summary.rejects, out)?;
+    write_rejects("failed lookups", &summary.failures, out)
+}
+
+fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
+    let LookupFigures {
+        wanted,
+        asked,
+        absent,
+    } = figures.lookups;
+    if wanted == 0 {
+        return Ok(());
+    }
+    let counts = &figures.counts;
+    writeln!(
+        out,
+        "  {}, {} without a row; asked for {}: native {}, L0 {}, L1 {}, database {}",
+        count(wanted, "lookup"),
+        grouped(absent),
+        grouped(asked),
+        grouped(counts.native_hits + counts.native_absent),
+        grouped(counts.l0_hits),
+        grouped(counts.l1_hits),
+        grouped(counts.queries),
+    )
+}
+
+/// How many there were and the first of them.
+fn write_rejects(what: &str, rejects: &Rejects, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "  {what}: {}", grouped(rejects.count()))?;
+    for Reject {
+        source,
+        line,
+        reason,
+        excerpt,
+    } in rejects.first()
+    {
+        write!(out, "    {source}:{line}: {reason}")?;
+        if excerpt.is_empty() {
+            writeln!(out)?;
+        } else {
+            writeln!(out, ": {}", excerpt.escape_debug())?;
+        }
+    }
+    let shown = rejects.first().len() as u64;
+    if rejects.count() > shown && shown > 0 {
+        writeln!(out, "    and {} more", grouped(rejects.count() - shown))?;
+    }
+    Ok(())
+}
+
+/// `1 event`, `5,000 events`.
+fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
+
+/// Digits in groups of three.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.3} s", duration.as_secs_f64())
+}
+
+/// Bytes with three digits, as `1.00 MB`; a kB is 1000 bytes.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return count(bytes, "byte");
+    }
+    let mut scaled = bytes as f64 / 1000.0;
+    let mut unit = 0;
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    let decimals = 2_usize.saturating_sub(scaled.log10().max(0.0) as usize);
+    format!("{scaled:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        for (number, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1234567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), expected);
+        }
+        for (bytes, expected) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (999, "999 bytes"),
+            (1000, "1.00 kB"),
+            (12_345, "12.3 kB"),
+            (999_999, "1.00 MB"),
+            (1_229_806, "1.23 MB"),
+            (123_000_000_000, "123 GB"),
+        ] {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+}
