@@ -8,8 +8,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use lookaside_value::{Name, NameTable, Names, Record, Time, Value};
-use memchr::{memchr, memchr2};
+use lookaside_value::{Name, NameTable, Names, Record, Time, TimeError, Value};
+use memchr::{memchr, memchr2, memmem, memrchr};
 
 use super::lines::{ParseLine, Reason};
 
@@ -85,6 +85,31 @@ impl ParseLine for AccessLine {
     }
 }
 
+/// The size of `10/Oct/2000:13:55:36 -0700`.
+const USUAL_SIZE: usize = 26;
+
+/// What follows the time and begins the request.
+const CLOSE: &[u8] = b"] \"";
+
+/// The bracket that opens the time, where it is not the first one or the time not the usual one.
+#[cold]
+fn last_open(rest: &[u8]) -> Option<usize> {
+    let close = memmem::find(rest, CLOSE)?;
+    memrchr(b'[', &rest[..close])
+}
+
+/// A time in the usual form, or in any other that a server can be told to write.
+#[inline]
+fn parse_time(text: &str) -> Result<Time, TimeError> {
+    const DIGITS: [usize; 16] = [0, 1, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 22, 23, 24, 25];
+    let bytes = text.as_bytes();
+    let is_usual = bytes.len() == USUAL_SIZE && DIGITS.iter().all(|&at| bytes[at].is_ascii_digit());
+    match is_usual {
+        true => Time::parse_access_log(text),
+        false => text.parse(),
+    }
+}
+
 /// Reads the parts of a line from left to right; each part takes the blank behind it along.
 struct Cursor<'a> {
     line: &'a str,
@@ -114,29 +139,32 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A user's name may hold blanks: it runs up to the time's bracket.
+    /// The user, and the blank before the time's bracket.
+    ///
+    /// Whoever logs in chooses the name, blanks and brackets included, but servers escape quotes: so
+    /// the first `] "` closes the time, and no name can pretend to be one.
     #[inline]
     fn until_bracket(&mut self) -> Result<&'a str, Reason> {
         let rest = &self.line.as_bytes()[self.at..];
-        // Nobody logged in, nearly always.
-        if rest.starts_with(b"- [") {
-            return Ok(self.advance(1, 1));
+        let Some(first) = memchr(b'[', rest) else {
+            return Err(self.missing("time in brackets after the user"));
+        };
+        let is_usual = rest[first..]
+            .get(USUAL_SIZE + 1..)
+            .is_some_and(|end| end.starts_with(CLOSE));
+        let open = if is_usual {
+            first
+        } else {
+            last_open(rest).unwrap_or(first)
+        };
+        if open < 2 || rest[open - 1] != b' ' {
+            return Err(self.missing("time in brackets after the user"));
         }
-        let mut searched = 0;
-        while let Some(at) = memchr(b'[', &rest[searched..]) {
-            let at = searched + at;
-            if at > 1 && rest[at - 1] == b' ' {
-                return Ok(self.advance(at - 1, 1));
-            }
-            searched = at + 1;
-        }
-        Err(self.missing("time in brackets after the user"))
+        Ok(self.advance(open - 1, 1))
     }
 
     #[inline]
     fn time(&mut self) -> Result<Time, Reason> {
-        /// The size of `10/Oct/2000:13:55:36 -0700`.
-        const USUAL_SIZE: usize = 26;
         let rest = &self.line.as_bytes()[self.at..];
         let size = match rest.get(1 + USUAL_SIZE) {
             Some(b']') => USUAL_SIZE,
@@ -148,7 +176,7 @@ impl<'a> Cursor<'a> {
         self.at += 1;
         let column = self.at + 1;
         let text = self.advance(size, 1);
-        let time = Time::parse_access_log(text)
+        let time = parse_time(text)
             .map_err(|error| Reason::from(format!("byte {column}: {error}: `{text}`")))?;
         self.blank("`]`")?;
         Ok(time)

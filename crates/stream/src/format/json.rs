@@ -50,7 +50,8 @@ fn reason(error: serde_json::Error) -> Reason {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
         Some((text, _)) if error.column() > 0 => format!("byte {}: {text}", error.column()).into(),
-        _ => text.into(),
+        Some((text, _)) => text.to_owned().into(),
+        None => text.into(),
     }
 }
 

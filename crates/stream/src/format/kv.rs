@@ -38,9 +38,15 @@ impl KvLine {
         end.unwrap_or(text.len())
     }
 
+    /// The text without the blanks and tabs at its beginning; a tab that parts pairs stays.
+    fn skip_blanks<'a>(&self, text: &'a str) -> &'a str {
+        let tab_parts = self.pair_separator == b'\t';
+        text.trim_start_matches(|char| char == ' ' || (char == '\t' && !tab_parts))
+    }
+
     /// What follows the separator behind a quoted value.
     fn after_quote<'a>(&self, after: &'a str) -> Result<&'a str, Reason> {
-        let rest = after.trim_ascii_start();
+        let rest = self.skip_blanks(after);
         if rest.is_empty() {
             return Ok(rest);
         }
@@ -52,7 +58,7 @@ impl KvLine {
         }
         let separator = self.pair_separator as char;
         match rest.strip_prefix(separator) {
-            Some(rest) => Ok(rest.trim_ascii_start()),
+            Some(rest) => Ok(self.skip_blanks(rest)),
             None => Err(format!("no `{separator}` after a quoted value").into()),
         }
     }
@@ -61,7 +67,7 @@ impl KvLine {
 impl ParseLine for KvLine {
     fn parse(&mut self, line: &str, names: &mut Names, record: &mut Record) -> Result<(), Reason> {
         self.seen.begin();
-        let mut rest = line.trim_ascii_start();
+        let mut rest = self.skip_blanks(line);
         while !rest.is_empty() {
             let pair_end = self.pair_end(rest);
             let Some(name_end) = memchr(self.value_separator, &rest.as_bytes()[..pair_end]) else {
@@ -77,7 +83,7 @@ impl ParseLine for KvLine {
             let after = &rest[name_end + 1..];
             let after = match self.pair_separator {
                 b' ' => after,
-                _ => after.trim_ascii_start(),
+                _ => self.skip_blanks(after),
             };
             let value;
             (value, rest) = match after.strip_prefix('"') {
@@ -90,7 +96,7 @@ impl ParseLine for KvLine {
                     let behind = after.get(end + 1..).unwrap_or_default();
                     (
                         after[..end].trim_ascii_end().into(),
-                        behind.trim_ascii_start(),
+                        self.skip_blanks(behind),
                     )
                 }
             };
