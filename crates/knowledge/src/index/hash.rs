@@ -1,0 +1,453 @@
+//! The hash index: which rows have exactly this key?
+//!
+//! Three layouts behind one face. Integer keys that lie densely (a numbered primary key) are a
+//! plain array; other single integer keys a table of integers; everything else, several columns
+//! included, a table of encoded keys that live in one arena.
+
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::TooLarge;
+use super::slots::{Lists, ROW_COUNT_MAX, Rows, Slot};
+
+/// An array is used while it has at most this many places for each key.
+const DENSE_PLACES_PER_KEY_MAX: u64 = 4;
+
+/// The hash needs no secret: only the tables' owner chooses the keys that are stored.
+const HASHER: FixedState = FixedState::with_seed(0x6c6f_6f6b_6173_6964);
+
+/// One column's part of a key. Two keys are the same when SQLite's `=` says so, which is when they
+/// are equal here: numbers were normalised before, and NULL is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key<'a> {
+    /// An integer, or a real number that is one.
+    Int(i64),
+    /// The bits of any other real number.
+    Real(u64),
+    /// Text in UTF-8, as it is stored, valid or not.
+    Text(&'a [u8]),
+    /// A blob.
+    Blob(&'a [u8]),
+}
+
+/// An immutable hash index.
+#[derive(Debug)]
+pub(crate) struct HashIndex {
+    table: Table,
+    lists: Lists,
+    key_count: usize,
+}
+
+#[derive(Debug)]
+enum Table {
+    Dense { min: i64, slots: Box<[Slot]> },
+    Ints(HashTable<(i64, Slot)>),
+    Encoded(EncodedTable),
+}
+
+#[derive(Debug)]
+struct EncodedTable {
+    /// `arena[start..end]` is the encoded key.
+    entries: HashTable<EncodedEntry>,
+    arena: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EncodedEntry {
+    start: u32,
+    end: u32,
+    slot: Slot,
+}
+
+impl HashIndex {
+    /// The rows whose key has these parts; as many as were given when the index was built.
+    #[inline]
+    pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
+        match (&self.table, parts) {
+            (Table::Dense { min, slots }, [Key::Int(key)]) => {
+                let place = (*key as u64).wrapping_sub(*min as u64);
+                let slot = usize::try_from(place)
+                    .ok()
+                    .and_then(|place| slots.get(place));
+                self.lists.rows(slot.copied().unwrap_or(Slot::NONE))
+            }
+            (Table::Ints(table), [Key::Int(key)]) => {
+                let entry = table.find(hash_int(*key), |(other, _)| other == key);
+                self.lists.rows(entry.map_or(Slot::NONE, |(_, slot)| *slot))
+            }
+            (Table::Dense { .. } | Table::Ints(_), _) => Rows::None,
+            (Table::Encoded(table), parts) => self.lists.rows(table.slot(parts)),
+        }
+    }
+
+    /// How many different keys there are.
+    pub(crate) fn len(&self) -> usize {
+        self.key_count
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn size(&self) -> usize {
+        self.lists.size()
+            + match &self.table {
+                Table::Dense { slots, .. } => size_of_val(&**slots),
+                Table::Ints(table) => table.allocation_size(),
+                Table::Encoded(table) => table.entries.allocation_size() + table.arena.len(),
+            }
+    }
+}
+
+impl EncodedTable {
+    #[inline]
+    fn slot(&self, parts: &[Key<'_>]) -> Slot {
+        let entry = self.entries.find(hash_parts(parts), |entry| {
+            is_encoded(parts, &self.arena[entry.start as usize..entry.end as usize])
+        });
+        entry.map_or(Slot::NONE, |entry| entry.slot)
+    }
+}
+
+#[inline]
+fn hash_int(key: i64) -> u64 {
+    HASHER.hash_one(key)
+}
+
+#[inline]
+fn hash_parts(parts: &[Key<'_>]) -> u64 {
+    // One part, the common case, is hashed in one go. Where bytes of different types meet, the
+    // comparison tells them apart.
+    let mut hash = 0_u64;
+    for part in parts {
+        let part = match part {
+            Key::Int(int) => hash_int(*int),
+            Key::Real(bits) => hash_int(*bits as i64),
+            Key::Text(bytes) | Key::Blob(bytes) => hash_bytes(bytes),
+        };
+        hash = hash.rotate_left(5) ^ part;
+    }
+    hash
+}
+
+#[inline]
+fn hash_bytes(bytes: &[u8]) -> u64 {
+    use std::hash::Hasher as _;
+    let mut hasher = HASHER.build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+const INT: u8 = 1;
+const REAL: u8 = 2;
+const TEXT: u8 = 3;
+const BLOB: u8 = 4;
+
+/// Appends the parts, each as a type byte and eight bytes of number or length, then the bytes.
+fn encode(parts: &[Key<'_>], out: &mut Vec<u8>) {
+    for part in parts {
+        let (tag, word, bytes) = split(*part);
+        out.push(tag);
+        out.extend_from_slice(&word.to_le_bytes());
+        out.extend_from_slice(bytes);
+    }
+}
+
+/// Whether these bytes are what [`encode`] makes of the parts, without making it.
+#[inline]
+fn is_encoded(parts: &[Key<'_>], mut encoded: &[u8]) -> bool {
+    for part in parts {
+        let (tag, word, bytes) = split(*part);
+        let Some((head, rest)) = encoded.split_first_chunk::<9>() else {
+            return false;
+        };
+        if head[0] != tag || head[1..] != word.to_le_bytes() || !rest.starts_with(bytes) {
+            return false;
+        }
+        encoded = &rest[bytes.len()..];
+    }
+    encoded.is_empty()
+}
+
+#[inline]
+fn split(part: Key<'_>) -> (u8, u64, &[u8]) {
+    match part {
+        Key::Int(int) => (INT, int as u64, &[]),
+        Key::Real(bits) => (REAL, bits, &[]),
+        Key::Text(bytes) => (TEXT, bytes.len() as u64, bytes),
+        Key::Blob(bytes) => (BLOB, bytes.len() as u64, bytes),
+    }
+}
+
+/// Collects rows with their keys, in the table's scan order.
+#[derive(Debug)]
+pub(crate) struct HashIndexBuilder {
+    part_count: usize,
+    /// Keys seen so far, as long as each is one integer; positions in `groups`.
+    ints: HashTable<(i64, u32)>,
+    /// All other keys: range in the arena, position in `groups`.
+    encoded: HashTable<(u32, u32, u32)>,
+    arena: Vec<u8>,
+    /// How many rows each key has.
+    groups: Vec<u32>,
+    /// Each row with the position of its key.
+    rows: Vec<(u32, u32)>,
+}
+
+impl HashIndexBuilder {
+    /// An index over keys of `part_count` parts.
+    pub(crate) fn new(part_count: usize) -> Self {
+        Self {
+            part_count,
+            ints: HashTable::new(),
+            encoded: HashTable::new(),
+            arena: Vec::new(),
+            groups: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The row has the key with these parts.
+    pub(crate) fn push(&mut self, row: usize, parts: &[Key<'_>]) -> Result<(), TooLarge> {
+        assert_eq!(parts.len(), self.part_count, "a part a column");
+        if row >= ROW_COUNT_MAX {
+            return Err(TooLarge::Rows);
+        }
+        let new_group = self.groups.len() as u32;
+        let group = match parts {
+            [Key::Int(key)] => {
+                let entry = self.ints.entry(
+                    hash_int(*key),
+                    |(other, _)| other == key,
+                    |(other, _)| hash_int(*other),
+                );
+                entry.or_insert((*key, new_group)).get().1
+            }
+            parts => self.group_of_encoded(parts, new_group)?,
+        };
+        if group == new_group {
+            self.groups.push(0);
+        }
+        self.groups[group as usize] += 1;
+        self.rows.push((row as u32, group));
+        Ok(())
+    }
+
+    fn group_of_encoded(&mut self, parts: &[Key<'_>], new_group: u32) -> Result<u32, TooLarge> {
+        let hash = hash_parts(parts);
+        let arena = &self.arena;
+        let known = self.encoded.find(hash, |&(start, end, _)| {
+            is_encoded(parts, &arena[start as usize..end as usize])
+        });
+        if let Some((.., group)) = known {
+            return Ok(*group);
+        }
+        let start = self.arena.len() as u32;
+        encode(parts, &mut self.arena);
+        let end = u32::try_from(self.arena.len()).map_err(|_| TooLarge::Keys)?;
+        let arena = &self.arena;
+        self.encoded
+            .insert_unique(hash, (start, end, new_group), |&(start, end, _)| {
+                hash_encoded(&arena[start as usize..end as usize])
+            });
+        Ok(new_group)
+    }
+
+    /// The finished index.
+    pub(crate) fn build(self) -> Result<HashIndex, TooLarge> {
+        let key_count = self.groups.len();
+        let mut lists = Lists::default();
+        let slots = group_slots(&self.groups, &self.rows, &mut lists)?;
+        let slot_of = |group: u32| slots[group as usize];
+        let table = if self.encoded.is_empty() && self.part_count == 1 {
+            match dense_bounds(&self.ints) {
+                Some((min, place_count)) => {
+                    let mut places = vec![Slot::NONE; place_count];
+                    for (key, group) in &self.ints {
+                        places[(*key as u64).wrapping_sub(min as u64) as usize] = slot_of(*group);
+                    }
+                    Table::Dense {
+                        min,
+                        slots: places.into_boxed_slice(),
+                    }
+                }
+                None => {
+                    let mut table = HashTable::with_capacity(self.ints.len());
+                    for &(key, group) in &self.ints {
+                        let entry = (key, slot_of(group));
+                        table.insert_unique(hash_int(key), entry, |(key, _)| hash_int(*key));
+                    }
+                    Table::Ints(table)
+                }
+            }
+        } else {
+            self.encoded_table(slot_of)?
+        };
+        Ok(HashIndex {
+            table,
+            lists,
+            key_count,
+        })
+    }
+
+    /// A table of all keys; integers that were kept apart join the others.
+    fn encoded_table(mut self, slot_of: impl Fn(u32) -> Slot) -> Result<Table, TooLarge> {
+        for (key, group) in &self.ints {
+            let start = self.arena.len() as u32;
+            encode(&[Key::Int(*key)], &mut self.arena);
+            let end = u32::try_from(self.arena.len()).map_err(|_| TooLarge::Keys)?;
+            let arena = &self.arena;
+            self.encoded
+                .insert_unique(hash_int(*key), (start, end, *group), |&(start, end, _)| {
+                    hash_encoded(&arena[start as usize..end as usize])
+                });
+        }
+        let arena = self.arena.into_boxed_slice();
+        let hash =
+            |entry: &EncodedEntry| hash_encoded(&arena[entry.start as usize..entry.end as usize]);
+        let mut entries = HashTable::with_capacity(self.encoded.len());
+        for &(start, end, group) in &self.encoded {
+            let slot = slot_of(group);
+            let entry = EncodedEntry { start, end, slot };
+            entries.insert_unique(hash(&entry), entry, hash);
+        }
+        Ok(Table::Encoded(EncodedTable { entries, arena }))
+    }
+}
+
+/// [`hash_parts`] of an encoded key.
+fn hash_encoded(mut encoded: &[u8]) -> u64 {
+    let mut hash = 0_u64;
+    while let Some((head, rest)) = encoded.split_first_chunk::<9>() {
+        let word = u64::from_le_bytes(head[1..].try_into().expect("nine bytes less one"));
+        let (part, size) = match head[0] {
+            INT | REAL => (hash_int(word as i64), 0),
+            _ => (hash_bytes(&rest[..word as usize]), word as usize),
+        };
+        hash = hash.rotate_left(5) ^ part;
+        encoded = &rest[size..];
+    }
+    hash
+}
+
+/// The least key and how many places an array needs, if the keys lie densely enough for one.
+fn dense_bounds(ints: &HashTable<(i64, u32)>) -> Option<(i64, usize)> {
+    let keys = || ints.iter().map(|(key, _)| *key);
+    let (min, max) = (keys().min()?, keys().max()?);
+    let span = (max as u64).wrapping_sub(min as u64);
+    (span < ints.len() as u64 * DENSE_PLACES_PER_KEY_MAX).then(|| (min, span as usize + 1))
+}
+
+/// Where each key's slot leads.
+fn group_slots(
+    groups: &[u32],
+    rows: &[(u32, u32)],
+    lists: &mut Lists,
+) -> Result<Vec<Slot>, TooLarge> {
+    // Counting sort by key keeps the scan order within a key.
+    let mut at = 0;
+    let mut next: Vec<u32> = groups
+        .iter()
+        .map(|count| {
+            let start = at;
+            at += count;
+            start
+        })
+        .collect();
+    let mut sorted = vec![0_u32; rows.len()];
+    for (row, group) in rows {
+        let at = &mut next[*group as usize];
+        sorted[*at as usize] = *row;
+        *at += 1;
+    }
+    let mut rest = sorted.as_slice();
+    groups
+        .iter()
+        .map(|count| {
+            let (group, others) = rest.split_at(*count as usize);
+            rest = others;
+            lists.push(group.iter().map(|row| (0, *row)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(keys: &[Vec<Key<'_>>], absent: &[Vec<Key<'_>>]) {
+        let mut builder = HashIndexBuilder::new(keys.first().map_or(1, Vec::len));
+        for (row, key) in keys.iter().enumerate() {
+            builder.push(row, key).unwrap();
+        }
+        let index = builder.build().unwrap();
+        for key in keys.iter().chain(absent) {
+            let expected: Vec<u32> = (0..keys.len() as u32)
+                .filter(|row| keys[*row as usize] == *key)
+                .collect();
+            let listed = match index.rows(key) {
+                Rows::None => Vec::new(),
+                Rows::One(row) => vec![row],
+                Rows::Many { rows, .. } => rows.to_vec(),
+            };
+            assert_eq!(listed, expected, "{key:?} in {keys:?}");
+        }
+    }
+
+    #[test]
+    fn keys_lead_to_their_rows() {
+        let ints = |keys: &[i64]| -> Vec<Vec<Key<'static>>> {
+            keys.iter().map(|key| vec![Key::Int(*key)]).collect()
+        };
+        let other = [
+            vec![Key::Text(b"1")],
+            vec![Key::Blob(b"1")],
+            vec![Key::Real(1)],
+            vec![Key::Text(b"")],
+        ];
+        let absent = [ints(&[-1, 0, 5, 9, i64::MIN, i64::MAX]), other.to_vec()].concat();
+        check(&[], &absent);
+        check(&ints(&[1, 2, 3, 3, 7]), &absent);
+        check(&ints(&[i64::MAX, i64::MIN, 0, 0, 1 << 40]), &absent);
+        check(&ints(&[i64::MAX, i64::MAX - 1]), &absent);
+        check(
+            &[ints(&[1, 2, 1]), other.to_vec(), other.to_vec()].concat(),
+            &absent,
+        );
+    }
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        let (a, ab, b) = (Key::Text(b"a"), Key::Text(b"ab"), Key::Text(b"b"));
+        let empty = Key::Text(b"");
+        check(
+            &[vec![a, b], vec![ab, empty], vec![a, b], vec![b, a]],
+            &[vec![empty, ab], vec![a, a], vec![Key::Blob(b"a"), b]],
+        );
+        check(
+            &[
+                vec![Key::Int(1), Key::Int(2)],
+                vec![Key::Int(2), Key::Int(1)],
+            ],
+            &[vec![Key::Int(1), Key::Int(1)]],
+        );
+    }
+
+    #[test]
+    fn random_keys() {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let words: [&[u8]; 5] = [b"", b"a", b"aa", b"\0", b"a longer text than eight bytes"];
+            let mut part = || match random.u8(0..4) {
+                0 => Key::Int(random.i64(-3..4)),
+                1 => Key::Real(random.u64(0..3)),
+                2 => Key::Text(words[random.usize(0..5)]),
+                _ => Key::Blob(words[random.usize(0..5)]),
+            };
+            let width = 1 + seed as usize % 3;
+            let mut any = || -> Vec<Key<'_>> { (0..width).map(|_| part()).collect() };
+            let keys: Vec<_> = (0..seed).map(|_| any()).collect();
+            let absent: Vec<_> = (0..50).map(|_| any()).collect();
+            check(&keys, &absent);
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! The interval index: which rows' ranges hold a key?
+//!
+//! The ranges are cut at all their ends into elementary segments. Within a segment the answer does
+//! not change, so a probe is one search for the last boundary that is not after the key, and
+//! overlapping, nested, empty and inverted ranges need no thought at probe time.
+
+use std::collections::BTreeSet;
+
+use super::TooLarge;
+use super::bytes::{Boundary, ByteSegments};
+use super::ints::{IntSegments, ordered};
+use super::slots::{Lists, ROW_COUNT_MAX, Rows, Slot};
+
+/// How the rows that share a segment are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ListOrder {
+    /// By their position in the table.
+    Scan,
+    /// By their lower bound, greatest first; rows with equal lower bounds are tied.
+    LowDescending,
+}
+
+/// An immutable interval index.
+#[derive(Debug)]
+pub(crate) struct IntervalIndex {
+    segments: Segments,
+    lists: Lists,
+    boundary_count: usize,
+}
+
+#[derive(Debug)]
+enum Segments {
+    None,
+    Ints(IntSegments),
+    Bytes(ByteSegments),
+}
+
+impl IntervalIndex {
+    /// The rows whose ranges hold an integer; none if the ranges are of bytes.
+    #[inline]
+    pub(crate) fn rows_of_int(&self, key: i64) -> Rows<'_> {
+        match &self.segments {
+            Segments::Ints(segments) => self.lists.rows(segments.slot(key)),
+            Segments::None | Segments::Bytes(_) => Rows::None,
+        }
+    }
+
+    /// The rows whose ranges hold a byte string; none if the ranges are of integers.
+    #[inline]
+    pub(crate) fn rows_of_bytes(&self, key: &[u8]) -> Rows<'_> {
+        match &self.segments {
+            Segments::Bytes(segments) => self.lists.rows(segments.slot(key)),
+            Segments::None | Segments::Ints(_) => Rows::None,
+        }
+    }
+
+    /// Whether no two ranges overlap, so that the order of lists does not matter.
+    pub(crate) fn is_disjoint(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// How many boundaries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.boundary_count
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn size(&self) -> usize {
+        self.lists.size()
+            + match &self.segments {
+                Segments::None => 0,
+                Segments::Ints(segments) => segments.size(),
+                Segments::Bytes(segments) => segments.size(),
+            }
+    }
+}
+
+/// Collects ranges, all of integers or all of bytes.
+#[derive(Debug, Default)]
+pub(crate) struct IntervalIndexBuilder {
+    ints: Vec<IntRange>,
+    bytes: Vec<ByteRange>,
+    /// The bounds of the byte ranges.
+    arena: Vec<u8>,
+}
+
+/// `start..=last`, in [`ordered`] keys.
+#[derive(Debug)]
+struct IntRange {
+    start: u64,
+    last: u64,
+    row: u32,
+}
+
+/// `arena[low_at..high_at]` and `arena[high_at..end]`.
+#[derive(Debug)]
+struct ByteRange {
+    low_at: usize,
+    high_at: usize,
+    end: usize,
+    row: u32,
+    is_low_behind: bool,
+    is_high_behind: bool,
+}
+
+/// Whether a bound itself belongs to its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Bound {
+    /// It does: `<=` or `>=`.
+    Inclusive,
+    /// It does not: `<` or `>`.
+    Exclusive,
+}
+
+impl IntervalIndexBuilder {
+    /// The range of `row` reaches from `low` to `high`.
+    pub(crate) fn push_ints(&mut self, row: usize, low: (i64, Bound), high: (i64, Bound)) {
+        let start = match low {
+            (low, Bound::Inclusive) => Some(ordered(low)),
+            (low, Bound::Exclusive) => ordered(low).checked_add(1),
+        };
+        let last = match high {
+            (high, Bound::Inclusive) => Some(ordered(high)),
+            (high, Bound::Exclusive) => ordered(high).checked_sub(1),
+        };
+        if let (Some(start), Some(last)) = (start, last)
+            && start <= last
+        {
+            let row = row as u32;
+            self.ints.push(IntRange { start, last, row });
+        }
+    }
+
+    /// The range of `row` reaches from `low` to `high` in the order of `memcmp`.
+    pub(crate) fn push_bytes(&mut self, row: usize, low: (&[u8], Bound), high: (&[u8], Bound)) {
+        let start = Boundary {
+            bytes: low.0,
+            behind: low.1 == Bound::Exclusive,
+        };
+        let end = Boundary {
+            bytes: high.0,
+            behind: high.1 == Bound::Inclusive,
+        };
+        if start < end {
+            let low_at = self.arena.len();
+            self.arena.extend_from_slice(low.0);
+            let high_at = self.arena.len();
+            self.arena.extend_from_slice(high.0);
+            self.bytes.push(ByteRange {
+                low_at,
+                high_at,
+                end: self.arena.len(),
+                row: row as u32,
+                is_low_behind: start.behind,
+                is_high_behind: end.behind,
+            });
+        }
+    }
+
+    /// Cuts the ranges into segments.
+    pub(crate) fn build(self, order: ListOrder) -> Result<IntervalIndex, TooLarge> {
+        if self.ints.len().max(self.bytes.len()) > ROW_COUNT_MAX {
+            return Err(TooLarge::Rows);
+        }
+        assert!(
+            self.ints.is_empty() || self.bytes.is_empty(),
+            "one index holds keys of one kind"
+        );
+        let mut lists = Lists::default();
+        let (segments, boundary_count) = if !self.ints.is_empty() {
+            let ranges = self.ints.iter().map(|range| Cut {
+                start: range.start,
+                // Behind the greatest key nothing begins.
+                end: range.last.checked_add(1),
+                row: range.row,
+            });
+            let boundaries = sweep(ranges.collect(), order, &mut lists)?;
+            let count = boundaries.len();
+            (Segments::Ints(IntSegments::new(boundaries)), count)
+        } else if !self.bytes.is_empty() {
+            let ranges = self.bytes.iter().map(|range| Cut {
+                start: Boundary {
+                    bytes: &self.arena[range.low_at..range.high_at],
+                    behind: range.is_low_behind,
+                },
+                end: Some(Boundary {
+                    bytes: &self.arena[range.high_at..range.end],
+                    behind: range.is_high_behind,
+                }),
+                row: range.row,
+            });
+            let boundaries = sweep(ranges.collect(), order, &mut lists)?;
+            (
+                Segments::Bytes(ByteSegments::new(&boundaries)?),
+                boundaries.len(),
+            )
+        } else {
+            (Segments::None, 0)
+        };
+        Ok(IntervalIndex {
+            segments,
+            lists,
+            boundary_count,
+        })
+    }
+}
+
+/// A range `start..end` that is not empty.
+struct Cut<K> {
+    start: K,
+    end: Option<K>,
+    row: u32,
+}
+
+/// Walks over all starts and ends in order, and notes after each which rows hold from there on.
+fn sweep<K: Ord + Copy>(
+    mut cuts: Vec<Cut<K>>,
+    order: ListOrder,
+    lists: &mut Lists,
+) -> Result<Vec<(K, Slot)>, TooLarge> {
+    cuts.sort_by_key(|cut| cut.start);
+    let ranks = ranks(&cuts, order);
+    let mut ends: Vec<(K, usize)> = cuts
+        .iter()
+        .enumerate()
+        .filter_map(|(index, cut)| Some((cut.end?, index)))
+        .collect();
+    ends.sort_unstable();
+    let mut boundaries: Vec<(K, Slot)> = Vec::with_capacity(cuts.len() + cuts.len() / 2);
+    let mut holding: BTreeSet<(u32, u32)> = BTreeSet::new();
+    let (mut start_at, mut end_at) = (0, 0);
+    loop {
+        let boundary = match (cuts.get(start_at), ends.get(end_at)) {
+            (None, None) => break,
+            (Some(cut), None) => cut.start,
+            (None, Some((end, _))) => *end,
+            (Some(cut), Some((end, _))) => cut.start.min(*end),
+        };
+        while let Some((end, index)) = ends.get(end_at)
+            && *end == boundary
+        {
+            let was_holding = holding.remove(&(ranks[*index], cuts[*index].row));
+            assert!(was_holding, "a range ends after it began");
+            end_at += 1;
+        }
+        while let Some(cut) = cuts.get(start_at)
+            && cut.start == boundary
+        {
+            holding.insert((ranks[start_at], cut.row));
+            start_at += 1;
+        }
+        boundaries.push((boundary, lists.push(holding.iter().copied())?));
+    }
+    boundaries.shrink_to_fit();
+    Ok(boundaries)
+}
+
+/// What the rows of a list are sorted by, before their position: see [`Lists::push`].
+fn ranks<K: Ord>(cuts: &[Cut<K>], order: ListOrder) -> Vec<u32> {
+    let mut ranks = vec![0; cuts.len()];
+    if order == ListOrder::LowDescending {
+        let mut rank = 0;
+        for index in (0..cuts.len()).rev() {
+            let is_tied = cuts
+                .get(index + 1)
+                .is_some_and(|next| next.start == cuts[index].start);
+            rank += u32::from(!is_tied);
+            ranks[index] = rank;
+        }
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: [Bound; 2] = [Bound::Inclusive, Bound::Exclusive];
+
+    /// What the lists of an index must be: rows that hold the key, in the order asked for.
+    fn expected<K: Ord + ?Sized>(
+        ranges: &[(&K, &K)],
+        bounds: (Bound, Bound),
+        order: ListOrder,
+        key: &K,
+    ) -> Vec<u32> {
+        let mut rows: Vec<u32> = (0..ranges.len() as u32)
+            .filter(|row| {
+                let (low, high) = ranges[*row as usize];
+                let is_above = low < key || low == key && bounds.0 == Bound::Inclusive;
+                let is_below = key < high || key == high && bounds.1 == Bound::Inclusive;
+                is_above && is_below
+            })
+            .collect();
+        if order == ListOrder::LowDescending {
+            rows.sort_by(|a, b| ranges[*b as usize].0.cmp(ranges[*a as usize].0));
+        }
+        rows
+    }
+
+    fn listed(rows: Rows<'_>) -> Vec<u32> {
+        match rows {
+            Rows::None => Vec::new(),
+            Rows::One(row) => vec![row],
+            Rows::Many { rows, .. } => rows.to_vec(),
+        }
+    }
+
+    fn check_ints(ranges: &[(i64, i64)], seed: u64) {
+        let keys = ranges.iter().flat_map(|(low, high)| [*low, *high]);
+        let mut keys: Vec<i64> = keys
+            .flat_map(|key| [key.saturating_sub(1), key, key.saturating_add(1)])
+            .collect();
+        keys.extend([i64::MIN, -1, 0, i64::MAX]);
+        let borrowed: Vec<(&i64, &i64)> = ranges.iter().map(|(low, high)| (low, high)).collect();
+        for order in [ListOrder::Scan, ListOrder::LowDescending] {
+            for bounds in BOUNDS.map(|low| BOUNDS.map(|high| (low, high))).concat() {
+                let mut builder = IntervalIndexBuilder::default();
+                for (row, (low, high)) in ranges.iter().enumerate() {
+                    builder.push_ints(row, (*low, bounds.0), (*high, bounds.1));
+                }
+                let index = builder.build(order).unwrap();
+                for key in &keys {
+                    assert_eq!(
+                        listed(index.rows_of_int(*key)),
+                        expected(&borrowed, bounds, order, key),
+                        "seed {seed}, key {key}, {bounds:?}, {order:?}, {ranges:?}"
+                    );
+                }
+                assert_eq!(listed(index.rows_of_bytes(b"1")), []);
+            }
+        }
+    }
+
+    #[test]
+    fn integer_ranges() {
+        check_ints(&[], 0);
+        check_ints(&[(i64::MIN, i64::MAX)], 0);
+        check_ints(&[(i64::MAX, i64::MAX), (i64::MIN, i64::MIN)], 0);
+        check_ints(&[(5, 1), (3, 3), (3, 4), (4, 5)], 0);
+        check_ints(&[(0, 100), (10, 20), (15, 15), (10, 12), (21, 30)], 0);
+        for seed in 0..400 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let spread = [8, 100, 1 << 33, i64::MAX][random.usize(0..4)];
+            let mut any = || random.i64(-spread..=spread - 1);
+            let ranges: Vec<(i64, i64)> = (0..(seed % 40))
+                .map(|_| {
+                    let low = any();
+                    (
+                        low,
+                        if any() % 2 == 0 {
+                            any()
+                        } else {
+                            low.saturating_add(any() % 8)
+                        },
+                    )
+                })
+                .collect();
+            check_ints(&ranges, seed);
+        }
+    }
+
+    fn check_bytes(ranges: &[(Vec<u8>, Vec<u8>)], keys: &[Vec<u8>], seed: u64) {
+        let borrowed: Vec<(&[u8], &[u8])> = ranges
+            .iter()
+            .map(|(low, high)| (low.as_slice(), high.as_slice()))
+            .collect();
+        for order in [ListOrder::Scan, ListOrder::LowDescending] {
+            for bounds in BOUNDS.map(|low| BOUNDS.map(|high| (low, high))).concat() {
+                let mut builder = IntervalIndexBuilder::default();
+                for (row, (low, high)) in borrowed.iter().enumerate() {
+                    builder.push_bytes(row, (low, bounds.0), (high, bounds.1));
+                }
+                let index = builder.build(order).unwrap();
+                for key in keys {
+                    assert_eq!(
+                        listed(index.rows_of_bytes(key)),
+                        expected(&borrowed, bounds, order, key.as_slice()),
+                        "seed {seed}, key {key:?}, {bounds:?}, {order:?}, {ranges:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn byte_ranges() {
+        for seed in 0..400 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            // Few letters and a long common beginning make ties and prefixes of each other.
+            let common = vec![b'a'; random.usize(0..20)];
+            let mut any = |common: &[u8]| {
+                let mut bytes = common.to_vec();
+                bytes.extend(
+                    (0..random.usize(0..12)).map(|_| *random.choice(b"\0\x01a\xff").unwrap()),
+                );
+                bytes
+            };
+            let ranges: Vec<_> = (0..seed % 30)
+                .map(|_| (any(&common), any(&common)))
+                .collect();
+            let mut keys: Vec<_> = (0..20).map(|_| any(&common)).collect();
+            keys.extend([
+                vec![],
+                vec![b'a'; 3],
+                vec![b'a'; 20],
+                vec![b'b'],
+                vec![0xff; 30],
+            ]);
+            for (low, high) in &ranges {
+                keys.extend([low.clone(), [low, &b"\0"[..]].concat(), high.clone()]);
+                keys.push(high[..high.len().saturating_sub(1)].to_vec());
+            }
+            check_bytes(&ranges, &keys, seed);
+        }
+    }
+
+    #[test]
+    fn ties_are_noted_where_the_order_leaves_them_open() {
+        let mut builder = IntervalIndexBuilder::default();
+        for (row, (low, high)) in [(0, 9), (5, 9), (5, 8)].into_iter().enumerate() {
+            builder.push_ints(row, (low, Bound::Inclusive), (high, Bound::Inclusive));
+        }
+        let index = builder.build(ListOrder::LowDescending).unwrap();
+        let many = |rows, tied_first, tied| Rows::Many {
+            rows,
+            tied_first,
+            tied,
+        };
+        assert_eq!(index.rows_of_int(7), many(&[1, 2, 0], true, true));
+        assert_eq!(index.rows_of_int(9), many(&[1, 0], false, false));
+        assert_eq!(index.rows_of_int(1), Rows::One(0));
+        assert!(!index.is_disjoint());
+    }
+
+    #[test]
+    fn overlaps_are_bounded() {
+        let mut builder = IntervalIndexBuilder::default();
+        for row in 0..6000 {
+            let range = (row, 1 << 20);
+            builder.push_ints(
+                row as usize,
+                (range.0, Bound::Inclusive),
+                (range.1, Bound::Inclusive),
+            );
+        }
+        assert_eq!(
+            builder.build(ListOrder::Scan).unwrap_err(),
+            TooLarge::Overlaps
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! Segments between integer boundaries.
+
+use super::radix::{Directory, count_before};
+use super::slots::Slot;
+
+/// Maps a signed key to an unsigned one of the same order.
+#[inline]
+pub(super) fn ordered(key: i64) -> u64 {
+    (key as u64) ^ (1 << 63)
+}
+
+/// Which slot holds an integer: `boundaries[i]` begins a segment that reaches to the next one.
+#[derive(Debug)]
+pub(super) struct IntSegments {
+    /// What the first boundary is; the boundaries themselves are kept relative to it.
+    base: u64,
+    directory: Directory,
+    boundaries: Boundaries,
+}
+
+/// Key and slot lie side by side, so that a probe loads one line for both.
+#[derive(Debug)]
+enum Boundaries {
+    /// Offsets that fit 32 bits, as IPv4 addresses do: half the memory, half the cache misses.
+    Narrow(Box<[(u32, Slot)]>),
+    Wide(Box<[(u64, Slot)]>),
+}
+
+impl IntSegments {
+    /// From boundaries in ascending order, at least one.
+    pub(super) fn new(boundaries: Vec<(u64, Slot)>) -> Self {
+        let base = boundaries[0].0;
+        let offsets = boundaries.iter().map(|(key, _)| key - base);
+        let directory = Directory::new(offsets);
+        let last = boundaries[boundaries.len() - 1].0 - base;
+        let boundaries = if u32::try_from(last).is_ok() {
+            let narrow = boundaries
+                .iter()
+                .map(|&(key, slot)| ((key - base) as u32, slot));
+            Boundaries::Narrow(narrow.collect())
+        } else {
+            Boundaries::Wide(
+                boundaries
+                    .iter()
+                    .map(|&(key, slot)| (key - base, slot))
+                    .collect(),
+            )
+        };
+        Self {
+            base,
+            directory,
+            boundaries,
+        }
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, key: i64) -> Slot {
+        let key = ordered(key);
+        if key < self.base {
+            return Slot::NONE;
+        }
+        let offset = key - self.base;
+        let bucket = self.directory.bucket(offset);
+        let start = bucket.start;
+        // The first boundary has offset zero, so at least one is not greater than the key.
+        match &self.boundaries {
+            Boundaries::Narrow(boundaries) => {
+                let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+                let count = count_before(&boundaries[bucket], |&(at, _)| at <= offset);
+                boundaries[start + count - 1].1
+            }
+            Boundaries::Wide(boundaries) => {
+                let count = count_before(&boundaries[bucket], |&(at, _)| at <= offset);
+                boundaries[start + count - 1].1
+            }
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.directory.size()
+            + match &self.boundaries {
+                Boundaries::Narrow(boundaries) => size_of_val(&**boundaries),
+                Boundaries::Wide(boundaries) => size_of_val(&**boundaries),
+            }
+    }
+}

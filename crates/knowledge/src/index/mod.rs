@@ -1,0 +1,27 @@
+//! Native indexes over the rows of one table: a hash index for equality, an interval index for
+//! "the range that holds this key".
+//!
+//! An index maps a key to positions of rows in the table's scan order. It knows neither SQL nor
+//! SQLite: what a key is and which keys are equal was decided before, see `plan::key`.
+
+mod bytes;
+mod hash;
+mod intervals;
+mod ints;
+mod radix;
+mod slots;
+
+pub(crate) use hash::{HashIndex, HashIndexBuilder, Key};
+pub(crate) use intervals::{Bound, IntervalIndex, IntervalIndexBuilder, ListOrder};
+pub(crate) use slots::{ROW_COUNT_MAX, Rows};
+
+/// Why an index was not built; the statement then runs in SQLite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TooLarge {
+    /// More than [`ROW_COUNT_MAX`] rows.
+    Rows,
+    /// The keys need more than 4 GiB.
+    Keys,
+    /// The ranges overlap so much that the lists of rows pass their limit.
+    Overlaps,
+}

@@ -1,0 +1,174 @@
+//! Reads the key columns of a table into an index.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::key::real_key;
+use super::reason::Reason;
+use super::schema::Table;
+use crate::bind::SqlValue;
+use crate::functions;
+use crate::index::{
+    Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key, ListOrder,
+};
+
+/// Columns of one equality; more are unheard of, and the parts of a probe live on the stack.
+pub(super) const KEY_COLUMN_COUNT_MAX: usize = 8;
+
+/// An index of the rows by the values of these columns.
+pub(super) fn hash(
+    connection: &Connection,
+    table: &Table,
+    columns: &[usize],
+) -> Result<HashIndex, Reason> {
+    let mut builder = HashIndexBuilder::new(columns.len());
+    let mut statement = connection.prepare(&table.scan_sql(columns))?;
+    let mut scan = statement.query([])?;
+    let mut row_at = 0;
+    'rows: while let Some(row) = scan.next()? {
+        let mut parts = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
+        row_at += 1;
+        for (index, part) in parts[..columns.len()].iter_mut().enumerate() {
+            *part = match row.get_ref(index)? {
+                // NULL equals nothing.
+                ValueRef::Null => continue 'rows,
+                ValueRef::Integer(int) => Key::Int(int),
+                ValueRef::Real(float) => real_key(float),
+                ValueRef::Text(bytes) => Key::Text(bytes),
+                ValueRef::Blob(bytes) => Key::Blob(bytes),
+            };
+        }
+        builder.push(row_at - 1, &parts[..columns.len()])?;
+    }
+    Ok(builder.build()?)
+}
+
+/// What an interval index is built over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct IntervalColumns {
+    pub(super) low: (usize, Bound),
+    pub(super) high: (usize, Bound),
+    pub(super) order: ListOrder,
+    pub(super) rules: Rules,
+}
+
+impl IntervalColumns {
+    pub(super) fn in_scan_order(mut self) -> Self {
+        self.order = ListOrder::Scan;
+        self
+    }
+}
+
+/// What compares the bounds with the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Rules {
+    /// SQL's operators.
+    Comparison,
+    /// The function `ip4_between`.
+    Ip4Between,
+}
+
+/// An interval index and the kind of all its bounds.
+#[derive(Clone, Debug)]
+pub(super) struct Interval {
+    pub(super) index: Arc<IntervalIndex>,
+    pub(super) class: Class,
+}
+
+/// The storage class that all bounds share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// There are no bounds.
+    None,
+    Int,
+    Text,
+    Blob,
+}
+
+/// An index of the rows by the intervals between two columns.
+pub(super) fn interval(
+    connection: &Connection,
+    table: &Table,
+    columns: IntervalColumns,
+) -> Result<Interval, Reason> {
+    let mut builder = IntervalIndexBuilder::default();
+    let mut statement = connection.prepare(&table.scan_sql(&[columns.low.0, columns.high.0]))?;
+    let mut scan = statement.query([])?;
+    let mut class = Class::None;
+    let mut row_at = 0;
+    while let Some(row) = scan.next()? {
+        let (low, high) = (row.get_ref(0)?, row.get_ref(1)?);
+        let row_class = match columns.rules {
+            Rules::Comparison => push_comparison(&mut builder, row_at, columns, low, high)?,
+            Rules::Ip4Between => push_ip4_between(&mut builder, row_at, low, high)?,
+        };
+        if class == Class::None {
+            class = row_class;
+        } else if row_class != Class::None && row_class != class {
+            return Err(MIXED);
+        }
+        row_at += 1;
+    }
+    Ok(Interval {
+        index: Arc::new(builder.build(columns.order)?),
+        class,
+    })
+}
+
+const MIXED: Reason = Reason::fixed("the bounds are not all integers, all text or all blobs");
+
+fn push_comparison(
+    builder: &mut IntervalIndexBuilder,
+    row: usize,
+    columns: IntervalColumns,
+    low: ValueRef<'_>,
+    high: ValueRef<'_>,
+) -> Result<Class, Reason> {
+    let (low_bound, high_bound) = (columns.low.1, columns.high.1);
+    match (low, high) {
+        // No key is above or below NULL, whatever the other bound is.
+        (ValueRef::Null, _) | (_, ValueRef::Null) => Ok(Class::None),
+        (ValueRef::Integer(low), ValueRef::Integer(high)) => {
+            builder.push_ints(row, (low, low_bound), (high, high_bound));
+            Ok(Class::Int)
+        }
+        (ValueRef::Text(low), ValueRef::Text(high)) => {
+            builder.push_bytes(row, (low, low_bound), (high, high_bound));
+            Ok(Class::Text)
+        }
+        (ValueRef::Blob(low), ValueRef::Blob(high)) => {
+            builder.push_bytes(row, (low, low_bound), (high, high_bound));
+            Ok(Class::Blob)
+        }
+        _ => Err(MIXED),
+    }
+}
+
+/// The bounds of the function are integers or addresses in text; the rest of what it takes follows
+/// rules of its own, and NULL is its error to report.
+fn push_ip4_between(
+    builder: &mut IntervalIndexBuilder,
+    row: usize,
+    low: ValueRef<'_>,
+    high: ValueRef<'_>,
+) -> Result<Class, Reason> {
+    let bound = |value: ValueRef<'_>| match value {
+        ValueRef::Integer(int) => Some(int),
+        ValueRef::Text(text) => {
+            let text = std::str::from_utf8(text).ok()?;
+            functions::ip4_bound_of(SqlValue::Text(text))
+        }
+        _ => None,
+    };
+    match (bound(low), bound(high)) {
+        (Some(low), Some(high)) => {
+            builder.push_ints(row, (low, Bound::Inclusive), (high, Bound::Inclusive));
+            Ok(Class::Int)
+        }
+        _ => Err(Reason::fixed(
+            "a bound is neither an integer nor an address",
+        )),
+    }
+}

@@ -1,0 +1,127 @@
+//! How a statement is answered, in words and numbers.
+
+use std::fmt;
+
+use lookaside_value::Text;
+
+use super::{NativeProbe, Plan};
+
+/// How a statement is answered, for `lookaside explain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The kind of plan.
+    pub kind: PlanKind,
+    /// The table that a native plan reads.
+    pub table: Option<Text>,
+    /// The columns that a native plan looks up.
+    pub key_columns: Vec<Text>,
+    /// The columns of the answer, as far as the plan knows them.
+    pub columns: Vec<Text>,
+    /// How many rows the plan chooses from.
+    pub row_count: usize,
+    /// Different keys of a hash index, boundaries of an interval index.
+    pub key_count: usize,
+    /// Bytes of the index, shared with other statements that use it.
+    pub index_size: usize,
+    /// Of several matching rows the plan knows which one is SQLite's first; if it does not, SQLite
+    /// answers when there are several.
+    pub is_first_known: bool,
+    /// Why SQLite answers, if it does.
+    pub reason: Option<String>,
+}
+
+/// Who answers a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanKind {
+    /// A hash index over equal keys.
+    Hash,
+    /// An index over the intervals between two columns.
+    Interval,
+    /// SQLite.
+    Sqlite,
+}
+
+impl Plan {
+    /// How the statement is answered.
+    pub(crate) fn explain(&self) -> Explanation {
+        let native = match &self.0 {
+            Ok(native) => native,
+            Err(reason) => {
+                return Explanation {
+                    kind: PlanKind::Sqlite,
+                    table: None,
+                    key_columns: Vec::new(),
+                    columns: Vec::new(),
+                    row_count: 0,
+                    key_count: 0,
+                    index_size: 0,
+                    is_first_known: true,
+                    reason: Some(reason.to_string()),
+                };
+            }
+        };
+        let (kind, key_count, index_size) = match &native.probe {
+            NativeProbe::Hash { index, .. } => (PlanKind::Hash, index.len(), index.size()),
+            NativeProbe::Interval { interval, .. } | NativeProbe::Ip4Between { interval, .. } => {
+                let index = &interval.index;
+                (PlanKind::Interval, index.len(), index.size())
+            }
+        };
+        Explanation {
+            kind,
+            table: Some(native.table.clone()),
+            key_columns: native.key_columns.clone(),
+            columns: native.rows.columns().to_vec(),
+            row_count: native.rows.len(),
+            key_count,
+            index_size,
+            is_first_known: native.is_first_known,
+            reason: None,
+        }
+    }
+}
+
+impl PlanKind {
+    /// The kind in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Interval => "interval",
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+impl fmt::Display for PlanKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Explanation {
+    /// A few lines for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(reason) = &self.reason {
+            return write!(f, "sqlite: {reason}");
+        }
+        let table = self.table.as_deref().unwrap_or_default();
+        let columns = self.key_columns.join(", ");
+        writeln!(f, "{}: {table}({columns})", self.kind)?;
+        let unit = match self.kind {
+            PlanKind::Interval => "boundaries",
+            _ => "keys",
+        };
+        writeln!(
+            f,
+            "  {} rows, {} {unit}, index of {} KiB",
+            self.row_count,
+            self.key_count,
+            self.index_size.div_ceil(1024)
+        )?;
+        f.write_str(match self.is_first_known {
+            true => "  first of several rows: known",
+            false => "  first of several rows: SQLite is asked",
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! Native plans: statements that an index of ours answers instead of SQLite, with the same rows.
+//!
+//! The way of a statement: [`shape`] reads its text, [`schema`] the table, [`first_row`] what SQLite
+//! itself would do; [`build`] makes an index and [`tables`] shares it. At each probe [`operand`]
+//! computes what to look for, and [`key`] applies SQLite's comparison rules to it.
+//!
+//! The rule for every decision here: a native answer is SQLite's answer. What is not certain when the
+//! plan is made goes to SQLite for good; what is not certain for one set of parameters goes to SQLite
+//! for that set.
+
+mod build;
+mod explain;
+mod first_row;
+mod key;
+mod operand;
+mod planner;
+mod reason;
+mod schema;
+mod shape;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use lookaside_value::{RowSet, Text, Value};
+
+use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
+pub use self::explain::{Explanation, PlanKind};
+use self::key::{Affinity, Converted, convert};
+use self::operand::{Operand, Scratch};
+use self::reason::Reason;
+pub(crate) use self::tables::Tables;
+use crate::bind::SqlValue;
+use crate::functions;
+use crate::index::{HashIndex, Key, Rows};
+
+/// What one statement needs of one generation's tables.
+pub(crate) struct Plan(Result<Native, Reason>);
+
+struct Native {
+    probe: NativeProbe,
+    rows: RowSet,
+    /// The first row of a list is the statement's first row.
+    is_first_known: bool,
+    /// `order by` asks for the order of the lists.
+    is_ordered: bool,
+    is_limited: bool,
+    /// For [`Explanation`].
+    table: Text,
+    key_columns: Vec<Text>,
+}
+
+enum NativeProbe {
+    Hash {
+        index: Arc<HashIndex>,
+        parts: Vec<Compared>,
+    },
+    Interval {
+        interval: Interval,
+        low: Compared,
+        /// `None` if it is the same as `low`.
+        high: Option<Compared>,
+    },
+    Ip4Between {
+        interval: Interval,
+        ip: Operand,
+    },
+}
+
+/// An operand and the affinity of the column that it is compared with.
+#[derive(Clone, PartialEq)]
+struct Compared {
+    operand: Operand,
+    affinity: Affinity,
+}
+
+/// The answer of a plan for the first row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// The row at this position of [`Plan::rows`].
+    Row(usize),
+    /// There is none.
+    Absent,
+    /// The plan cannot tell.
+    AskSqlite,
+}
+
+/// The answer of a plan for all rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProbeAll {
+    /// The rows are those that were handed over, perhaps none.
+    Rows,
+    /// The plan cannot tell.
+    AskSqlite,
+}
+
+impl Plan {
+    /// Plans a statement whose `:name` parameters come in the order of `params`.
+    ///
+    /// Reads the table and builds the index, or shares what another plan built. SQL that has no
+    /// native plan, or that is wrong, gets a plan that always asks SQLite.
+    pub(crate) fn new(sql: &str, params: &[Text], tables: &Tables) -> Self {
+        let native = shape::shape_of(sql, params)
+            .and_then(|shape| tables.with(|tables| planner::plan(sql, params, shape, tables)));
+        Self(native)
+    }
+
+    /// The first row for parameters in the order of `params`.
+    #[inline]
+    pub(crate) fn first(&self, params: &[Value]) -> Probe {
+        let Ok(native) = &self.0 else {
+            return Probe::AskSqlite;
+        };
+        match native.find(params) {
+            None => Probe::AskSqlite,
+            Some(Rows::None) => Probe::Absent,
+            Some(Rows::One(row)) => Probe::Row(row as usize),
+            Some(Rows::Many {
+                rows, tied_first, ..
+            }) => {
+                if native.is_first_known && !tied_first {
+                    Probe::Row(rows[0] as usize)
+                } else {
+                    Probe::AskSqlite
+                }
+            }
+        }
+    }
+
+    /// Appends the positions of all rows for parameters in the order of `params`.
+    pub(crate) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
+        let Ok(native) = &self.0 else {
+            return ProbeAll::AskSqlite;
+        };
+        if native.is_limited {
+            match self.first(params) {
+                Probe::AskSqlite => return ProbeAll::AskSqlite,
+                Probe::Absent => {}
+                Probe::Row(row) => out.push(row),
+            }
+            return ProbeAll::Rows;
+        }
+        match native.find(params) {
+            None => return ProbeAll::AskSqlite,
+            Some(Rows::None) => {}
+            Some(Rows::One(row)) => out.push(row as usize),
+            Some(Rows::Many { tied: true, .. }) if native.is_ordered => return ProbeAll::AskSqlite,
+            Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),
+        }
+        ProbeAll::Rows
+    }
+
+    /// The rows that positions mean, in the statement's own projection; `None` if SQLite answers.
+    #[inline]
+    pub(crate) fn rows(&self) -> Option<&RowSet> {
+        self.0.as_ref().ok().map(|native| &native.rows)
+    }
+}
+
+impl Native {
+    /// The rows for these parameters, or `None` if SQLite has to say.
+    #[inline]
+    fn find(&self, params: &[Value]) -> Option<Rows<'_>> {
+        match &self.probe {
+            NativeProbe::Hash { index, parts } => find_equal(index, parts, params),
+            NativeProbe::Interval {
+                interval,
+                low,
+                high,
+            } => find_within(interval, low, high.as_ref(), params),
+            NativeProbe::Ip4Between { interval, ip } => {
+                let mut scratch = Scratch::new();
+                match ip.value(params, &mut scratch)? {
+                    SqlValue::Text(ip) => {
+                        let ip = functions::ip4_between_ip_of(ip);
+                        Some(interval.index.rows_of_int(ip))
+                    }
+                    // An error, which SQLite words; or none, if the table is empty.
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Option<Rows<'a>> {
+    if let [part] = parts {
+        let mut scratch = [const { Scratch::new() }; 2];
+        return match part.key(params, &mut scratch)? {
+            Some(key) => Some(index.rows(&[key])),
+            None => Some(Rows::None),
+        };
+    }
+    let mut scratches = [const { [const { Scratch::new() }; 2] }; KEY_COLUMN_COUNT_MAX];
+    let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
+    let mut has_null = false;
+    for ((part, key), scratch) in parts.iter().zip(&mut keys).zip(&mut scratches) {
+        // A doubt or an error in any part is SQLite's, even if another part is NULL.
+        match part.key(params, scratch)? {
+            Some(part) => *key = part,
+            None => has_null = true,
+        }
+    }
+    if has_null {
+        return Some(Rows::None);
+    }
+    Some(index.rows(&keys[..parts.len()]))
+}
+
+#[inline]
+fn find_within<'a>(
+    interval: &'a Interval,
+    low: &Compared,
+    high: Option<&Compared>,
+    params: &[Value],
+) -> Option<Rows<'a>> {
+    let mut scratch = [const { Scratch::new() }; 2];
+    let key = low.key(params, &mut scratch)?;
+    if let Some(high) = high {
+        let mut scratch = [const { Scratch::new() }; 2];
+        // Two keys are an intersection of ranges, not a point.
+        if high.key(params, &mut scratch)? != key {
+            return None;
+        }
+    }
+    match (key, interval.class) {
+        (None, _) => Some(Rows::None),
+        (Some(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key)),
+        (Some(Key::Text(key)), Class::Text) | (Some(Key::Blob(key)), Class::Blob) => {
+            Some(interval.index.rows_of_bytes(key))
+        }
+        // Between two integers.
+        (Some(Key::Real(_)), Class::Int) => None,
+        // A value of a lower class is below all lower bounds, of a higher one above all upper ones.
+        (Some(_), _) => Some(Rows::None),
+    }
+}
+
+impl Compared {
+    /// The key to look for: the outer `None` is for SQLite to answer, the inner is NULL.
+    #[inline]
+    fn key<'a>(
+        &'a self,
+        params: &'a [Value],
+        scratch: &'a mut [Scratch; 2],
+    ) -> Option<Option<Key<'a>>> {
+        let [value_scratch, key_scratch] = scratch;
+        let value = self.operand.value(params, value_scratch)?;
+        match convert(value, self.affinity, key_scratch) {
+            Converted::Key(key) => Some(Some(key)),
+            Converted::Null => Some(None),
+            Converted::Doubtful => None,
+        }
+    }
+}

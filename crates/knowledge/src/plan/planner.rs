@@ -1,0 +1,252 @@
+//! Finds the native plan of a statement, if its table and SQLite's own plan allow one.
+
+use lookaside_value::Text;
+use rusqlite::Connection;
+use sqlparser::ast::Ident;
+
+use super::build::{IntervalColumns, KEY_COLUMN_COUNT_MAX, Rules};
+use super::first_row;
+use super::key::Affinity;
+use super::reason::Reason;
+use super::schema::Table;
+use super::shape::{Condition, Projected, Shape};
+use super::tables::Inner;
+use super::{Compared, Native, NativeProbe};
+use crate::index::{Bound, ListOrder};
+
+/// Finds the native plan of a shape, if the table and SQLite's own plan allow one.
+pub(super) fn plan(
+    sql: &str,
+    params: &[Text],
+    shape: Shape,
+    tables: &mut Inner,
+) -> Result<Native, Reason> {
+    let table = tables.table(&shape.table)?;
+    let projection = resolve_projection(&table, &shape.projection)?;
+    let seen = SeenBySqlite::prepare(&tables.connection, sql)?;
+    seen.check(&table, &projection, &shape, params)?;
+    let has_samples = first_row::has_samples(&tables.connection)?;
+    let mut has_call = false;
+    shape
+        .condition
+        .visit_operands(&mut |operand| has_call |= operand.is_call());
+    if has_samples && has_call {
+        return Err(Reason::fixed(
+            "it calls a function, and `analyze` has left samples",
+        ));
+    }
+    let in_scan_order = !has_samples
+        && first_row::is_scan_order(
+            &tables.connection,
+            &table,
+            shape.table_alias.as_deref(),
+            &seen.details,
+        )?;
+    let is_ordered = shape.order_descending.is_some();
+    let list_order = if is_ordered {
+        ListOrder::LowDescending
+    } else {
+        ListOrder::Scan
+    };
+    let (probe, key_columns) = match shape.condition {
+        Condition::Equal(_) if is_ordered => {
+            return Err(Reason::fixed(
+                "it is ordered, and its condition is no interval",
+            ));
+        }
+        Condition::Equal(terms) => {
+            let mut columns = Vec::new();
+            let mut parts = Vec::new();
+            for (name, operand) in terms {
+                let (column, affinity) = key_column(&table, &name)?;
+                if columns.contains(&column) {
+                    return Err(Reason::fixed("it compares one column twice"));
+                }
+                columns.push(column);
+                parts.push(Compared { operand, affinity });
+            }
+            if columns.len() > KEY_COLUMN_COUNT_MAX {
+                return Err(Reason::fixed("it compares very many columns"));
+            }
+            let index = tables.hash(&table, columns.clone())?;
+            (NativeProbe::Hash { index, parts }, columns)
+        }
+        Condition::Within { low, high } => {
+            let (low_column, low_affinity) = key_column(&table, &low.column)?;
+            let (high_column, high_affinity) = key_column(&table, &high.column)?;
+            check_order(&table, shape.order_descending.as_ref(), low_column)?;
+            let interval = tables.interval(
+                &table,
+                IntervalColumns {
+                    low: (low_column, low.bound),
+                    high: (high_column, high.bound),
+                    order: list_order,
+                    rules: Rules::Comparison,
+                },
+            )?;
+            let low = Compared {
+                operand: low.operand,
+                affinity: low_affinity,
+            };
+            let high = Compared {
+                operand: high.operand,
+                affinity: high_affinity,
+            };
+            let high = (high != low).then_some(high);
+            let probe = NativeProbe::Interval {
+                interval,
+                low,
+                high,
+            };
+            (probe, vec![low_column, high_column])
+        }
+        Condition::Ip4Between { ip, low, high } => {
+            // The function sees the values as they are: no affinity, no collation.
+            let (low_column, _) = column(&table, &low)?;
+            let (high_column, _) = column(&table, &high)?;
+            if is_ordered {
+                return Err(Reason::fixed("it orders what a function chose"));
+            }
+            let interval = tables.interval(
+                &table,
+                IntervalColumns {
+                    low: (low_column, Bound::Inclusive),
+                    high: (high_column, Bound::Inclusive),
+                    order: list_order,
+                    rules: Rules::Ip4Between,
+                },
+            )?;
+            let probe = NativeProbe::Ip4Between { interval, ip };
+            (probe, vec![low_column, high_column])
+        }
+    };
+    let columns = projection.iter().map(|(column, _)| *column).collect();
+    let rows = tables.snapshot(&table, columns, seen.columns)?;
+    Ok(Native {
+        probe,
+        rows,
+        is_first_known: in_scan_order || is_ordered,
+        is_ordered,
+        is_limited: shape.is_limited,
+        key_columns: key_columns
+            .into_iter()
+            .map(|column| table.column(column).name.clone())
+            .collect(),
+        table: table.name.as_str().into(),
+    })
+}
+
+/// Positions of the projected columns, each with its alias.
+fn resolve_projection(
+    table: &Table,
+    projection: &[Projected],
+) -> Result<Vec<(usize, Option<String>)>, Reason> {
+    let mut resolved = Vec::new();
+    for projected in projection {
+        match projected {
+            Projected::All => resolved.extend((0..table.declared_count).map(|index| (index, None))),
+            Projected::Column { name, alias } => {
+                let (position, _) = column(table, name)?;
+                resolved.push((position, alias.as_ref().map(|alias| alias.value.clone())));
+            }
+        }
+    }
+    Ok(resolved)
+}
+
+fn column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> {
+    // A name that no column has may still mean something to SQLite, a text in double quotes.
+    let unknown = || Reason::new(format!("`{}` has no column `{}`", table.name, name.value));
+    let position = table.position(&name.value).ok_or_else(unknown)?;
+    if table.is_rowid(position) && name.quote_style.is_some() {
+        return Err(unknown());
+    }
+    Ok((position, table.column(position).affinity))
+}
+
+/// A column that is compared by SQL's operators.
+fn key_column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> {
+    let (position, affinity) = column(table, name)?;
+    if !table.column(position).is_binary {
+        let name = &name.value;
+        return Err(Reason::new(format!(
+            "column `{name}` has a collation of its own"
+        )));
+    }
+    Ok((position, affinity))
+}
+
+fn check_order(table: &Table, order: Option<&Ident>, low_column: usize) -> Result<(), Reason> {
+    match order {
+        Some(order) if column(table, order)?.0 != low_column => Err(Reason::fixed(
+            "it is ordered by something else than the lower bound, descending",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What SQLite understood of the statement, to be compared with what the parser did.
+struct SeenBySqlite {
+    columns: Vec<Text>,
+    params: Vec<String>,
+    /// Its own plan.
+    details: Vec<String>,
+}
+
+impl SeenBySqlite {
+    fn prepare(connection: &Connection, sql: &str) -> Result<Self, Reason> {
+        let statement = connection.prepare(sql)?;
+        let columns = statement
+            .column_names()
+            .into_iter()
+            .map(Text::from)
+            .collect();
+        let params = (1..=statement.parameter_count())
+            .map(|index| statement.parameter_name(index).unwrap_or("?").to_string())
+            .collect();
+        let mut explain = connection.prepare(&format!("explain query plan {sql}"))?;
+        let details = explain
+            .raw_query()
+            .mapped(|row| row.get("detail"))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            columns,
+            params,
+            details,
+        })
+    }
+
+    fn check(
+        &self,
+        table: &Table,
+        projection: &[(usize, Option<String>)],
+        shape: &Shape,
+        params: &[Text],
+    ) -> Result<(), Reason> {
+        let differs = Reason::fixed("SQLite reads it differently");
+        let mut used: Vec<String> = Vec::new();
+        shape.condition.visit_operands(&mut |operand| {
+            operand.visit_params(&mut |position| used.push(format!(":{}", params[position])));
+        });
+        let same_params = used.iter().all(|name| self.params.contains(name))
+            && self.params.iter().all(|name| used.contains(name));
+        let same_columns = self.columns.len() == projection.len()
+            && self
+                .columns
+                .iter()
+                .zip(projection)
+                .all(|(seen, (position, alias))| {
+                    match alias {
+                        Some(alias) => seen.as_str() == alias,
+                        // SQLite calls the row id by the name of a column that shows it.
+                        None if table.is_rowid(*position) => true,
+                        None => *seen == table.column(*position).name,
+                    }
+                });
+        if same_params && same_columns {
+            Ok(())
+        } else {
+            Err(differs)
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What SQLite says about one table.
+
+use lookaside_value::Text;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::key::Affinity;
+use super::reason::Reason;
+
+/// An ordinary table of the main database.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    /// The declared columns, then perhaps the row id.
+    columns: Vec<Column>,
+    /// How many of them `*` stands for.
+    pub(super) declared_count: usize,
+    /// Rows are stored in the order of a row id, whether or not a column shows it.
+    pub(super) has_rowid: bool,
+    /// For a table without row ids: its primary key, as `order by` wants it.
+    primary_key_order: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: Text,
+    pub(super) affinity: Affinity,
+    /// Text compares by its bytes; other collations are SQLite's business.
+    pub(super) is_binary: bool,
+}
+
+/// The names under which a row id can be read, unless columns take them.
+const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
+
+impl Table {
+    /// Describes the table of that name.
+    pub(super) fn describe(connection: &Connection, name: &str) -> Result<Self, Reason> {
+        if name.len() >= 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"sqlite_") {
+            return Err(Reason::fixed("it reads a table of SQLite's own"));
+        }
+        let listed = connection
+            .query_row(
+                "select name, type, wr, strict from pragma_table_list \
+                 where schema = 'main' and name = ?1 collate nocase",
+                [name],
+                |row| {
+                    Ok((
+                        row.get::<_, String>(0)?,
+                        row.get::<_, String>(1)?,
+                        row.get::<_, bool>(2)?,
+                        row.get::<_, bool>(3)?,
+                    ))
+                },
+            )
+            .optional()?;
+        let Some((name, kind, is_without_rowid, is_strict)) = listed else {
+            return Err(Reason::new(format!("there is no table `{name}`")));
+        };
+        if kind != "table" {
+            return Err(Reason::new(format!("`{name}` is a {kind}, not a table")));
+        }
+        let mut table = Self {
+            columns: Vec::new(),
+            declared_count: 0,
+            has_rowid: !is_without_rowid,
+            primary_key_order: match is_without_rowid {
+                true => primary_key_order(connection, &name)?,
+                false => String::new(),
+            },
+            name,
+        };
+        let mut statement =
+            connection.prepare("select name, type from pragma_table_xinfo(?1) order by cid")?;
+        let mut rows = statement.query([&table.name])?;
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            let declared: String = row.get(1)?;
+            let (_, collation, ..) =
+                connection.column_metadata(Some("main"), table.name.as_str(), name.as_str())?;
+            let is_binary =
+                collation.is_some_and(|name| name.to_bytes().eq_ignore_ascii_case(b"binary"));
+            table.columns.push(Column {
+                name: name.into(),
+                affinity: Affinity::of_declared_type(&declared, is_strict),
+                is_binary,
+            });
+        }
+        table.declared_count = table.columns.len();
+        if table.has_rowid {
+            let free = |name: &&&str| table.find(name).is_none();
+            if let Some(name) = ROWID_NAMES.iter().find(free) {
+                table.columns.push(Column {
+                    name: Text::from_static(name),
+                    affinity: Affinity::Numeric,
+                    is_binary: true,
+                });
+            }
+        }
+        Ok(table)
+    }
+
+    pub(super) fn column(&self, position: usize) -> &Column {
+        &self.columns[position]
+    }
+
+    /// The position of the column that SQLite means by a name.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        let rowid = self.declared_count;
+        self.find(name).or_else(|| {
+            let is_rowid = ROWID_NAMES
+                .iter()
+                .any(|rowid| rowid.eq_ignore_ascii_case(name));
+            (is_rowid && rowid < self.columns.len()).then_some(rowid)
+        })
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.columns
+            .iter()
+            .position(|column| column.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether the column is the row id by that name, not by the name of a declared column.
+    pub(super) fn is_rowid(&self, position: usize) -> bool {
+        position >= self.declared_count
+    }
+
+    /// A query for columns of all rows, in the order in which the table stores them.
+    ///
+    /// `not indexed` leaves nothing but the table itself to walk; it has no effect on tables
+    /// without row ids, but there the primary key orders all rows.
+    pub(super) fn scan_sql(&self, positions: &[usize]) -> String {
+        let names: Vec<String> = positions
+            .iter()
+            .map(|position| quoted(&self.columns[*position].name))
+            .collect();
+        let (names, table) = (names.join(", "), quoted(&self.name));
+        match self.has_rowid {
+            true => format!("select {names} from main.{table} not indexed"),
+            false => format!(
+                "select {names} from main.{table} order by {}",
+                self.primary_key_order
+            ),
+        }
+    }
+
+    pub(super) fn count_sql(&self) -> String {
+        format!("select count(*) from main.{}", quoted(&self.name))
+    }
+}
+
+fn primary_key_order(connection: &Connection, table: &str) -> Result<String, Reason> {
+    let mut statement = connection.prepare(
+        "select c.name, c.coll, c.desc \
+         from pragma_index_list(?1) as i, pragma_index_xinfo(i.name) as c \
+         where i.origin = 'pk' and c.key order by c.seqno",
+    )?;
+    let terms = statement.query_map([table], |row| {
+        let (name, collation): (String, String) = (row.get(0)?, row.get(1)?);
+        let direction = if row.get(2)? { "desc" } else { "asc" };
+        let (name, collation) = (quoted(&name), quoted(&collation));
+        Ok(format!("{name} collate {collation} {direction}"))
+    })?;
+    let terms: Vec<String> = terms.collect::<Result<_, _>>()?;
+    match terms.is_empty() {
+        true => Err(Reason::fixed("the primary key of its table cannot be seen")),
+        false => Ok(terms.join(", ")),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,453 @@
+//! From SQL text to the shapes that have a native plan, without looking at any table.
+//!
+//! The parser is more liberal than SQLite, so nothing here is trusted alone: a statement whose text
+//! is not wholly explained by the parts taken from it is not native (see [`rest_of_select`]), and
+//! the planner has SQLite prepare the same text and compares what both understood.
+
+use lookaside_value::{Text, Value};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    LimitClause, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, UnaryOperator,
+    Value as Literal,
+};
+use sqlparser::dialect::SQLiteDialect;
+use sqlparser::parser::Parser;
+
+use super::operand::Operand;
+use super::reason::Reason;
+use crate::functions::Function;
+use crate::index::Bound;
+
+/// Statements longer than this go to SQLite unparsed: no lookup is, and parsing costs memory.
+const SQL_SIZE_MAX: usize = 64 * 1024;
+
+/// Digits of an integer literal that are an `i64` whatever they are.
+const LITERAL_DIGIT_COUNT_MAX: usize = 18;
+
+/// A single-table statement of a form that can be native; names are not resolved yet.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) table: String,
+    /// What the plan of SQLite calls the table: its alias if it has one.
+    pub(super) table_alias: Option<String>,
+    pub(super) projection: Vec<Projected>,
+    pub(super) condition: Condition,
+    /// `order by <column> desc`
+    pub(super) order_descending: Option<Ident>,
+    /// `limit 1`
+    pub(super) is_limited: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Projected {
+    All,
+    Column { name: Ident, alias: Option<Ident> },
+}
+
+#[derive(Debug)]
+pub(super) enum Condition {
+    /// Each column equals its operand.
+    Equal(Vec<(Ident, Operand)>),
+    /// `low <= operand and high >= operand`, each bound with an operand of its own.
+    Within { low: Side, high: Side },
+    /// `ip4_between(operand, low, high)`
+    Ip4Between {
+        ip: Operand,
+        low: Ident,
+        high: Ident,
+    },
+}
+
+impl Condition {
+    /// Calls `visit` with each operand.
+    pub(super) fn visit_operands(&self, visit: &mut impl FnMut(&Operand)) {
+        match self {
+            Self::Equal(terms) => terms.iter().for_each(|(_, operand)| visit(operand)),
+            Self::Within { low, high } => {
+                visit(&low.operand);
+                visit(&high.operand);
+            }
+            Self::Ip4Between { ip, .. } => visit(ip),
+        }
+    }
+}
+
+/// One bound of an interval.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) column: Ident,
+    pub(super) bound: Bound,
+    pub(super) operand: Operand,
+}
+
+const OTHER_FORM: Reason = Reason::fixed("it has a clause that native plans do not know");
+
+/// Recognises a statement; `params` are the names of its parameters in the order of their values.
+pub(super) fn shape_of(sql: &str, params: &[Text]) -> Result<Shape, Reason> {
+    if sql.len() > SQL_SIZE_MAX {
+        return Err(Reason::fixed("the statement is very long"));
+    }
+    // SQLite takes these for letters or the end of the text, the parser for white space.
+    if sql.contains(|c: char| c == '\0' || c == '\u{feff}' || !c.is_ascii() && c.is_whitespace()) {
+        return Err(Reason::fixed("it contains unusual white space"));
+    }
+    let mut statements = Parser::parse_sql(&SQLiteDialect {}, sql)
+        .map_err(|error| Reason::new(format!("the parser cannot read it: {error}")))?;
+    let (Some(Statement::Query(query)), true) = (statements.pop(), statements.is_empty()) else {
+        return Err(Reason::fixed("it is not one select"));
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return Err(Reason::fixed("it is a compound select"));
+    };
+    let [from] = select.from.as_slice() else {
+        return Err(Reason::fixed("it does not read one table"));
+    };
+    if !from.joins.is_empty() {
+        return Err(Reason::fixed("it joins tables"));
+    }
+    let TableFactor::Table { name, alias, .. } = &from.relation else {
+        return Err(Reason::fixed("it does not read a plain table"));
+    };
+    let Some(selection) = &select.selection else {
+        return Err(Reason::fixed("it has no condition"));
+    };
+    if query.to_string() != rest_of_select(&query, select, selection) {
+        return Err(OTHER_FORM);
+    }
+    let plain_table = match alias {
+        None => name.to_string(),
+        Some(alias) => format!("{name} {}{}", as_word(alias.explicit), alias.name),
+    };
+    if from.relation.to_string() != plain_table {
+        return Err(OTHER_FORM);
+    }
+    let projection = projection_of(&select.projection)?;
+    let order_descending = order_of(query.order_by.as_ref(), &projection)?;
+    Ok(Shape {
+        table: single_name(name).ok_or(OTHER_FORM)?.value.clone(),
+        table_alias: alias.as_ref().map(|alias| alias.name.value.clone()),
+        condition: condition_of(selection, params)?,
+        projection,
+        order_descending,
+        is_limited: limit_of(query.limit_clause.as_ref())?,
+    })
+}
+
+fn as_word(is_explicit: bool) -> &'static str {
+    if is_explicit { "AS " } else { "" }
+}
+
+/// The statement's text, put together from the only clauses that are understood here. If there is
+/// any other (`distinct`, `group by`, `with`, …) the statement's own text has more in it.
+fn rest_of_select(query: &Query, select: &Select, selection: &Expr) -> String {
+    let items: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
+    let mut text = format!(
+        "SELECT {} FROM {} WHERE {selection}",
+        items.join(", "),
+        select.from[0]
+    );
+    if let Some(order_by) = &query.order_by {
+        text.push_str(&format!(" {order_by}"));
+    }
+    if let Some(limit) = &query.limit_clause {
+        text.push_str(&limit.to_string());
+    }
+    text
+}
+
+fn single_name(name: &ObjectName) -> Option<&Ident> {
+    match name.0.as_slice() {
+        [part] => part.as_ident(),
+        _ => None,
+    }
+}
+
+/// A column, `table.column` included: with one table, SQLite accepts no other qualifier.
+fn column_of(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) if names.len() == 2 => names.last(),
+        Expr::Nested(inner) => column_of(inner),
+        _ => None,
+    }
+}
+
+fn projection_of(items: &[SelectItem]) -> Result<Vec<Projected>, Reason> {
+    items
+        .iter()
+        .map(|item| match item {
+            SelectItem::Wildcard(_) if item.to_string() == "*" => Some(Projected::All),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _)
+                if item.to_string() == format!("{name}.*") && name.0.len() == 1 =>
+            {
+                Some(Projected::All)
+            }
+            SelectItem::UnnamedExpr(expr) => column_of(expr).map(|name| Projected::Column {
+                name: name.clone(),
+                alias: None,
+            }),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                column_of(expr).map(|name| Projected::Column {
+                    name: name.clone(),
+                    alias: Some(alias.clone()),
+                })
+            }
+            _ => None,
+        })
+        .collect::<Option<_>>()
+        .ok_or(Reason::fixed("it selects something else than columns"))
+}
+
+fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<Ident>, Reason> {
+    let Some(order) = order else {
+        return Ok(None);
+    };
+    let refused = Reason::fixed("it is ordered by something else than the lower bound, descending");
+    let OrderByKind::Expressions(exprs) = &order.kind else {
+        return Err(refused);
+    };
+    let [expr] = exprs.as_slice() else {
+        return Err(refused);
+    };
+    let Some(column) = column_of(&expr.expr) else {
+        return Err(refused);
+    };
+    // An alias hides a column of the same name here, and only here.
+    let is_hidden = projection.iter().any(|projected| match projected {
+        Projected::Column {
+            name,
+            alias: Some(alias),
+        } => {
+            alias.value.eq_ignore_ascii_case(&column.value)
+                && !name.value.eq_ignore_ascii_case(&column.value)
+        }
+        _ => false,
+    });
+    let is_descending = order.to_string() == format!("ORDER BY {} DESC", expr.expr);
+    if is_hidden || !is_descending {
+        return Err(refused);
+    }
+    Ok(Some(column.clone()))
+}
+
+fn limit_of(limit: Option<&LimitClause>) -> Result<bool, Reason> {
+    match limit {
+        None => Ok(false),
+        Some(limit) if limit.to_string() == " LIMIT 1" => Ok(true),
+        Some(_) => Err(Reason::fixed("its limit is not 1")),
+    }
+}
+
+/// One comparison among those that `and` connects.
+enum Term {
+    Equal(Ident, Operand),
+    Low(Side),
+    High(Side),
+    Ip4Between(Operand, Ident, Ident),
+}
+
+fn condition_of(selection: &Expr, params: &[Text]) -> Result<Condition, Reason> {
+    let mut terms = Vec::new();
+    let is_known = push_terms(selection, params, &mut terms).is_some();
+    let refused = Reason::fixed("its condition is neither equalities nor one interval");
+    if !is_known {
+        return Err(refused);
+    }
+    let (mut equal, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
+    let mut between = Vec::new();
+    for term in terms {
+        match term {
+            Term::Equal(column, operand) => equal.push((column, operand)),
+            Term::Low(side) => low.push(side),
+            Term::High(side) => high.push(side),
+            Term::Ip4Between(ip, low, high) => between.push((ip, low, high)),
+        }
+    }
+    match (equal.len(), low.pop(), high.pop(), between.pop()) {
+        (1.., None, None, None) => Ok(Condition::Equal(equal)),
+        (0, Some(low_side), Some(high_side), None) if low.is_empty() && high.is_empty() => {
+            Ok(Condition::Within {
+                low: low_side,
+                high: high_side,
+            })
+        }
+        (0, None, None, Some((ip, low, high))) if between.is_empty() => {
+            Ok(Condition::Ip4Between { ip, low, high })
+        }
+        _ => Err(refused),
+    }
+}
+
+fn push_terms(expr: &Expr, params: &[Text], terms: &mut Vec<Term>) -> Option<()> {
+    match expr {
+        Expr::Nested(inner) => push_terms(inner, params, terms)?,
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        } => {
+            push_terms(left, params, terms)?;
+            push_terms(right, params, terms)?;
+        }
+        Expr::BinaryOp { left, op, right } => terms.push(comparison(left, op, right, params)?),
+        Expr::Between {
+            expr,
+            negated: false,
+            low,
+            high,
+        } => {
+            let operand = operand_of(expr, params)?;
+            terms.push(Term::Low(Side {
+                column: column_of(low)?.clone(),
+                bound: Bound::Inclusive,
+                operand: operand.clone(),
+            }));
+            terms.push(Term::High(Side {
+                column: column_of(high)?.clone(),
+                bound: Bound::Inclusive,
+                operand,
+            }));
+        }
+        Expr::Function(call) => terms.push(ip4_between(call, params)?),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn comparison(left: &Expr, op: &BinaryOperator, right: &Expr, params: &[Text]) -> Option<Term> {
+    if let (Some(call), BinaryOperator::Eq, Some(one)) = (call_of(left), op, literal_of(right))
+        && let Some(term) = ip4_between(call, params)
+    {
+        return (one == Value::Int(1)).then_some(term);
+    }
+    if let (Some(one), BinaryOperator::Eq, Some(call)) = (literal_of(left), op, call_of(right))
+        && let Some(term) = ip4_between(call, params)
+    {
+        return (one == Value::Int(1)).then_some(term);
+    }
+    // Read as `column op operand`, whichever way round it is written.
+    let (column, operand, is_swapped) = match (column_of(left), column_of(right)) {
+        (Some(column), None) => (column, operand_of(right, params)?, false),
+        (None, Some(column)) => (column, operand_of(left, params)?, true),
+        _ => return None,
+    };
+    let column = column.clone();
+    let side = |bound, operand, column| Side {
+        column,
+        bound,
+        operand,
+    };
+    Some(match (op, is_swapped) {
+        (BinaryOperator::Eq, _) => Term::Equal(column, operand),
+        (BinaryOperator::LtEq, false) | (BinaryOperator::GtEq, true) => {
+            Term::Low(side(Bound::Inclusive, operand, column))
+        }
+        (BinaryOperator::Lt, false) | (BinaryOperator::Gt, true) => {
+            Term::Low(side(Bound::Exclusive, operand, column))
+        }
+        (BinaryOperator::GtEq, false) | (BinaryOperator::LtEq, true) => {
+            Term::High(side(Bound::Inclusive, operand, column))
+        }
+        (BinaryOperator::Gt, false) | (BinaryOperator::Lt, true) => {
+            Term::High(side(Bound::Exclusive, operand, column))
+        }
+        _ => return None,
+    })
+}
+
+fn call_of(expr: &Expr) -> Option<&Call> {
+    match expr {
+        Expr::Function(call) => Some(call),
+        Expr::Nested(inner) => call_of(inner),
+        _ => None,
+    }
+}
+
+fn ip4_between(call: &Call, params: &[Text]) -> Option<Term> {
+    let (Function::Ip4Between, [ip, low, high]) = parts_of(call)? else {
+        return None;
+    };
+    Some(Term::Ip4Between(
+        operand_of(ip, params)?,
+        column_of(low)?.clone(),
+        column_of(high)?.clone(),
+    ))
+}
+
+/// A call of one of our functions without any adornment, and its arguments.
+fn parts_of<const N: usize>(call: &Call) -> Option<(Function, [&Expr; N])> {
+    let args = args_of(call)?;
+    let name = single_name(&call.name)?;
+    let function = Function::from_name(&name.value)?;
+    (args.len() == N).then_some(())?;
+    Some((function, std::array::from_fn(|index| args[index])))
+}
+
+fn args_of(call: &Call) -> Option<Vec<&Expr>> {
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    let args: Vec<&Expr> = list
+        .args
+        .iter()
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let texts: Vec<String> = args.iter().map(ToString::to_string).collect();
+    let plain = format!("{}({})", call.name, texts.join(", "));
+    (call.to_string() == plain).then_some(args)
+}
+
+/// A parameter, a literal, or one of our functions of those.
+fn operand_of(expr: &Expr, params: &[Text]) -> Option<Operand> {
+    match expr {
+        Expr::Nested(inner) => operand_of(inner, params),
+        Expr::Value(value) => match &value.value {
+            Literal::Placeholder(name) => {
+                let name = name.strip_prefix(':')?;
+                let position = params.iter().position(|param| param.as_str() == name)?;
+                Some(Operand::Param(position))
+            }
+            _ => literal_of(expr).map(Operand::Literal),
+        },
+        Expr::UnaryOp { .. } => literal_of(expr).map(Operand::Literal),
+        Expr::Function(call) => {
+            let name = single_name(&call.name)?;
+            let function = Function::from_name(&name.value)?;
+            let args = args_of(call)?
+                .into_iter()
+                .map(|arg| operand_of(arg, params))
+                .collect::<Option<Vec<_>>>()?;
+            (args.len() == function.argument_count()).then_some(Operand::Call(function, args))
+        }
+        _ => None,
+    }
+}
+
+/// Integers and text; other literals are read in ways that both sides need not share.
+fn literal_of(expr: &Expr) -> Option<Value> {
+    match expr {
+        Expr::Nested(inner) => literal_of(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => match literal_of(expr)? {
+            Value::Int(int) => Some(Value::Int(-int)),
+            _ => None,
+        },
+        Expr::Value(value) => match &value.value {
+            Literal::Number(digits, false)
+                if digits.len() <= LITERAL_DIGIT_COUNT_MAX
+                    && digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
+                digits.parse().ok().map(Value::Int)
+            }
+            Literal::SingleQuotedString(text) => Some(Value::from(text.as_str())),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+//! The tables of one generation: read once for each use, shared by all plans that can use it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
+use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::build::{self, Interval, IntervalColumns};
+use super::reason::Reason;
+use super::schema::Table;
+use crate::bind::value_of;
+use crate::index::{HashIndex, ROW_COUNT_MAX};
+
+/// The memory that one snapshot may need; a larger table is read where it is. Generous, since the
+/// same rows in SQLite take about as much.
+const SNAPSHOT_SIZE_MAX: usize = 4 << 30;
+
+/// Texts up to this size are stored in the value itself; only longer ones are worth sharing.
+const INLINE_TEXT_SIZE_MAX: usize = 23;
+
+/// A reader of one generation's tables with everything that plans built from them.
+pub(crate) struct Tables {
+    /// Plans are made one after the other: two statements that need the same index build it once.
+    inner: Mutex<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) connection: Connection,
+    descriptions: HashMap<String, Result<Arc<Table>, Reason>>,
+    snapshots: HashMap<SnapshotKey, Result<RowSet, Reason>>,
+    hashes: HashMap<(String, Vec<usize>), Result<Arc<HashIndex>, Reason>>,
+    intervals: HashMap<(String, IntervalColumns), Result<Interval, Reason>>,
+}
+
+/// Table, columns, and the names that the statement gives them.
+type SnapshotKey = (String, Vec<usize>, Vec<Text>);
+
+impl Tables {
+    /// Over a connection that sees one unchanging state of the tables.
+    pub(crate) fn new(reader: Connection) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                connection: reader,
+                descriptions: HashMap::new(),
+                snapshots: HashMap::new(),
+                hashes: HashMap::new(),
+                intervals: HashMap::new(),
+            }),
+        }
+    }
+
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
+        // A plan that panicked left nothing half-built: maps are only changed by whole entries.
+        let mut inner = self
+            .inner
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        work(&mut inner)
+    }
+}
+
+impl Inner {
+    pub(super) fn table(&mut self, name: &str) -> Result<Arc<Table>, Reason> {
+        let connection = &self.connection;
+        shared(&mut self.descriptions, name.to_ascii_lowercase(), || {
+            // Only UTF-8 text compares as its bytes do.
+            let letter: Vec<u8> =
+                connection.query_row("select cast('a' as blob)", [], |row| row.get(0))?;
+            if letter != b"a" {
+                return Err(Reason::fixed("the database is not in UTF-8"));
+            }
+            Table::describe(connection, name).map(Arc::new)
+        })
+    }
+
+    pub(super) fn snapshot(
+        &mut self,
+        table: &Table,
+        columns: Vec<usize>,
+        names: Vec<Text>,
+    ) -> Result<RowSet, Reason> {
+        let connection = &self.connection;
+        let key = (table.name.clone(), columns.clone(), names.clone());
+        shared(&mut self.snapshots, key, || {
+            read_snapshot(connection, table, &columns, names)
+        })
+    }
+
+    pub(super) fn hash(
+        &mut self,
+        table: &Table,
+        columns: Vec<usize>,
+    ) -> Result<Arc<HashIndex>, Reason> {
+        let connection = &self.connection;
+        let key = (table.name.clone(), columns.clone());
+        shared(&mut self.hashes, key, || {
+            build::hash(connection, table, &columns).map(Arc::new)
+        })
+    }
+
+    pub(super) fn interval(
+        &mut self,
+        table: &Table,
+        columns: IntervalColumns,
+    ) -> Result<Interval, Reason> {
+        let connection = &self.connection;
+        let in_scan_order = (table.name.clone(), columns.in_scan_order());
+        // Without overlaps there is nothing to order, so one index serves both orders.
+        if let Some(Ok(known)) = self.intervals.get(&in_scan_order)
+            && known.index.is_disjoint()
+        {
+            return Ok(known.clone());
+        }
+        shared(&mut self.intervals, (table.name.clone(), columns), || {
+            build::interval(connection, table, columns)
+        })
+    }
+}
+
+fn shared<K: Eq + Hash, V: Clone>(
+    known: &mut HashMap<K, Result<V, Reason>>,
+    key: K,
+    make: impl FnOnce() -> Result<V, Reason>,
+) -> Result<V, Reason> {
+    match known.entry(key) {
+        Entry::Occupied(entry) => entry.get().clone(),
+        Entry::Vacant(entry) => entry.insert(make()).clone(),
+    }
+}
+
+fn read_snapshot(
+    connection: &Connection,
+    table: &Table,
+    columns: &[usize],
+    names: Vec<Text>,
+) -> Result<RowSet, Reason> {
+    let too_large = Reason::fixed("a copy of the table would be very large");
+    let row_count: i64 = connection.query_row(&table.count_sql(), [], |row| row.get(0))?;
+    let row_count = usize::try_from(row_count).unwrap_or(usize::MAX);
+    let row_size = columns.len() * size_of::<Value>();
+    let mut size = row_count.saturating_mul(row_size);
+    if row_count > ROW_COUNT_MAX || size > SNAPSHOT_SIZE_MAX {
+        return Err(too_large);
+    }
+    let mut rows = RowSetBuilder::new(names);
+    rows.reserve(row_count);
+    let mut texts: HashSet<Text, RandomState> = HashSet::default();
+    let mut statement = connection.prepare(&table.scan_sql(columns))?;
+    let mut scan = statement.query([])?;
+    let mut row_values = Vec::with_capacity(columns.len());
+    while let Some(row) = scan.next()? {
+        for index in 0..columns.len() {
+            let value = match row.get_ref(index)? {
+                ValueRef::Text(bytes) if bytes.len() > INLINE_TEXT_SIZE_MAX => {
+                    let text = String::from_utf8_lossy(bytes);
+                    let text = texts.get_or_insert_with(&*text, |text| text.into());
+                    Value::Text(text.clone())
+                }
+                column => value_of(column),
+            };
+            if let Value::Bytes(bytes) = &value {
+                size += bytes.len();
+            }
+            row_values.push(value);
+        }
+        rows.push(row_values.drain(..));
+        if size > SNAPSHOT_SIZE_MAX {
+            return Err(too_large);
+        }
+    }
+    Ok(rows.build())
+}

@@ -1,0 +1,131 @@
+//! Native plans against SQLite itself: the same rows, the same types, the same first row.
+
+mod differential;
+mod kinds;
+
+use lookaside_value::{Text, Value};
+use rusqlite::Connection;
+
+use super::{Plan, Probe, ProbeAll, Tables};
+use crate::bind::{SqlValue, value_of};
+use crate::functions;
+
+/// What a statement answers: its rows, or that it fails.
+type Answer = Result<Vec<Vec<Value>>, String>;
+
+/// A database, and plans over it.
+struct Fixture {
+    connection: Connection,
+    tables: Tables,
+    uri: String,
+}
+
+impl Fixture {
+    /// A database that this script makes; `name` is its own.
+    fn new(name: &str, script: &str) -> Self {
+        let uri = format!("file:/plan-{}-{name}?vfs=memdb", std::process::id());
+        let open = || {
+            let connection = Connection::open(&uri).unwrap();
+            functions::register(&connection).unwrap();
+            connection
+        };
+        let connection = open();
+        connection
+            .execute_batch(script)
+            .unwrap_or_else(|error| panic!("{error}: {script}"));
+        let tables = Tables::new(open());
+        Self {
+            connection,
+            tables,
+            uri,
+        }
+    }
+
+    fn plan(&self, sql: &str, params: &[&str]) -> Plan {
+        let params: Vec<Text> = params.iter().map(|name| Text::from(*name)).collect();
+        Plan::new(sql, &params, &self.tables)
+    }
+
+    /// SQLite's answer, in its order, up to `row_count_max` rows.
+    fn sqlite(&self, sql: &str, names: &[&str], values: &[Value], row_count_max: usize) -> Answer {
+        let run = || -> rusqlite::Result<Vec<Vec<Value>>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            for (name, value) in names.iter().zip(values) {
+                let mut scratch = String::new();
+                if let Some(index) = statement.parameter_index(&format!(":{name}"))? {
+                    statement.raw_bind_parameter(index, SqlValue::of(value, &mut scratch))?;
+                }
+            }
+            let width = statement.column_count();
+            let mut rows = statement.raw_query();
+            let mut answer = Vec::new();
+            while answer.len() < row_count_max
+                && let Some(row) = rows.next()?
+            {
+                let values = (0..width).map(|index| row.get_ref(index).map(value_of));
+                answer.push(values.collect::<Result<_, _>>()?);
+            }
+            Ok(answer)
+        };
+        run().map_err(|error| error.to_string())
+    }
+
+    /// Compares a plan with SQLite for one set of parameters; returns whether the plan knew both
+    /// the first row and all rows.
+    fn compare(
+        &self,
+        plan: &Plan,
+        sql: &str,
+        names: &[&str],
+        values: &[Value],
+    ) -> Result<(bool, bool), String> {
+        let row = |index: usize| plan.rows().expect("it found a row").row(index).to_vec();
+        let differs = |what: &str, native: &Answer, sqlite: &Answer| {
+            Err(format!(
+                "{what} differs\n  {sql}\n  {names:?} = {values:?}\n  native {native:?}\n  sqlite {sqlite:?}\n  {}\n  {}",
+                plan.explain(),
+                self.uri,
+            ))
+        };
+        let first = match plan.first(values) {
+            Probe::AskSqlite => None,
+            Probe::Absent => Some(Ok(vec![])),
+            Probe::Row(index) => Some(Ok(vec![row(index)])),
+        };
+        if let Some(first) = &first {
+            let expected = self.sqlite(sql, names, values, 1);
+            if *first != expected {
+                return differs("first row", first, &expected);
+            }
+        }
+        let mut positions = Vec::new();
+        let all = match plan.all(values, &mut positions) {
+            ProbeAll::AskSqlite => None,
+            ProbeAll::Rows => Some(Ok(positions.into_iter().map(row).collect())),
+        };
+        if let Some(all) = &all {
+            let expected = self.sqlite(sql, names, values, usize::MAX);
+            let is_ordered = sql.to_lowercase().contains("order by");
+            if !is_same(all, &expected, is_ordered) {
+                return differs("row set", all, &expected);
+            }
+        }
+        Ok((first.is_some(), all.is_some()))
+    }
+}
+
+/// Lists when they are ordered, else multisets; values by identity, so that types count.
+fn is_same(native: &Answer, sqlite: &Answer, is_ordered: bool) -> bool {
+    let (Ok(native), Ok(sqlite)) = (native, sqlite) else {
+        return false;
+    };
+    if is_ordered {
+        return native == sqlite;
+    }
+    let mut rest: Vec<&Vec<Value>> = sqlite.iter().collect();
+    native.len() == sqlite.len()
+        && native.iter().all(|row| {
+            let found = rest.iter().position(|other| *other == row);
+            found.map(|index| rest.swap_remove(index)).is_some()
+        })
+}

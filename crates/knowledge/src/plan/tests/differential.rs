@@ -1,0 +1,345 @@
+//! Random schemas, rows, statements and parameters; native answers must be SQLite's.
+
+use fastrand::Rng;
+use lookaside_value::Value;
+
+use super::Fixture;
+use crate::plan::PlanKind;
+
+const NAMES: [&str; 2] = ["x", "y"];
+
+/// Values that sit at the edges of the comparison rules.
+fn value(random: &mut Rng) -> Value {
+    const INTS: [i64; 12] = [
+        i64::MIN,
+        i64::MIN + 1,
+        -(1 << 53) - 1,
+        -1,
+        0,
+        1,
+        2,
+        10,
+        (1 << 53) - 1,
+        1 << 53,
+        (1 << 53) + 1,
+        i64::MAX,
+    ];
+    const FLOATS: [f64; 14] = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        1.5,
+        0.1,
+        1e20,
+        -1e300,
+        9_007_199_254_740_992.0,
+        9_223_372_036_854_775_808.0,
+        -9_223_372_036_854_775_808.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+    ];
+    const TEXTS: [&str; 27] = [
+        "",
+        " ",
+        "1",
+        " 1",
+        "1 ",
+        "01",
+        "1.0",
+        "+1",
+        "-1",
+        "-0",
+        "0",
+        "1e0",
+        "2",
+        "10",
+        "0x1",
+        "a",
+        "A",
+        "ab",
+        "b",
+        "inf",
+        "nan",
+        "\u{e9}",
+        "9007199254740993",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1.5",
+        "a\0b",
+    ];
+    match random.u8(0..24) {
+        0 => Value::Null,
+        1 => Value::Float(*random.choice(&FLOATS).unwrap()),
+        2 => Value::Bool(random.bool()),
+        3 => Value::Int(*random.choice(&INTS).unwrap()),
+        4 => Value::from(random.choice(&TEXTS).unwrap().as_bytes().to_vec()),
+        5 => Value::Decimal(
+            random
+                .choice(&["1", "1.0", "2.50"])
+                .unwrap()
+                .parse()
+                .unwrap(),
+        ),
+        6 => Value::Ip([0, 0, 0, random.u8(0..12)].into()),
+        7 => Value::Float(f64::from(random.i8(-2..12))),
+        8 | 9 => Value::from(random.i8(-2..12).to_string()),
+        10..=14 => Value::from(*random.choice(&TEXTS).unwrap()),
+        _ => Value::Int(random.i64(-2..12)),
+    }
+}
+
+/// Most tables keep each column to one kind of value, as real ones do.
+fn column_value(random: &mut Rng, kind: u8) -> Value {
+    if random.u8(0..30) == 0 && kind > 1 {
+        return Value::Null;
+    }
+    match kind {
+        0 | 1 => value(random),
+        2 | 3 => Value::Int(random.i64(-2..12)),
+        4 => Value::from(
+            *random
+                .choice(&["a", "ab", "b", "", "c", "1", "10"])
+                .unwrap(),
+        ),
+        5 => Value::from(vec![random.u8(0..6); random.usize(0..3)]),
+        _ => Value::Int(random.i64(i64::MIN..i64::MAX)),
+    }
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Int(int) if *int == i64::MIN => "(-9223372036854775807 - 1)".into(),
+        Value::Int(int) => int.to_string(),
+        Value::Float(float) if float.is_infinite() => {
+            if *float > 0.0 {
+                "9e999".into()
+            } else {
+                "-9e999".into()
+            }
+        }
+        Value::Float(float) => format!("{float:?}"),
+        Value::Bool(bool) => u8::from(*bool).to_string(),
+        Value::Bytes(bytes) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("x'{hex}'")
+        }
+        other => {
+            let hex: String = other
+                .to_string()
+                .bytes()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
+            format!("cast(x'{hex}' as text)")
+        }
+    }
+}
+
+fn schema(random: &mut Rng) -> String {
+    const TYPES: [&str; 12] = [
+        "integer",
+        "bigint",
+        "real",
+        "text",
+        "varchar(9)",
+        "blob",
+        "",
+        "numeric",
+        "double",
+        "date",
+        "text collate nocase",
+        "text collate rtrim",
+    ];
+    let is_without_rowid = random.u8(0..8) == 0;
+    let mut columns: Vec<String> = ["a", "b", "c", "d"]
+        .iter()
+        .map(|name| format!("{name} {}", random.choice(&TYPES).unwrap()))
+        .collect();
+    let mut constraints = String::new();
+    if is_without_rowid {
+        constraints = random
+            .choice(&[
+                ", primary key (a)",
+                ", primary key (a, b)",
+                ", primary key (b desc, a)",
+            ])
+            .unwrap()
+            .to_string();
+    } else {
+        match random.u8(0..8) {
+            0 => columns[0] = "a integer primary key".into(),
+            1 => columns[0] = "a integer primary key desc".into(),
+            2 => constraints = ", primary key (a)".into(),
+            3 => constraints = ", primary key (a, b)".into(),
+            4 => constraints = ", unique (b)".into(),
+            5 => columns.push("e integer as (a + 1)".into()),
+            _ => {}
+        }
+    }
+    let mut sql = format!(
+        "create table t({}{constraints}){};\n",
+        columns.join(", "),
+        if is_without_rowid {
+            " without rowid"
+        } else {
+            ""
+        }
+    );
+    for index in 0..random.u8(0..3) {
+        let on = random
+            .choice(&[
+                "a",
+                "b",
+                "a, b",
+                "b, a",
+                "c",
+                "a desc",
+                "a, b, c, d",
+                "b, c",
+                "a) where (b > 1",
+            ])
+            .unwrap();
+        sql.push_str(&format!("create index i{index} on t({on});\n"));
+    }
+    let kinds: [u8; 4] = match random.u8(0..4) {
+        0 => std::array::from_fn(|_| random.u8(0..7)),
+        // Ranges need both bounds of one kind.
+        _ => {
+            let kind = random.u8(2..7);
+            [kind, kind, random.u8(0..7), random.u8(0..7)]
+        }
+    };
+    for _ in 0..random.u8(0..40) {
+        let values: Vec<String> = kinds
+            .iter()
+            .map(|kind| literal(&column_value(random, *kind)))
+            .collect();
+        let values = values.join(", ");
+        sql.push_str(&format!(
+            "insert or ignore into t(a, b, c, d) values ({values});\n"
+        ));
+    }
+    if random.u8(0..6) == 0 {
+        sql.push_str("analyze;");
+    }
+    sql
+}
+
+fn operand(random: &mut Rng) -> String {
+    match random.u8(0..16) {
+        0 => literal(&Value::Int(random.i64(-2..12))),
+        1 => "'1'".into(),
+        2 => "ip4_int(:x)".into(),
+        3 => "(:x)".into(),
+        4 => ":y".into(),
+        _ => ":x".into(),
+    }
+}
+
+fn statement(random: &mut Rng) -> String {
+    let select = *random
+        .choice(&[
+            "*",
+            "a",
+            "d, c",
+            "t.b as a, a",
+            "c as z, \"D\", t.*",
+            "a, rowid",
+            "b",
+        ])
+        .unwrap();
+    let low = ["a", "b", "t.a", "rowid", "c"][random.usize(0..5)];
+    let high = ["b", "b", "\"b\"", "a", "d"][random.usize(0..5)];
+    let x = operand(random);
+    let y = if random.u8(0..8) == 0 {
+        operand(random)
+    } else {
+        x.clone()
+    };
+    let condition = match random.u8(0..12) {
+        0..=2 => format!("{low} = {x}"),
+        3 => format!("{x} = {high}"),
+        4 => format!("{low} = {x} and {high} = {}", operand(random)),
+        5 => format!("({high} == {x} and (c = {})) and d = :x", operand(random)),
+        6 => format!("{low} <= {x} and {high} >= {y}"),
+        7 => format!("{high} >= {x} and {y} >= {low}"),
+        8 => format!("{x} between {low} and {high}"),
+        9 => format!("{low} < {x} and {high} >= {y}"),
+        10 => format!("{low} <= {x} and {y} < {high}"),
+        _ => format!("ip4_between({x}, {low}, {high}) = 1"),
+    };
+    let tail = match random.u8(0..8) {
+        0 => " limit 1".into(),
+        1 => format!(" order by {low} desc limit 1"),
+        2 => format!(" order by {low} desc"),
+        _ => String::new(),
+    };
+    format!("select {select} from t where {condition}{tail}")
+}
+
+#[derive(Default, Debug)]
+struct Counts {
+    probes: usize,
+    native_statements: usize,
+    known_firsts: usize,
+    known_alls: usize,
+    found: usize,
+}
+
+fn run(seed: u64, counts: &mut Counts) {
+    let mut random = Rng::with_seed(seed);
+    let script = schema(&mut random);
+    let fixture = Fixture::new(&format!("differential-{seed}"), "");
+    for sql in script.split(";\n") {
+        // Not every random value fits a primary key; such rows are simply not there.
+        _ = fixture.connection.execute_batch(sql);
+    }
+    for _ in 0..12 {
+        let sql = statement(&mut random);
+        let plan = fixture.plan(&sql, &NAMES);
+        if plan.explain().kind == PlanKind::Sqlite {
+            continue;
+        }
+        counts.native_statements += 1;
+        for _ in 0..16 {
+            let x = value(&mut random);
+            let y = if random.bool() {
+                x.clone()
+            } else {
+                value(&mut random)
+            };
+            let values = [x, y];
+            match fixture.compare(&plan, &sql, &NAMES, &values) {
+                Ok((first, all)) => {
+                    counts.probes += 1;
+                    counts.known_firsts += usize::from(first);
+                    counts.known_alls += usize::from(all);
+                    let mut rows = Vec::new();
+                    _ = plan.all(&values, &mut rows);
+                    counts.found += usize::from(!rows.is_empty());
+                }
+                Err(difference) => panic!("seed {seed}: {difference}\n{script}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn native_answers_are_sqlites() {
+    let start = std::env::var("LOOKASIDE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let start: u64 = start.unwrap_or_else(|| fastrand::u64(0..1 << 40));
+    println!("LOOKASIDE_SEED={start}");
+    let mut counts = Counts::default();
+    for seed in start..start + 1200 {
+        run(seed, &mut counts);
+    }
+    println!("{counts:?}");
+    // A test that never compares anything would pass too.
+    assert!(counts.native_statements > 2000, "{counts:?}");
+    assert!(counts.known_firsts * 2 > counts.probes, "{counts:?}");
+    assert!(counts.found * 20 > counts.probes, "{counts:?}");
+}

@@ -1,0 +1,261 @@
+//! Which statements are native, and which parameters are not.
+
+use lookaside_value::Value;
+
+use super::Fixture;
+use crate::plan::{PlanKind, Probe, ProbeAll};
+
+const SCHEMA: &str = "
+    create table kv(id bigint primary key, value text not null);
+    insert into kv values (1, 'one'), (2, 'two');
+    create table users(name text, tenant integer, org, unique (tenant, name));
+    insert into users values ('a', 1, 'x'), ('b', 1, 'y'), ('a', 2, 'z'), (null, 3, null);
+    create table dup(k text, v integer); create index dup_k on dup(k);
+    insert into dup values ('a', 3), ('b', 2), ('a', 1);
+    create table wide(k text, v integer); create index wide_kv on wide(k, v);
+    insert into wide values ('a', 3), ('b', 2), ('a', 1);
+    create table nets(lo integer, hi integer, name text);
+    insert into nets values (0, 9, 'all'), (2, 4, 'in'), (20, 29, 'far');
+    create table keys(lo blob, hi blob, name text);
+    insert into keys values (ip_key('10.0.0.0'), ip_key('10.255.255.255'), 'ten'),
+        (ip_key('2001:db8::'), ip_key('2001:db8::ffff'), 'doc');
+    create table words(lo text, hi text); insert into words values ('a', 'c'), ('m', 'z');
+    create table mixed(lo, hi); insert into mixed values (1, 5), ('a', 'b');
+    create table nocase(k text collate nocase, v); insert into nocase values ('A', 1);
+    create table wr(a integer, b text, v, primary key (a, b)) without rowid;
+    insert into wr values (2, 'x', 1), (1, 'y', 2), (1, 'x', 3);
+    create table gen(a integer, b integer as (a * 2), c integer as (a + 1) stored);
+    insert into gen values (1), (2);
+    create view seen as select * from kv;
+    create table \"odd \"\"name\"(\"a b\" integer, \"select\" text);
+    insert into \"odd \"\"name\" values (1, 'x');
+";
+
+fn check(sql: &str, expected: PlanKind) {
+    thread_local! {
+        static FIXTURE: Fixture = Fixture::new("kinds", SCHEMA);
+    }
+    FIXTURE.with(|fixture| {
+        let names = ["x", "y", "ip"];
+        let plan = fixture.plan(sql, &names);
+        let explanation = plan.explain();
+        assert_eq!(explanation.kind, expected, "{sql}: {explanation}");
+        if expected == PlanKind::Sqlite {
+            assert_eq!(
+                plan.first(&[Value::Null, Value::Null, Value::Null]),
+                Probe::AskSqlite
+            );
+            assert!(plan.rows().is_none());
+        }
+        for x in [
+            Value::Int(1),
+            Value::Int(3),
+            Value::from("a"),
+            Value::from("1"),
+        ] {
+            for ip in [Value::from("10.1.2.3"), Value::from("0.0.0.3")] {
+                let values = [x.clone(), Value::Int(1), ip];
+                fixture
+                    .compare(&plan, sql, &names, &values)
+                    .unwrap_or_else(|difference| panic!("{difference}"));
+            }
+        }
+    });
+}
+
+#[test]
+fn equality_is_native() {
+    for sql in [
+        "SELECT value FROM kv WHERE id=:x",
+        "select value from kv where :x = id",
+        "select value from kv where id == :x;",
+        "select * from kv where (id = (:x))",
+        "select KV.VALUE, kv.id as \"the id\", k.* from kv as k where k.id = :x",
+        "select kv.* from kv where kv.id = :x",
+        "select \"value\", [id], `id` from \"KV\" where \"ID\" = :x",
+        "select value from kv -- a comment\n where /* another */ id = :x limit 1",
+        "select value from kv where id = 2",
+        "select value from kv where id = -2",
+        "select value from kv where value = 'it''s'",
+        "select org from users where tenant = :y and name = :x",
+        "select org from users where (tenant = 1 and name = :x)",
+        "select rowid, org from users where rowid = :x",
+        "select oid from users where _rowid_ = :x",
+        "select v from dup where k = :x",
+        "select v from wide where k = :x",
+        "select v from wr where a = :x and b = 'x'",
+        "select v from wr where b = :x",
+        "select * from gen where b = :x",
+        "select b from gen where c = :x",
+        "select \"select\" from \"odd \"\"name\" where \"a b\" = :x",
+        "select name from nets where lo = ip4_int(:ip)",
+        "select name from keys where lo = ip_key(:ip)",
+        "select name from nets where lo = ip4_int(trim_quotes(:ip))",
+        "select v from nocase where v = :x",
+    ] {
+        // An alias hides the table's own name.
+        let sql = sql.replace("KV.VALUE, kv.id", "k.VALUE, k.id");
+        check(&sql, PlanKind::Hash);
+    }
+}
+
+#[test]
+fn intervals_are_native() {
+    for sql in [
+        "select name from nets where lo <= :x and hi >= :x",
+        "select name from nets where hi >= :x and :x >= lo",
+        "select name from nets where :x between lo and hi",
+        "select name from nets where (:x between lo and hi) limit 1",
+        "select name from nets where lo < :x and :x < hi",
+        "select name from nets where lo <= :x and hi >= :x order by lo desc limit 1",
+        "select name from nets where lo <= :x and hi >= :x order by lo desc",
+        "select name, lo as low from nets where lo <= :x and hi >= :x order by nets.lo desc",
+        "select name from nets where lo <= :x and hi >= :y",
+        "select name from nets where lo <= ip4_int(:ip) and hi >= ip4_int(:ip)",
+        "select name from nets where ip4_int(:ip) between lo and hi",
+        "select name from nets where ip4_between(:ip, lo, hi) = 1",
+        "select name from nets where 1 = IP4_BETWEEN(:ip, lo, hi)",
+        "select name from nets where ip4_between(:ip, lo, hi)",
+        "select name from keys where ip_key(:ip) between lo and hi",
+        "select lo from words where lo <= :x and hi > :x",
+        "select lo from nets where lo <= 3 and hi >= 3",
+        "select lo from nets where lo <= :x and lo >= :x",
+        "select rowid from nets where rowid <= :x and hi >= :x",
+    ] {
+        check(sql, PlanKind::Interval);
+    }
+}
+
+#[test]
+fn the_rest_is_sqlites() {
+    for sql in [
+        "select value from kv",
+        "select count(*) from kv where id = :x",
+        "select upper(value) from kv where id = :x",
+        "select distinct value from kv where id = :x",
+        "select value from kv where id = :x group by value",
+        "select value from kv where id = :x limit 2",
+        "select value from kv where id = :x limit 1 offset 1",
+        "select value from kv where id = :x limit :y",
+        "select value from kv where id = :x order by value",
+        "select value from kv where id = :x or id = :y",
+        "select value from kv where id in (:x)",
+        "select value from kv where id is :x",
+        "select value from kv where not id = :x",
+        "select value from kv where id <> :x",
+        "select value from kv where id = :x and id = :y",
+        "select value from kv where +id = :x",
+        "select value from kv where id = 1.5",
+        "select value from kv where id = 0x10",
+        "select value from kv where id = null",
+        "select value from kv where id = :x collate nocase",
+        "select value from kv where cast(id as text) = :x",
+        "select value from kv where id = value",
+        "select value from kv where id = ?1",
+        "select value from kv where id = @x",
+        "select value from kv where id = :unknown",
+        "select \"nothing\" from kv where id = :x",
+        "select value from kv where \"nothing\" = :x",
+        "select value from kv where id = (select :x)",
+        "with t as (select 1) select value from kv where id = :x",
+        "select value from kv where id = :x union select 1",
+        "select value from (select * from kv) where id = :x",
+        "select a.value from kv a join kv b on a.id = b.id where a.id = :x",
+        "select a.value from kv a, kv b where a.id = :x",
+        "select value from seen where id = :x",
+        "select value from main.kv where id = :x",
+        "select name from sqlite_schema where name = :x",
+        "select v from nocase where k = :x",
+        "select lo from mixed where lo <= :x and hi >= :x",
+        "select lo from nets where lo <= :x",
+        "select lo from nets where lo <= :x and hi >= :x and name = :y",
+        "select lo from nets where lo <= :x and hi >= :x order by lo",
+        "select lo from nets where lo <= :x and hi >= :x order by hi desc limit 1",
+        "select hi as lo from nets where lo <= :x and hi >= :x order by lo desc limit 1",
+        "select lo from nets where lo <= :x and hi >= :x order by lo desc nulls last",
+        "select lo from nets where lo <= :x and hi >= :x order by 1 desc",
+        "select lo from nets where :x not between lo and hi",
+        "select lo from nets where lo between :x and :y",
+        "select lo from nets where ip4_between(:ip, lo, hi) = 0",
+        "select lo from nets where ip4_between(:ip, 0, 9) = 1",
+        "select lo from words where ip4_between(:ip, lo, hi) = 1",
+        "select rowid from wr where a = :x",
+        "select value from kv where id = :x\u{a0}",
+        "select value from kv where id = :x; select 2",
+        "update kv set value = 1 where id = :x",
+        "selekt nonsense",
+        "",
+    ] {
+        check(sql, PlanKind::Sqlite);
+    }
+}
+
+#[test]
+fn the_first_of_several_rows_is_known_where_sqlite_walks_in_scan_order() {
+    let fixture = Fixture::new("first", SCHEMA);
+    let check = |sql: &str, value: Value, first: Option<Value>| {
+        let plan = fixture.plan(sql, &["x"]);
+        let found = match plan.first(std::slice::from_ref(&value)) {
+            Probe::Row(row) => Some(plan.rows().unwrap().row(row)[0].clone()),
+            Probe::Absent => panic!("{sql}: no row"),
+            Probe::AskSqlite => None,
+        };
+        assert_eq!(found, first, "{sql}");
+        fixture.compare(&plan, sql, &["x"], &[value]).unwrap();
+    };
+    check("select v from dup where k = :x", "a".into(), Some(3.into()));
+    check("select v from wide where k = :x", "a".into(), None);
+    check("select v from wr where a = :x", 1.into(), Some(3.into()));
+    let holds = "select name from nets where :x between lo and hi";
+    check(holds, 3.into(), Some("all".into()));
+    check(
+        &format!("{holds} order by lo desc"),
+        3.into(),
+        Some("in".into()),
+    );
+}
+
+#[test]
+fn doubtful_parameters_are_sqlites() {
+    let fixture = Fixture::new("doubtful", SCHEMA);
+    let sql = "select value from kv where id = :x";
+    let plan = fixture.plan(sql, &["x"]);
+    for text in [" 1", "1.0", "01", "1e0", "+1", "0x1", "9223372036854775808"] {
+        assert_eq!(plan.first(&[text.into()]), Probe::AskSqlite, "{text}");
+        assert_eq!(
+            plan.all(&[text.into()], &mut Vec::new()),
+            ProbeAll::AskSqlite
+        );
+    }
+    for (value, expected) in [
+        (Value::from("1"), Probe::Row(0)),
+        (Value::Float(2.0), Probe::Row(1)),
+        (Value::Float(2.5), Probe::Absent),
+        (Value::Bool(true), Probe::Row(0)),
+        (Value::Null, Probe::Absent),
+        (Value::from("x"), Probe::Absent),
+        (Value::from(vec![1_u8]), Probe::Absent),
+    ] {
+        assert_eq!(
+            plan.first(std::slice::from_ref(&value)),
+            expected,
+            "{value:?}"
+        );
+    }
+    // Too few parameters are no reason to panic.
+    assert_eq!(plan.first(&[]), Probe::AskSqlite);
+    // A function that refuses its argument is SQLite's error to word.
+    let plan = fixture.plan("select name from nets where lo = ip4_int(:x)", &["x"]);
+    assert_eq!(plan.first(&[Value::Int(5)]), Probe::AskSqlite);
+}
+
+#[test]
+fn indexes_and_snapshots_are_shared() {
+    let fixture = Fixture::new("shared", SCHEMA);
+    let one = fixture.plan("select name from nets where :x between lo and hi", &["x"]);
+    let two = fixture.plan("select NAME from nets where lo <= :y and :y <= hi", &["y"]);
+    let rows = |plan: &crate::plan::Plan| plan.rows().unwrap().row(0).as_ptr();
+    assert_eq!(rows(&one), rows(&two));
+    let other = fixture.plan("select name as n from nets where lo = :x", &["x"]);
+    assert_eq!(other.rows().unwrap().columns()[0], "n");
+}
