@@ -115,13 +115,9 @@ impl Diagnostics {
         }
     }
 
-    /// Another finding about the same text.
-    pub(crate) fn instead(&self, diagnostic: Diagnostic) -> Self {
-        Self {
-            file_name: Arc::clone(&self.file_name),
-            text: Arc::clone(&self.text),
-            list: vec![diagnostic],
-        }
+    /// Other findings about the same text.
+    pub(crate) fn instead(&self, list: Vec<Diagnostic>) -> Self {
+        Self::new(Arc::clone(&self.file_name), Arc::clone(&self.text), list)
     }
 
     /// The name that the model's text was given with.
@@ -144,9 +140,9 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Line and column of a finding's start, both counted from 1, columns in characters.
-    pub fn position(&self, diagnostic: &Diagnostic) -> (usize, usize) {
-        let before = &self.text[..diagnostic.span.start as usize];
+    /// Line and column of a place, both counted from 1, columns in characters.
+    pub fn position(&self, span: Span) -> (usize, usize) {
+        let before = &self.text[..self.text.floor_char_boundary(span.start as usize)];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
         (line, before[line_start..].chars().count() + 1)
@@ -168,7 +164,7 @@ impl fmt::Display for Diagnostics {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            let (line, column) = self.position(diagnostic);
+            let (line, column) = self.position(diagnostic.span);
             let severity = match diagnostic.severity {
                 Severity::Error => "error",
                 Severity::Warning => "warning",
@@ -259,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_place_counts_characters() {
-        let span = Span { start: 7, end: 8 };
+        let span = Span { start: 8, end: 9 };
         let list = vec![*Diagnostic::error(span, "wrong").help("do right")];
         let diagnostics = Diagnostics::new("m.oml".into(), "é\né é!".into(), list);
         assert_eq!(

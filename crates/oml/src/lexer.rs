@@ -98,10 +98,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips blanks and then `token`, if it is there.
+    /// Skips blanks and then `token`, if it is there; otherwise nothing.
     pub(crate) fn eat(&mut self, token: &str) -> bool {
-        self.skip_blanks();
-        self.eat_here(token)
+        let mut ahead = *self;
+        ahead.skip_blanks();
+        let found = ahead.eat_here(token);
+        if found {
+            *self = ahead;
+        }
+        found
     }
 
     /// Skips `token` if it stands at this very place.

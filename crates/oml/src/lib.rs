@@ -18,5 +18,5 @@ mod wildcard;
 pub use diagnostic::{Diagnostic, Diagnostics, Report, Severity};
 pub use eval::{Evaluator, FAILURE_KEPT_MAX, LookupFailure, Options, Program, RunReport};
 pub use functions::Intranet;
-pub use model::{Model, ModelSet};
+pub use model::{Model, ModelSet, fuzz_parse};
 pub use wildcard::Wildcard;

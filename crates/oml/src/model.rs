@@ -85,9 +85,14 @@ impl Model {
         &self.warnings
     }
 
-    /// A finding of a later step, such as a refused SQL statement, with its place in this text.
-    pub fn error_at(&self, span: Span, message: impl Into<String>) -> Diagnostics {
-        self.warnings.instead(*Diagnostic::error(span, message))
+    /// Line and column of a place in its text, both counted from 1.
+    pub fn position(&self, span: Span) -> (usize, usize) {
+        self.warnings.position(span)
+    }
+
+    /// Findings of a later step, such as refused SQL, with its text.
+    pub(crate) fn diagnostics(&self, list: Vec<Diagnostic>) -> Diagnostics {
+        self.warnings.instead(list)
     }
 }
 
@@ -112,10 +117,13 @@ impl ModelSet {
         for (file_name, text) in sources {
             match Model::parse_whole(file_name.as_ref(), text.as_ref()) {
                 (Ok(model), _) => match models.iter().find(|other| other.name() == model.name()) {
-                    Some(first) => errors.push(model.error_at(
-                        model.program.name_span,
-                        format!("a model of this name is in {} already", first.file_name()),
-                    )),
+                    Some(first) => {
+                        let message =
+                            format!("a model of this name is in {} already", first.file_name());
+                        let place = model.program.name_span;
+                        let fault = Diagnostic::error(place, message);
+                        errors.push(model.diagnostics(vec![*fault]));
+                    }
                     None => models.push(Arc::new(model)),
                 },
                 (Err(_), false) => {}
@@ -154,4 +162,26 @@ impl ModelSet {
     pub fn is_empty(&self) -> bool {
         self.models.is_empty()
     }
+}
+
+/// The body of the parser's fuzz target: whatever the bytes are, parsing ends, and what it found
+/// can be shown.
+#[doc(hidden)]
+pub fn fuzz_parse(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let found = match Model::parse("fuzz", &text) {
+        Ok(model) => model.warnings,
+        Err(errors) => {
+            assert!(!errors.is_empty(), "a refusal without a reason");
+            errors
+        }
+    };
+    for diagnostic in found.iter() {
+        let range = diagnostic.span.range();
+        assert!(
+            text.get(range).is_some(),
+            "{diagnostic:?} is outside the text"
+        );
+    }
+    assert!(found.to_string().lines().count() >= found.len());
 }

@@ -66,7 +66,7 @@ impl Parser<'_> {
                     named = true;
                     self.cursor.skip_blanks();
                     let start = self.cursor.at();
-                    header.name = Text::from(self.cursor.take_while(is_name_char));
+                    header.name = Text::from(path(&mut self.cursor, is_name_char));
                     header.name_span = self.cursor.span_from(start);
                     if header.name.is_empty() {
                         return Err(self.unexpected("the model's name"));
@@ -120,28 +120,38 @@ impl Parser<'_> {
 
 /// The next pattern of a rule list. A word before `:` is the next header.
 ///
-/// `/*` opens patterns more often than comments here: it is a comment only where it begins a line
-/// and `*/` follows.
+/// `/*` opens patterns more often than comments here: it is a comment only where it begins a line,
+/// no `/` comes next, and `*/` follows.
 fn next_rule<'a>(cursor: &mut Cursor<'a>, last_comment_end: usize) -> Option<&'a str> {
     loop {
         cursor.skip_whitespace();
         let line_start = cursor.text()[..cursor.at()]
             .trim_end_matches([' ', '\t'])
             .ends_with('\n');
+        let opens_comment = cursor.rest().starts_with("/*") && !cursor.rest().starts_with("/*/");
         let is_comment = cursor.rest().starts_with("//")
-            || line_start && cursor.rest().starts_with("/*") && cursor.at() + 2 <= last_comment_end;
+            || line_start && opens_comment && cursor.at() + 2 <= last_comment_end;
         if !is_comment {
             break;
         }
         cursor.skip_blanks();
     }
     let mut ahead = *cursor;
-    let rule = ahead.take_while(|c| is_name_char(c) || c == '*');
-    if rule.is_empty() || rule.starts_with(LINE) || WORDS.contains(&rule) && ahead.sees(":") {
+    let rule = path(&mut ahead, |c| is_name_char(c) || c == '*');
+    if rule.is_empty() || WORDS.contains(&rule) && ahead.sees(":") {
         return None;
     }
     *cursor = ahead;
     Some(rule)
+}
+
+/// What `matches`, but not the line, which may follow without a blank.
+fn path<'a>(cursor: &mut Cursor<'a>, matches: impl FnMut(char) -> bool) -> &'a str {
+    let start = cursor.at();
+    let path = cursor.take_while(matches);
+    let path = &path[..path.find(LINE).unwrap_or(path.len())];
+    cursor.set_at(start + path.len());
+    path
 }
 
 fn is_name_char(c: char) -> bool {

@@ -40,7 +40,7 @@ struct Shape<'k> {
 
 impl Parser<'_> {
     pub(super) fn match_expression(&mut self, implied: Option<&str>) -> Parsed<ExprKind> {
-        self.word("`match`")?;
+        let (_, match_span) = self.word("`match`")?;
         let is_tuple = self.cursor.eat("(");
         let sources = if is_tuple {
             self.tuple_sources()?
@@ -69,7 +69,7 @@ impl Parser<'_> {
         }
         if cases.is_empty() {
             let message = "a match has at least one case besides `_`";
-            return Err(Diagnostic::error(self.next_span(), message)
+            return Err(Diagnostic::error(match_span, message)
                 .help("write a case such as `digit(1) => chars(one) ;`"));
         }
         Ok(ExprKind::Match(Match {

@@ -2,7 +2,7 @@
 
 use super::header::LINE;
 use super::recovery::Within;
-use super::{ERROR_COUNT_MAX, Fault, Parsed, Parser};
+use super::{ERROR_COUNT_MAX, Parsed, Parser};
 use crate::Wildcard;
 use crate::ast::{Statement, StatementKind, Target, TypeWord};
 use crate::diagnostic::Diagnostic;
@@ -30,12 +30,12 @@ impl Parser<'_> {
             if let Err(fault) = parsed {
                 let error = fault.span.start as usize;
                 self.report(fault);
-                if self.error_count >= ERROR_COUNT_MAX {
-                    let message = "too many errors, the rest was not read";
-                    self.report(Diagnostic::error(self.next_span(), message));
-                    break;
-                }
                 self.skip_broken(start, error, Within::Model);
+            }
+            if self.error_count >= ERROR_COUNT_MAX {
+                let message = "too many errors, the rest was not read";
+                self.report(Diagnostic::error(self.next_span(), message));
+                break;
             }
         }
         if statements.is_empty() && self.error_count == 0 {
@@ -69,7 +69,7 @@ impl Parser<'_> {
         };
         let end = self.cursor.at();
         if !self.cursor.eat(";") {
-            return Err(self.missing_semicolon(end));
+            self.missing_semicolon(end)?;
         }
         Ok(Statement {
             kind,
@@ -77,16 +77,17 @@ impl Parser<'_> {
         })
     }
 
-    /// Points behind the value, where the `;` is missing; the next line is the next statement.
-    fn missing_semicolon(&mut self, end: usize) -> Fault {
-        let text = self.cursor.text();
-        let gap = &text[end..end + (text[end..].len() - text[end..].trim_start().len())];
-        let at_line_end = gap.contains('\n') || end + gap.len() == text.len();
-        if at_line_end {
-            let message = "expected `;` at the end of the statement";
-            return Diagnostic::error(span(end, end), message).label("`;` is missing");
+    /// Where a `;` is missing at the end of a line, the next line is the next statement.
+    fn missing_semicolon(&mut self, end: usize) -> Parsed<()> {
+        let behind = &self.cursor.text()[end..];
+        let next = behind.trim_start();
+        let gap = &behind[..behind.len() - next.len()];
+        if !next.is_empty() && !gap.contains('\n') {
+            return Err(self.unexpected("`;` at the end of the statement"));
         }
-        self.unexpected("`;` at the end of the statement")
+        let message = "expected `;` at the end of the statement";
+        self.report(Diagnostic::error(span(end, end), message).label("`;` is missing"));
+        Ok(())
     }
 
     fn targets(&mut self) -> Parsed<Vec<Target>> {
@@ -102,8 +103,10 @@ impl Parser<'_> {
         self.count_expressions(1)?;
         self.cursor.skip_blanks();
         let start = self.cursor.at();
+        let is_open_comment = self.cursor.rest().starts_with("/*");
         let name = self.cursor.key();
-        if name.is_empty() {
+        if name.is_empty() || is_open_comment {
+            self.cursor.set_at(start);
             return Err(self.unexpected("the name of a field"));
         }
         let type_word = self.optional_type()?;

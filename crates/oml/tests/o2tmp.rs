@@ -1,0 +1,2 @@
+#[path = "it/evaluation.rs"]
+mod evaluation;
