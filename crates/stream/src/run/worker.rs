@@ -10,7 +10,7 @@ use super::Transform;
 use super::gate::{Gate, Output};
 use crate::format::{Decoder, Encoder};
 use crate::sink::Compressor;
-use crate::source::{Block, BlockRead, Reader};
+use crate::source::{Block, BlockRead, Reader, Skip, Skipped};
 use crate::{Error, OutputFormat, Result};
 
 /// What all workers share.
@@ -80,11 +80,18 @@ impl<T: Transform> Worker<T> {
     fn fill(&mut self, output: &mut Output, number: u64, shared: &Shared) -> Result<bool> {
         let chunk = self.block.chunk();
         output.source.clone_from(&self.block.source);
-        if let Some(long) = &self.block.too_long {
-            let size_max = shared.line_size_max;
-            output
-                .rejects
-                .push_too_long(long.line, size_max, &long.excerpt);
+        if let Some(skipped) = &self.block.skipped {
+            let Skipped { line, excerpt, .. } = skipped;
+            match skipped.cause {
+                Skip::TooLong => {
+                    let size_max = shared.line_size_max;
+                    output.rejects.push_too_long(*line, size_max, excerpt);
+                }
+                Skip::Crowded => {
+                    let reason = "a long line, while other connections hold long lines too";
+                    output.rejects.push(*line, reason, excerpt);
+                }
+            }
         }
         self.batch.clear();
         self.decoder

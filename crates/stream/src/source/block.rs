@@ -63,15 +63,25 @@ pub(crate) struct Block {
     first_line: u64,
     header: Option<Arc<Header>>,
     pub(crate) source: Arc<str>,
-    /// A record before these that was too long to be held.
-    pub(crate) too_long: Option<TooLong>,
+    /// A record before these that could not be held.
+    pub(crate) skipped: Option<Skipped>,
 }
 
 /// A record that was skipped.
 #[derive(Debug)]
-pub(crate) struct TooLong {
+pub(crate) struct Skipped {
     pub(crate) line: u64,
+    pub(crate) cause: Skip,
     pub(crate) excerpt: Vec<u8>,
+}
+
+/// Why a record was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skip {
+    /// It is longer than a record may be.
+    TooLong,
+    /// The connections of a listener together hold more than they may.
+    Crowded,
 }
 
 impl Block {
@@ -85,7 +95,7 @@ impl Block {
     }
 
     fn is_empty(&self) -> bool {
-        self.whole == 0 && self.too_long.is_none()
+        self.whole == 0 && self.skipped.is_none()
     }
 }
 
@@ -95,7 +105,7 @@ pub(crate) struct Cutter {
     format: InputFormat,
     pub(crate) block_size: usize,
     /// So many bytes without a whole record are too many: the longest record and its line end.
-    record_size_max: usize,
+    pub(crate) record_size_max: usize,
 }
 
 impl Cutter {
@@ -159,7 +169,7 @@ impl Lane {
     pub(crate) fn begin(&mut self, block: &mut Block, cutter: &Cutter) -> Result<Cut> {
         block.buffer.reset(cutter.block_size);
         block.whole = 0;
-        block.too_long = None;
+        block.skipped = None;
         block.line_end_seen = false;
         block.source.clone_from(&self.source);
         let size = self.carry.len();
@@ -236,6 +246,28 @@ impl Lane {
         Ok(!block.is_empty())
     }
 
+    /// Stops reading a record that begins with `bytes`, up to the next newline.
+    fn skip(&mut self, bytes: &[u8], cause: Skip) -> Skipped {
+        self.skipping = true;
+        Skipped {
+            line: self.line,
+            cause,
+            excerpt: bytes[..bytes.len().min(LONG_LINE_KEPT_SIZE)].to_vec(),
+        }
+    }
+
+    /// How many bytes wait for the rest of their record.
+    pub(crate) fn carry_size(&self) -> usize {
+        self.carry.len()
+    }
+
+    /// Gives up the record that the lane waits for, so that it holds nothing.
+    pub(crate) fn give_up(&mut self, block: &mut Block) {
+        let carry = std::mem::take(&mut self.carry);
+        block.whole = 0;
+        block.skipped = Some(self.skip(&carry, Skip::Crowded));
+    }
+
     /// Takes back what a block without a whole record holds.
     pub(crate) fn suspend(&mut self, block: &Block) {
         assert!(block.is_empty(), "a block with records goes to a worker");
@@ -256,18 +288,16 @@ impl Lane {
             self.line += memchr_iter(b'\n', whole).count() as u64;
             self.carry.extend_from_slice(rest);
         } else if bytes.len() >= cutter.record_size_max {
-            block.too_long = Some(TooLong {
-                line: self.line,
-                excerpt: bytes[..bytes.len().min(LONG_LINE_KEPT_SIZE)].to_vec(),
-            });
+            block.skipped = Some(self.skip(bytes, Skip::TooLong));
             // A record of several lines goes on at its next newline: where the record would have
             // ended is unknown without holding it.
             match memchr(b'\n', bytes) {
                 Some(at) => {
                     self.carry.extend_from_slice(&bytes[at + 1..]);
                     self.line += 1;
+                    self.skipping = false;
                 }
-                None => self.skipping = true,
+                None => {}
             }
         }
         Ok(())

@@ -20,7 +20,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use block::Block;
+pub(crate) use block::{Block, Skip, Skipped};
 pub(crate) use reader::{BlockRead, Reader};
 pub(crate) use wake::Wake;
 
@@ -49,6 +49,9 @@ pub struct Source {
 /// One input, checked and ready to be read.
 enum Opened {
     File(PathBuf),
+    /// A pipe or device under a path. It stays open from the check on: closing a pipe in between
+    /// would tell its writer that nobody reads.
+    Pipe(PathBuf, File),
     Follow(PathBuf, File),
     Stdin(File, Extent),
     Listener(TcpListener, String),
@@ -84,9 +87,14 @@ impl Source {
     /// # Errors
     /// When it cannot be read.
     pub fn with_file(mut self, path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        open_file(path).map_err(|error| Error::open_input(&path.display().to_string(), error))?;
-        self.inputs.push(Opened::File(path.to_path_buf()));
+        let path = path.as_ref().to_path_buf();
+        let name = path.display().to_string();
+        let file = open_file(&path).map_err(|error| Error::open_input(&name, error))?;
+        self.inputs.push(match is_regular(&file) {
+            // Its turn comes later, and there may be more files than descriptors.
+            true => Opened::File(path),
+            false => Opened::Pipe(path, file),
+        });
         Ok(self)
     }
 
@@ -99,7 +107,7 @@ impl Source {
         let path = path.as_ref();
         let name = path.display().to_string();
         let file = open_file(path).map_err(|error| Error::open_input(&name, error))?;
-        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        if !is_regular(&file) {
             return Err(Error::not_followable(&name));
         }
         self.inputs.push(Opened::Follow(path.to_path_buf(), file));
@@ -144,13 +152,14 @@ impl Source {
         })
     }
 
-    /// Whether the source ends by itself: listeners and followed files do not, and a pipe at
-    /// standard input may not.
+    /// Whether the source ends by itself: listeners and followed files do not, and pipes may not.
     pub fn extent(&self) -> Extent {
         let endless = self.inputs.iter().any(|input| match input {
-            Opened::File(path) => fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()),
-            Opened::Reader(..) | Opened::Stdin(_, Extent::Finite) => false,
-            Opened::Stdin(_, Extent::Endless) | Opened::Follow(..) | Opened::Listener(..) => true,
+            Opened::File(_) | Opened::Reader(..) | Opened::Stdin(_, Extent::Finite) => false,
+            Opened::Pipe(..)
+            | Opened::Stdin(_, Extent::Endless)
+            | Opened::Follow(..)
+            | Opened::Listener(..) => true,
         });
         match endless {
             true => Extent::Endless,
@@ -162,7 +171,9 @@ impl Source {
 impl Opened {
     fn name(&self) -> String {
         match self {
-            Self::File(path) | Self::Follow(path, _) => path.display().to_string(),
+            Self::File(path) | Self::Pipe(path, _) | Self::Follow(path, _) => {
+                path.display().to_string()
+            }
             Self::Stdin(..) => "standard input".to_string(),
             Self::Listener(_, name) | Self::Reader(name, _) => name.clone(),
         }
@@ -210,10 +221,14 @@ fn open_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
 /// Standard input past the standard library's buffer.
 fn stdin() -> io::Result<(File, Extent)> {
     let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let extent = match file.metadata()?.is_file() {
+    let extent = match is_regular(&file) {
         true => Extent::Finite,
         false => Extent::Endless,
     };

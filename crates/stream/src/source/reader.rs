@@ -90,13 +90,10 @@ fn start(opened: Opened, wake: &Wake) -> Result<Current> {
         }
         Opened::File(path) => {
             let file = open_file(&path).map_err(failed)?;
-            match file.metadata().map_err(failed)?.is_file() {
-                true => Box::new(content(file, &path).map_err(failed)?),
-                false => Box::new(Pipe { file, wake }),
-            }
+            Box::new(content(file, &path).map_err(failed)?)
         }
         Opened::Follow(path, file) => Box::new(Follow::new(path, file, wake).map_err(failed)?),
-        Opened::Stdin(file, _) => Box::new(Pipe { file, wake }),
+        Opened::Pipe(_, file) | Opened::Stdin(file, _) => Box::new(Pipe { file, wake }),
         Opened::Reader(_, reader) => Box::new(Readable(reader)),
     };
     let lane = Lane::new(name.into());

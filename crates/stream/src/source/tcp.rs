@@ -4,6 +4,8 @@ use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
+
 use super::block::{Block, Cut, Cutter, Eof, Lane};
 use super::wake::{Wait, Waited, Wake};
 use super::{BlockRead, LINGER};
@@ -13,15 +15,28 @@ use crate::{Error, Result};
 /// record, and each is polled.
 const CONNECTION_COUNT_MAX: usize = 1024;
 
+/// All connections together may hold so many of the longest records, or a block each where that is
+/// more; looked at whenever a connection waits for the rest of a record.
+const LONG_RECORD_COUNT_MAX: usize = 4;
+
 /// Accepts connections and reads whoever has something to say, in turn.
 pub(super) struct Listener {
     listener: TcpListener,
     name: String,
     connections: Vec<Connection>,
-    /// Connections that can be read, in descending order, so that removing one leaves the
-    /// positions before it alone.
+    /// Connections that can be read, in ascending order and taken from the end: removing the last
+    /// of them moves none of the others.
     ready: Vec<usize>,
+    accepting: Accepting,
     wake: Wake,
+}
+
+/// Whether more connections are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accepting {
+    Open,
+    /// The process has no descriptor left until a connection closes.
+    Exhausted,
 }
 
 struct Connection {
@@ -45,6 +60,7 @@ impl Listener {
             name,
             connections: Vec::new(),
             ready: Vec::new(),
+            accepting: Accepting::Open,
             wake,
         })
     }
@@ -65,6 +81,7 @@ impl Listener {
             let (pause, found) = self.read_connection(index, block, cutter)?;
             if pause == Pause::Closed {
                 self.connections.swap_remove(index);
+                self.accepting = Accepting::Open;
             }
             if found {
                 return Ok(BlockRead::Filled);
@@ -77,7 +94,7 @@ impl Listener {
         let streams = self.connections.iter().map(|c| c.stream.as_fd());
         let mut fds: Vec<BorrowedFd<'_>> = streams.collect();
         let listener = fds.len();
-        if listener < CONNECTION_COUNT_MAX {
+        if listener < CONNECTION_COUNT_MAX && self.accepting == Accepting::Open {
             fds.push(self.listener.as_fd());
         }
         let waited = self.wake.wait_any(&fds, Wait::Forever, &mut self.ready)?;
@@ -85,7 +102,6 @@ impl Listener {
             self.ready.pop();
             self.accept()?;
         }
-        self.ready.reverse();
         Ok(waited)
     }
 
@@ -107,6 +123,10 @@ impl Listener {
                         | io::ErrorKind::ConnectionReset
                 ) =>
             {
+                Ok(())
+            }
+            Err(error) if is_exhausted(&error) && !self.connections.is_empty() => {
+                self.accepting = Accepting::Exhausted;
                 Ok(())
             }
             Err(error) => Err(error),
@@ -158,7 +178,28 @@ impl Listener {
         let found = lane.end(block, cutter, eof)?;
         if !found && pause == Pause::Silent {
             lane.suspend(block);
+            return Ok((pause, self.make_room(index, block, cutter)));
         }
         Ok((pause, found))
     }
+
+    /// Gives up the record of a connection if all of them hold too much, and says so.
+    fn make_room(&mut self, index: usize, block: &mut Block, cutter: &Cutter) -> bool {
+        let sizes = self.connections.iter().map(|c| c.lane.carry_size());
+        let size_max = cutter.record_size_max.saturating_mul(LONG_RECORD_COUNT_MAX);
+        // The last to grow is the one to go: it is certainly in the way.
+        let crowded = sizes.sum::<usize>() > size_max;
+        if crowded {
+            self.connections[index].lane.give_up(block);
+        }
+        crowded
+    }
+}
+
+/// Whether `accept` failed because this process or the system has no descriptor or memory left.
+fn is_exhausted(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+        .iter()
+        .any(|known| Some(known.raw_os_error()) == code)
 }

@@ -5,13 +5,12 @@ use std::io::{self, BufRead, BufReader, Lines, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::process::Command;
 use std::thread::{self, JoinHandle};
 
-use lookaside_stream::{
-    End, Extent, Identity, RunOptions, Sink, Source, StopFlag, Strictness, Summary,
-};
+use lookaside_stream::{End, Extent, Flow, Identity, RunOptions, Sink, Source, StopFlag, Summary};
 
-use crate::flow;
+use crate::{flow, lines};
 
 /// A run in another thread, whose output comes back over a socket line by line.
 pub(crate) struct Live {
@@ -22,18 +21,21 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn start(source: Source) -> Self {
+        Self::start_with(source, flow("raw", "raw"))
+    }
+
+    pub(crate) fn start_with(source: Source, flow: Flow) -> Self {
         assert_eq!(source.extent(), Extent::Endless);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stop = StopFlag::new().unwrap();
         let options = RunOptions {
             stop: Some(stop.clone()),
-            strictness: Strictness::Strict,
             ..RunOptions::default()
         };
         let thread = thread::spawn(move || {
             let sink = Sink::open(&format!("tcp://{address}"), source.extent())?;
-            flow("raw", "raw").run(source, vec![Identity; 2], sink, options)
+            flow.run(source, vec![Identity; 2], sink, options)
         });
         let (stream, _) = listener.accept().unwrap();
         Self {
@@ -70,10 +72,8 @@ impl Live {
 fn pipe() -> (Source, io::PipeWriter) {
     let (reader, writer) = io::pipe().unwrap();
     let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-    // The run opens an end of its own when it begins; until then, and after, ours must live.
-    let source = Source::new().with_file(&path).unwrap();
-    std::mem::forget(reader);
-    (source, writer)
+    // Opening the path makes an end of the source's own.
+    (Source::new().with_file(&path).unwrap(), writer)
 }
 
 #[test]
@@ -90,6 +90,23 @@ fn a_pipe_answers_each_line_at_once() {
     write!(writer, "the end").unwrap();
     drop(writer);
     live.expect(&["the end"]);
+}
+
+#[test]
+fn the_writer_of_a_named_pipe_never_finds_it_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let writer = thread::spawn({
+        let path = path.clone();
+        // Waits in `open` until there is a reader.
+        move || fs::write(path, lines(10_000))
+    });
+    let live = Live::start(Source::new().with_file(&path).unwrap());
+    writer.join().unwrap().unwrap();
+    let (out, summary) = live.end();
+    assert_eq!((out.len(), summary.end), (10_000, End::Whole));
 }
 
 #[test]

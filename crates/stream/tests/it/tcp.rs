@@ -4,14 +4,19 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
-use lookaside_stream::{End, Source};
+use lookaside_stream::{End, Flow, FormatOptions, InputFormat, OutputFormat, Source};
 
 use crate::endless::Live;
+use crate::flow;
 
 fn listen() -> (Live, SocketAddr) {
+    listen_with(flow("raw", "raw"))
+}
+
+fn listen_with(flow: Flow) -> (Live, SocketAddr) {
     let source = Source::open(["tcp://127.0.0.1:0"]).unwrap();
     let address = source.local_addr().unwrap();
-    (Live::start(source), address)
+    (Live::start_with(source, flow), address)
 }
 
 #[test]
@@ -84,4 +89,43 @@ fn lines_of_many_connections_keep_their_order_and_do_not_mix() {
     let (rest, _) = live.stop();
     assert!(rest.is_empty(), "{rest:?}");
     assert_eq!(next, [LINES; CONNECTIONS]);
+}
+
+#[test]
+fn connections_together_hold_a_bounded_amount() {
+    let limit = FormatOptions::new().set("line_size_max", "1000");
+    let (mut live, address) = listen_with(Flow::new(
+        InputFormat::new("raw", &limit).unwrap(),
+        OutputFormat::new("raw", &FormatOptions::new()).unwrap(),
+    ));
+    // What the probe sends is answered after all that had arrived before.
+    let mut probe = TcpStream::connect(address).unwrap();
+    writeln!(probe, "probe").unwrap();
+    live.expect(&["probe"]);
+    // Each holds nearly a whole record, four fit.
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        writeln!(stream, "begun").unwrap();
+        live.expect(&["begun"]);
+        write!(stream, "{}", "x".repeat(900)).unwrap();
+        writeln!(probe, "probe").unwrap();
+        live.expect(&["probe"]);
+        streams.push(stream);
+    }
+    for stream in &mut streams {
+        write!(stream, "x\nnext\n").unwrap();
+    }
+    let lines: Vec<_> = (0..10).map(|_| live.line()).collect();
+    let long = "x".repeat(901);
+    assert_eq!(lines.iter().filter(|line| **line == long).count(), 4);
+    assert_eq!(lines.iter().filter(|line| *line == "next").count(), 6);
+    let (rest, summary) = live.stop();
+    assert!(rest.is_empty(), "{rest:?}");
+    assert_eq!(summary.rejects.count(), 2);
+    let reason = &summary.rejects.first()[0].reason;
+    assert_eq!(
+        reason,
+        "a long line, while other connections hold long lines too"
+    );
 }
