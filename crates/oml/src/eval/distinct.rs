@@ -7,6 +7,9 @@ use hashbrown::HashTable;
 use lookaside_value::{ParamBatch, Value};
 
 /// Finds the place of a parameter set among those of a batch.
+///
+/// Always on: where all sets differ it costs 10 to 20 ns a record (the `rate` example with and
+/// without it), a tenth of the lookup, and every repetition saves a whole one.
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
     /// Positions in the batch, by the hash of the set there.

@@ -1,6 +1,6 @@
 //! Evaluating an expression for one record.
 
-use lookaside_value::{Object, Text, Value};
+use lookaside_value::{Field, Object, Text, Value};
 
 use crate::ast::AccessMode;
 use crate::eval::context::Context;
@@ -208,6 +208,7 @@ fn array(items: &[Expr], context: &mut Context<'_, '_>) -> Option<Value> {
 }
 
 impl Collect {
+    /// Ignored fields are passed over: they are there for no reader.
     fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
         let mut values: Vec<Value> = Vec::new();
         let Context {
@@ -216,16 +217,18 @@ impl Collect {
             world,
         } = context;
         for pattern in &self.patterns {
+            let mut picks = |field: &&Field| {
+                !matches!(field.value, Value::Ignore) && world.matches(pattern, field.name)
+            };
+            let value = |field: &Field| field.value.clone();
             match self.mode {
                 AccessMode::Read => {
                     let mut fields = result.iter().chain(source.iter());
-                    let found = fields.find(|field| world.matches(pattern, field.name));
-                    values.extend(found.map(|field| field.value.clone()));
+                    values.extend(fields.find(&mut picks).map(value));
                 }
                 AccessMode::Take => {
                     let fields = source.iter().chain(result.iter());
-                    let found = fields.filter(|field| world.matches(pattern, field.name));
-                    values.extend(found.map(|field| field.value.clone()));
+                    values.extend(fields.filter(&mut picks).map(value));
                 }
             }
         }
