@@ -1,2 +1,0 @@
-#[path = "it/evaluation.rs"]
-mod evaluation;
