@@ -291,13 +291,10 @@ impl Lane {
             block.skipped = Some(self.skip(bytes, Skip::TooLong));
             // A record of several lines goes on at its next newline: where the record would have
             // ended is unknown without holding it.
-            match memchr(b'\n', bytes) {
-                Some(at) => {
-                    self.carry.extend_from_slice(&bytes[at + 1..]);
-                    self.line += 1;
-                    self.skipping = false;
-                }
-                None => {}
+            if let Some(at) = memchr(b'\n', bytes) {
+                self.carry.extend_from_slice(&bytes[at + 1..]);
+                self.line += 1;
+                self.skipping = false;
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Read for Stream {
         let size = room.len().min(left);
         for byte in &mut room[..size] {
             let long = self.left & (31 << 20) == 0;
-            *byte = if self.left % 64 == 0 && !long {
+            *byte = if self.left.is_multiple_of(64) && !long {
                 b'\n'
             } else {
                 b'x'
