@@ -2,6 +2,8 @@
 
 mod evaluation;
 mod fuzz;
+mod harness;
+mod original;
 mod parse;
 mod set;
 mod sql;

@@ -1,0 +1,207 @@
+//! Runs statements over a record against a real SQLite.
+//!
+//! The input is written in the language itself: statements of literals make the record.
+
+use std::net::Ipv4Addr;
+
+use lookaside_oml::{Model, Options, Program, RunReport};
+use lookaside_value::{
+    Answers, Batch, Lookup, LookupError, LookupErrorKind, NameTable, ParamBatch, RowSetBuilder,
+    StatementId, Text, Value, write_json_text,
+};
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ToSql};
+
+const TABLES: &str = "
+    create table zone (start_ip_int integer, end_ip_int integer, zone text, owner text);
+    insert into zone values
+        (167772160, 184549375, 'corp', 'it'),
+        (3232235520, 3232301055, 'branch', 'ops');
+    create table users (uid integer, login text, dept text, note text);
+    insert into users values
+        (1, 'amy', 'sales', null),
+        (2, 'bo', 'eng', 'x'),
+        (3, 'cy', 'eng', 'y');
+";
+
+/// An in-memory database with two tables and the functions on addresses.
+pub struct Sqlite {
+    connection: Connection,
+    statements: Vec<Prepared>,
+}
+
+struct Prepared {
+    sql: String,
+    params: Vec<String>,
+    columns: Vec<Text>,
+}
+
+impl Sqlite {
+    pub fn new() -> Self {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(TABLES).unwrap();
+        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+        connection
+            .create_scalar_function("ip4_int", 1, flags, |context| {
+                let text: String = context.get(0)?;
+                let ip: Result<Ipv4Addr, _> = text.parse();
+                Ok(ip.map_or(0, |ip| i64::from(u32::from(ip))))
+            })
+            .unwrap();
+        connection
+            .create_scalar_function("ip4_between", 3, flags, |context| {
+                let text: String = context.get(0)?;
+                let ip: Ipv4Addr = text.parse().unwrap_or(Ipv4Addr::BROADCAST);
+                let range = context.get::<i64>(1)?..=context.get::<i64>(2)?;
+                Ok(range.contains(&i64::from(u32::from(ip))))
+            })
+            .unwrap();
+        Self {
+            connection,
+            statements: Vec::new(),
+        }
+    }
+
+    fn first_row(
+        &self,
+        prepared: &Prepared,
+        set: &[Value],
+    ) -> rusqlite::Result<Option<Vec<Value>>> {
+        let params: Vec<Box<dyn ToSql>> = set.iter().map(bound).collect();
+        let params: Vec<(&str, &dyn ToSql)> = prepared
+            .params
+            .iter()
+            .zip(&params)
+            .map(|(name, value)| (name.as_str(), &**value))
+            .collect();
+        let mut statement = self.connection.prepare(&prepared.sql)?;
+        let mut rows = statement.query(&params[..])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let values = (0..prepared.columns.len()).map(|index| {
+            Ok(match row.get_ref(index)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(int) => Value::Int(int),
+                ValueRef::Real(float) => Value::Float(float),
+                ValueRef::Text(text) => Value::from(std::str::from_utf8(text).unwrap()),
+                ValueRef::Blob(bytes) => Value::from(bytes.to_vec()),
+            })
+        });
+        values.collect::<rusqlite::Result<_>>().map(Some)
+    }
+}
+
+fn bound(value: &Value) -> Box<dyn ToSql> {
+    match value {
+        Value::Null | Value::Ignore => Box::new(None::<i64>),
+        Value::Bool(bool) => Box::new(*bool),
+        Value::Int(int) => Box::new(*int),
+        Value::Float(float) => Box::new(*float),
+        value => Box::new(value.to_string()),
+    }
+}
+
+impl Lookup for Sqlite {
+    fn prepare(&mut self, sql: &str, params: &[Text]) -> Result<StatementId, LookupError> {
+        let refuse =
+            |error: rusqlite::Error| LookupError::new(LookupErrorKind::Refused, error.to_string());
+        let statement = self.connection.prepare(sql).map_err(refuse)?;
+        self.statements.push(Prepared {
+            sql: sql.to_owned(),
+            params: params.iter().map(|param| format!(":{param}")).collect(),
+            columns: statement
+                .column_names()
+                .into_iter()
+                .map(Text::from)
+                .collect(),
+        });
+        Ok(StatementId::from_index(self.statements.len() - 1))
+    }
+
+    fn columns(&self, statement: StatementId) -> &[Text] {
+        &self.statements[statement.index()].columns
+    }
+
+    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers) {
+        answers.clear();
+        let prepared = &self.statements[statement.index()];
+        for set in params.iter() {
+            match self.first_row(prepared, set) {
+                Ok(None) => answers.push_absent(),
+                Ok(Some(row)) => {
+                    let mut rows = RowSetBuilder::new(prepared.columns.iter().cloned());
+                    rows.push(row);
+                    let rows = answers.add_rows(rows.build());
+                    answers.push_row(rows, 0);
+                }
+                Err(error) => answers.push_failed(LookupError::new(
+                    LookupErrorKind::Refused,
+                    error.to_string(),
+                )),
+            }
+        }
+    }
+}
+
+fn bind(
+    what: &str,
+    statements: &str,
+    names: &mut NameTable,
+    database: &mut Sqlite,
+) -> Result<Program, String> {
+    let text = match statements.trim_start().starts_with("name") {
+        true => statements.to_owned(),
+        false => format!("name : t\n---\n{statements}"),
+    };
+    let model = Model::parse(what, &text).map_err(|errors| errors.to_string())?;
+    Program::bind(&model, names, database, &Options::default()).map_err(|errors| errors.to_string())
+}
+
+/// What outputs would show of the result, as JSON; or why there is none.
+///
+/// `statements` are a whole model when they begin with its name.
+pub fn run(statements: &str, input: &str) -> Result<String, String> {
+    let mut names = NameTable::new();
+    let mut database = Sqlite::new();
+    let input = match input.trim() {
+        "" => None,
+        input => Some(bind("input", input, &mut names, &mut database)?),
+    };
+    let program = bind("model", statements, &mut names, &mut database)?;
+    let mut batch = Batch::new(names.into());
+    let record = batch.new_record();
+    batch.push(record);
+    let mut report = RunReport::new();
+    for program in input.iter().chain([&program]) {
+        program
+            .evaluator()
+            .run(&mut batch, &mut database, &mut report);
+    }
+    if let Some(failure) = report.failures().first() {
+        return Err(failure.error.to_string());
+    }
+    let mut out = String::from("{");
+    for field in batch.records()[0].iter() {
+        if matches!(field.value, Value::Ignore) {
+            continue;
+        }
+        if out.len() > 1 {
+            out.push(',');
+        }
+        write_json_text(batch.names().text(field.name), &mut out);
+        out.push(':');
+        field.value.write_json(&mut out);
+    }
+    Ok(out + "}")
+}
+
+#[track_caller]
+pub fn check(statements: &str, input: &str, expected: &str) {
+    assert_eq!(
+        run(statements, input).as_deref(),
+        Ok(expected),
+        "{statements}"
+    );
+}
