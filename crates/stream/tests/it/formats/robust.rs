@@ -179,11 +179,13 @@ fn wrong_utf8_is_a_reject_of_its_line_only() {
     assert_eq!(rejects.raw(), b"tw\xc3\nthree \xe2\x82\n");
 }
 
+type Target = fn(&[u8]);
+
 /// The bodies of the fuzz targets over their samples and seeded mutations.
 #[test]
 fn fuzz_targets_hold() {
-    let seed = 0xf0_22_5eed;
-    let targets: [(fn(&[u8]), &[u8]); 3] = [
+    let seed = 0xf022_5eed;
+    let targets: [(Target, &[u8]); 3] = [
         (fuzz_access, ACCESS),
         (fuzz_syslog, SYSLOG),
         (fuzz_csv, CSV),
