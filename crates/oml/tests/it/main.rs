@@ -5,5 +5,6 @@ mod fuzz;
 mod harness;
 mod original;
 mod parse;
+mod random;
 mod set;
 mod sql;
