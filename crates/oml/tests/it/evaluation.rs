@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI8, Ordering};
 
 use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{
@@ -292,12 +293,44 @@ fn defaults_stand_in_for_what_is_missing() {
 }
 
 #[test]
-fn the_clock_is_read_once_a_batch() {
+fn the_clock_has_three_forms() {
     check(
         "a = Now::time() ; b = Now::date() ; c = Now::hour() ;",
         "",
         r#"{"a":"2026-05-04 03:02:01.5","b":20260504,"c":2026050403}"#,
     );
+}
+
+#[test]
+fn the_clock_is_read_once_a_batch() {
+    let reads = AtomicI8::new(0);
+    let options = Options {
+        clock: Arc::new(move || {
+            let day = reads.fetch_add(1, Ordering::Relaxed) + 1;
+            jiff::civil::date(2026, 1, day).at(0, 0, 0, 0)
+        }),
+        ..Options::default()
+    };
+    let model = Model::parse(
+        "t.oml",
+        "name : t\n---\na = Now::date() ; b = Now::date() ;",
+    )
+    .unwrap();
+    let mut names = NameTable::new();
+    let mut script = Script::default();
+    let program = Program::bind(&model, &mut names, &mut script, &options).unwrap();
+    let mut evaluator = program.evaluator();
+    let mut batch = Batch::new(names.into());
+    for day in 1..=2 {
+        batch.clear();
+        push(&mut batch, 1, Vec::new());
+        push(&mut batch, 2, Vec::new());
+        evaluator.run(&mut batch, &mut script, &mut RunReport::new());
+        for record in batch.records() {
+            let expected = format!(r#"{{"a":2026010{day},"b":2026010{day}}}"#);
+            assert_eq!(shown(batch.names(), record), expected);
+        }
+    }
 }
 
 #[test]
@@ -351,6 +384,12 @@ fn moves_keep_names_and_order_and_never_double_a_name() {
 }
 
 #[test]
+fn blanks_around_a_name_do_not_count() {
+    let input = vec![(" ab ", Value::Int(1)), ("b", Value::Int(2))];
+    check_values("a* = take() ;", input, r#"{" ab ":1}"#);
+}
+
+#[test]
 fn verdicts_on_names_do_not_outlive_their_batch() {
     let mut script = Script::default();
     let (mut evaluator, names) = bind("a* = take() ; __* = take() ;", &mut script);
@@ -399,6 +438,14 @@ fn fmt_fills_all_places_or_is_empty() {
         r#"{"x":"y"}"#,
     );
     check(r#"x = fmt("<{a}>", @a) ;"#, "a:null=", r#"{"x":"<>"}"#);
+    let default = r#"x = fmt("{a}", read(a) { _ : take(b) }) ; y = read(b) ;"#;
+    check(default, "b:digit=2", r#"{"x":"2"}"#);
+    check(default, "a:digit=1  b:digit=2", r#"{"x":"1","y":2}"#);
+    check(
+        r#"x = fmt("{a}", read(a) { _ : Now::date() }) ;"#,
+        "",
+        r#"{"x":"20260504"}"#,
+    );
 }
 
 #[test]
@@ -710,6 +757,15 @@ fn a_missing_input_beside_others_is_null() {
     let (shown, _) = run(statement, &["b:digit=2", "c:digit=3"], &mut script);
     assert_eq!(shown, [r#"{"x":5}"#, "{}"]);
     assert_eq!(script.asked, [[[Value::Null, Value::Int(2)].to_vec()]]);
+}
+
+#[test]
+fn an_ignored_input_is_no_input() {
+    let mut script = users();
+    let statements = format!("uid = pipe read(n) | skip_empty ; {LOOKUP}");
+    let (shown, _) = run(&statements, &["n:digit=0", "n:digit=2"], &mut script);
+    assert_eq!(shown, ["{}", r#"{"uid":2,"who":"bo","dept":"7"}"#]);
+    assert_eq!(script.asked, [[[Value::Int(2)].to_vec()]]);
 }
 
 #[test]
