@@ -104,6 +104,10 @@ impl<'a> Parser<'a> {
     }
 
     /// Keeps an error and goes on.
+    #[expect(
+        clippy::boxed_local,
+        reason = "errors travel boxed, as results are small"
+    )]
     fn report(&mut self, fault: Fault) {
         self.error_count += 1;
         self.diagnostics.push(*fault);

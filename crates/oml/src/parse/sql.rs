@@ -185,10 +185,9 @@ impl Parser<'_> {
             let kind = ExprKind::Now(now);
             return self.push_param(draft, Expr { kind, span });
         }
-        if is_free && LITERAL_TYPES.contains(&word) && ahead.sees("(") {
-            if let Some(value) = self.sql_literal(draft.last)? {
-                return self.push_param(draft, value);
-            }
+        let begins_literal = is_free && LITERAL_TYPES.contains(&word) && ahead.sees("(");
+        if begins_literal && let Some(value) = self.sql_literal(draft.last)? {
+            return self.push_param(draft, value);
         }
         // A cast such as `x::int` is no word of OML.
         let word = self.cursor.take_while(is_word_char);

@@ -483,13 +483,15 @@ fn collect_gathers_by_pattern() {
 fn objects_hold_what_is_there() {
     let input = "cpu:digit=93  mem:chars=7";
     check(
-        "x = object { mem, cpu : digit = take() ; gone = read() ; h : chars = chars(n) ; } ; y = read(cpu) ;",
+        "x = object { mem, cpu : digit = take() ; gone = read() ; h : chars = chars(n) ; } ; \
+             y = read(cpu) ;",
         input,
         r#"{"x":{"cpu":93,"h":"n","mem":7}}"#,
     );
     check("x = object { gone = read() ; } ;", input, r#"{"x":{}}"#);
     check(
-        "x = object { in = object { cpu = read() ; } ; up = pipe read(mem) | base64_encode ; zero = pipe read(z) | skip_empty ; } ;",
+        "x = object { in = object { cpu = read() ; } ; up = pipe read(mem) | base64_encode ; \
+             zero = pipe read(z) | skip_empty ; } ;",
         "cpu:digit=93  mem:chars=7  z:digit=0",
         r#"{"x":{"in":{"cpu":93},"up":"Nw=="}}"#,
     );
@@ -507,7 +509,8 @@ fn arrays_leave_out_what_is_nothing() {
 
 #[test]
 fn matches_try_cases_from_the_top() {
-    let code = "x = match read(a) { in (digit(1), digit(3)) => chars(low) ; digit(3) | digit(4) => chars(three) ; !digit(5) => chars(other) ; } ;";
+    let code = "x = match read(a) { in (digit(1), digit(3)) => chars(low) ; digit(3) | \
+         digit(4) => chars(three) ; !digit(5) => chars(other) ; } ;";
     for (a, expected) in [("1", "low"), ("3", "low"), ("4", "three"), ("9", "other")] {
         check(
             code,
@@ -518,7 +521,8 @@ fn matches_try_cases_from_the_top() {
     check(code, "a:digit=5", "{}");
     check(code, "a:chars=9", "{}");
     check(code, "", "{}");
-    let tuple = "x = match (read(a), read(b)) { (chars(u) | chars(v), starts_with('w')) => read(b) ; _ => read(gone) { _ : chars(no) } ; } ;";
+    let tuple = "x = match (read(a), read(b)) { (chars(u) | chars(v), starts_with('w')) => \
+         read(b) ; _ => read(gone) { _ : chars(no) } ; } ;";
     check(tuple, "a:chars=v  b:chars=ww", r#"{"x":"ww"}"#);
     check(tuple, "a:chars=v  b:chars=x", r#"{"x":"no"}"#);
     check(tuple, "a:chars=z  b:chars=ww", r#"{"x":"no"}"#);
@@ -529,12 +533,14 @@ fn matches_try_cases_from_the_top() {
         r#"{"x":"taken"}"#,
     );
     check(
-        "static { lo = digit(1) ; hi = digit(2) ; r = chars(in) ; } x = match read(a) { in (lo, hi) => r ; _ => collect read(keys:[a]) ; } ;",
+        "static { lo = digit(1) ; hi = digit(2) ; r = chars(in) ; \
+             } x = match read(a) { in (lo, hi) => r ; _ => collect read(keys:[a]) ; } ;",
         "a:digit=2",
         r#"{"x":"in"}"#,
     );
     check(
-        "static { lo = digit(1) ; } x = match read(a) { !lo => chars(n) ; _ => collect read(keys:[a]) ; } ;",
+        "static { lo = digit(1) ; } x = match read(a) { !lo => chars(n) ; _ => \
+             collect read(keys:[a]) ; } ;",
         "a:digit=1",
         r#"{"x":[1]}"#,
     );
@@ -544,7 +550,7 @@ fn matches_try_cases_from_the_top() {
 fn tuples_of_any_width_match() {
     let names: Vec<String> = (0..12).map(|index| format!("f{index}")).collect();
     let reads: Vec<String> = names.iter().map(|name| format!("read({name})")).collect();
-    let conditions = vec!["digit(1)"; 12].join(", ");
+    let conditions = ["digit(1)"; 12].join(", ");
     let statement = format!(
         "x = match ({}) {{ ({conditions}) => chars(y) ; _ => chars(n) ; }} ;",
         reads.join(", ")
@@ -886,9 +892,12 @@ const FORMS: [&str; 22] = [
     "x = collect take(keys:[*]) ;",
     "x = object { a, b : chars = take() ; c = read() ; } ;",
     "x = array { read(a) ; take(b) ; } ;",
-    "x = match (read(a), take(b)) { (digit(1), in (ip(1.1.1.1), ip(2.2.2.2))) => read(c) ; _ => take(c) ; } ;",
-    "x = match read(a) { iequals('x') | gt(1) | !chars(y) | regex_match('^.$') | is_empty() => read(a) ; } ;",
-    "x = match read(a) { in_range(1, 2) | in (float(0.5), float(1.5)) => chars(n) ; _ => read(b) ; } ;",
+    "x = match (read(a), take(b)) { (digit(1), in (ip(1.1.1.1), ip(2.2.2.2))) => read(c) ; _ => \
+         take(c) ; } ;",
+    "x = match read(a) { iequals('x') | gt(1) | !chars(y) | regex_match('^.$') | is_empty() => \
+         read(a) ; } ;",
+    "x = match read(a) { in_range(1, 2) | in (float(0.5), float(1.5)) => chars(n) ; _ => \
+         read(b) ; } ;",
     "x = pipe read(a) | nth(0) | get(a/b) | to_json | json_unescape | str_escape | html_escape ;",
     "x = pipe read(b) | to_str | base64_decode(Gbk) | url(uri) | path(name) | on_fail('f') ;",
     "x = pipe read(c) | Time::to_ts_zone(-5, us) | ip4_to_int ;",

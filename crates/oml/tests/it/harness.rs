@@ -26,7 +26,7 @@ const TABLES: &str = "
 ";
 
 /// An in-memory database with two tables and the functions on addresses.
-pub struct Sqlite {
+pub(crate) struct Sqlite {
     connection: Connection,
     statements: Vec<Prepared>,
 }
@@ -38,7 +38,7 @@ struct Prepared {
 }
 
 impl Sqlite {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(TABLES).unwrap();
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
@@ -111,11 +111,7 @@ impl Lookup for Sqlite {
         self.statements.push(Prepared {
             sql: sql.to_owned(),
             params: params.iter().map(|param| format!(":{param}")).collect(),
-            columns: statement
-                .column_names()
-                .into_iter()
-                .map(Text::from)
-                .collect(),
+            columns: statement.column_names().map(Text::from).collect(),
         });
         Ok(StatementId::from_index(self.statements.len() - 1))
     }
@@ -151,7 +147,8 @@ fn bind(
     names: &mut NameTable,
     database: &mut Sqlite,
 ) -> Result<Program, String> {
-    let text = match statements.trim_start().starts_with("name") {
+    let is_whole = statements.lines().any(|line| line.starts_with("name :"));
+    let text = match is_whole {
         true => statements.to_owned(),
         false => format!("name : t\n---\n{statements}"),
     };
@@ -162,7 +159,7 @@ fn bind(
 /// What outputs would show of the result, as JSON; or why there is none.
 ///
 /// `statements` are a whole model when they begin with its name.
-pub fn run(statements: &str, input: &str) -> Result<String, String> {
+pub(crate) fn run(statements: &str, input: &str) -> Result<String, String> {
     let mut names = NameTable::new();
     let mut database = Sqlite::new();
     let input = match input.trim() {
@@ -198,7 +195,7 @@ pub fn run(statements: &str, input: &str) -> Result<String, String> {
 }
 
 #[track_caller]
-pub fn check(statements: &str, input: &str, expected: &str) {
+pub(crate) fn check(statements: &str, input: &str, expected: &str) {
     assert_eq!(
         run(statements, input).as_deref(),
         Ok(expected),

@@ -1,5 +1,6 @@
 //! Tests of the language as its users see it.
 
+mod docs;
 mod evaluation;
 mod fuzz;
 mod harness;
