@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::TooLarge;
-use super::slots::{Lists, ROW_COUNT_MAX, Rows, Slot};
+use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 
 /// An array is used while it has at most this many places for each key.
 const DENSE_PLACES_PER_KEY_MAX: u64 = 4;
@@ -65,21 +65,22 @@ impl HashIndex {
     /// The rows whose key has these parts; as many as were given when the index was built.
     #[inline]
     pub(crate) fn rows(&self, parts: &[Key<'_>]) -> Rows<'_> {
-        match (&self.table, parts) {
+        let slot = match (&self.table, parts) {
             (Table::Dense { min, slots }, [Key::Int(key)]) => {
                 let place = (*key as u64).wrapping_sub(*min as u64);
                 let slot = usize::try_from(place)
                     .ok()
                     .and_then(|place| slots.get(place));
-                self.lists.rows(slot.copied().unwrap_or(Slot::NONE))
+                slot.copied().unwrap_or(Slot::NONE)
             }
             (Table::Ints(table), [Key::Int(key)]) => {
                 let entry = table.find(hash_int(*key), |(other, _)| other == key);
-                self.lists.rows(entry.map_or(Slot::NONE, |(_, slot)| *slot))
+                entry.map_or(Slot::NONE, |(_, slot)| *slot)
             }
-            (Table::Dense { .. } | Table::Ints(_), _) => Rows::None,
-            (Table::Encoded(table), parts) => self.lists.rows(table.slot(parts)),
-        }
+            (Table::Dense { .. } | Table::Ints(_), _) => Slot::NONE,
+            (Table::Encoded(table), parts) => table.slot(parts),
+        };
+        self.lists.rows(slot, ListOrder::Scan)
     }
 
     /// How many different keys there are.
@@ -365,7 +366,7 @@ fn group_slots(
         .map(|count| {
             let (group, others) = rest.split_at(*count as usize);
             rest = others;
-            lists.push(group.iter().map(|row| (0, *row)))
+            lists.push(group)
         })
         .collect()
 }

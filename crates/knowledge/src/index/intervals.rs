@@ -4,21 +4,12 @@
 //! not change, so a probe is one search for the last boundary that is not after the key, and
 //! overlapping, nested, empty and inverted ranges need no thought at probe time.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::TooLarge;
 use super::bytes::{Boundary, ByteSegments};
 use super::ints::{IntSegments, ordered};
-use super::slots::{Lists, ROW_COUNT_MAX, Rows, Slot};
-
-/// How the rows that share a segment are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ListOrder {
-    /// By their position in the table.
-    Scan,
-    /// By their lower bound, greatest first; rows with equal lower bounds are tied.
-    LowDescending,
-}
+use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 
 /// An immutable interval index.
 #[derive(Debug)]
@@ -38,25 +29,20 @@ enum Segments {
 impl IntervalIndex {
     /// The rows whose ranges hold an integer; none if the ranges are of bytes.
     #[inline]
-    pub(crate) fn rows_of_int(&self, key: i64) -> Rows<'_> {
+    pub(crate) fn rows_of_int(&self, key: i64, order: ListOrder) -> Rows<'_> {
         match &self.segments {
-            Segments::Ints(segments) => self.lists.rows(segments.slot(key)),
+            Segments::Ints(segments) => self.lists.rows(segments.slot(key), order),
             Segments::None | Segments::Bytes(_) => Rows::None,
         }
     }
 
     /// The rows whose ranges hold a byte string; none if the ranges are of integers.
     #[inline]
-    pub(crate) fn rows_of_bytes(&self, key: &[u8]) -> Rows<'_> {
+    pub(crate) fn rows_of_bytes(&self, key: &[u8], order: ListOrder) -> Rows<'_> {
         match &self.segments {
-            Segments::Bytes(segments) => self.lists.rows(segments.slot(key)),
+            Segments::Bytes(segments) => self.lists.rows(segments.slot(key), order),
             Segments::None | Segments::Ints(_) => Rows::None,
         }
-    }
-
-    /// Whether no two ranges overlap, so that the order of lists does not matter.
-    pub(crate) fn is_disjoint(&self) -> bool {
-        self.lists.is_empty()
     }
 
     /// How many boundaries there are.
@@ -158,7 +144,7 @@ impl IntervalIndexBuilder {
     }
 
     /// Cuts the ranges into segments.
-    pub(crate) fn build(self, order: ListOrder) -> Result<IntervalIndex, TooLarge> {
+    pub(crate) fn build(self) -> Result<IntervalIndex, TooLarge> {
         if self.ints.len().max(self.bytes.len()) > ROW_COUNT_MAX {
             return Err(TooLarge::Rows);
         }
@@ -168,13 +154,13 @@ impl IntervalIndexBuilder {
         );
         let mut lists = Lists::default();
         let (segments, boundary_count) = if !self.ints.is_empty() {
-            let ranges = self.ints.iter().map(|range| Cut {
+            let ranges = self.ints.into_iter().map(|range| Cut {
                 start: range.start,
                 // Behind the greatest key nothing begins.
                 end: range.last.checked_add(1),
                 row: range.row,
             });
-            let boundaries = sweep(ranges.collect(), order, &mut lists)?;
+            let boundaries = sweep(ranges.collect(), &mut lists)?;
             let count = boundaries.len();
             (Segments::Ints(IntSegments::new(boundaries)), count)
         } else if !self.bytes.is_empty() {
@@ -189,7 +175,7 @@ impl IntervalIndexBuilder {
                 }),
                 row: range.row,
             });
-            let boundaries = sweep(ranges.collect(), order, &mut lists)?;
+            let boundaries = sweep(ranges.collect(), &mut lists)?;
             (
                 Segments::Bytes(ByteSegments::new(&boundaries)?),
                 boundaries.len(),
@@ -215,19 +201,20 @@ struct Cut<K> {
 /// Walks over all starts and ends in order, and notes after each which rows hold from there on.
 fn sweep<K: Ord + Copy>(
     mut cuts: Vec<Cut<K>>,
-    order: ListOrder,
     lists: &mut Lists,
 ) -> Result<Vec<(K, Slot)>, TooLarge> {
     cuts.sort_by_key(|cut| cut.start);
-    let ranks = ranks(&cuts, order);
-    let mut ends: Vec<(K, usize)> = cuts
+    let ranks = ranks(&cuts);
+    let mut ends: Vec<(K, u32)> = cuts
         .iter()
-        .enumerate()
-        .filter_map(|(index, cut)| Some((cut.end?, index)))
+        .zip(0..)
+        .filter_map(|(cut, index)| Some((cut.end?, index)))
         .collect();
     ends.sort_unstable();
     let mut boundaries: Vec<(K, Slot)> = Vec::with_capacity(cuts.len() + cuts.len() / 2);
-    let mut holding: BTreeSet<(u32, u32)> = BTreeSet::new();
+    // Positions of rows with the ranks of their lower bounds.
+    let mut holding: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut ranked = Vec::new();
     let (mut start_at, mut end_at) = (0, 0);
     loop {
         let boundary = match (cuts.get(start_at), ends.get(end_at)) {
@@ -239,34 +226,30 @@ fn sweep<K: Ord + Copy>(
         while let Some((end, index)) = ends.get(end_at)
             && *end == boundary
         {
-            let was_holding = holding.remove(&(ranks[*index], cuts[*index].row));
-            assert!(was_holding, "a range ends after it began");
+            let rank = holding.remove(&cuts[*index as usize].row);
+            assert!(rank.is_some(), "a range ends after it began");
             end_at += 1;
         }
         while let Some(cut) = cuts.get(start_at)
             && cut.start == boundary
         {
-            holding.insert((ranks[start_at], cut.row));
+            holding.insert(cut.row, ranks[start_at]);
             start_at += 1;
         }
-        boundaries.push((boundary, lists.push(holding.iter().copied())?));
+        ranked.clear();
+        ranked.extend(holding.iter().map(|(row, rank)| (*rank, *row)));
+        boundaries.push((boundary, lists.push_ranked(&mut ranked)?));
     }
     boundaries.shrink_to_fit();
     Ok(boundaries)
 }
 
-/// What the rows of a list are sorted by, before their position: see [`Lists::push`].
-fn ranks<K: Ord>(cuts: &[Cut<K>], order: ListOrder) -> Vec<u32> {
+/// Ranks of the lower bounds, which are sorted: the greatest first, equal ones equal.
+fn ranks<K: Ord>(cuts: &[Cut<K>]) -> Vec<u32> {
     let mut ranks = vec![0; cuts.len()];
-    if order == ListOrder::LowDescending {
-        let mut rank = 0;
-        for index in (0..cuts.len()).rev() {
-            let is_tied = cuts
-                .get(index + 1)
-                .is_some_and(|next| next.start == cuts[index].start);
-            rank += u32::from(!is_tied);
-            ranks[index] = rank;
-        }
+    for index in (0..cuts.len().saturating_sub(1)).rev() {
+        let is_tied = cuts[index].start == cuts[index + 1].start;
+        ranks[index] = ranks[index + 1] + u32::from(!is_tied);
     }
     ranks
 }
@@ -319,15 +302,15 @@ mod tests {
                 for (row, (low, high)) in ranges.iter().enumerate() {
                     builder.push_ints(row, (*low, bounds.0), (*high, bounds.1));
                 }
-                let index = builder.build(order).unwrap();
+                let index = builder.build().unwrap();
                 for key in &keys {
                     assert_eq!(
-                        listed(index.rows_of_int(*key)),
+                        listed(index.rows_of_int(*key, order)),
                         expected(&borrowed, bounds, order, key),
                         "seed {seed}, key {key}, {bounds:?}, {order:?}, {ranges:?}"
                     );
                 }
-                assert_eq!(listed(index.rows_of_bytes(b"1")), []);
+                assert_eq!(listed(index.rows_of_bytes(b"1", order)), []);
             }
         }
     }
@@ -371,10 +354,10 @@ mod tests {
                 for (row, (low, high)) in borrowed.iter().enumerate() {
                     builder.push_bytes(row, (low, bounds.0), (high, bounds.1));
                 }
-                let index = builder.build(order).unwrap();
+                let index = builder.build().unwrap();
                 for key in keys {
                     assert_eq!(
-                        listed(index.rows_of_bytes(key)),
+                        listed(index.rows_of_bytes(key, order)),
                         expected(&borrowed, bounds, order, key.as_slice()),
                         "seed {seed}, key {key:?}, {bounds:?}, {order:?}, {ranges:?}"
                     );
@@ -421,16 +404,21 @@ mod tests {
         for (row, (low, high)) in [(0, 9), (5, 9), (5, 8)].into_iter().enumerate() {
             builder.push_ints(row, (low, Bound::Inclusive), (high, Bound::Inclusive));
         }
-        let index = builder.build(ListOrder::LowDescending).unwrap();
+        let index = builder.build().unwrap();
         let many = |rows, tied_first, tied| Rows::Many {
             rows,
             tied_first,
             tied,
         };
-        assert_eq!(index.rows_of_int(7), many(&[1, 2, 0], true, true));
-        assert_eq!(index.rows_of_int(9), many(&[1, 0], false, false));
-        assert_eq!(index.rows_of_int(1), Rows::One(0));
-        assert!(!index.is_disjoint());
+        assert_eq!(
+            index.rows_of_int(7, ListOrder::LowDescending),
+            many(&[1, 2, 0], true, true)
+        );
+        assert_eq!(
+            index.rows_of_int(9, ListOrder::LowDescending),
+            many(&[1, 0], false, false)
+        );
+        assert_eq!(index.rows_of_int(1, ListOrder::Scan), Rows::One(0));
     }
 
     #[test]
@@ -444,9 +432,6 @@ mod tests {
                 (range.1, Bound::Inclusive),
             );
         }
-        assert_eq!(
-            builder.build(ListOrder::Scan).unwrap_err(),
-            TooLarge::Overlaps
-        );
+        assert_eq!(builder.build().unwrap_err(), TooLarge::Overlaps);
     }
 }

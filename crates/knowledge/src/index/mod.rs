@@ -12,8 +12,8 @@ mod radix;
 mod slots;
 
 pub(crate) use hash::{HashIndex, HashIndexBuilder, Key};
-pub(crate) use intervals::{Bound, IntervalIndex, IntervalIndexBuilder, ListOrder};
-pub(crate) use slots::{ROW_COUNT_MAX, Rows};
+pub(crate) use intervals::{Bound, IntervalIndex, IntervalIndexBuilder};
+pub(crate) use slots::{ListOrder, ROW_COUNT_MAX, Rows};
 
 /// Why an index was not built; the statement then runs in SQLite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::TooLarge;
 /// Row positions take 31 bits, the last one is [`Slot::NONE`].
 pub(crate) const ROW_COUNT_MAX: usize = (1 << 31) - 1;
 
-/// Words in all lists of one index: 64 MiB, and an offset must fit beside [`Slot::LIST`].
+/// Words in all lists of one order: 64 MiB, and an offset must fit beside [`Slot::LIST`].
 /// Nested networks need a few words a row; ranges that all overlap need the square of their count.
 const LIST_WORD_COUNT_MAX: usize = 16 << 20;
 const _: () = assert!(LIST_WORD_COUNT_MAX < Slot::LIST as usize);
@@ -24,6 +24,15 @@ impl Slot {
     }
 }
 
+/// How the rows of one key are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListOrder {
+    /// By their position in the table.
+    Scan,
+    /// By the lower bound of their ranges, greatest first; rows with equal lower bounds are tied.
+    LowDescending,
+}
+
 /// The rows that a key has, first row first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows<'a> {
@@ -33,7 +42,7 @@ pub(crate) enum Rows<'a> {
     One(u32),
     /// Two rows or more.
     Many {
-        /// Their positions, in the order that the index was built for.
+        /// Their positions, in the order asked for.
         rows: &'a [u32],
         /// Whether that order leaves open which row comes first.
         tied_first: bool,
@@ -42,10 +51,13 @@ pub(crate) enum Rows<'a> {
     },
 }
 
-/// The lists that slots point into, each preceded by its length and its two tie flags.
+/// The lists that slots point into, each preceded by its length.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    words: Vec<u32>,
+    scan: Vec<u32>,
+    /// The same lists at the same offsets in the other order, with two tie flags at each length;
+    /// empty if nobody can ask for that order.
+    low_descending: Vec<u32>,
 }
 
 const TIED_FIRST: u32 = 1 << 31;
@@ -53,61 +65,71 @@ const TIED: u32 = 1 << 30;
 const LENGTH: u32 = TIED - 1;
 
 impl Lists {
-    /// Stores rows with their ranks: rows of equal rank are tied, unless ranks are all zero, which
-    /// says that the order of the rows themselves is the order wanted.
-    pub(super) fn push<R>(&mut self, rows: R) -> Result<Slot, TooLarge>
-    where
-        R: ExactSizeIterator<Item = (u32, u32)> + Clone,
-    {
-        match rows.len() {
-            0 => return Ok(Slot::NONE),
-            1 => {
-                let row = rows.map(|(_, row)| row).next();
-                return Ok(Slot::one(row.expect("the length is one")));
-            }
+    /// Stores rows that are in scan order.
+    pub(super) fn push(&mut self, rows: &[u32]) -> Result<Slot, TooLarge> {
+        match rows {
+            [] => return Ok(Slot::NONE),
+            [row] => return Ok(Slot::one(*row)),
             _ => {}
         }
-        let offset = self.words.len();
+        let offset = self.scan.len();
         if offset + rows.len() >= LIST_WORD_COUNT_MAX {
             return Err(TooLarge::Overlaps);
         }
-        let tie_at = rows
-            .clone()
-            .zip(rows.clone().skip(1))
-            .position(|((rank, _), (next, _))| rank == next && rank != 0);
-        let flags = match tie_at {
+        self.scan.push(rows.len() as u32);
+        self.scan.extend_from_slice(rows);
+        Ok(Slot(offset as u32 | Slot::LIST))
+    }
+
+    /// Stores rows that are in scan order, with their lower bounds' ranks: the greatest lower bound
+    /// has the least rank.
+    pub(super) fn push_ranked(&mut self, rows: &mut [(u32, u32)]) -> Result<Slot, TooLarge> {
+        match rows {
+            [] => return Ok(Slot::NONE),
+            [(_, row)] => return Ok(Slot::one(*row)),
+            _ => {}
+        }
+        let in_scan_order: Vec<u32> = rows.iter().map(|(_, row)| *row).collect();
+        let slot = self.push(&in_scan_order)?;
+        rows.sort_unstable();
+        let is_tied = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0;
+        let flags = match rows.windows(2).position(is_tied) {
             None => 0,
             Some(0) => TIED_FIRST | TIED,
             Some(_) => TIED,
         };
-        self.words.push(rows.len() as u32 | flags);
-        self.words.extend(rows.map(|(_, row)| row));
-        Ok(Slot(offset as u32 | Slot::LIST))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.low_descending.push(rows.len() as u32 | flags);
+        self.low_descending.extend(rows.iter().map(|(_, row)| *row));
+        debug_assert_eq!(self.low_descending.len(), self.scan.len());
+        Ok(slot)
     }
 
     pub(super) fn size(&self) -> usize {
-        self.words.capacity() * size_of::<u32>()
+        size_of_val(&*self.scan) + size_of_val(&*self.low_descending)
     }
 
     #[inline]
-    pub(super) fn rows(&self, slot: Slot) -> Rows<'_> {
+    pub(super) fn rows(&self, slot: Slot, order: ListOrder) -> Rows<'_> {
         if slot == Slot::NONE {
             Rows::None
         } else if slot.0 & Slot::LIST == 0 {
             Rows::One(slot.0)
         } else {
-            let offset = (slot.0 & !Slot::LIST) as usize;
-            let head = self.words[offset];
-            let end = offset + 1 + (head & LENGTH) as usize;
-            Rows::Many {
-                rows: &self.words[offset + 1..end],
-                tied_first: head & TIED_FIRST != 0,
-                tied: head & TIED != 0,
-            }
+            self.list((slot.0 & !Slot::LIST) as usize, order)
+        }
+    }
+
+    #[cold]
+    fn list(&self, offset: usize, order: ListOrder) -> Rows<'_> {
+        let words = match order {
+            ListOrder::Scan => &self.scan,
+            ListOrder::LowDescending => &self.low_descending,
+        };
+        let head = words[offset];
+        Rows::Many {
+            rows: &words[offset + 1..][..(head & LENGTH) as usize],
+            tied_first: head & TIED_FIRST != 0,
+            tied: head & TIED != 0,
         }
     }
 }
@@ -116,48 +138,43 @@ impl Lists {
 mod tests {
     use super::*;
 
-    fn check(rows: &[(u32, u32)], expected: Rows<'_>) {
+    fn check(ranked: &[(u32, u32)], order: ListOrder, expected: Rows<'_>) {
         let mut lists = Lists::default();
-        lists.push([(0, 1), (0, 2)].into_iter()).unwrap();
-        let slot = lists.push(rows.iter().copied()).unwrap();
-        assert_eq!(lists.rows(slot), expected, "{rows:?}");
+        lists.push_ranked(&mut [(2, 1), (1, 2)]).unwrap();
+        let slot = lists.push_ranked(&mut ranked.to_vec()).unwrap();
+        assert_eq!(lists.rows(slot, order), expected, "{ranked:?}");
     }
 
     #[test]
     fn slots_lead_back_to_their_rows() {
-        check(&[], Rows::None);
-        check(&[(3, 7)], Rows::One(7));
+        use ListOrder::{LowDescending, Scan};
         let many = |rows, tied_first, tied| Rows::Many {
             rows,
             tied_first,
             tied,
         };
-        check(&[(0, 7), (0, 9)], many(&[7, 9], false, false));
-        check(&[(1, 9), (2, 7)], many(&[9, 7], false, false));
-        check(&[(1, 9), (1, 7), (2, 8)], many(&[9, 7, 8], true, true));
-        check(&[(1, 9), (2, 7), (2, 8)], many(&[9, 7, 8], false, true));
+        for order in [Scan, LowDescending] {
+            check(&[], order, Rows::None);
+            check(&[(3, 7)], order, Rows::One(7));
+        }
+        check(&[(2, 7), (1, 9)], Scan, many(&[7, 9], false, false));
+        check(
+            &[(2, 7), (1, 9)],
+            LowDescending,
+            many(&[9, 7], false, false),
+        );
+        let tied = [(1, 7), (2, 8), (1, 9)];
+        check(&tied, Scan, many(&[7, 8, 9], false, false));
+        check(&tied, LowDescending, many(&[7, 9, 8], true, true));
+        let tied = [(2, 7), (2, 8), (1, 9)];
+        check(&tied, LowDescending, many(&[9, 7, 8], false, true));
     }
 
     #[test]
     fn lists_are_bounded() {
         let mut lists = Lists::default();
-        let rows = (0..LIST_WORD_COUNT_MAX as u32).map(|row| (0, row));
-        assert_eq!(lists.push(ExactRange(rows)), Err(TooLarge::Overlaps));
-        assert!(lists.is_empty());
+        let rows = vec![0; LIST_WORD_COUNT_MAX];
+        assert_eq!(lists.push(&rows), Err(TooLarge::Overlaps));
+        assert_eq!(lists.size(), 0);
     }
-
-    #[derive(Clone)]
-    struct ExactRange<I>(I);
-
-    impl<I: Iterator<Item = (u32, u32)>> Iterator for ExactRange<I> {
-        type Item = (u32, u32);
-        fn next(&mut self) -> Option<(u32, u32)> {
-            self.0.next()
-        }
-        fn size_hint(&self) -> (usize, Option<usize>) {
-            (LIST_WORD_COUNT_MAX, Some(LIST_WORD_COUNT_MAX))
-        }
-    }
-
-    impl<I: Iterator<Item = (u32, u32)>> ExactSizeIterator for ExactRange<I> {}
 }

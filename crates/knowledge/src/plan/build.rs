@@ -10,9 +10,7 @@ use super::reason::Reason;
 use super::schema::Table;
 use crate::bind::SqlValue;
 use crate::functions;
-use crate::index::{
-    Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key, ListOrder,
-};
+use crate::index::{Bound, HashIndex, HashIndexBuilder, IntervalIndex, IntervalIndexBuilder, Key};
 
 /// Columns of one equality; more are unheard of, and the parts of a probe live on the stack.
 pub(super) const KEY_COLUMN_COUNT_MAX: usize = 8;
@@ -50,15 +48,7 @@ pub(super) fn hash(
 pub(super) struct IntervalColumns {
     pub(super) low: (usize, Bound),
     pub(super) high: (usize, Bound),
-    pub(super) order: ListOrder,
     pub(super) rules: Rules,
-}
-
-impl IntervalColumns {
-    pub(super) fn in_scan_order(mut self) -> Self {
-        self.order = ListOrder::Scan;
-        self
-    }
 }
 
 /// What compares the bounds with the key.
@@ -112,7 +102,7 @@ pub(super) fn interval(
         row_at += 1;
     }
     Ok(Interval {
-        index: Arc::new(builder.build(columns.order)?),
+        index: Arc::new(builder.build()?),
         class,
     })
 }

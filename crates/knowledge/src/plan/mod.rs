@@ -34,7 +34,7 @@ use self::reason::Reason;
 pub(crate) use self::tables::Tables;
 use crate::bind::SqlValue;
 use crate::functions;
-use crate::index::{HashIndex, Key, Rows};
+use crate::index::{HashIndex, Key, ListOrder, Rows};
 
 /// What one statement needs of one generation's tables.
 pub(crate) struct Plan(Result<Native, Reason>);
@@ -44,8 +44,8 @@ struct Native {
     rows: RowSet,
     /// The first row of a list is the statement's first row.
     is_first_known: bool,
-    /// `order by` asks for the order of the lists.
-    is_ordered: bool,
+    /// What `order by` asks for.
+    list_order: ListOrder,
     is_limited: bool,
     /// For [`Explanation`].
     table: Text,
@@ -146,7 +146,7 @@ impl Plan {
             None => return ProbeAll::AskSqlite,
             Some(Rows::None) => {}
             Some(Rows::One(row)) => out.push(row as usize),
-            Some(Rows::Many { tied: true, .. }) if native.is_ordered => return ProbeAll::AskSqlite,
+            Some(Rows::Many { tied: true, .. }) => return ProbeAll::AskSqlite,
             Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),
         }
         ProbeAll::Rows
@@ -169,13 +169,13 @@ impl Native {
                 interval,
                 low,
                 high,
-            } => find_within(interval, low, high.as_ref(), params),
+            } => find_within(interval, self.list_order, low, high.as_ref(), params),
             NativeProbe::Ip4Between { interval, ip } => {
                 let mut scratch = Scratch::new();
                 match ip.value(params, &mut scratch)? {
                     SqlValue::Text(ip) => {
                         let ip = functions::ip4_between_ip_of(ip);
-                        Some(interval.index.rows_of_int(ip))
+                        Some(interval.index.rows_of_int(ip, self.list_order))
                     }
                     // An error, which SQLite words; or none, if the table is empty.
                     _ => None,
@@ -213,6 +213,7 @@ fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) ->
 #[inline]
 fn find_within<'a>(
     interval: &'a Interval,
+    order: ListOrder,
     low: &Compared,
     high: Option<&Compared>,
     params: &[Value],
@@ -228,9 +229,9 @@ fn find_within<'a>(
     }
     match (key, interval.class) {
         (None, _) => Some(Rows::None),
-        (Some(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key)),
+        (Some(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key, order)),
         (Some(Key::Text(key)), Class::Text) | (Some(Key::Blob(key)), Class::Blob) => {
-            Some(interval.index.rows_of_bytes(key))
+            Some(interval.index.rows_of_bytes(key, order))
         }
         // Between two integers.
         (Some(Key::Real(_)), Class::Int) => None,

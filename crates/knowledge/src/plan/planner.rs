@@ -43,11 +43,6 @@ pub(super) fn plan(
             &seen.details,
         )?;
     let is_ordered = shape.order_descending.is_some();
-    let list_order = if is_ordered {
-        ListOrder::LowDescending
-    } else {
-        ListOrder::Scan
-    };
     let (probe, key_columns) = match shape.condition {
         Condition::Equal(_) if is_ordered => {
             return Err(Reason::fixed(
@@ -80,7 +75,6 @@ pub(super) fn plan(
                 IntervalColumns {
                     low: (low_column, low.bound),
                     high: (high_column, high.bound),
-                    order: list_order,
                     rules: Rules::Comparison,
                 },
             )?;
@@ -112,7 +106,6 @@ pub(super) fn plan(
                 IntervalColumns {
                     low: (low_column, Bound::Inclusive),
                     high: (high_column, Bound::Inclusive),
-                    order: list_order,
                     rules: Rules::Ip4Between,
                 },
             )?;
@@ -126,7 +119,10 @@ pub(super) fn plan(
         probe,
         rows,
         is_first_known: in_scan_order || is_ordered,
-        is_ordered,
+        list_order: match is_ordered {
+            true => ListOrder::LowDescending,
+            false => ListOrder::Scan,
+        },
         is_limited: shape.is_limited,
         key_columns: key_columns
             .into_iter()

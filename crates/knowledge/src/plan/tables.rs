@@ -110,13 +110,6 @@ impl Inner {
         columns: IntervalColumns,
     ) -> Result<Interval, Reason> {
         let connection = &self.connection;
-        let in_scan_order = (table.name.clone(), columns.in_scan_order());
-        // Without overlaps there is nothing to order, so one index serves both orders.
-        if let Some(Ok(known)) = self.intervals.get(&in_scan_order)
-            && known.index.is_disjoint()
-        {
-            return Ok(known.clone());
-        }
         shared(&mut self.intervals, (table.name.clone(), columns), || {
             build::interval(connection, table, columns)
         })

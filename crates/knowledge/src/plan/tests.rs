@@ -1,6 +1,7 @@
 //! Native plans against SQLite itself: the same rows, the same types, the same first row.
 
 mod differential;
+mod edges;
 mod kinds;
 
 use lookaside_value::{Text, Value};
