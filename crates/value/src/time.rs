@@ -104,39 +104,31 @@ impl Time {
     /// Appends `YYYY-MM-DD HH:MM:SS`, with as many digits of a fraction as it has.
     pub fn write(self, out: &mut String) {
         let civil = self.civil;
-        if (0..=9999).contains(&civil.year()) {
-            write_padded(civil.year().unsigned_abs().into(), 4, out);
-        } else {
-            out.push('-');
-            write_padded(civil.year().unsigned_abs().into(), 6, out);
+        if civil.year() < 0 {
+            out.push_str("-00");
         }
-        for (separator, number) in [
-            ('-', civil.month()),
-            ('-', civil.day()),
-            (' ', civil.hour()),
-            (':', civil.minute()),
-            (':', civil.second()),
-        ] {
-            out.push(separator);
-            write_padded(u32::from(number.unsigned_abs()), 2, out);
-        }
+        let year = civil.year().unsigned_abs();
+        // One buffer and one copy: a time stands in almost every event.
+        let mut text = *b"0000-00-00 00:00:00";
+        let mut put = |at: usize, number: u8| {
+            text[at] = b'0' + number / 10;
+            text[at + 1] = b'0' + number % 10;
+        };
+        put(0, (year / 100) as u8);
+        put(2, (year % 100) as u8);
+        put(5, civil.month().unsigned_abs());
+        put(8, civil.day().unsigned_abs());
+        put(11, civil.hour().unsigned_abs());
+        put(14, civil.minute().unsigned_abs());
+        put(17, civil.second().unsigned_abs());
+        out.push_str(str::from_utf8(&text).expect("digits and signs"));
         let nanos = civil.subsec_nanosecond();
         if nanos != 0 {
+            let fraction = format!("{nanos:09}");
             out.push('.');
-            let mut fraction = String::with_capacity(9);
-            write_padded(nanos.unsigned_abs(), 9, &mut fraction);
             out.push_str(fraction.trim_end_matches('0'));
         }
     }
-}
-
-fn write_padded(number: u32, width: usize, out: &mut String) {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(number);
-    for _ in digits.len()..width {
-        out.push('0');
-    }
-    out.push_str(digits);
 }
 
 /// Days from 1970-01-01 in the proleptic Gregorian calendar (eras of 400 years from March on).
@@ -191,7 +183,7 @@ fn parse_fixed_access_log(text: &[u8]) -> Option<Time> {
     let text: &[u8; 26] = text.try_into().ok()?;
     let two = |at: usize| -> Option<i8> {
         let (tens, ones) = (text[at].wrapping_sub(b'0'), text[at + 1].wrapping_sub(b'0'));
-        (tens < 10 && ones < 10).then_some((tens * 10 + ones) as i8)
+        (tens < 10 && ones < 10).then(|| (tens * 10 + ones) as i8)
     };
     let separators = [
         (2, b'/'),
@@ -222,9 +214,9 @@ fn month_number(name: &[u8]) -> Option<i8> {
         b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
         b"dec",
     ];
-    let name: &[u8; 3] = name.try_into().ok()?;
-    let name = name.to_ascii_lowercase();
-    let index = MONTHS.iter().position(|month| month[..] == name[..])?;
+    let index = MONTHS
+        .iter()
+        .position(|month| name.eq_ignore_ascii_case(&month[..]))?;
     Some(index as i8 + 1)
 }
 
@@ -439,6 +431,15 @@ mod tests {
         }
         let time = Time::parse_with_year("Oct  9 22:14:15", 2026).unwrap();
         assert_eq!(time.to_string(), "2026-10-09 22:14:15");
+    }
+
+    #[test]
+    fn years_outside_of_four_digits_are_written_as_rfc_3339_would() {
+        let civil = jiff::civil::date(-44, 3, 15).at(12, 0, 0, 5_000_000);
+        assert_eq!(
+            Time::from_civil(civil).to_string(),
+            "-000044-03-15 12:00:00.005"
+        );
     }
 
     #[test]
