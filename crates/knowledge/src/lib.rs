@@ -1,23 +1,106 @@
-//! Reference data behind SQL lookups: KnowDB folders become sealed in-memory stores, statements
-//! become native query plans, answers are cached by generation.
+//! Answers "for this key, which row?" about reference tables, in tens of nanoseconds.
+//!
+//! Tables are CSV files in a folder with a `knowdb.toml`, or a SQLite database. They are loaded into
+//! memory as a *generation*; lookups are written in SQL. A statement is prepared once: if an index of
+//! ours can answer exactly as SQLite would, it does (a *native plan*); anything else runs in SQLite,
+//! with answers kept per session (L0) and for all (L1). A reload builds the next generation beside
+//! the one that serves and becomes visible by one step, or fails and changes nothing.
+//!
+//! ```
+//! use lookaside_knowledge::{Knowledge, Value, params};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//! # std::fs::create_dir(folder.join("users"))?;
+//! std::fs::write(
+//!     folder.join("knowdb.toml"),
+//!     r#"
+//!         version = 2
+//!         [[tables]]
+//!         name = "users"
+//!         columns.by_header = ["id", "name"]
+//!     "#,
+//! )?;
+//! std::fs::write(
+//!     folder.join("users/create.sql"),
+//!     "create table {table} (id integer primary key, name text)",
+//! )?;
+//! std::fs::write(folder.join("users/insert.sql"), "insert into {table} values (?1, ?2)")?;
+//! std::fs::write(folder.join("users/data.csv"), "id,name\n1,ada\n2,grace\n")?;
+//!
+//! let knowledge = Knowledge::open(folder)?;
+//!
+//! // Anywhere, now and then: SQL text and named parameters.
+//! let row = knowledge.query_first("select name from users where id = :id", &params! {"id" => 2})?;
+//! assert_eq!(row.unwrap()[0], Value::from("grace"));
+//!
+//! // In a worker, for each event: a statement prepared once, a session of its own.
+//! let by_id = knowledge.prepare("select name from users where id = :id")?;
+//! let mut session = knowledge.session();
+//! assert_eq!(session.first(&by_id, &[Value::Int(1)])?, Some(&[Value::from("ada")][..]));
+//! assert_eq!(session.first(&by_id, &[Value::Int(9)])?, None);
+//! assert_eq!(knowledge.snapshot().counts.native_hits, 2);
+//!
+//! // The data changed: everyone sees the new rows from the next call on, or nobody does.
+//! std::fs::write(folder.join("users/data.csv"), "id,name\n1,ada lovelace\n")?;
+//! assert_eq!(knowledge.reload()?, 2);
+//! assert_eq!(session.first(&by_id, &[Value::Int(2)])?, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The guide to all of this is `docs/LIBRARY.md`, the file format is in `docs/KNOWDB.md`.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod bind;
+mod builder;
+mod cache;
+mod clock;
 mod config;
+mod counters;
+mod engine;
 mod error;
 mod functions;
+mod generation;
+mod index;
+mod knowledge;
 mod load;
+mod offload;
+mod plan;
+mod provider;
+mod refusal;
+mod reloader;
+mod rows;
+mod scan;
+mod session;
+mod snapshot;
+mod source;
+mod statement;
 mod store;
+mod telemetry;
 
+pub use builder::Builder;
+pub use cache::CallCache;
 pub use config::{
     CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
     IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig,
 };
+pub use counters::Counts;
 pub use error::{Error, ErrorKind};
+pub use knowledge::Knowledge;
 pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
     try_load,
 };
+pub use plan::{Explanation, PlanKind};
+pub use rows::Rows;
+pub use session::{Policy, Session};
+pub use snapshot::Snapshot;
+pub use statement::{Params, Query, Statement};
+pub use telemetry::{CacheOutcome, Layer, MetricsTelemetry, Outcome, QueryKind, Telemetry};
+
+/// A value, as the macro [`params!`] needs it; the other nouns are in `lookaside-value`.
+pub use lookaside_value::Value;
 
 /// The result of everything that can fail here.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,250 @@
+//! Asking the database, through the caches: what a session does beyond native plans.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+
+use crate::Result;
+use crate::cache::{Entry, Extent, KeyRef, LocalCache, SharedCache, Turn};
+use crate::clock::Ticks;
+use crate::counters::Counters;
+use crate::engine::Engine;
+use crate::generation::{Generation, Prepared};
+use crate::provider::{Description, Reader};
+use crate::session::Policy;
+use crate::statement::StatementInfo;
+use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
+
+/// A session's connection, its own cache and its counters.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    /// Opened when a statement is prepared or asked for the first time.
+    reader: Option<Reader>,
+    local: LocalCache,
+    /// The last answer that does not stand in `local`.
+    last: RowSet,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// A statement in one generation of one engine.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) generation: &'a Generation,
+    pub(crate) info: &'a StatementInfo,
+    pub(crate) description: &'a Description,
+}
+
+impl Asker {
+    pub(crate) fn new(counters: Arc<Counters>) -> Self {
+        Self {
+            reader: None,
+            local: LocalCache::new(),
+            last: no_rows(),
+            counters,
+        }
+    }
+
+    /// Lets go of everything that belongs to a generation.
+    pub(crate) fn forget(&mut self) {
+        self.reader = None;
+        self.local.clear();
+        self.last = no_rows();
+    }
+
+    /// The connection to the store of the generation.
+    pub(crate) fn reader(&mut self, generation: &Generation) -> Result<&mut Reader> {
+        match &mut self.reader {
+            Some(reader) => Ok(reader),
+            closed => Ok(closed.insert(Reader::open(generation.store())?)),
+        }
+    }
+
+    /// The plan and columns of a statement, made now if this is its first use in the generation.
+    #[inline]
+    pub(crate) fn prepared<'a>(
+        &mut self,
+        generation: &'a Generation,
+        info: &StatementInfo,
+    ) -> Result<&'a Prepared> {
+        match generation.prepared(info.id) {
+            Some(prepared) => Ok(prepared),
+            None => self.prepare(generation, info),
+        }
+    }
+
+    #[cold]
+    fn prepare<'a>(
+        &mut self,
+        generation: &'a Generation,
+        info: &StatementInfo,
+    ) -> Result<&'a Prepared> {
+        self.counters.metadata_misses.add(1);
+        generation.prepare(info, self.reader(generation)?)
+    }
+
+    /// The rows of a statement that its native plan cannot answer.
+    pub(crate) fn rows(
+        &mut self,
+        ask: &Ask<'_>,
+        params: &[Value],
+        extent: Extent,
+        policy: Policy<'_>,
+    ) -> Result<&RowSet> {
+        match (policy, &ask.generation.cache) {
+            (Policy::Global, Some(cache)) => {
+                let now = ask.engine.clock.now();
+                let key = ask.key(params, extent);
+                if let Some(slot) = self.local.find(&key, now) {
+                    self.count(ask, Layer::L0, CacheOutcome::Hit);
+                    return Ok(&self.local.entry(slot).rows);
+                }
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+                let entry = self.shared_entry(ask, cache, &key, now)?;
+                match self.local.insert(&key, entry, now) {
+                    Ok(slot) => return Ok(&self.local.entry(slot).rows),
+                    Err(entry) => self.last = entry.rows,
+                }
+            }
+            (Policy::CallScope(own), cache) => {
+                let now = ask.engine.clock.now();
+                let key = ask.key(params, extent);
+                own.enter(ask.engine.number, ask.generation.number);
+                if let Some(entry) = own.find(&key, now) {
+                    self.last = entry.rows.clone();
+                    self.count(ask, Layer::Call, CacheOutcome::Hit);
+                } else {
+                    self.count(ask, Layer::Call, CacheOutcome::Miss);
+                    let entry = match cache {
+                        Some(cache) => self.shared_entry(ask, cache, &key, now)?,
+                        None => self.asked_entry(ask, &key, now)?,
+                    };
+                    self.last = entry.rows.clone();
+                    own.insert(key.to_key(), entry);
+                }
+            }
+            (Policy::Bypass, _) | (Policy::Global, None) => {
+                self.last = self.query(ask, params, extent)?;
+            }
+        }
+        Ok(&self.last)
+    }
+
+    /// Whether the answer stands in a cache that the policy reads.
+    pub(crate) fn holds(
+        &mut self,
+        ask: &Ask<'_>,
+        params: &[Value],
+        extent: Extent,
+        policy: &Policy<'_>,
+    ) -> bool {
+        let now = ask.engine.clock.now();
+        let key = ask.key(params, extent);
+        let shared = || {
+            let cache = ask.generation.cache.as_ref();
+            cache.is_some_and(|cache| cache.find(&key, now).is_some())
+        };
+        match policy {
+            Policy::Bypass => false,
+            Policy::Global => self.local.find(&key, now).is_some() || shared(),
+            Policy::CallScope(own) => {
+                let origin = (ask.engine.number, ask.generation.number);
+                own.origin() == Some(origin) && own.find(&key, now).is_some() || shared()
+            }
+        }
+    }
+
+    /// The entry from the shared cache, or from the database by way of it; of several sessions that
+    /// miss the same key one asks and the others wait for it, holding nothing else.
+    fn shared_entry(
+        &mut self,
+        ask: &Ask<'_>,
+        cache: &SharedCache,
+        key: &KeyRef<'_>,
+        now: Ticks,
+    ) -> Result<Entry> {
+        if let Some(entry) = cache.find(key, now) {
+            self.count(ask, Layer::L1, CacheOutcome::Hit);
+            return Ok(entry);
+        }
+        match cache.turn(&key.to_key(), now) {
+            Turn::Answered(entry) => {
+                self.count(ask, Layer::L1, CacheOutcome::Hit);
+                Ok(entry)
+            }
+            Turn::Ask(fill) => {
+                self.count(ask, Layer::L1, CacheOutcome::Miss);
+                let entry = self.asked_entry(ask, key, now)?;
+                fill.put(entry.clone());
+                Ok(entry)
+            }
+        }
+    }
+
+    /// An entry with what the database answers; its life counts from before the question.
+    fn asked_entry(&mut self, ask: &Ask<'_>, key: &KeyRef<'_>, now: Ticks) -> Result<Entry> {
+        let rows = self.query(ask, key.params, key.extent)?;
+        let expires = now.after(ask.generation.ttl);
+        Ok(Entry::new(key, rows, expires))
+    }
+
+    /// What the database answers now.
+    pub(crate) fn query(
+        &mut self,
+        ask: &Ask<'_>,
+        params: &[Value],
+        extent: Extent,
+    ) -> Result<RowSet> {
+        // The clock is read for a listener only.
+        let listener = ask
+            .engine
+            .telemetry
+            .as_deref()
+            .map(|telemetry| (telemetry, Instant::now()));
+        let reader = self.reader(ask.generation)?;
+        let result = reader.rows(ask.info, ask.description, params, extent);
+        self.counters.queries.add(1);
+        self.counters.metadata_hits.add(1);
+        if result.is_err() {
+            self.counters.query_failures.add(1);
+        }
+        if let Some((telemetry, started)) = listener {
+            let kind = match extent {
+                Extent::First => QueryKind::First,
+                Extent::All => QueryKind::All,
+            };
+            telemetry.on_query(kind, Outcome::of(&result), started.elapsed());
+        }
+        result
+    }
+
+    #[inline]
+    fn count(&self, ask: &Ask<'_>, layer: Layer, outcome: CacheOutcome) {
+        let counters = &self.counters;
+        let counter = match (layer, outcome) {
+            (Layer::L0, CacheOutcome::Hit) => &counters.l0_hits,
+            (Layer::L0, CacheOutcome::Miss) => &counters.l0_misses,
+            (Layer::L1, CacheOutcome::Hit) => &counters.l1_hits,
+            (Layer::L1, CacheOutcome::Miss) => &counters.l1_misses,
+            (Layer::Call, CacheOutcome::Hit) => &counters.call_hits,
+            (Layer::Call, CacheOutcome::Miss) => &counters.call_misses,
+        };
+        counter.add(1);
+        if let Some(telemetry) = &ask.engine.telemetry {
+            telemetry.on_cache(layer, outcome);
+        }
+    }
+}
+
+impl Ask<'_> {
+    #[inline]
+    fn key<'k>(&self, params: &'k [Value], extent: Extent) -> KeyRef<'k> {
+        KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
+    }
+}
+
+/// What stands for "no answer yet".
+fn no_rows() -> RowSet {
+    RowSetBuilder::new(Vec::<Text>::new()).build()
+}

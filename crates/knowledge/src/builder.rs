@@ -1,0 +1,169 @@
+//! How an engine is opened.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Result;
+use crate::clock::Clock;
+use crate::config::{CacheConfig, Config};
+use crate::knowledge::Knowledge;
+use crate::load::{NoProgress, Progress};
+use crate::source::Source;
+use crate::telemetry::Telemetry;
+
+/// Opens a [`Knowledge`] with more than a path.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use lookaside_knowledge::{Knowledge, MetricsTelemetry};
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("users.sqlite");
+/// # rusqlite::Connection::open(&database)?.execute_batch(
+/// #     "create table users (id integer primary key, name text);
+/// #      insert into users values (1, 'ada'), (2, 'grace');",
+/// # )?;
+///
+/// let knowledge = Knowledge::sqlite_builder(&database)
+///     .telemetry(Arc::new(MetricsTelemetry))
+///     .watch(true)
+///     .open()?;
+/// assert_eq!(knowledge.generation(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Builder {
+    path: PathBuf,
+    kind: Kind,
+    config: Option<Config>,
+    variables: HashMap<String, String>,
+    foreign_sections: Vec<String>,
+    cache: CacheConfig,
+    progress: Arc<dyn Progress + Send + Sync>,
+    watch: bool,
+    telemetry: Option<Arc<dyn Telemetry>>,
+    pub(crate) clock: Clock,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Folder,
+    SqliteFile,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Variables may hold secrets.
+        f.debug_struct("Builder")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(crate) fn folder(path: PathBuf) -> Self {
+        Self::new(path, Kind::Folder)
+    }
+
+    pub(crate) fn sqlite_file(path: PathBuf) -> Self {
+        Self::new(path, Kind::SqliteFile)
+    }
+
+    fn new(path: PathBuf, kind: Kind) -> Self {
+        Self {
+            path,
+            kind,
+            config: None,
+            variables: HashMap::new(),
+            foreign_sections: Vec::new(),
+            cache: CacheConfig::default(),
+            progress: Arc::new(NoProgress),
+            watch: false,
+            telemetry: None,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Takes the configuration for the first load from a caller who has read it already. A reload
+    /// reads the file again.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
+    }
+
+    /// Sets a variable for `${NAME}` in the configuration; it goes before the environment's.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Allows a section in the configuration that belongs to the caller.
+    #[must_use]
+    pub fn foreign_section(mut self, name: impl Into<String>) -> Self {
+        self.foreign_sections.push(name.into());
+        self
+    }
+
+    /// Sets how answers are kept when the tables come from a SQLite file; a folder says so itself.
+    #[must_use]
+    pub fn cache(mut self, cache: CacheConfig) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// Shows how the load goes on, at the start and at each reload.
+    #[must_use]
+    pub fn progress(mut self, progress: Arc<dyn Progress + Send + Sync>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Whether the tables are loaded again when one of their files changes. Off unless it is
+    /// asked for.
+    #[must_use]
+    pub fn watch(mut self, watch: bool) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Listens to what the engine does.
+    #[must_use]
+    pub fn telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
+        self.telemetry = Some(telemetry);
+        self
+    }
+
+    /// Loads the tables.
+    ///
+    /// # Errors
+    /// When the configuration, a SQL file or the data of a table is wrong, or a file cannot be
+    /// read; the message names the place.
+    pub fn open(self) -> Result<Knowledge> {
+        let source = match self.kind {
+            Kind::Folder => Source::Folder {
+                path: self.path,
+                variables: self.variables,
+                foreign_sections: self.foreign_sections,
+            },
+            Kind::SqliteFile => Source::SqliteFile {
+                path: self.path,
+                cache: self.cache,
+            },
+        };
+        let loaded = match self.config {
+            Some(config) => Source::load_config(config, &*self.progress)?,
+            None => source.load(&*self.progress)?,
+        };
+        Knowledge::new(
+            source,
+            loaded,
+            self.progress,
+            self.watch,
+            self.telemetry,
+            self.clock,
+        )
+    }
+}

@@ -1,0 +1,201 @@
+//! L0: the answers that one session gave last, without locks and without shared counters.
+
+use super::{Entry, Key, KeyRef};
+use crate::clock::Ticks;
+
+/// Sets of two entries each. A slot is as large as two cache lines, so 2,048 of them stay in the
+/// core's own second-level cache.
+const SET_COUNT: usize = 1024;
+
+/// Larger answers stay in the shared layer only, so a session keeps alive 16 MiB at most.
+const ENTRY_SIZE_MAX: u32 = 8 * 1024;
+
+/// One in so many answers takes the place of another one. Keys that are asked for often get in
+/// soon, and the long tail of the others does not wash them out: over Zipf-distributed keys, that
+/// gives more hits than taking in each answer, and spares a miss of the core's cache for each
+/// answer that is not displaced.
+const ADMIT_ONE_IN: u32 = 4;
+
+/// A two-way set-associative cache: an entry may stand in one of two slots, the more recently used
+/// one first.
+#[derive(Debug)]
+pub(crate) struct LocalCache {
+    /// Empty until the first entry: a session whose statements all have native plans needs none.
+    slots: Box<[Option<Slot>]>,
+    /// State of the generator that chooses whom to admit; never 0.
+    dice: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    key: Key,
+    entry: Entry,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SlotIndex(usize);
+
+impl LocalCache {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Box::default(),
+            dice: 0x9e37_79b9,
+        }
+    }
+
+    /// The fresh entry of a key.
+    #[inline]
+    pub(crate) fn find(&mut self, key: &KeyRef<'_>, now: Ticks) -> Option<SlotIndex> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let first = first_slot(key.hash);
+        if self.holds(first, key, now) {
+            return Some(SlotIndex(first));
+        }
+        if self.holds(first + 1, key, now) {
+            self.slots.swap(first, first + 1);
+            return Some(SlotIndex(first));
+        }
+        None
+    }
+
+    #[inline]
+    fn holds(&self, slot: usize, key: &KeyRef<'_>, now: Ticks) -> bool {
+        let slot = self.slots[slot].as_ref();
+        slot.is_some_and(|slot| key.is(&slot.key) && slot.entry.is_fresh(now))
+    }
+
+    /// Keeps an entry if there is room for it or the dice say so; else gives it back.
+    pub(crate) fn insert(
+        &mut self,
+        key: &KeyRef<'_>,
+        entry: Entry,
+        now: Ticks,
+    ) -> Result<SlotIndex, Entry> {
+        if entry.size > ENTRY_SIZE_MAX {
+            return Err(entry);
+        }
+        if self.slots.is_empty() {
+            self.slots = vec![None; 2 * SET_COUNT].into_boxed_slice();
+        }
+        let first = first_slot(key.hash);
+        let is_free = |slot: &Option<Slot>| {
+            slot.as_ref().is_none_or(|old| key.is(&old.key) || !old.entry.is_fresh(now))
+        };
+        if !is_free(&self.slots[first]) {
+            if !is_free(&self.slots[first + 1]) && !self.admits() {
+                return Err(entry);
+            }
+            self.slots.swap(first, first + 1);
+        }
+        self.slots[first] = Some(Slot { key: key.to_key(), entry });
+        Ok(SlotIndex(first))
+    }
+
+    /// Marsaglia's xorshift: three shifts are random enough to meet no rhythm of the keys.
+    fn admits(&mut self) -> bool {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 17;
+        self.dice ^= self.dice << 5;
+        self.dice.is_multiple_of(ADMIT_ONE_IN)
+    }
+
+    /// The entry at a place that this cache gave out before anything else was done with it.
+    #[inline]
+    pub(crate) fn entry(&self, index: SlotIndex) -> &Entry {
+        let slot = self.slots[index.0].as_ref();
+        &slot.expect("the place was given out with its entry").entry
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.slots = Box::default();
+    }
+}
+
+#[inline]
+fn first_slot(hash: u64) -> usize {
+    2 * (hash as usize % SET_COUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lookaside_value::{RowSetBuilder, Value};
+
+    use super::super::tests::{entry, key};
+    use super::*;
+    use crate::clock::Clock;
+
+    fn text(cache: &mut LocalCache, key: &KeyRef<'_>, now: Ticks) -> Option<Value> {
+        let index = cache.find(key, now)?;
+        Some(cache.entry(index).rows.row(0)[0].clone())
+    }
+
+    fn insert(cache: &mut LocalCache, key: KeyRef<'_>, text: &str) -> bool {
+        let now = Clock::manual().now();
+        cache.insert(&key, entry(key, text), now).is_ok()
+    }
+
+    #[test]
+    fn two_entries_share_a_set_and_the_unused_one_goes() {
+        let now = Clock::manual().now();
+        let values = [[Value::Int(1)], [Value::Int(2)], [Value::Int(3)]];
+        // All three collide in the set; the last two also in the whole hash.
+        let hashes = [5, 5 + SET_COUNT as u64, 5 + SET_COUNT as u64];
+        let keys: Vec<KeyRef<'_>> = (values.iter().zip(hashes))
+            .map(|(value, hash)| key(value, hash))
+            .collect();
+        let mut cache = LocalCache::new();
+        assert_eq!(text(&mut cache, &keys[0], now), None);
+        assert!(insert(&mut cache, keys[0], "one"));
+        assert!(insert(&mut cache, keys[1], "two"));
+        assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
+        let tries = (1..).find(|_| insert(&mut cache, keys[2], "three")).unwrap();
+        assert!(tries < 100, "a full set takes in one of a few");
+        assert_eq!(text(&mut cache, &keys[1], now), None, "used least recently");
+        assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
+        assert_eq!(text(&mut cache, &keys[2], now), Some("three".into()));
+        assert!(insert(&mut cache, keys[2], "three again"), "its own place is free");
+        assert_eq!(text(&mut cache, &keys[2], now), Some("three again".into()));
+        assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
+        cache.clear();
+        assert_eq!(text(&mut cache, &keys[0], now), None);
+    }
+
+    #[test]
+    fn most_newcomers_leave_a_full_set_alone() {
+        let mut cache = LocalCache::new();
+        let admitted = (0..4000_i64)
+            .filter(|int| insert(&mut cache, key(&[Value::Int(*int)], 1), "x"))
+            .count();
+        assert!((800..1200).contains(&admitted), "{admitted} of 4000");
+    }
+
+    #[test]
+    fn an_entry_expires_at_its_moment() {
+        let clock = Clock::manual();
+        let value = [Value::Int(1)];
+        let mut cache = LocalCache::new();
+        assert!(insert(&mut cache, key(&value, 1), "x"));
+        clock.advance(Duration::from_millis(999));
+        assert!(cache.find(&key(&value, 1), clock.now()).is_some());
+        // Two, because ticks round down.
+        clock.advance(Duration::from_millis(2));
+        assert!(cache.find(&key(&value, 1), clock.now()).is_none());
+    }
+
+    #[test]
+    fn a_large_answer_is_not_kept() {
+        let value = [Value::Int(1)];
+        let mut rows = RowSetBuilder::new(["v"]);
+        rows.push([Value::from("x".repeat(ENTRY_SIZE_MAX as usize))]);
+        let now = Clock::manual().now();
+        let key = key(&value, 1);
+        let large = Entry::new(&key, rows.build(), now.after(Duration::from_secs(1)));
+        assert!(LocalCache::new().insert(&key, large, now).is_err());
+    }
+}

@@ -1,0 +1,241 @@
+//! Answers of the database, kept: by one session, by all of them, or by a caller.
+//!
+//! All layers keep an [`Entry`], the rows and the moment they expire, under a [`Key`]. A key is found
+//! by one hash, which is computed once, and then compared in full. Entries belong to one generation
+//! of the tables: the shared layer lives and dies with it, a session empties its layer when it
+//! meets a new one, and a caller's layer compares the number.
+
+mod call;
+mod local;
+mod shared;
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::slice;
+use std::sync::Arc;
+
+use lookaside_value::{RowSet, StatementId, Value};
+use quick_cache::Equivalent;
+
+use crate::clock::Ticks;
+
+pub use call::CallCache;
+pub(crate) use local::LocalCache;
+pub(crate) use shared::{SharedCache, Turn};
+
+/// How many of the rows an answer holds; part of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    First,
+    All,
+}
+
+/// A key by reference, with its hash, which is computed once for all layers.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyRef<'a> {
+    pub(crate) hash: u64,
+    statement: StatementId,
+    pub(crate) extent: Extent,
+    pub(crate) params: &'a [Value],
+}
+
+impl<'a> KeyRef<'a> {
+    #[inline]
+    pub(crate) fn new(
+        hasher: &foldhash::quality::RandomState,
+        statement: StatementId,
+        extent: Extent,
+        params: &'a [Value],
+    ) -> Self {
+        let mut state = hasher.build_hasher();
+        state.write_usize(statement.index() * 2 + usize::from(extent == Extent::All));
+        for param in params {
+            param.hash(&mut state);
+        }
+        Self {
+            hash: state.finish(),
+            statement,
+            extent,
+            params,
+        }
+    }
+
+    /// A key that owns its parameters.
+    pub(crate) fn to_key(self) -> Key {
+        let params = match self.params {
+            [param] => KeyParams::One(param.clone()),
+            params => KeyParams::Any(params.into()),
+        };
+        Key {
+            hash: self.hash,
+            statement: self.statement,
+            extent: self.extent,
+            params,
+        }
+    }
+
+    #[inline]
+    fn is(&self, key: &Key) -> bool {
+        self.hash == key.hash
+            && self.statement == key.statement
+            && self.extent == key.extent
+            && self.params == key.params.as_slice()
+    }
+}
+
+/// A key with its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    hash: u64,
+    statement: StatementId,
+    extent: Extent,
+    params: KeyParams,
+}
+
+/// Most keys have one parameter, which then needs no allocation of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum KeyParams {
+    One(Value),
+    Any(Arc<[Value]>),
+}
+
+impl KeyParams {
+    #[inline]
+    fn as_slice(&self) -> &[Value] {
+        match self {
+            Self::One(param) => slice::from_ref(param),
+            Self::Any(params) => params,
+        }
+    }
+}
+
+impl Hash for Key {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Hash for KeyRef<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Equivalent<Key> for KeyRef<'_> {
+    #[inline]
+    fn equivalent(&self, key: &Key) -> bool {
+        self.is(key)
+    }
+}
+
+/// One answer: the rows, and until when they may be given out.
+///
+/// It stands by value in each layer, so that a hit reads the layer's slot and then the rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) rows: RowSet,
+    expires: Ticks,
+    /// Bytes that the answer and its key occupy; capped, which no bound comes near.
+    size: u32,
+}
+
+impl Entry {
+    pub(crate) fn new(key: &KeyRef<'_>, rows: RowSet, expires: Ticks) -> Self {
+        let params_size: usize = (key.params.iter())
+            .map(|param| size_of::<Value>() + param.heap_size())
+            .sum();
+        let size = size_of::<Key>() + size_of::<Self>() + params_size + rows.heap_size();
+        Self {
+            rows,
+            expires,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_fresh(&self, now: Ticks) -> bool {
+        now < self.expires
+    }
+}
+
+/// Takes the hash that a key brings along.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prehashed(u64);
+
+impl BuildHasher for Prehashed {
+    type Hasher = Self;
+
+    #[inline]
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl Hasher for Prehashed {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys bring a 64-bit hash along");
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use lookaside_value::RowSetBuilder;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    /// The key of statement 0 with one parameter, hashed to a chosen number.
+    pub(super) fn key(params: &[Value], hash: u64) -> KeyRef<'_> {
+        KeyRef {
+            hash,
+            statement: StatementId::from_index(0),
+            extent: Extent::First,
+            params,
+        }
+    }
+
+    pub(super) fn entry(key: KeyRef<'_>, text: &str) -> Entry {
+        let mut rows = RowSetBuilder::new(["v"]);
+        rows.push([Value::from(text)]);
+        let expires = Clock::manual().now().after(Duration::from_secs(1));
+        Entry::new(&key, rows.build(), expires)
+    }
+
+    #[test]
+    fn keys_are_compared_in_full() {
+        let hasher = foldhash::quality::RandomState::default();
+        let new = |index, extent, params| {
+            KeyRef::new(&hasher, StatementId::from_index(index), extent, params)
+        };
+        let one = [Value::Int(1)];
+        let text = [Value::from("1")];
+        let two = [Value::Int(1), Value::Null];
+        let base = new(0, Extent::First, &one);
+        assert!(base.is(&base.to_key()));
+        for other in [
+            new(1, Extent::First, &one),
+            new(0, Extent::All, &one),
+            new(0, Extent::First, &text),
+            new(0, Extent::First, &two),
+        ] {
+            let collided = KeyRef {
+                hash: base.hash,
+                ..other
+            };
+            assert!(!collided.is(&base.to_key()), "{:?}", other.params);
+        }
+    }
+}

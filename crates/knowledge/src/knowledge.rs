@@ -1,0 +1,318 @@
+//! The engine's face: open, query, reload, look at.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use lookaside_value::{Row, RowSet};
+
+use crate::Result;
+use crate::builder::Builder;
+use crate::clock::Clock;
+use crate::config::IntranetNets;
+use crate::engine::Engine;
+use crate::generation::Generation;
+use crate::load::{LoadReport, Progress};
+use crate::plan::Explanation;
+use crate::reloader::Reloader;
+use crate::session::{Policy, Session};
+use crate::snapshot::Snapshot;
+use crate::source::{Loaded, Source};
+use crate::statement::{Params, Query, Statement};
+use crate::telemetry::{Outcome, Telemetry};
+
+/// Sessions kept for the next caller of the convenience functions; more callers at once make
+/// sessions of their own, which end with the call.
+const IDLE_SESSION_COUNT_MAX: usize = 64;
+
+/// Reference tables in memory and everything that answers questions about them.
+///
+/// A clone is another handle to the same engine. The functions here take a session from a pool for
+/// each call; a worker with a session of its own ([`Self::session`]) is faster.
+#[derive(Clone)]
+pub struct Knowledge(Arc<Inner>);
+
+pub(crate) struct Inner {
+    engine: Arc<Engine>,
+    source: Source,
+    progress: Arc<dyn Progress + Send + Sync>,
+    idle: Mutex<Vec<Session>>,
+    /// Held over a whole reload, so that there is one at a time; never taken by a lookup.
+    reloading: Mutex<()>,
+    reload_successes: AtomicU64,
+    reload_failures: AtomicU64,
+    watch: bool,
+    /// Started when files are watched or a table has a refresh interval.
+    reloader: Mutex<Option<Reloader>>,
+}
+
+impl Knowledge {
+    /// Loads the tables of a folder that holds a `knowdb.toml`, or of such a file.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    /// Opens a folder or a `knowdb.toml` with options.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::folder(path.as_ref().to_owned())
+    }
+
+    /// Opens a copy of an existing SQLite database, as it is now and as it is at each reload.
+    pub fn sqlite_builder(path: impl AsRef<Path>) -> Builder {
+        Builder::sqlite_file(path.as_ref().to_owned())
+    }
+
+    pub(crate) fn new(
+        source: Source,
+        loaded: Loaded,
+        progress: Arc<dyn Progress + Send + Sync>,
+        watch: bool,
+        telemetry: Option<Arc<dyn Telemetry>>,
+        clock: Clock,
+    ) -> Result<Self> {
+        let first = Generation::new(1, loaded, std::iter::empty())?;
+        let knowledge = Self(Arc::new(Inner {
+            engine: Arc::new(Engine::new(first, clock, telemetry)),
+            source,
+            progress,
+            idle: Mutex::default(),
+            reloading: Mutex::default(),
+            reload_successes: AtomicU64::new(0),
+            reload_failures: AtomicU64::new(0),
+            watch,
+            reloader: Mutex::default(),
+        }));
+        knowledge.tend()?;
+        Ok(knowledge)
+    }
+
+    /// A session for one worker.
+    pub fn session(&self) -> Session {
+        Session::new(self.0.engine.clone())
+    }
+
+    /// Prepares a query, see [`Session::prepare`].
+    ///
+    /// # Errors
+    /// As [`Session::prepare`].
+    pub fn prepare(&self, sql: &str) -> Result<Statement> {
+        self.with_session(|session| session.prepare(sql))
+    }
+
+    /// The first row, see [`Session::query_first`].
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub fn query_first<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+    ) -> Result<Option<Row>> {
+        self.query_first_with(query, params, Policy::Global)
+    }
+
+    /// [`Self::query_first`] with another policy.
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub fn query_first_with<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+        policy: Policy<'_>,
+    ) -> Result<Option<Row>> {
+        self.with_session(|session| session.query_first_with(query, params, policy))
+    }
+
+    /// All rows, see [`Session::query_all`].
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub fn query_all<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+    ) -> Result<RowSet> {
+        self.query_all_with(query, params, Policy::Global)
+    }
+
+    /// [`Self::query_all`] with another policy.
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub fn query_all_with<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+        policy: Policy<'_>,
+    ) -> Result<RowSet> {
+        self.with_session(|session| session.query_all_with(query, params, policy))
+    }
+
+    /// How a statement is answered.
+    ///
+    /// # Errors
+    /// When the statement is refused.
+    pub fn explain(&self, sql: &str) -> Result<Explanation> {
+        self.with_session(|session| session.explain(sql))
+    }
+
+    /// Loads everything again and serves it from then on; returns the number of the generation.
+    ///
+    /// The new tables are built beside the old ones, every prepared statement gets its plan on
+    /// them, and then one step makes them visible: a call of a session sees the old state or the
+    /// new one, never a mix. If anything fails the old state stays, whole.
+    ///
+    /// # Errors
+    /// As [`Builder::open`], and when a prepared statement does not work with the new tables.
+    pub fn reload(&self) -> Result<u64> {
+        let _one_at_a_time = lock(&self.0.reloading);
+        let started = Instant::now();
+        let result = self.load_next();
+        let count = match &result {
+            Ok(_) => &self.0.reload_successes,
+            Err(_) => &self.0.reload_failures,
+        };
+        // Read by snapshots only, which order nothing by it.
+        count.fetch_add(1, Ordering::Relaxed);
+        if let Some(telemetry) = &self.0.engine.telemetry {
+            telemetry.on_reload(Outcome::of(&result), started.elapsed());
+        }
+        result
+    }
+
+    fn load_next(&self) -> Result<u64> {
+        let engine = &self.0.engine;
+        let loaded = self.0.source.load(&*self.0.progress)?;
+        let number = engine.generation() + 1;
+        let pinned: Vec<Statement> = {
+            let registry = engine.registry();
+            let statements = registry.statements().iter();
+            statements
+                .filter(|statement| statement.0.is_pinned())
+                .cloned()
+                .collect()
+        };
+        let next = Generation::new(number, loaded, pinned.iter())?;
+        engine.serve(next);
+        // Idle sessions would keep the old tables in memory.
+        lock(&self.0.idle).clear();
+        self.tend()?;
+        Ok(number)
+    }
+
+    /// Starts what reloads by itself, if the configuration wants it, or tells it what is new.
+    fn tend(&self) -> Result<()> {
+        let state = self.0.engine.state();
+        let config = state.loaded.config.as_ref();
+        let refresh = config.and_then(|config| {
+            config
+                .enabled_tables()
+                .filter_map(|table| table.refresh)
+                .min()
+        });
+        let files = self.0.source.watched_files(&state.loaded);
+        let mut reloader = lock(&self.0.reloader);
+        match &*reloader {
+            Some(reloader) => reloader.renew(files, refresh),
+            None if self.0.watch || refresh.is_some() => {
+                let owner = Arc::downgrade(&self.0);
+                *reloader = Some(Reloader::start(owner, self.0.watch, files, refresh)?);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The number of the generation that is served; the first load is 1, each reload adds one.
+    pub fn generation(&self) -> u64 {
+        self.0.engine.generation()
+    }
+
+    /// The state in numbers.
+    pub fn snapshot(&self) -> Snapshot {
+        let engine = &self.0.engine;
+        let state = engine.state();
+        let (counts, session_count) = engine.counters.sum();
+        let cache = state.cache.as_ref();
+        Snapshot {
+            generation: state.number,
+            reload_successes: self.0.reload_successes.load(Ordering::Relaxed),
+            reload_failures: self.0.reload_failures.load(Ordering::Relaxed),
+            counts,
+            session_count,
+            statement_count: engine.registry().statements().len(),
+            metadata_len: state.prepared_count(),
+            cache_enabled: cache.is_some(),
+            l1_len: cache.map_or(0, |cache| cache.len()),
+            l1_capacity: cache.map_or(0, |cache| cache.capacity()),
+            l1_size: cache.map_or(0, |cache| cache.weight()),
+            l1_size_max: cache.map_or(0, |cache| cache.size_max()),
+            ttl: state.ttl,
+            // The page count of a sealed store cannot fail but for want of memory.
+            store_size: state.store().size().unwrap_or(0),
+        }
+    }
+
+    /// The section `[intranet_nets]` of the configuration that is served, if it has one.
+    pub fn intranet_nets(&self) -> Option<IntranetNets> {
+        let state = self.0.engine.state();
+        state.loaded.config.as_ref()?.intranet_nets.clone()
+    }
+
+    /// The names of the tables and views that can be queried, sorted.
+    ///
+    /// # Errors
+    /// When the store cannot be read, for want of memory.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        self.with_session(Session::tables)
+    }
+
+    /// What the load of the tables that are served did and left out.
+    pub fn load_report(&self) -> LoadReport {
+        self.0.engine.state().loaded.report.clone()
+    }
+
+    pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
+        Self(inner)
+    }
+
+    fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
+        let mut session = self.take_session();
+        let result = work(&mut session);
+        self.put_session(session);
+        result
+    }
+
+    pub(crate) fn take_session(&self) -> Session {
+        let idle = lock(&self.0.idle).pop();
+        idle.unwrap_or_else(|| self.session())
+    }
+
+    pub(crate) fn put_session(&self, session: Session) {
+        let mut idle = lock(&self.0.idle);
+        // One from before a reload would keep the old tables in memory.
+        if idle.len() < IDLE_SESSION_COUNT_MAX && session.is_current() {
+            idle.push(session);
+        }
+    }
+}
+
+impl fmt::Debug for Knowledge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Knowledge")
+            .field("source", &self.0.source)
+            .field("generation", &self.generation())
+            .finish_non_exhaustive()
+    }
+}
+
+/// None of the data behind these locks can be left half-done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,195 @@
+//! The same queries for async callers: answered at once if the answer is at hand, else on a thread
+//! where waiting for a database holds up nobody.
+//!
+//! The threads are those of the `blocking` crate: started when needed, ended when idle, and bound
+//! to no runtime, so these functions work under any executor and also without one.
+
+use std::mem;
+
+use lookaside_value::{Row, RowSet, Text, Value};
+
+use crate::Result;
+use crate::cache::{CallCache, Extent};
+use crate::knowledge::Knowledge;
+use crate::session::{Policy, Session};
+use crate::statement::{Params, Query, Statement};
+
+impl Knowledge {
+    /// [`Knowledge::query_first`] that never blocks the caller's thread.
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub async fn query_first_async<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+    ) -> Result<Option<Row>> {
+        self.query_first_async_with(query, params, Policy::Global)
+            .await
+    }
+
+    /// [`Self::query_first_async`] with another policy. A cancelled query empties the cache of
+    /// [`Policy::CallScope`].
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub async fn query_first_async_with<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+        policy: Policy<'_>,
+    ) -> Result<Option<Row>> {
+        let job = Job::new(query.into(), params.into(), Extent::First);
+        self.run(job, policy, |session, query, params, policy| {
+            session.query_first_with(query, params, policy)
+        })
+        .await
+    }
+
+    /// [`Knowledge::query_all`] that never blocks the caller's thread.
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub async fn query_all_async<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+    ) -> Result<RowSet> {
+        self.query_all_async_with(query, params, Policy::Global)
+            .await
+    }
+
+    /// [`Self::query_all_async`] with another policy. A cancelled query empties the cache of
+    /// [`Policy::CallScope`].
+    ///
+    /// # Errors
+    /// As [`Session::query_first`].
+    pub async fn query_all_async_with<'a>(
+        &self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+        policy: Policy<'_>,
+    ) -> Result<RowSet> {
+        let job = Job::new(query.into(), params.into(), Extent::All);
+        self.run(job, policy, |session, query, params, policy| {
+            session.query_all_with(query, params, policy)
+        })
+        .await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        job: Job,
+        policy: Policy<'_>,
+        ask: fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut session = self.take_session();
+        if job.is_at_hand(&mut session, &policy) {
+            let result = job.run(&mut session, policy, ask);
+            self.put_session(session);
+            return result;
+        }
+        // A thread may outlive this future, so it gets the caller's cache itself, not a reference.
+        let (mut own, scope) = match policy {
+            Policy::Bypass => (Own::Bypass, None),
+            Policy::Global => (Own::Global, None),
+            Policy::CallScope(cache) => {
+                let empty = CallCache::with_capacity(cache.capacity());
+                (Own::CallScope(mem::replace(cache, empty)), Some(cache))
+            }
+        };
+        let (session, own, result) = blocking::unblock(move || {
+            let policy = match &mut own {
+                Own::Bypass => Policy::Bypass,
+                Own::Global => Policy::Global,
+                Own::CallScope(cache) => Policy::CallScope(cache),
+            };
+            let result = job.run(&mut session, policy, ask);
+            (session, own, result)
+        })
+        .await;
+        self.put_session(session);
+        if let (Some(scope), Own::CallScope(cache)) = (scope, own) {
+            *scope = cache;
+        }
+        result
+    }
+}
+
+enum Own {
+    Bypass,
+    Global,
+    CallScope(CallCache),
+}
+
+/// A query that owns what it asks.
+#[derive(Debug)]
+struct Job {
+    query: OwnedQuery,
+    params: OwnedParams,
+    extent: Extent,
+}
+
+#[derive(Debug)]
+enum OwnedQuery {
+    Text(String),
+    Statement(Statement),
+}
+
+#[derive(Debug)]
+enum OwnedParams {
+    Positional(Vec<Value>),
+    Named(Vec<(Text, Value)>),
+}
+
+impl Job {
+    fn new(query: Query<'_>, params: Params<'_>, extent: Extent) -> Self {
+        Self {
+            query: match query {
+                Query::Text(sql) => OwnedQuery::Text(sql.to_owned()),
+                Query::Statement(statement) => OwnedQuery::Statement(statement.clone()),
+            },
+            params: match params {
+                Params::Positional(values) => OwnedParams::Positional(values.to_vec()),
+                Params::Named(named) => OwnedParams::Named(
+                    named
+                        .iter()
+                        .map(|(name, value)| (Text::from(*name), value.clone()))
+                        .collect(),
+                ),
+            },
+            extent,
+        }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(Query<'_>, Params<'_>) -> T) -> T {
+        let query = match &self.query {
+            OwnedQuery::Text(sql) => Query::Text(sql),
+            OwnedQuery::Statement(statement) => Query::Statement(statement),
+        };
+        match &self.params {
+            OwnedParams::Positional(values) => work(query, Params::Positional(values)),
+            OwnedParams::Named(named) => {
+                let named: Vec<(&str, Value)> = named
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.clone()))
+                    .collect();
+                work(query, Params::Named(&named))
+            }
+        }
+    }
+
+    fn run<T>(
+        &self,
+        session: &mut Session,
+        policy: Policy<'_>,
+        ask: fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.with(|query, params| ask(session, query, params, policy))
+    }
+
+    /// Whether the answer will not wait for a database.
+    fn is_at_hand(&self, session: &mut Session, policy: &Policy<'_>) -> bool {
+        self.with(|query, params| session.is_at_hand(query, params, self.extent, policy))
+    }
+}

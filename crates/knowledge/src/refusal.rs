@@ -1,0 +1,196 @@
+//! Why statements and parameters are refused, in words.
+
+use lookaside_value::{LookupError, LookupErrorKind, Text};
+
+use crate::error::{Error, ErrorKind};
+
+/// Characters of a statement that a message shows.
+const SQL_SHOWN_MAX: usize = 80;
+
+impl Error {
+    pub(crate) fn empty_statement() -> Self {
+        Self::new(
+            ErrorKind::Refused,
+            "the statement is empty; write a `select`",
+        )
+    }
+
+    pub(crate) fn not_a_query(sql: &str) -> Self {
+        let message = format!(
+            "statement `{}`: only queries are answered (select, with, values); tables change by \
+             their data files and a reload",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn several_statements(sql: &str, at: usize) -> Self {
+        let line = sql[..at].matches('\n').count() + 1;
+        let message = format!(
+            "statement `{}`: text follows the semicolon (line {line}); give one statement at a time",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn parameter_form(sql: &str, parameter: &str) -> Self {
+        let message = format!(
+            "statement `{}`: parameter `{parameter}` has no name; write parameters as `:name`",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn parameter_unknown(sql: &str, name: &str, params: &[Text]) -> Self {
+        let message = format!(
+            "statement `{}`: no parameter is named `{name}`; {}",
+            shown(sql),
+            known(params)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn parameter_unused(sql: &str, name: &str) -> Self {
+        let message = format!(
+            "statement `{}`: parameter `{name}` does not occur in it",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn parameter_twice(sql: &str, name: &str) -> Self {
+        let message = format!(
+            "statement `{}`: parameter `{name}` is given twice; give it once",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn parameter_missing(sql: &str, missing: &[&Text]) -> Self {
+        let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
+        let message = format!(
+            "statement `{}`: no value is given for parameter {}",
+            shown(sql),
+            names.join(", ")
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn value_count(sql: &str, params: &[Text], given: usize) -> Self {
+        let message = format!(
+            "statement `{}`: {given} values for {} parameters; {}",
+            shown(sql),
+            params.len(),
+            known(params)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn too_many_statements(count_max: usize) -> Self {
+        let message = format!(
+            "{count_max} statements are prepared, which is the most; give what differs between \
+             them as parameters"
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
+    pub(crate) fn foreign_statement(sql: &str) -> Self {
+        let message = format!(
+            "statement `{}` was prepared by another engine; prepare it here",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    pub(crate) fn statement_unknown(index: usize) -> Self {
+        let message = format!("no statement {index} is prepared; prepare it with this engine");
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    /// A statement that SQLite refused or that failed while it ran.
+    pub(crate) fn statement(sql: &str, source: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        match source.sqlite_error_code() {
+            Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
+                Self::not_a_query(sql)
+            }
+            _ => Self::sqlite(format!("statement `{}`: {source}", shown(sql)), source),
+        }
+    }
+}
+
+/// The thread that reloads could not do its work.
+impl Error {
+    pub(crate) fn reload_thread(source: std::io::Error) -> Self {
+        let message = "the thread that reloads tables cannot be started";
+        Self::with_source(ErrorKind::Environment, message, source)
+    }
+
+    pub(crate) fn watch(source: notify::Error) -> Self {
+        let message = "changes of files cannot be watched; open without watching";
+        Self::with_source(ErrorKind::Environment, message, source)
+    }
+}
+
+impl From<Error> for LookupError {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Environment => LookupErrorKind::Unavailable,
+            ErrorKind::LimitReached => LookupErrorKind::LimitReached,
+            _ => LookupErrorKind::Refused,
+        };
+        Self::new(kind, error.to_string()).with_source(error)
+    }
+}
+
+fn known(params: &[Text]) -> String {
+    if params.is_empty() {
+        return "it has none".into();
+    }
+    let names: Vec<String> = params.iter().map(|name| format!("`{name}`")).collect();
+    format!("it has {}", names.join(", "))
+}
+
+/// A statement on one line and short enough for a message.
+fn shown(sql: &str) -> String {
+    let mut words = sql.split_whitespace();
+    let mut line = String::from(words.next().unwrap_or_default());
+    for word in words {
+        if line.len() > SQL_SHOWN_MAX {
+            break;
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    match line.char_indices().nth(SQL_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_statements_are_cut_and_lie_on_one_line() {
+        assert_eq!(shown("select\n  1"), "select 1");
+        let long = shown(&format!("select '{}'", "é".repeat(500)));
+        assert_eq!(long.chars().count(), SQL_SHOWN_MAX + 1);
+        assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn kinds_carry_over_to_lookups() {
+        for (kind, expected) in [
+            (ErrorKind::Refused, LookupErrorKind::Refused),
+            (ErrorKind::Data, LookupErrorKind::Refused),
+            (ErrorKind::Unavailable, LookupErrorKind::Unavailable),
+            (ErrorKind::LimitReached, LookupErrorKind::LimitReached),
+        ] {
+            let error = LookupError::from(Error::new(kind, "x"));
+            assert_eq!(error.kind(), expected);
+            assert_eq!(error.to_string(), "x");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Reloads that nobody calls for: when a file changes, and on a timer.
+//!
+//! One thread does both. It compares the files' marks (time, size, number) with those of the last
+//! attempt, so neither a wake-up without a change nor a file that stays broken loads anything. The
+//! system's notifications only say when to look; that also covers what they report under other
+//! names, such as a folder that is replaced behind a symbolic link.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use crate::Result;
+use crate::error::Error;
+use crate::knowledge::{Inner, Knowledge};
+
+/// Files must rest this long before they are read: a copy in progress is many changes.
+const REST: Duration = Duration::from_millis(100);
+
+/// Files that never rest are read after this time.
+const REST_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The thread that reloads; dropping this ends it.
+#[derive(Debug)]
+pub(crate) struct Reloader {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    agenda: Agenda,
+    /// The files whose marks are compared.
+    files: Vec<PathBuf>,
+    /// Whether `files` changed since the thread last looked.
+    renewed: bool,
+    stopped: bool,
+}
+
+/// When to look at the files; all decisions, no clock.
+#[derive(Debug, Default)]
+struct Agenda {
+    refresh: Option<Duration>,
+    /// When the timer is due.
+    refresh_at: Option<Instant>,
+    /// First and last notification since the last look.
+    changed: Option<(Instant, Instant)>,
+}
+
+impl Agenda {
+    fn set_refresh(&mut self, refresh: Option<Duration>, now: Instant) {
+        self.refresh = refresh;
+        self.refresh_at = refresh.and_then(|refresh| now.checked_add(refresh));
+    }
+
+    fn notice(&mut self, now: Instant) {
+        let (first, _) = self.changed.unwrap_or((now, now));
+        self.changed = Some((first, now));
+    }
+
+    /// When to look next, if ever.
+    fn due_at(&self) -> Option<Instant> {
+        let rested = self
+            .changed
+            .map(|(first, last)| (last + REST).min(first + REST_WAIT_MAX));
+        [rested, self.refresh_at].into_iter().flatten().min()
+    }
+
+    /// The files are looked at now.
+    fn look(&mut self, now: Instant) {
+        self.changed = None;
+        self.set_refresh(self.refresh, now);
+    }
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Debug, PartialEq)]
+struct Mark {
+    size: u64,
+    modified: Option<SystemTime>,
+    /// On Unix the file's number and the time of its last status change, which no tool sets back.
+    identity: [i64; 4],
+}
+
+impl Reloader {
+    /// Starts the thread. It holds no handle that would keep the engine alive.
+    pub(crate) fn start(
+        owner: Weak<Inner>,
+        watch: bool,
+        files: Vec<PathBuf>,
+        refresh: Option<Duration>,
+    ) -> Result<Self> {
+        let mut state = State {
+            files,
+            renewed: true,
+            ..State::default()
+        };
+        state.agenda.set_refresh(refresh, Instant::now());
+        let marks = marks(&state.files);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+        });
+        let watcher = if watch { Some(watcher(&shared)?) } else { None };
+        let thread_shared = shared.clone();
+        let thread = thread::Builder::new()
+            .name("lookaside-reload".into())
+            .spawn(move || run(&owner, &thread_shared, watcher, marks))
+            .map_err(Error::reload_thread)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Tells the thread what a reload changed.
+    pub(crate) fn renew(&self, files: Vec<PathBuf>, refresh: Option<Duration>) {
+        let mut state = self.shared.lock();
+        state.files = files;
+        state.renewed = true;
+        state.agenda.set_refresh(refresh, Instant::now());
+        self.shared.wake.notify_one();
+    }
+}
+
+impl Drop for Reloader {
+    fn drop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.wake.notify_one();
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // The thread itself drops the engine when it held the last handle for the time of a reload.
+        if thread.thread().id() != thread::current().id() {
+            // A panic in the thread has been shown by its hook, and there is nothing left to save.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A watcher that notices changes; what changed is seen from the marks.
+fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
+    let shared = shared.clone();
+    notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // Our own reading is an event too. Errors, such as an overflow, mean: look.
+        if event.is_ok_and(|event| event.kind.is_access()) {
+            return;
+        }
+        shared.lock().agenda.notice(Instant::now());
+        shared.wake.notify_one();
+    })
+    .map_err(Error::watch)
+}
+
+fn run(
+    owner: &Weak<Inner>,
+    shared: &Shared,
+    mut watcher: Option<RecommendedWatcher>,
+    mut seen: Vec<Option<Mark>>,
+) {
+    let mut watched = BTreeSet::new();
+    let mut state = shared.lock();
+    loop {
+        if state.stopped {
+            return;
+        }
+        if state.renewed {
+            state.renewed = false;
+            let files = state.files.clone();
+            if let Some(watcher) = &mut watcher {
+                // The watcher's own thread may wait for the lock while it is told what to watch.
+                drop(state);
+                watch_folders(watcher, &files, &mut watched);
+                state = shared.lock();
+            }
+            continue;
+        }
+        let now = Instant::now();
+        match state.agenda.due_at() {
+            Some(due_at) if due_at <= now => {
+                state.agenda.look(now);
+                let files = state.files.clone();
+                drop(state);
+                let found = marks(&files);
+                if found != seen {
+                    // Marks from before the load: what changes while it runs is seen as new.
+                    seen = found;
+                    let Some(inner) = owner.upgrade() else {
+                        return;
+                    };
+                    reload(&Knowledge::from_inner(inner));
+                }
+                state = shared.lock();
+                if state.files != files {
+                    seen = marks(&state.files);
+                }
+            }
+            Some(due_at) => {
+                let waited = shared.wake.wait_timeout(state, due_at - now);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            None => {
+                state = shared
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+fn reload(knowledge: &Knowledge) {
+    match knowledge.reload() {
+        Ok(generation) => tracing::info!(generation, "tables reloaded"),
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "reload failed, the old tables stay");
+        }
+    }
+}
+
+/// Watches the folders of the files: a file that is replaced by renaming is another file, its
+/// folder stays.
+fn watch_folders(
+    watcher: &mut RecommendedWatcher,
+    files: &[PathBuf],
+    watched: &mut BTreeSet<PathBuf>,
+) {
+    let folders: BTreeSet<PathBuf> = files
+        .iter()
+        .filter_map(|file| {
+            let folder = file.parent()?;
+            Some(if folder.as_os_str().is_empty() {
+                ".".into()
+            } else {
+                folder.to_owned()
+            })
+        })
+        .collect();
+    for folder in watched.difference(&folders) {
+        // A folder that is gone is not watched any more.
+        let _ = watcher.unwatch(folder);
+    }
+    let mut now_watched: BTreeSet<PathBuf> = watched.intersection(&folders).cloned().collect();
+    for folder in folders.difference(watched) {
+        match watcher.watch(folder, RecursiveMode::NonRecursive) {
+            Ok(()) => {
+                now_watched.insert(folder.clone());
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                let folder = folder.display();
+                tracing::warn!(error, %folder, "changes in this folder will not be noticed");
+            }
+        }
+    }
+    *watched = now_watched;
+}
+
+fn marks(files: &[PathBuf]) -> Vec<Option<Mark>> {
+    files
+        .iter()
+        .map(|file| fs::metadata(file).ok().map(|meta| mark(&meta)))
+        .collect()
+}
+
+fn mark(meta: &fs::Metadata) -> Mark {
+    #[cfg(unix)]
+    let identity = {
+        use std::os::unix::fs::MetadataExt as _;
+        [
+            meta.dev().cast_signed(),
+            meta.ino().cast_signed(),
+            meta.ctime(),
+            meta.ctime_nsec(),
+        ]
+    };
+    #[cfg(not(unix))]
+    let identity = [0; 4];
+    Mark {
+        size: meta.len(),
+        modified: meta.modified().ok(),
+        identity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_must_rest_but_not_forever() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut agenda = Agenda::default();
+        assert_eq!(agenda.due_at(), None);
+        agenda.notice(at(0));
+        assert_eq!(agenda.due_at(), Some(at(100)));
+        agenda.notice(at(50));
+        assert_eq!(agenda.due_at(), Some(at(150)));
+        for ms in (100..1990).step_by(50) {
+            agenda.notice(at(ms));
+        }
+        assert_eq!(agenda.due_at(), Some(at(2000)));
+        agenda.look(at(2000));
+        assert_eq!(agenda.due_at(), None);
+    }
+
+    #[test]
+    fn the_timer_starts_again_at_each_look() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let mut agenda = Agenda::default();
+        agenda.set_refresh(Some(Duration::from_millis(500)), at(0));
+        assert_eq!(agenda.due_at(), Some(at(500)));
+        agenda.notice(at(100));
+        assert_eq!(agenda.due_at(), Some(at(200)));
+        agenda.look(at(200));
+        assert_eq!(agenda.due_at(), Some(at(700)));
+        agenda.set_refresh(Some(Duration::MAX), at(700));
+        assert_eq!(agenda.due_at(), None, "beyond the end of time");
+    }
+
+    #[test]
+    fn marks_tell_a_replaced_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("data.csv");
+        let files = [file.clone()];
+        assert_eq!(marks(&files), [None]);
+        fs::write(&file, "a").unwrap();
+        let first = marks(&files);
+        assert_eq!(first, marks(&files));
+        let other = folder.path().join("other");
+        fs::write(&other, "b").unwrap();
+        fs::rename(&other, &file).unwrap();
+        assert_ne!(first, marks(&files));
+    }
+}

@@ -1,0 +1,68 @@
+//! Rows of an answer, where they stand.
+
+use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+
+/// Borrowed rows of one answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    set: &'a RowSet,
+    /// Positions in the set; all of them if there is no list.
+    picks: Option<&'a [usize]>,
+}
+
+impl<'a> Rows<'a> {
+    /// A whole answer.
+    pub(crate) fn whole(set: &'a RowSet) -> Self {
+        Self { set, picks: None }
+    }
+
+    /// Those rows of a table.
+    pub(crate) fn picked(set: &'a RowSet, picks: &'a [usize]) -> Self {
+        Self {
+            set,
+            picks: Some(picks),
+        }
+    }
+
+    /// The names of the columns.
+    pub fn columns(&self) -> &'a [Text] {
+        self.set.columns()
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.picks.map_or(self.set.len(), <[usize]>::len)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values of one row.
+    ///
+    /// # Panics
+    /// When there is no row `index`.
+    pub fn row(&self, index: usize) -> &'a [Value] {
+        self.set.row(self.picks.map_or(index, |picks| picks[index]))
+    }
+
+    /// The rows in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [Value]> + use<'a> {
+        let rows = *self;
+        (0..rows.len()).map(move |index| rows.row(index))
+    }
+
+    /// The rows as a set of their own: shared if it is a whole answer, else copied row by row.
+    pub fn to_row_set(&self) -> RowSet {
+        if self.picks.is_none() {
+            return self.set.clone();
+        }
+        let mut rows = RowSetBuilder::new(self.columns().iter().cloned());
+        rows.reserve(self.len());
+        for row in self.iter() {
+            rows.push(row.iter().cloned());
+        }
+        rows.build()
+    }
+}

@@ -1,0 +1,102 @@
+//! The batch way into a session: how a language asks for rows.
+
+use lookaside_value::{Answers, Lookup, LookupError, ParamBatch, StatementId, Text};
+
+use super::{Policy, Session};
+use crate::Result;
+use crate::ask::Ask;
+use crate::cache::Extent;
+use crate::error::Error;
+use crate::generation::Prepared;
+use crate::plan::Probe;
+use crate::scan::scan;
+
+impl Lookup for Session {
+    fn prepare(
+        &mut self,
+        sql: &str,
+        params: &[Text],
+    ) -> std::result::Result<StatementId, LookupError> {
+        self.renew();
+        scan(sql)?;
+        let statement = self.register(sql, params)?;
+        statement.0.pin();
+        Ok(statement.id())
+    }
+
+    /// Nothing for a statement that the tables of this session do not know yet; preparing it with
+    /// this session makes it known.
+    fn columns(&self, statement: StatementId) -> &[Text] {
+        self.generation
+            .prepared(statement)
+            .map_or(&[], Prepared::columns)
+    }
+
+    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers) {
+        answers.clear();
+        self.renew();
+        if let Err(error) = self.answer_batch(statement, params, answers) {
+            // A failure of the whole batch: no set was answered yet.
+            let error = LookupError::from(error);
+            for _ in answers.len()..params.len() {
+                answers.push_failed(error.clone());
+            }
+        }
+    }
+}
+
+impl Session {
+    fn answer_batch(
+        &mut self,
+        id: StatementId,
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) -> Result<()> {
+        let Self {
+            engine,
+            generation,
+            asker,
+            ..
+        } = self;
+        let statement = engine.registry().statement(id).cloned();
+        let statement = statement.ok_or_else(|| Error::statement_unknown(id.index()))?;
+        statement.0.check_count(params.width())?;
+        let prepared = asker.prepared(generation, &statement.0)?;
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        // All rows of the plan are kept alive by one entry, made for the first hit.
+        let mut plan_rows = None;
+        let (mut hit_count, mut absent_count) = (0, 0);
+        for set in params.iter() {
+            match prepared.plan.first(set) {
+                Probe::Row(index) => {
+                    let rows = *plan_rows.get_or_insert_with(|| {
+                        let rows = prepared.plan.rows();
+                        answers.add_rows(rows.expect("a plan that finds rows has them").clone())
+                    });
+                    answers.push_row(rows, index);
+                    hit_count += 1;
+                }
+                Probe::Absent => {
+                    answers.push_absent();
+                    absent_count += 1;
+                }
+                Probe::AskSqlite => match asker.rows(&ask, set, Extent::First, Policy::Global) {
+                    Ok(rows) if rows.is_empty() => answers.push_absent(),
+                    Ok(rows) => {
+                        let rows = answers.add_rows(rows.clone());
+                        answers.push_row(rows, 0);
+                    }
+                    Err(error) => answers.push_failed(error.into()),
+                },
+            }
+        }
+        asker.counters.native_hits.add(hit_count);
+        asker.counters.native_absent.add(absent_count);
+        Ok(())
+    }
+}

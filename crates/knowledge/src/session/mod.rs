@@ -1,0 +1,457 @@
+//! A worker's way into the engine: its own connection, its own cache, no locks on the way.
+
+mod batch;
+
+use std::fmt;
+use std::sync::Arc;
+
+use lookaside_value::{Row, RowSet, Text, Value};
+
+use crate::Result;
+use crate::ask::{Ask, Asker};
+use crate::cache::{CallCache, Extent};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::generation::{Generation, Prepared};
+use crate::plan::{Explanation, Probe, ProbeAll};
+use crate::rows::Rows;
+use crate::scan::scan;
+use crate::statement::{Admission, Params, Query, Statement, StatementInfo};
+
+/// Where answers of the database may come from and go to. Native plans need none of it: they are
+/// always asked first and always current.
+#[derive(Debug, Default)]
+pub enum Policy<'a> {
+    /// Ask the database, keep nothing.
+    Bypass,
+    /// The session's cache, then the shared one, then the database.
+    #[default]
+    Global,
+    /// The caller's own cache, then the shared one, then the database.
+    CallScope(&'a mut CallCache),
+}
+
+/// Answers queries for one worker.
+///
+/// A session is made by [`Knowledge::session`](crate::Knowledge::session), costs next to nothing
+/// until it is used, and belongs to one thread at a time. At each call it notices a reload and
+/// changes over to the new tables; within a call, also a batch, all answers come from one state.
+///
+/// ```
+/// use lookaside_knowledge::{Knowledge, Value};
+/// # let folder = tempfile::tempdir()?;
+/// # let database = folder.path().join("users.sqlite");
+/// # rusqlite::Connection::open(&database)?.execute_batch(
+/// #     "create table users (id integer primary key, name text);
+/// #      insert into users values (1, 'ada'), (2, 'grace');",
+/// # )?;
+///
+/// let knowledge = Knowledge::sqlite_builder(&database).open()?;
+/// let mut session = knowledge.session();
+/// let by_id = session.prepare("select name from users where id = :id")?;
+/// assert_eq!(session.first(&by_id, &[Value::Int(2)])?, Some(&[Value::from("grace")][..]));
+/// assert_eq!(session.first(&by_id, &[Value::Int(9)])?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Session {
+    engine: Arc<Engine>,
+    generation: Arc<Generation>,
+    asker: Asker,
+    /// Positions of the rows of the last answer of a native plan.
+    picks: Vec<usize>,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self {
+            generation: engine.state(),
+            asker: Asker::new(engine.counters.enter()),
+            engine,
+            picks: Vec::new(),
+        }
+    }
+
+    /// The number of the generation that the next answer comes from.
+    pub fn generation(&mut self) -> u64 {
+        self.renew();
+        self.generation.number
+    }
+
+    /// Prepares a query; its parameters (`:name`) are numbered by their first appearance.
+    ///
+    /// Preparing the same text again gives the same statement. A statement stays prepared for the
+    /// life of the engine, and a reload that it would not survive fails.
+    ///
+    /// # Errors
+    /// When the text is no single query, when SQLite refuses it, or when 65,536 statements are
+    /// prepared already.
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
+        self.renew();
+        let params = scan(sql)?;
+        let statement = self.register(sql, &params)?;
+        statement.0.pin();
+        Ok(statement)
+    }
+
+    /// The first row by position of the parameters, borrowed until the next call.
+    ///
+    /// This is the fast way: a native plan or a hit in the session's cache allocates nothing and
+    /// touches nothing that other threads write.
+    ///
+    /// # Errors
+    /// When there is not one value a parameter, or the database refuses.
+    #[inline]
+    pub fn first(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<&[Value]>> {
+        self.first_with(statement, params, Policy::Global)
+    }
+
+    /// [`Self::first`] with another policy.
+    ///
+    /// # Errors
+    /// As [`Self::first`].
+    #[inline]
+    pub fn first_with(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        policy: Policy<'_>,
+    ) -> Result<Option<&[Value]>> {
+        let found = self.find_first(statement, params, policy)?;
+        Ok(found.map(|(rows, index)| rows.row(index)))
+    }
+
+    /// The first row, which keeps itself alive.
+    ///
+    /// # Errors
+    /// As [`Self::first`].
+    pub fn first_row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>> {
+        let found = self.find_first(statement, params, Policy::Global)?;
+        Ok(found.map(|(rows, index)| rows.shared_row(index)))
+    }
+
+    /// All rows by position of the parameters, borrowed until the next call.
+    ///
+    /// # Errors
+    /// As [`Self::first`].
+    pub fn all(&mut self, statement: &Statement, params: &[Value]) -> Result<Rows<'_>> {
+        self.all_with(statement, params, Policy::Global)
+    }
+
+    /// [`Self::all`] with another policy.
+    ///
+    /// # Errors
+    /// As [`Self::first`].
+    pub fn all_with(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        policy: Policy<'_>,
+    ) -> Result<Rows<'_>> {
+        self.enter(statement)?;
+        let Self {
+            engine,
+            generation,
+            asker,
+            picks,
+        } = self;
+        let prepared = asker.prepared(generation, &statement.0)?;
+        statement.0.check_count(params.len())?;
+        picks.clear();
+        if let Some(set) = prepared.plan.rows()
+            && prepared.plan.all(params, picks) == ProbeAll::Rows
+        {
+            asker.counters.native(!picks.is_empty());
+            return Ok(Rows::picked(set, picks));
+        }
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        let set = asker.rows(&ask, params, Extent::All, policy)?;
+        Ok(Rows::whole(set))
+    }
+
+    /// The first row of a statement or a SQL text, with parameters by name or by position.
+    ///
+    /// # Errors
+    /// When the text is refused, when a parameter is missing, unknown or given twice, or when the
+    /// database refuses.
+    pub fn query_first<'a>(
+        &mut self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+    ) -> Result<Option<Row>> {
+        self.query_first_with(query, params, Policy::Global)
+    }
+
+    /// [`Self::query_first`] with another policy.
+    ///
+    /// # Errors
+    /// As [`Self::query_first`].
+    pub fn query_first_with<'a>(
+        &mut self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+        policy: Policy<'_>,
+    ) -> Result<Option<Row>> {
+        match self.resolve(query.into())? {
+            Resolved::Statement(statement) => {
+                let params = statement.0.place(params.into())?;
+                let found = self.find_first(&statement, &params, policy)?;
+                Ok(found.map(|(rows, index)| rows.shared_row(index)))
+            }
+            Resolved::Once(info) => Ok(self.once(&info, params.into(), Extent::First)?.first()),
+        }
+    }
+
+    /// All rows of a statement or a SQL text, with parameters by name or by position.
+    ///
+    /// # Errors
+    /// As [`Self::query_first`].
+    pub fn query_all<'a>(
+        &mut self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+    ) -> Result<RowSet> {
+        self.query_all_with(query, params, Policy::Global)
+    }
+
+    /// [`Self::query_all`] with another policy.
+    ///
+    /// # Errors
+    /// As [`Self::query_first`].
+    pub fn query_all_with<'a>(
+        &mut self,
+        query: impl Into<Query<'a>>,
+        params: impl Into<Params<'a>>,
+        policy: Policy<'_>,
+    ) -> Result<RowSet> {
+        match self.resolve(query.into())? {
+            Resolved::Statement(statement) => {
+                let params = statement.0.place(params.into())?;
+                Ok(self.all_with(&statement, &params, policy)?.to_row_set())
+            }
+            Resolved::Once(info) => self.once(&info, params.into(), Extent::All),
+        }
+    }
+
+    /// Whether the answer, or the refusal, is at hand, so that asking will not wait for a database.
+    pub(crate) fn is_at_hand(
+        &mut self,
+        query: Query<'_>,
+        params: Params<'_>,
+        extent: Extent,
+        policy: &Policy<'_>,
+    ) -> bool {
+        self.renew();
+        let statement = match query {
+            Query::Statement(statement) => statement.clone(),
+            Query::Text(sql) => match self.engine.registry().find(sql, None) {
+                Some(statement) => statement.clone(),
+                None => return false,
+            },
+        };
+        let Self {
+            engine,
+            generation,
+            asker,
+            picks,
+        } = self;
+        let Some(prepared) = generation.prepared(statement.id()) else {
+            return false;
+        };
+        let Ok(params) = statement.0.place(params) else {
+            return true;
+        };
+        picks.clear();
+        let native = match extent {
+            Extent::First => !matches!(prepared.plan.first(&params), Probe::AskSqlite),
+            Extent::All => prepared.plan.all(&params, picks) == ProbeAll::Rows,
+        };
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        native || asker.holds(&ask, &params, extent, policy)
+    }
+
+    /// Whether this session reads the newest state.
+    pub(crate) fn is_current(&self) -> bool {
+        self.generation.number == self.engine.generation()
+    }
+
+    /// The tables and views that can be queried, sorted.
+    pub(crate) fn tables(&mut self) -> Result<Vec<String>> {
+        self.renew();
+        self.asker.reader(&self.generation)?.tables()
+    }
+
+    /// How a statement is answered, without preparing it for good.
+    pub(crate) fn explain(&mut self, sql: &str) -> Result<Explanation> {
+        self.renew();
+        let info = StatementInfo::unregistered(self.engine.number, sql, scan(sql)?);
+        let Self {
+            generation, asker, ..
+        } = self;
+        let prepared = Prepared::new(&info, asker.reader(generation)?, generation.tables())?;
+        let mut explanation = prepared.plan.explain();
+        explanation.columns = prepared.columns().to_vec();
+        Ok(explanation)
+    }
+
+    /// The row set and the index in it of the first row.
+    #[inline]
+    fn find_first(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        policy: Policy<'_>,
+    ) -> Result<Option<(&RowSet, usize)>> {
+        self.enter(statement)?;
+        let Self {
+            engine,
+            generation,
+            asker,
+            ..
+        } = self;
+        let prepared = asker.prepared(generation, &statement.0)?;
+        statement.0.check_count(params.len())?;
+        match prepared.plan.first(params) {
+            Probe::Row(index) => {
+                let rows = prepared
+                    .plan
+                    .rows()
+                    .expect("a plan that finds rows has them");
+                asker.counters.native(true);
+                Ok(Some((rows, index)))
+            }
+            Probe::Absent => {
+                asker.counters.native(false);
+                Ok(None)
+            }
+            Probe::AskSqlite => {
+                let ask = Ask {
+                    engine,
+                    generation,
+                    info: &statement.0,
+                    description: &prepared.description,
+                };
+                let rows = asker.rows(&ask, params, Extent::First, policy)?;
+                Ok((!rows.is_empty()).then_some((rows, 0)))
+            }
+        }
+    }
+
+    /// Changes over to the newest generation and checks that the statement is of this engine.
+    #[inline]
+    fn enter(&mut self, statement: &Statement) -> Result<()> {
+        self.renew();
+        if statement.0.engine == self.engine.number {
+            Ok(())
+        } else {
+            Err(Error::foreign_statement(statement.sql()))
+        }
+    }
+
+    #[inline]
+    fn renew(&mut self) {
+        if self.generation.number != self.engine.generation() {
+            self.change_over();
+        }
+    }
+
+    #[cold]
+    fn change_over(&mut self) {
+        // The connection goes before the store that it reads.
+        self.asker.forget();
+        self.generation = self.engine.state();
+    }
+
+    /// The statement of that text and parameters, with its plan; new ones are checked first, so
+    /// that a refused text leaves no trace.
+    fn register(&mut self, sql: &str, params: &[Text]) -> Result<Statement> {
+        let known = self.engine.registry().find(sql, Some(params)).cloned();
+        let statement = match known {
+            Some(statement) => statement,
+            None => {
+                let info = StatementInfo::unregistered(self.engine.number, sql, params.to_vec());
+                self.asker.reader(&self.generation)?.describe(&info)?;
+                self.engine
+                    .registry_mut()
+                    .add(self.engine.number, sql, params)?
+            }
+        };
+        // A reload may have happened meanwhile, and not have seen the statement.
+        self.renew();
+        self.asker.prepared(&self.generation, &statement.0)?;
+        Ok(statement)
+    }
+
+    fn resolve(&mut self, query: Query<'_>) -> Result<Resolved> {
+        self.renew();
+        let sql = match query {
+            Query::Statement(statement) => return Ok(Resolved::Statement(statement.clone())),
+            Query::Text(sql) => sql,
+        };
+        let admission = {
+            let registry = self.engine.registry();
+            if let Some(statement) = registry.find(sql, None) {
+                return Ok(Resolved::Statement(statement.clone()));
+            }
+            registry.admission()
+        };
+        let params = scan(sql)?;
+        match admission {
+            Admission::Room => Ok(Resolved::Statement(self.register(sql, &params)?)),
+            Admission::AdHocFull => {
+                let info = StatementInfo::unregistered(self.engine.number, sql, params);
+                Ok(Resolved::Once(info))
+            }
+        }
+    }
+
+    /// Runs a statement that is in no registry: no plan, no cache.
+    fn once(&mut self, info: &StatementInfo, params: Params<'_>, extent: Extent) -> Result<RowSet> {
+        let params = info.place(params)?;
+        let Self {
+            engine,
+            generation,
+            asker,
+            ..
+        } = self;
+        asker.counters.metadata_misses.add(1);
+        let description = &asker.reader(generation)?.describe(info)?;
+        let ask = Ask {
+            engine,
+            generation,
+            info,
+            description,
+        };
+        asker.query(&ask, &params, extent)
+    }
+}
+
+enum Resolved {
+    Statement(Statement),
+    /// The text is answered without becoming a statement.
+    Once(StatementInfo),
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("engine", &self.engine.number)
+            .field("generation", &self.generation.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.engine.counters.leave(&self.asker.counters);
+    }
+}

@@ -1,0 +1,86 @@
+//! Where the tables of an engine come from, at its start and at each reload.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::Result;
+use crate::config::{CacheConfig, Config, ConfigOptions};
+use crate::load::{LoadReport, Progress, load};
+use crate::store::Store;
+
+/// Where tables come from.
+pub(crate) enum Source {
+    /// A configuration and the tables that it names.
+    Folder {
+        path: PathBuf,
+        variables: HashMap<String, String>,
+        foreign_sections: Vec<String>,
+    },
+    /// A SQLite database, which is copied.
+    SqliteFile { path: PathBuf, cache: CacheConfig },
+}
+
+/// What one load brought.
+pub(crate) struct Loaded {
+    /// Nothing for a SQLite database.
+    pub(crate) config: Option<Config>,
+    pub(crate) cache: CacheConfig,
+    pub(crate) store: Store,
+    pub(crate) report: LoadReport,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The variables are left out, they may hold secrets.
+        match self {
+            Self::Folder { path, .. } => f.debug_tuple("Folder").field(path).finish(),
+            Self::SqliteFile { path, .. } => f.debug_tuple("SqliteFile").field(path).finish(),
+        }
+    }
+}
+
+impl Source {
+    /// Reads the configuration and loads everything anew.
+    pub(crate) fn load(&self, progress: &dyn Progress) -> Result<Loaded> {
+        match self {
+            Self::Folder {
+                path,
+                variables,
+                foreign_sections,
+            } => {
+                let foreign: Vec<&str> = foreign_sections.iter().map(String::as_str).collect();
+                let options = ConfigOptions {
+                    variables: Some(variables),
+                    foreign_sections: &foreign,
+                };
+                Self::load_config(Config::open_with(path, &options)?, progress)
+            }
+            Self::SqliteFile { path, cache } => Ok(Loaded {
+                config: None,
+                cache: *cache,
+                store: Store::copy_of_sqlite_file(path)?,
+                report: LoadReport::default(),
+            }),
+        }
+    }
+
+    /// Loads what a configuration names that was read already.
+    pub(crate) fn load_config(config: Config, progress: &dyn Progress) -> Result<Loaded> {
+        let (store, report) = load(&config, progress)?;
+        Ok(Loaded {
+            cache: config.cache,
+            config: Some(config),
+            store,
+            report,
+        })
+    }
+
+    /// The files whose change means that the tables have to be loaded again.
+    pub(crate) fn watched_files(&self, loaded: &Loaded) -> Vec<PathBuf> {
+        match (self, &loaded.config) {
+            (_, Some(config)) => config.watched_files(),
+            (Self::SqliteFile { path, .. } | Self::Folder { path, .. }, None) => vec![path.clone()],
+        }
+    }
+}

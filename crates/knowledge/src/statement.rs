@@ -1,0 +1,327 @@
+//! Statements, their registry, and parameters on their way to positions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lookaside_value::{StatementId, Text, Value};
+
+use crate::Result;
+use crate::error::Error;
+
+/// Statements that one engine knows at most; each has a plan and perhaps an index behind it.
+const STATEMENT_COUNT_MAX: usize = 65_536;
+
+/// SQL texts remembered because they were queried as text, without being prepared; texts beyond
+/// that are answered without plan and cache, so that a service can take any number of them.
+const AD_HOC_COUNT_MAX: usize = 1024;
+
+/// A prepared statement of one [`Knowledge`](crate::Knowledge); a clone is one counter step.
+///
+/// It is valid in all sessions and stays valid over reloads.
+#[derive(Clone, Debug)]
+pub struct Statement(pub(crate) Arc<StatementInfo>);
+
+#[derive(Debug)]
+pub(crate) struct StatementInfo {
+    /// The engine that prepared it.
+    pub(crate) engine: u64,
+    pub(crate) id: StatementId,
+    pub(crate) sql: Box<str>,
+    pub(crate) params: Box<[Text]>,
+    /// Whether someone holds on to it, so that a reload must not lose it. Set once, never cleared;
+    /// a reload that misses the step sees it next time, so `Relaxed` is enough.
+    pinned: AtomicBool,
+}
+
+impl Statement {
+    /// The position in the engine's registry.
+    pub fn id(&self) -> StatementId {
+        self.0.id
+    }
+
+    /// The text as it was prepared.
+    pub fn sql(&self) -> &str {
+        &self.0.sql
+    }
+
+    /// The names of the parameters, in the order in which values are given by position.
+    pub fn params(&self) -> &[Text] {
+        &self.0.params
+    }
+}
+
+impl StatementInfo {
+    /// A statement that is in no registry.
+    pub(crate) fn unregistered(engine: u64, sql: &str, params: Vec<Text>) -> Self {
+        Self {
+            engine,
+            id: StatementId::from_index(STATEMENT_COUNT_MAX),
+            sql: sql.into(),
+            params: params.into(),
+            pinned: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pin(&self) {
+        self.pinned.store(true, Ordering::Relaxed);
+    }
+
+    /// Checks that there is one value for each parameter.
+    #[inline]
+    pub(crate) fn check_count(&self, count: usize) -> Result<()> {
+        if count == self.params.len() {
+            Ok(())
+        } else {
+            Err(Error::value_count(&self.sql, &self.params, count))
+        }
+    }
+
+    /// Puts the parameters in the order of the statement.
+    pub(crate) fn place(&self, params: Params<'_>) -> Result<Vec<Value>> {
+        let named = match params {
+            Params::Positional(values) => {
+                self.check_count(values.len())?;
+                return Ok(values.to_vec());
+            }
+            Params::Named(named) => named,
+        };
+        let mut values: Vec<Option<&Value>> = vec![None; self.params.len()];
+        for (name, value) in named {
+            let bare = name.strip_prefix(':').unwrap_or(name);
+            let Some(index) = self.params.iter().position(|param| *param == bare) else {
+                return Err(Error::parameter_unknown(&self.sql, bare, &self.params));
+            };
+            if values[index].replace(value).is_some() {
+                return Err(Error::parameter_twice(&self.sql, bare));
+            }
+        }
+        let missing: Vec<&Text> = (self.params.iter().zip(&values))
+            .filter_map(|(param, value)| value.is_none().then_some(param))
+            .collect();
+        if !missing.is_empty() {
+            return Err(Error::parameter_missing(&self.sql, &missing));
+        }
+        Ok(values.into_iter().flatten().cloned().collect())
+    }
+}
+
+/// The parameters of one query: by position in the order of [`Statement::params`], or by name.
+///
+/// Names may be written with or without their colon. A missing, unknown or repeated name is an
+/// error.
+#[derive(Clone, Copy, Debug)]
+pub enum Params<'a> {
+    /// A value for each parameter, in order.
+    Positional(&'a [Value]),
+    /// A name and a value for each parameter, in any order.
+    Named(&'a [(&'a str, Value)]),
+}
+
+impl<'a> From<&'a [Value]> for Params<'a> {
+    fn from(values: &'a [Value]) -> Self {
+        Self::Positional(values)
+    }
+}
+
+impl<'a, const COUNT: usize> From<&'a [Value; COUNT]> for Params<'a> {
+    fn from(values: &'a [Value; COUNT]) -> Self {
+        Self::Positional(values)
+    }
+}
+
+impl<'a> From<&'a Vec<Value>> for Params<'a> {
+    fn from(values: &'a Vec<Value>) -> Self {
+        Self::Positional(values)
+    }
+}
+
+impl<'a> From<&'a [(&'a str, Value)]> for Params<'a> {
+    fn from(named: &'a [(&'a str, Value)]) -> Self {
+        Self::Named(named)
+    }
+}
+
+impl<'a, const COUNT: usize> From<&'a [(&'a str, Value); COUNT]> for Params<'a> {
+    fn from(named: &'a [(&'a str, Value); COUNT]) -> Self {
+        Self::Named(named)
+    }
+}
+
+impl From<()> for Params<'_> {
+    fn from((): ()) -> Self {
+        Self::Positional(&[])
+    }
+}
+
+/// Parameters by name: `params! {"id" => 5, "name" => "x"}`.
+///
+/// ```
+/// use lookaside_knowledge::{Params, params};
+///
+/// let named = params! {"id" => 5, "name" => "x"};
+/// assert!(matches!(Params::from(&named), Params::Named([_, ("name", _)])));
+/// ```
+#[macro_export]
+macro_rules! params {
+    ($($name:expr => $value:expr),* $(,)?) => {
+        [$(($name, $crate::Value::from($value))),*]
+    };
+}
+
+/// What a query asks: a prepared statement, or SQL text that is prepared on first use.
+#[derive(Clone, Copy, Debug)]
+pub enum Query<'a> {
+    /// SQL text.
+    Text(&'a str),
+    /// A prepared statement.
+    Statement(&'a Statement),
+}
+
+impl<'a> From<&'a str> for Query<'a> {
+    fn from(sql: &'a str) -> Self {
+        Self::Text(sql)
+    }
+}
+
+impl<'a> From<&'a String> for Query<'a> {
+    fn from(sql: &'a String) -> Self {
+        Self::Text(sql)
+    }
+}
+
+impl<'a> From<&'a Statement> for Query<'a> {
+    fn from(statement: &'a Statement) -> Self {
+        Self::Statement(statement)
+    }
+}
+
+/// All statements of an engine, by position and by text.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    statements: Vec<Statement>,
+    /// The same text may stand here with several orders of its parameters.
+    by_text: HashMap<Box<str>, Vec<StatementId>>,
+}
+
+/// What the registry says to a text that it does not know.
+pub(crate) enum Admission {
+    /// There is room for it.
+    Room,
+    /// No more texts are taken without being prepared.
+    AdHocFull,
+}
+
+impl Registry {
+    /// The statement of that text, with its parameters in that order or in any.
+    pub(crate) fn find(&self, sql: &str, params: Option<&[Text]>) -> Option<&Statement> {
+        (self.by_text.get(sql)?.iter())
+            .map(|id| &self.statements[id.index()])
+            .find(|statement| params.is_none_or(|params| statement.params() == params))
+    }
+
+    /// Whether a statement that is not prepared may be added.
+    pub(crate) fn admission(&self) -> Admission {
+        if self.statements.len() < AD_HOC_COUNT_MAX {
+            Admission::Room
+        } else {
+            Admission::AdHocFull
+        }
+    }
+
+    /// The statement of that text and parameters, which is added if it is not there.
+    pub(crate) fn add(&mut self, engine: u64, sql: &str, params: &[Text]) -> Result<Statement> {
+        if let Some(statement) = self.find(sql, Some(params)) {
+            return Ok(statement.clone());
+        }
+        if self.statements.len() >= STATEMENT_COUNT_MAX {
+            return Err(Error::too_many_statements(STATEMENT_COUNT_MAX));
+        }
+        let id = StatementId::from_index(self.statements.len());
+        let statement = Statement(Arc::new(StatementInfo {
+            engine,
+            id,
+            sql: sql.into(),
+            params: params.into(),
+            pinned: AtomicBool::new(false),
+        }));
+        self.statements.push(statement.clone());
+        self.by_text.entry(sql.into()).or_default().push(id);
+        Ok(statement)
+    }
+
+    /// The statement at a position.
+    pub(crate) fn statement(&self, id: StatementId) -> Option<&Statement> {
+        self.statements.get(id.index())
+    }
+
+    /// All statements in the order of their positions.
+    pub(crate) fn statements(&self) -> &[Statement] {
+        &self.statements
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(params: &[&str]) -> StatementInfo {
+        let params = params.iter().map(|&param| Text::from(param)).collect();
+        StatementInfo::unregistered(1, "select 1", params)
+    }
+
+    fn check(
+        params: &[&str],
+        given: &[(&str, Value)],
+        expected: std::result::Result<&[i64], &str>,
+    ) {
+        match (info(params).place(given.into()), expected) {
+            (Ok(values), Ok(expected)) => {
+                let expected: Vec<Value> = expected.iter().map(|&int| Value::Int(int)).collect();
+                assert_eq!(values, expected);
+            }
+            (Err(error), Err(expected)) => {
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+            (seen, expected) => panic!("{seen:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn named_parameters_find_their_places() {
+        check(&["a", "b"], &params! {"b" => 2, ":a" => 1}, Ok(&[1, 2]));
+        check(&[], &[], Ok(&[]));
+        check(&["a", "b"], &params! {"a" => 1}, Err("`b`"));
+        check(&["a"], &params! {"a" => 1, "c" => 2}, Err("`c`"));
+        check(&["a"], &params! {"a" => 1, ":a" => 2}, Err("twice"));
+    }
+
+    #[test]
+    fn positions_are_counted() {
+        let error = info(&["a", "b"])
+            .place((&[Value::Null]).into())
+            .unwrap_err();
+        assert!(error.to_string().contains("2 parameters"), "{error}");
+    }
+
+    #[test]
+    fn the_same_text_is_the_same_statement() {
+        let mut registry = Registry::default();
+        let params = [Text::from("a"), Text::from("b")];
+        let turned = [Text::from("b"), Text::from("a")];
+        let first = registry.add(1, "select :a, :b", &params).unwrap();
+        let again = registry.add(1, "select :a, :b", &params).unwrap();
+        let other = registry.add(1, "select :a, :b", &turned).unwrap();
+        assert_eq!(first.id(), again.id());
+        assert_ne!(first.id(), other.id());
+        assert_eq!(
+            registry.find("select :a, :b", Some(&turned)).unwrap().id(),
+            other.id()
+        );
+        assert!(registry.find("select 1", None).is_none());
+    }
+}

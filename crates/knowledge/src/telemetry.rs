@@ -1,0 +1,156 @@
+//! What an engine tells about itself while it runs.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::snapshot::Snapshot;
+
+/// A layer that keeps answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layer {
+    /// A session's own cache.
+    L0,
+    /// The cache that all sessions share.
+    L1,
+    /// A caller's cache.
+    Call,
+}
+
+/// Whether a layer had the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CacheOutcome {
+    /// It had.
+    Hit,
+    /// It had not.
+    Miss,
+}
+
+/// Whether something succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// It did.
+    Success,
+    /// It did not.
+    Failure,
+}
+
+/// How many rows a query was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueryKind {
+    /// The first row.
+    First,
+    /// All rows.
+    All,
+}
+
+impl Outcome {
+    pub(crate) fn of<T, E>(result: &Result<T, E>) -> Self {
+        match result {
+            Ok(_) => Self::Success,
+            Err(_) => Self::Failure,
+        }
+    }
+}
+
+impl Layer {
+    /// The layer's name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::L0 => "l0",
+            Self::L1 => "l1",
+            Self::Call => "call",
+        }
+    }
+}
+
+/// Hears what an engine does. Each method does nothing unless it is written.
+///
+/// The methods run on the threads that look up, between two lookups: they must be quick and must
+/// not call back into the engine. Lookups that a native plan answers are not told one by one; the
+/// [`Snapshot`] counts them. Without a telemetry an engine reads no clock and calls nothing.
+pub trait Telemetry: Debug + Send + Sync {
+    /// A layer was asked.
+    fn on_cache(&self, layer: Layer, outcome: CacheOutcome) {
+        let _ = (layer, outcome);
+    }
+
+    /// The tables were loaded again, or could not be.
+    fn on_reload(&self, outcome: Outcome, elapsed: Duration) {
+        let _ = (outcome, elapsed);
+    }
+
+    /// A database answered a query, or did not.
+    fn on_query(&self, kind: QueryKind, outcome: Outcome, elapsed: Duration) {
+        let _ = (kind, outcome, elapsed);
+    }
+}
+
+/// Records through the [`metrics`] facade; the program chooses the exporter.
+///
+/// | metric | kind | labels |
+/// | --- | --- | --- |
+/// | `lookaside_query_seconds` | histogram | `kind` = `first`, `all`; `outcome` = `success`, `failure` |
+/// | `lookaside_reload_seconds` | histogram | `outcome` |
+///
+/// What happens at every lookup is counted by the sessions and published by
+/// [`Self::publish`], so that no lookup waits for a metric:
+///
+/// | metric | kind | labels |
+/// | --- | --- | --- |
+/// | `lookaside_<name>_total` | counter | – ; one for each field of [`Counts`](crate::Counts) |
+/// | `lookaside_reloads_total` | counter | `outcome` |
+/// | `lookaside_generation`, `lookaside_sessions`, `lookaside_statements` | gauge | – |
+/// | `lookaside_l1_entries`, `lookaside_l1_bytes`, `lookaside_store_bytes` | gauge | – |
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetricsTelemetry;
+
+impl MetricsTelemetry {
+    /// Publishes the numbers of a snapshot; call it before the exporter is read, or on a timer.
+    pub fn publish(snapshot: &Snapshot) {
+        for (name, count) in snapshot.counts.named() {
+            metrics::counter!(format!("lookaside_{name}_total")).absolute(count);
+        }
+        for (outcome, count) in [
+            ("success", snapshot.reload_successes),
+            ("failure", snapshot.reload_failures),
+        ] {
+            metrics::counter!("lookaside_reloads_total", "outcome" => outcome).absolute(count);
+        }
+        // Gauges are floating-point; all of these are far below 2^53.
+        for (name, number) in [
+            ("lookaside_generation", snapshot.generation),
+            ("lookaside_sessions", snapshot.session_count as u64),
+            ("lookaside_statements", snapshot.statement_count as u64),
+            ("lookaside_l1_entries", snapshot.l1_len as u64),
+            ("lookaside_l1_bytes", snapshot.l1_size),
+            ("lookaside_store_bytes", snapshot.store_size),
+        ] {
+            metrics::gauge!(name).set(number as f64);
+        }
+    }
+}
+
+impl Telemetry for MetricsTelemetry {
+    fn on_reload(&self, outcome: Outcome, elapsed: Duration) {
+        metrics::histogram!("lookaside_reload_seconds", "outcome" => outcome_name(outcome))
+            .record(elapsed);
+    }
+
+    fn on_query(&self, kind: QueryKind, outcome: Outcome, elapsed: Duration) {
+        let kind = match kind {
+            QueryKind::First => "first",
+            QueryKind::All => "all",
+        };
+        let outcome = outcome_name(outcome);
+        metrics::histogram!("lookaside_query_seconds", "kind" => kind, "outcome" => outcome)
+            .record(elapsed);
+    }
+}
+
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Success => "success",
+        Outcome::Failure => "failure",
+    }
+}
