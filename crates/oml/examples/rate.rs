@@ -42,17 +42,20 @@ const CASES: [(&str, &str); 11] = [
     ),
     (
         "match, 3 literals",
-        "V = match read(verb) { chars(PUT) => chars(w) ; chars(POST) => chars(w) ; chars(GET) => chars(r) ; } ;",
+        "V = match read(verb) { chars(PUT) => chars(w) ; chars(POST) => chars(w) ;
+         chars(GET) => chars(r) ; } ;",
     ),
     (
         "match, tuple",
-        "V = match (read(verb), read(id)) { (chars(PUT), gt(5)) => chars(a) ; (starts_with('G'), gt(-1)) => chars(b) ; } ;",
+        "V = match (read(verb), read(id)) { (chars(PUT), gt(5)) => chars(a) ;
+         (starts_with('G'), gt(-1)) => chars(b) ; } ;",
     ),
     ("fmt", "V = fmt(\"{verb} {id}\", @verb, @id) ;"),
     ("pipe", "V = pipe read(ip) | ip4_to_int | skip_empty ;"),
     (
         "six statements",
-        "client = take(ip) ; class = match read(verb) { chars(PUT) | chars(POST) => chars(w) ; _ => chars(r) ; } ;
+        "client = take(ip) ;
+         class = match read(verb) { chars(PUT) | chars(POST) => chars(w) ; _ => chars(r) ; } ;
          who = select login from t where id = read(id) ; agent : chars = take(agent) ;
          line = fmt(\"{client} {verb}\", @client, @verb) ; * = take() ;",
     ),

@@ -1,8 +1,8 @@
 //! Running a model: bound once to names and a database, then over batch after batch.
 //!
 //! Statement *k* runs over all records of a batch before statement *k + 1*, so that a SQL statement
-//! can ask for all of them at once. Nothing here fails on data: what cannot be is absent or ignored,
-//! and a failed lookup is counted in the [`RunReport`].
+//! can ask for all of them at once. Nothing here fails on data: what cannot be is absent or
+//! ignored, and a failed lookup is counted in the [`RunReport`].
 
 mod bind;
 mod context;
