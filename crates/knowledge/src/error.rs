@@ -96,6 +96,21 @@ impl Error {
         Self::new(ErrorKind::Data, message)
     }
 
+    /// A record is larger than any real one.
+    pub(crate) fn record_limit(
+        table: &TableConfig,
+        line: u64,
+        limit: usize,
+        unit: &'static str,
+    ) -> Self {
+        let message = format!(
+            "{}:{line}: a record of more than {limit} {unit}; is a quote left open, or the \
+             delimiter another?",
+            table.data_file.display()
+        );
+        Self::new(ErrorKind::LimitReached, message)
+    }
+
     /// A data file cannot be read on.
     pub(crate) fn unreadable(table: &TableConfig, line: u64, source: std::io::Error) -> Self {
         let message = format!(
@@ -127,7 +142,7 @@ impl Error {
             ),
             None => Self::with_source(
                 ErrorKind::Data,
-                format!("{place}: refused by {}", sql.place("insert.sql", table)),
+                format!("{place}: refused by {}", sql.place(table)),
                 source,
             ),
         }
@@ -135,7 +150,7 @@ impl Error {
 
     /// A table's SQL is wrong.
     pub(crate) fn script(table: &TableConfig, sql: &SqlText, source: rusqlite::Error) -> Self {
-        let place = sql.place("SQL", table);
+        let place = sql.place(table);
         Self::with_source(
             ErrorKind::Config,
             format!("{place}: refused by SQLite"),
@@ -150,7 +165,7 @@ impl Error {
         parameter_count: usize,
         column_count: usize,
     ) -> Self {
-        let place = sql.place("insert.sql", table);
+        let place = sql.place(table);
         let message = format!(
             "{place}: {parameter_count} parameters for {column_count} columns of table {:?}; \
              write ?1 to ?{column_count}, or change its columns",

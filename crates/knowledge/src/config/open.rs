@@ -135,6 +135,8 @@ fn read_document(
         None => return Err(root.bad("version", "is missing; write version = 2")),
     }
     let base = folder_of(file).join(root.str("base_dir")?.unwrap_or("."));
+    // Without the dot of the default, which every message would show.
+    let base: PathBuf = base.components().collect();
     let csv = read_csv(root.section("csv")?)?;
     let mut config = Config {
         file: file.to_owned(),

@@ -60,8 +60,7 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
         }
         for (column, &index) in columns.iter_mut().zip(&mapping) {
             if column.kind < Kind::Text {
-                let field = records.field(index).unwrap_or_default();
-                column.kind = column.kind.max(kind_of(field));
+                column.kind = column.kind.max(kind_of(records.field(index)));
             }
         }
     }
@@ -117,7 +116,10 @@ impl Kind {
     }
 }
 
-fn kind_of(field: &str) -> Kind {
+fn kind_of(field: &[u8]) -> Kind {
+    let Ok(field) = std::str::from_utf8(field) else {
+        return Kind::Text;
+    };
     if field.is_empty() {
         return Kind::Empty;
     }
@@ -168,7 +170,7 @@ mod tests {
             ("nan", Kind::Text),
             ("٣", Kind::Text),
         ] {
-            assert_eq!(kind_of(field), expected, "{field:?}");
+            assert_eq!(kind_of(field.as_bytes()), expected, "{field:?}");
         }
     }
 }

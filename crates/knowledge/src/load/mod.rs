@@ -8,10 +8,13 @@ mod records;
 mod report;
 mod source;
 mod sql;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::time::Instant;
 
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
 use self::records::{Next, Records};
@@ -174,10 +177,8 @@ impl<'a> Insert<'a> {
     /// Binds the mapped fields as text and inserts; an empty field is an empty string.
     fn insert(&mut self, records: &Records<'_>) -> rusqlite::Result<u64> {
         for (index, &field) in self.mapping.iter().enumerate() {
-            let field = records
-                .field(field)
-                .expect("every record has the first one's width");
-            self.statement.raw_bind_parameter(index + 1, field)?;
+            let text = ToSqlOutput::Borrowed(ValueRef::Text(records.field(field)));
+            self.statement.raw_bind_parameter(index + 1, text)?;
         }
         self.statement.raw_execute().map(|count| count as u64)
     }

@@ -1,30 +1,62 @@
 //! The records of a data file: header, mapping, and one record after the other with its line.
+//!
+//! Parsing is `csv-core`'s. Driving it here rather than through a reader gives what errors need:
+//! the line on which a record really begins, and the quote that was never closed.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::ops::Range;
 use std::rc::Rc;
 
-use csv::{ErrorKind, StringRecord};
+use csv_core::ReadRecordResult;
 
-use super::source::{self, Position};
+use super::source::{self, FilePosition};
 use crate::Result;
 use crate::config::{Columns, CsvConfig, TableConfig};
 use crate::error::Error;
 
-/// Bytes that the CSV parser asks for at once.
-const PARSE_SIZE: usize = 128 << 10;
+/// Bytes of text that are parsed at once.
+const INPUT_SIZE: usize = 128 << 10;
+
+/// Bytes of one record without its quotes. A longer one is nearly always a quote that was left
+/// open, and would otherwise bring the rest of the file into memory.
+const RECORD_SIZE_MAX: usize = 256 << 20;
+
+/// Fields of one record; twice what a SQLite statement can bind.
+const FIELD_COUNT_MAX: usize = 1 << 16;
 
 /// A data file that is being read.
 pub(super) struct Records<'a> {
     table: &'a TableConfig,
-    reader: csv::Reader<Box<dyn Read>>,
-    position: Rc<Position>,
+    trim: bool,
+    source: Box<dyn Read>,
+    position: Rc<FilePosition>,
+    parser: csv_core::Reader,
+    input: Box<[u8]>,
+    /// The part of `input` that is not parsed yet.
+    rest: Range<usize>,
+    state: State,
+    /// The line on which the unparsed rest begins, counted from 1.
+    rest_line: u64,
     /// The names of the columns, trimmed, if the file has them.
     header: Option<Vec<String>>,
-    /// The current record.
-    record: StringRecord,
+    /// How many fields each record has, once one was read.
+    width: Option<usize>,
     /// The first record was read already, to learn its width.
     peeked: bool,
-    trim: bool,
+    /// The current record: where it begins, its fields without anything between, and where each
+    /// of them ends. Both buffers are longer than what is in use.
+    line: u64,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// The text has ended; a line break is parsed in case the last line has none.
+    Ending,
+    /// The parser was told that the text has ended.
+    Ended,
 }
 
 /// What came next.
@@ -45,7 +77,7 @@ pub(super) enum Next {
 impl<'a> Records<'a> {
     /// Opens the data file of a table and reads its header.
     pub(super) fn open(table: &'a TableConfig, csv: &CsvConfig) -> Result<Self> {
-        let position = Rc::new(Position::default());
+        let position = Rc::new(FilePosition::default());
         let text = source::open(&table.data_file, csv.encoding, &position)
             .map_err(|source| Error::file(&table.data_file, source))?;
         Self::read(table, csv, text, position)
@@ -55,33 +87,36 @@ impl<'a> Records<'a> {
     pub(super) fn read(
         table: &'a TableConfig,
         csv: &CsvConfig,
-        text: Box<dyn Read>,
-        position: Rc<Position>,
+        source: Box<dyn Read>,
+        position: Rc<FilePosition>,
     ) -> Result<Self> {
-        let reader = csv::ReaderBuilder::new()
+        let parser = csv_core::ReaderBuilder::new()
             .delimiter(csv.delimiter)
-            .has_headers(false)
-            .buffer_capacity(PARSE_SIZE)
-            .from_reader(text);
+            .build();
         let mut records = Self {
             table,
-            reader,
-            position,
-            header: None,
-            record: StringRecord::new(),
-            peeked: false,
             trim: csv.trim,
+            source,
+            position,
+            parser,
+            input: vec![0; INPUT_SIZE].into(),
+            rest: 0..0,
+            state: State::Reading,
+            rest_line: 1,
+            header: None,
+            width: None,
+            peeked: false,
+            line: 1,
+            text: vec![0; 1 << 10],
+            ends: vec![0; 1 << 5],
         };
-        if csv.has_header {
-            records.header = match records.next()? {
-                Next::Record => Some(records.fields().map(str::to_owned).collect()),
-                Next::Bad { line, reason } => return Err(Error::row(table, line, &reason)),
-                Next::End => None,
-            };
-        } else if let Next::Bad { line, reason } = records.next()? {
-            return Err(Error::row(table, line, &reason));
-        } else {
-            records.peeked = true;
+        match records.next()? {
+            Next::Record if csv.has_header => {
+                records.header = Some(records.names().collect());
+            }
+            Next::Record => records.peeked = true,
+            Next::Bad { line, reason } => return Err(Error::row(table, line, &reason)),
+            Next::End => {}
         }
         Ok(records)
     }
@@ -91,26 +126,19 @@ impl<'a> Records<'a> {
         self.header.as_deref()
     }
 
-    /// How many fields a record has; 0 in a file without any record.
-    pub(super) fn width(&self) -> usize {
-        self.record.len()
-    }
-
     /// The positions in a record of the fields that are bound, in order.
     pub(super) fn mapping(&self) -> Result<Vec<usize>> {
-        match &self.table.columns {
-            Columns::All => Ok((0..self.width()).collect()),
-            Columns::ByIndex(indexes) => {
-                let beyond = indexes.iter().find(|&&index| index >= self.width());
-                match beyond {
-                    // Without a record there is nothing to be beyond of, and nothing to load.
-                    Some(index) if self.width() > 0 => {
-                        Err(Error::beyond_record(self.table, *index, self.width()))
-                    }
-                    _ => Ok(indexes.clone()),
+        match (&self.table.columns, self.width) {
+            (Columns::All, width) => Ok((0..width.unwrap_or(0)).collect()),
+            // Without a record there is nothing to be beyond of, and nothing to load.
+            (Columns::ByIndex(indexes), None) => Ok(indexes.clone()),
+            (Columns::ByIndex(indexes), Some(width)) => {
+                match indexes.iter().find(|&&index| index >= width) {
+                    Some(index) => Err(Error::beyond_record(self.table, *index, width)),
+                    None => Ok(indexes.clone()),
                 }
             }
-            Columns::ByHeader(names) => names.iter().map(|name| self.named(name)).collect(),
+            (Columns::ByHeader(names), _) => names.iter().map(|name| self.named(name)).collect(),
         }
     }
 
@@ -133,59 +161,163 @@ impl<'a> Records<'a> {
     /// When reading cannot go on; a bad record is [`Next::Bad`].
     pub(super) fn next(&mut self) -> Result<Next> {
         if std::mem::take(&mut self.peeked) {
-            return Ok(if self.record.is_empty() {
-                Next::End
-            } else {
-                Next::Record
-            });
+            return Ok(Next::Record);
         }
-        self.position.begin_record();
-        let error = match self.reader.read_record(&mut self.record) {
-            Ok(true) => return Ok(Next::Record),
-            Ok(false) => return Ok(Next::End),
-            Err(error) => error,
+        match self.parse()? {
+            Parsed::Record { text_size, width } => Ok(self.judge(text_size, width)),
+            Parsed::OpenQuote => Ok(self.bad("a quote is opened and never closed")),
+            Parsed::End => Ok(Next::End),
+        }
+    }
+
+    fn parse(&mut self) -> Result<Parsed> {
+        let (mut text_size, mut width) = (0, 0);
+        let mut begun = false;
+        loop {
+            if self.rest.is_empty() && self.state == State::Reading {
+                self.fill()?;
+            }
+            let input = &self.input[self.rest.clone()];
+            let text = &mut self.text[text_size..];
+            let ends = &mut self.ends[width..];
+            let (result, read, written, ended) = self.parser.read_record(input, text, ends);
+            self.rest.start += read;
+            let mut parsed = &input[..read];
+            if !begun {
+                // Empty lines, and the line feed of the line before, are no part of the record.
+                let blank = parsed
+                    .iter()
+                    .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+                    .count();
+                self.rest_line += line_feed_count(&parsed[..blank]);
+                parsed = &parsed[blank..];
+                self.line = self.rest_line;
+                begun = !parsed.is_empty();
+            }
+            self.rest_line += line_feed_count(parsed);
+            text_size += written;
+            width += ended;
+            match result {
+                ReadRecordResult::Record => return Ok(Parsed::Record { text_size, width }),
+                ReadRecordResult::End => return Ok(Parsed::End),
+                ReadRecordResult::InputEmpty if self.state == State::Ending => {
+                    // The line break ended no record: it went into a field, or there was none.
+                    self.state = State::Ended;
+                    if written > 0 {
+                        self.parser.reset();
+                        return Ok(Parsed::OpenQuote);
+                    }
+                }
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull if self.text.len() < RECORD_SIZE_MAX => {
+                    self.text.resize(self.text.len() * 2, 0);
+                }
+                ReadRecordResult::OutputEndsFull if self.ends.len() < FIELD_COUNT_MAX => {
+                    self.ends.resize(self.ends.len() * 2, 0);
+                }
+                ReadRecordResult::OutputFull => {
+                    return Err(Error::record_limit(
+                        self.table,
+                        self.line,
+                        RECORD_SIZE_MAX,
+                        "bytes",
+                    ));
+                }
+                ReadRecordResult::OutputEndsFull => {
+                    return Err(Error::record_limit(
+                        self.table,
+                        self.line,
+                        FIELD_COUNT_MAX,
+                        "fields",
+                    ));
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let size = loop {
+            match self.source.read(&mut self.input) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::unreadable(self.table, self.rest_line, error)),
+                Ok(size) => break size,
+            }
         };
-        let line = error
-            .position()
-            .map_or_else(|| self.reader.position().line(), csv::Position::line);
-        match error.into_kind() {
-            ErrorKind::UnequalLengths {
-                expected_len, len, ..
-            } => Ok(Next::Bad {
-                line,
-                reason: format!("{len} fields where the first record has {expected_len}"),
-            }),
-            ErrorKind::Utf8 { err, .. } => Ok(Next::Bad {
-                line,
-                reason: format!("field {} is not UTF-8", err.field() + 1),
-            }),
-            ErrorKind::Io(source) => Err(Error::unreadable(self.table, line, source)),
-            other => Ok(Next::Bad {
-                line,
-                reason: format!("{other:?}"),
-            }),
+        self.rest = 0..size;
+        if size == 0 {
+            self.state = State::Ending;
+            self.input[0] = b'\n';
+            self.rest = 0..1;
+        }
+        Ok(())
+    }
+
+    /// Whether a parsed record is one of this file.
+    fn judge(&mut self, text_size: usize, width: usize) -> Next {
+        let expected = self.width.unwrap_or(width);
+        if width != expected {
+            let fields = if width == 1 { "field" } else { "fields" };
+            return self.bad(&format!(
+                "{width} {fields} where the first record has {expected}"
+            ));
+        }
+        let text = &self.text[..text_size];
+        // Two halves of a character in neighbouring fields are right only together.
+        let valid = std::str::from_utf8(text).is_ok_and(|text| {
+            self.ends[..width]
+                .iter()
+                .all(|&end| text.is_char_boundary(end))
+        });
+        if !valid {
+            let is_wrong = |index: &usize| std::str::from_utf8(&text[self.range(*index)]).is_err();
+            let index = (0..width).find(is_wrong).unwrap_or(0);
+            return self.bad(&format!("field {} is not UTF-8", index + 1));
+        }
+        self.width = Some(width);
+        Next::Record
+    }
+
+    fn bad(&self, reason: &str) -> Next {
+        Next::Bad {
+            line: self.line,
+            reason: reason.to_owned(),
         }
     }
 
-    /// The field at a position of the current record, trimmed if so configured.
-    #[inline]
-    pub(super) fn field(&self, index: usize) -> Option<&str> {
-        let field = self.record.get(index)?;
-        Some(if self.trim { field.trim_ascii() } else { field })
+    fn range(&self, index: usize) -> Range<usize> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        start..self.ends[index]
     }
 
-    /// All fields of the current record.
-    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
-        (0..self.record.len()).filter_map(|index| self.field(index))
+    /// The field at a position of the current record as UTF-8, trimmed if so configured.
+    #[inline]
+    pub(super) fn field(&self, index: usize) -> &[u8] {
+        let field = &self.text[self.range(index)];
+        if self.trim { field.trim_ascii() } else { field }
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        let name = |index| String::from_utf8_lossy(self.field(index)).into_owned();
+        (0..self.width.unwrap_or(0)).map(name)
     }
 
     /// The line on which the current record begins, counted from 1.
     pub(super) fn line(&self) -> u64 {
-        self.record.position().map_or(1, csv::Position::line)
+        self.line
     }
 
     /// Bytes read from the file so far.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.position.file()
+        self.position.bytes_read()
     }
+}
+
+enum Parsed {
+    Record { text_size: usize, width: usize },
+    OpenQuote,
+    End,
+}
+
+fn line_feed_count(text: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', text).count() as u64
 }

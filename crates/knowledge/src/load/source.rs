@@ -1,4 +1,4 @@
-//! From a data file to UTF-8 bytes: counted, decompressed, transcoded, and bounded per record.
+//! From a data file to UTF-8 bytes: counted, decompressed, transcoded.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -8,33 +8,17 @@ use std::rc::Rc;
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 
-/// Bytes of one record, quoted line breaks included. A longer one is nearly always a quote that was
-/// left open, and would otherwise bring the rest of the file into memory.
-pub(super) const RECORD_SIZE_MAX: u64 = 256 << 20;
-
 /// Bytes asked of the file at once; large enough that system calls do not show in a profile.
 const READ_SIZE: usize = 256 << 10;
 
-/// How far a file was read; shared by the reader's ends, which are on one thread.
+/// How far a file was read; shared with the reader's far end, which is on the same thread.
 #[derive(Debug, Default)]
-pub(super) struct Position {
-    /// Bytes read from the file.
-    file: Cell<u64>,
-    /// Bytes of text handed out.
-    text: Cell<u64>,
-    /// Bytes of text handed out when the current record began, or a little less.
-    record: Cell<u64>,
-}
+pub(super) struct FilePosition(Cell<u64>);
 
-impl Position {
+impl FilePosition {
     /// Bytes read from the file.
-    pub(super) fn file(&self) -> u64 {
-        self.file.get()
-    }
-
-    /// The next record begins.
-    pub(super) fn begin_record(&self) {
-        self.record.set(self.text.get());
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.0.get()
     }
 }
 
@@ -42,7 +26,7 @@ impl Position {
 pub(super) fn open(
     path: &Path,
     encoding: &'static Encoding,
-    position: &Rc<Position>,
+    position: &Rc<FilePosition>,
 ) -> io::Result<Box<dyn Read>> {
     let file = Counted {
         file: File::open(path)?,
@@ -54,49 +38,23 @@ pub(super) fn open(
         Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
         _ => Box::new(file),
     };
-    let text = if encoding == UTF_8 {
+    Ok(if encoding == UTF_8 {
         bytes
     } else {
         Box::new(Transcoded::new(bytes, encoding))
-    };
-    Ok(Box::new(Bounded {
-        text,
-        position: Rc::clone(position),
-    }))
+    })
 }
 
 struct Counted {
     file: File,
-    position: Rc<Position>,
+    position: Rc<FilePosition>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.file.read(buffer)?;
-        self.position
-            .file
-            .set(self.position.file.get() + size as u64);
-        Ok(size)
-    }
-}
-
-struct Bounded {
-    text: Box<dyn Read>,
-    position: Rc<Position>,
-}
-
-impl Read for Bounded {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.position.text.get() - self.position.record.get() > RECORD_SIZE_MAX {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("a record of more than {RECORD_SIZE_MAX} bytes; is a quote left open?"),
-            ));
-        }
-        let size = self.text.read(buffer)?;
-        self.position
-            .text
-            .set(self.position.text.get() + size as u64);
+        let read_before = self.position.0.get();
+        self.position.0.set(read_before + size as u64);
         Ok(size)
     }
 }

@@ -1,6 +1,5 @@
 //! The SQL of a table: its files, and what takes the place of a missing one.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -27,19 +26,26 @@ pub struct TableSql {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SqlText {
+    /// The name of its file in the table's folder.
+    pub name: &'static str,
     /// The text.
     pub text: String,
-    /// Its file; `None` if it was derived from the data.
+    /// The file, if there is one; else the text was derived from the data.
     pub file: Option<PathBuf>,
 }
 
 impl SqlText {
     /// What to call the text in a message: its file, or the one whose place it takes.
-    pub(crate) fn place(&self, file_name: &str, table: &TableConfig) -> String {
+    pub(crate) fn place(&self, table: &TableConfig) -> String {
         match &self.file {
             Some(file) => file.display().to_string(),
-            None => format!("derived {file_name} of table {:?}", table.name),
+            None => format!("table {:?}: derived {}", table.name, self.name),
         }
+    }
+
+    fn derived(name: &'static str, text: String) -> Self {
+        let file = None;
+        Self { name, text, file }
     }
 }
 
@@ -53,19 +59,25 @@ impl SqlText {
 pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
     let create = read(table, "create.sql")?;
     let insert = read(table, "insert.sql")?;
-    let clean = read(table, "clean.sql")?.unwrap_or_else(|| SqlText {
-        text: format!("delete from {}", quote_name(&table.name)),
-        file: None,
+    let clean = read(table, "clean.sql")?.unwrap_or_else(|| {
+        let text = format!(
+            "delete from {};
+",
+            quote_name(&table.name)
+        );
+        SqlText::derived("clean.sql", text)
     });
     let (create, insert) = match (create, insert) {
         (Some(create), Some(insert)) => (create, insert),
         (create, insert) => {
             let mut records = Records::open(table, &config.csv)?;
             let columns = derive::columns(table, &mut records)?;
-            let derived = |text| SqlText { text, file: None };
+            let derive = |name, sql: fn(&str, &[derive::Column]) -> String| {
+                SqlText::derived(name, sql(&table.name, &columns))
+            };
             (
-                create.unwrap_or_else(|| derived(derive::create(&table.name, &columns))),
-                insert.unwrap_or_else(|| derived(derive::insert(&table.name, &columns))),
+                create.unwrap_or_else(|| derive("create.sql", derive::create)),
+                insert.unwrap_or_else(|| derive("insert.sql", derive::insert)),
             )
         }
     };
@@ -76,10 +88,11 @@ pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
     })
 }
 
-fn read(table: &TableConfig, name: &str) -> Result<Option<SqlText>> {
+fn read(table: &TableConfig, name: &'static str) -> Result<Option<SqlText>> {
     let file = table.folder.join(name);
     match fs::read_to_string(&file) {
         Ok(text) => Ok(Some(SqlText {
+            name,
             text: text.replace("{table}", &table.name),
             file: Some(file),
         })),
@@ -90,7 +103,5 @@ fn read(table: &TableConfig, name: &str) -> Result<Option<SqlText>> {
 
 /// A name as SQL text, whatever is in it.
 pub(super) fn quote_name(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 2);
-    write!(out, "\"{}\"", name.replace('"', "\"\"")).expect("a string takes any text");
-    out
+    format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -1,0 +1,609 @@
+//! Loads of small folders: what comes out as rows, as a report or as an error.
+
+use std::cell::RefCell;
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const CREATE: &str = "create table {table} (a, b)";
+const INSERT: &str = "insert into {table} values (?1, ?2)";
+const TABLE: &str = "[[tables]]\nname = 't'\ncolumns.by_header = ['a', 'b']\n";
+const SKIP: &str = "[default]\non_error = 'skip'\n";
+
+/// A KnowDB folder with one table `t(a, b)` unless a test writes other files.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new(config: &str, data: impl AsRef<[u8]>) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write("knowdb.toml", format!("version = 2\n{config}"));
+        folder.write("t/create.sql", CREATE);
+        folder.write("t/insert.sql", INSERT);
+        folder.write("t/data.csv", data);
+        folder
+    }
+
+    fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        fs::remove_file(self.0.path().join(path)).unwrap();
+    }
+
+    fn load(&self) -> Result<(Store, LoadReport)> {
+        load(&Config::open(self.0.path(), &[])?, &NoProgress)
+    }
+
+    /// The rows that `sql` finds, fields quoted as SQL, or the error with all that caused it.
+    fn select(&self, sql: &str) -> String {
+        match self.load() {
+            Ok((store, _)) => rows(&store, sql),
+            Err(error) => self.chain(&error),
+        }
+    }
+
+    fn chain(&self, error: &Error) -> String {
+        let mut out = format!("{:?}: {error}", error.kind());
+        if let Some(cause) = error.source() {
+            write!(out, " > {cause}").unwrap();
+        }
+        out.replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+fn rows(store: &Store, sql: &str) -> String {
+    let reader = store.reader().unwrap();
+    let mut statement = reader.prepare(sql).unwrap();
+    let width = statement.column_count();
+    let mut rows = statement.query([]).unwrap();
+    let mut out = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        let fields: Vec<String> = (0..width)
+            .map(|index| match row.get_ref(index).unwrap() {
+                rusqlite::types::ValueRef::Null => "NULL".to_owned(),
+                rusqlite::types::ValueRef::Integer(int) => int.to_string(),
+                rusqlite::types::ValueRef::Real(float) => format!("{float:?}"),
+                rusqlite::types::ValueRef::Text(text) => {
+                    format!("{:?}", std::str::from_utf8(text).unwrap())
+                }
+                rusqlite::types::ValueRef::Blob(bytes) => format!("{bytes:?}"),
+            })
+            .collect();
+        out.push(fields.join(","));
+    }
+    out.join(" ")
+}
+
+fn check(config: &str, data: impl AsRef<[u8]>, expected: &str) {
+    let folder = Folder::new(config, data);
+    assert_eq!(
+        folder.select("select a, b from t order by rowid"),
+        expected,
+        "{config}"
+    );
+}
+
+#[test]
+fn fields_are_text_and_empty_is_not_null() {
+    check(TABLE, "a,b\n1,x\n,\n", r#""1","x" "","""#);
+}
+
+#[test]
+fn declared_types_convert() {
+    let folder = Folder::new(TABLE, "a,b\n1,007\nx,\n");
+    folder.write("t/create.sql", "create table {table} (a integer, b text)");
+    assert_eq!(folder.select("select a, b from t"), r#"1,"007" "x","""#);
+}
+
+#[test]
+fn headers_map_by_name() {
+    check(TABLE, "b,x,a\n1,2,3\n", r#""3","1""#);
+    check(TABLE, " b ,a\t\n1,3\n", r#""3","1""#);
+    check(
+        "[csv]\ntrim = false\n[[tables]]\nname = 't'\ncolumns.by_header = [' b ', 'a']\n",
+        " b ,a\n 1,3 \n",
+        r#"" 1","3 ""#,
+    );
+    check(
+        TABLE,
+        "a,B\n1,2\n",
+        "Data: t/data.csv:1: no column \"b\", which table \"t\" wants; there are: a, B",
+    );
+    check(
+        TABLE,
+        "",
+        "Data: t/data.csv: no header, and table \"t\" wants column \"a\"",
+    );
+}
+
+#[test]
+fn a_name_twice_in_the_header_matters_only_if_it_is_wanted() {
+    check(TABLE, "a,b,c,c\n1,2,3,4\n", r#""1","2""#);
+    check(
+        TABLE,
+        "a,b,b\n1,2,3\n",
+        "Data: t/data.csv:1: column \"b\" is named more than once; use columns.by_index",
+    );
+}
+
+#[test]
+fn positions_map_without_a_header() {
+    let config = "[csv]\nhas_header = false\n[[tables]]\nname = 't'\ncolumns.by_index = [2, 0]\n";
+    check(config, "1,2,3\n4,5,6\n", r#""3","1" "6","4""#);
+    check(config, "", "");
+    check(
+        config,
+        "1,2\n",
+        "Data: t/data.csv: table \"t\" wants field 2, counted from 0, of records with 2 fields",
+    );
+    let config = "[[tables]]\nname = 't'\ncolumns.by_index = [1, 0]\n";
+    check(config, "a,b\n1,2\n", r#""2","1""#);
+}
+
+#[test]
+fn lines_end_and_fields_are_quoted_in_every_way() {
+    check(TABLE, "a,b\r\n1,2\r\n", r#""1","2""#);
+    check(TABLE, "a,b\n1,2", r#""1","2""#);
+    check(TABLE, "a,b\n\n1,2\n\n", r#""1","2""#);
+    check(TABLE, "\u{feff}a,b\n1,2\n", r#""1","2""#);
+    check(TABLE, "a,b\n\"x\ny\",\"q\"\"q,\"\n", r#""x\ny","q\"q,""#);
+    // Only ASCII white space is trimmed, inside quotes too.
+    check(TABLE, "a,b\n\" x \",\u{3000}y\n", "\"x\",\"\\u{3000}y\"");
+    check(
+        &format!("[csv]\ndelimiter = \"\\t\"\n{TABLE}"),
+        "a\tb\n1,\t2\n",
+        r#""1,","2""#,
+    );
+}
+
+#[test]
+fn bad_records_name_their_line() {
+    check(
+        TABLE,
+        "a,b\n\"1\n1\",2\n3\n4,5\n",
+        "Data: t/data.csv:4: 1 field where the first record has 2",
+    );
+    check(
+        TABLE,
+        b"a,b\n1,2\n3,\xff\n",
+        "Data: t/data.csv:3: field 2 is not UTF-8",
+    );
+    check(
+        TABLE,
+        b"a,\xff\n1,2\n",
+        "Data: t/data.csv:1: field 2 is not UTF-8",
+    );
+}
+
+#[test]
+fn rows_that_sqlite_refuses_name_their_line() {
+    let folder = Folder::new(TABLE, "a,b\n1,2\n\n1,3\n");
+    folder.write("t/create.sql", "create table {table} (a unique, b)");
+    assert_eq!(
+        folder.select("select 1"),
+        "Data: t/data.csv:4: refused by t/insert.sql > UNIQUE constraint failed: t.a",
+    );
+}
+
+#[test]
+fn skipping_covers_records_and_rows_and_reports_both() {
+    for transaction in [true, false] {
+        let config = format!("{SKIP}transaction = {transaction}\nbatch_size = 2\n{TABLE}");
+        let data = b"a,b\n1,2\n1,3\nx\n4,\xff\n5,6\n7,8\n9,0\n9,1\n";
+        let folder = Folder::new(&config, data);
+        folder.write("t/create.sql", "create table {table} (a unique, b)");
+        let (store, report) = folder.load().unwrap();
+        assert_eq!(
+            rows(&store, "select a, b from t order by rowid"),
+            r#""1","2" "5","6" "7","8" "9","0""#
+        );
+        let table = &report.tables[0];
+        assert_eq!((table.rows, table.skipped_count), (4, 4));
+        let skipped: Vec<String> = table
+            .skipped
+            .iter()
+            .map(|row| format!("{}: {}", row.line, row.reason))
+            .collect();
+        assert_eq!(
+            skipped,
+            [
+                "3: UNIQUE constraint failed: t.a",
+                "4: 1 field where the first record has 2",
+                "5: field 2 is not UTF-8",
+                "9: UNIQUE constraint failed: t.a",
+            ]
+        );
+        assert_eq!(table.warnings, ["4 records skipped"]);
+    }
+}
+
+#[test]
+fn a_skipped_row_leaves_nothing_behind() {
+    // The first row of each pair goes in before the second is refused.
+    let folder = Folder::new(&format!("{SKIP}{TABLE}"), "a,b\n1,1\n2,x\n3,3\n");
+    folder.write(
+        "t/create.sql",
+        "create table {table} (a, b check (b <> 'x'))",
+    );
+    folder.write(
+        "t/insert.sql",
+        "insert into {table} select 'first', 0 union all select ?1, ?2",
+    );
+    let expected = r#""first",0 "1","1" "first",0 "3","3""#;
+    assert_eq!(folder.select("select a, b from t order by rowid"), expected);
+}
+
+#[test]
+fn a_function_error_is_a_row_error() {
+    let folder = Folder::new(&format!("{SKIP}{TABLE}"), "a,b\n1.2.3.4,1\n,2\n");
+    folder.write(
+        "t/insert.sql",
+        "insert into {table} values (ip4_int(nullif(?1, '')), ?2)",
+    );
+    let (store, report) = folder.load().unwrap();
+    assert_eq!(rows(&store, "select * from t"), r#"16909060,"1""#);
+    assert_eq!(report.tables[0].skipped[0].line, 3);
+    assert_eq!(
+        report.tables[0].skipped[0].reason,
+        "ip4_int(): argument 1 must be text"
+    );
+}
+
+#[test]
+fn a_statement_that_undoes_its_batch_cannot_be_skipped() {
+    let folder = Folder::new(&format!("{SKIP}{TABLE}"), "a,b\n1,1\n1,2\n");
+    folder.write("t/create.sql", "create table {table} (a unique, b)");
+    folder.write(
+        "t/insert.sql",
+        "insert or rollback into {table} values (?1, ?2)",
+    );
+    assert_eq!(
+        folder.select("select 1"),
+        "Data: t/data.csv:3: refused by t/insert.sql > UNIQUE constraint failed: t.a",
+    );
+}
+
+#[test]
+fn skipped_rows_are_counted_and_a_few_kept() {
+    let folder = Folder::new(
+        &format!("{SKIP}{TABLE}"),
+        format!("a,b\n{}", "x\n".repeat(500)),
+    );
+    let (_, report) = folder.load().unwrap();
+    assert_eq!(report.tables[0].skipped_count, 500);
+    assert_eq!(report.tables[0].skipped.len(), report::SKIPPED_KEPT_MAX);
+}
+
+#[test]
+fn expected_rows_guard_both_ends() {
+    let bounded = |bounds: &str| format!("{TABLE}expected_rows = {{ {bounds} }}\n");
+    check(
+        &bounded("min = 2, max = 2"),
+        "a,b\n1,1\n2,2\n",
+        r#""1","1" "2","2""#,
+    );
+    check(
+        &bounded("min = 3"),
+        "a,b\n1,1\n2,2\n",
+        "Data: t/data.csv: 2 rows, and table \"t\" expects 3 at least",
+    );
+    let (_, report) = Folder::new(&bounded("max = 1"), "a,b\n1,1\n2,2\n")
+        .load()
+        .unwrap();
+    assert_eq!(
+        report.tables[0].warnings,
+        ["2 rows, and expected_rows.max is 1"]
+    );
+}
+
+#[test]
+fn batches_of_every_size_load_all_rows() {
+    let data: String = (0..10).fold("a,b\n".to_owned(), |data, row| data + &format!("{row},x\n"));
+    for size in [0, 1, 3, 5, 10, 11] {
+        let folder = Folder::new(&format!("[default]\nbatch_size = {size}\n{TABLE}"), &data);
+        assert_eq!(folder.select("select count(*) from t"), "10", "{size}");
+    }
+}
+
+#[test]
+fn made_tables_are_cleaned() {
+    let folder = Folder::new(TABLE, "a,b\n1,1\n");
+    folder.write(
+        "t/create.sql",
+        "create table {table} (a, b); insert into {table} values (0, 0)",
+    );
+    assert_eq!(folder.select("select a, b from t"), r#""1","1""#);
+    folder.write("t/clean.sql", "update {table} set a = 'kept'");
+    assert_eq!(folder.select("select a, b from t"), r#""kept",0 "1","1""#);
+}
+
+#[test]
+fn names_replace_their_placeholder_everywhere() {
+    let config = "[[tables]]\nname = 'my-table'\ndir = 't'\ncolumns.by_index = [0, 1]\n";
+    let folder = Folder::new(config, "a,b\n1,2\n");
+    folder.write(
+        "t/create.sql",
+        "create table \"{table}\" (a, b); create index \"{table}_a\" on \"{table}\"(a)",
+    );
+    folder.write(
+        "t/insert.sql",
+        "insert into \"{table}\" values (?1, ?2) -- into {table}\n;\n",
+    );
+    assert_eq!(
+        folder.select("select * from \"my-table\" indexed by \"my-table_a\" where a = '1'"),
+        r#""1","2""#
+    );
+}
+
+#[test]
+fn paths_follow_the_file() {
+    let config = "base_dir = 'base'\n[[tables]]\nname = 't'\ndir = 'd'\ndata_file = '${DATA:../x.csv}'\ncolumns.by_index = [0, 1]\n";
+    let folder = Folder::new(config, "");
+    folder.write("base/d/create.sql", CREATE);
+    folder.write("base/d/insert.sql", INSERT);
+    folder.write("base/x.csv", "a,b\n1,2\n");
+    assert_eq!(folder.select("select a, b from t"), r#""1","2""#);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let absolute = elsewhere.path().join("y.csv");
+    fs::write(&absolute, "a,b\n3,4\n").unwrap();
+    folder.write(
+        "knowdb.toml",
+        format!(
+            "version = 2\n{}",
+            config.replace("${DATA:../x.csv}", absolute.to_str().unwrap())
+        ),
+    );
+    assert_eq!(folder.select("select a, b from t"), r#""3","4""#);
+}
+
+#[test]
+fn disabled_tables_are_not_touched() {
+    let off = "[[tables]]\nname = 'off'\nenabled = false\ncolumns.by_index = [0]\n";
+    let folder = Folder::new(&format!("{TABLE}{off}"), "a,b\n1,2\n");
+    let (_, report) = folder.load().unwrap();
+    assert_eq!(report.tables.len(), 1);
+    assert!(Folder::new("", "").load().unwrap().1.tables.is_empty());
+}
+
+#[test]
+fn tables_share_one_store() {
+    let folder = Folder::new(
+        &format!("{TABLE}{}", TABLE.replace("'t'", "'u'")),
+        "a,b\n1,2\n",
+    );
+    folder.write("u/create.sql", "create table {table} (a, b)");
+    folder.write("u/insert.sql", INSERT);
+    folder.write("u/data.csv", "a,b\n1,3\n");
+    assert_eq!(
+        folder.select("select t.b, u.b from t join u using (a)"),
+        r#""2","3""#
+    );
+}
+
+#[test]
+fn wrong_sql_names_its_file() {
+    let folder = Folder::new(TABLE, "a,b\n1,2\n");
+    folder.write("t/insert.sql", "insert into {table} values (?1, ?2, ?3)");
+    assert_eq!(
+        folder.select("select 1"),
+        "Config: t/insert.sql: refused by SQLite > table t has 2 columns but 3 values were supplied",
+    );
+    folder.write("t/insert.sql", "insert into {table} values (?1, 0)");
+    assert_eq!(
+        folder.select("select 1"),
+        "Config: t/insert.sql: 1 parameters for 2 columns of table \"t\"; write ?1 to ?2, or change \
+         its columns",
+    );
+    folder.write(
+        "t/insert.sql",
+        "insert into {table} values (?1, ?2); delete from {table}",
+    );
+    assert_eq!(
+        folder.select("select 1"),
+        "Config: t/insert.sql: refused by SQLite > Multiple statements provided",
+    );
+    folder.write("t/create.sql", "create table other (a, b)");
+    assert_eq!(
+        folder.select("select 1"),
+        "Config: table \"t\": derived clean.sql: refused by SQLite > no such table: t",
+    );
+    folder.write("t/create.sql", b"\xff");
+    assert_eq!(
+        folder.select("select 1"),
+        "Environment: t/create.sql: cannot be read > stream did not contain valid UTF-8",
+    );
+}
+
+#[test]
+fn missing_data_names_the_file() {
+    let folder = Folder::new(TABLE, "");
+    folder.remove("t/data.csv");
+    assert_eq!(
+        folder.select("select 1"),
+        "Environment: t/data.csv: cannot be read > No such file or directory (os error 2)",
+    );
+}
+
+#[test]
+fn sql_is_derived_from_header_and_values() {
+    let data = "id,name,size,zip,re\"st\n1,x,1.5,007,a\n,,,,\n-3,2,2,1,b\n";
+    let folder = Folder::new("[[tables]]\nname = 't'\n", data);
+    folder.remove("t/create.sql");
+    folder.remove("t/insert.sql");
+    let config = Config::open(folder.0.path(), &[]).unwrap();
+    let sql = table_sql(&config, &config.tables[0]).unwrap();
+    assert_eq!(
+        sql.create.text,
+        "create table \"t\" (\n  \"id\" INTEGER,\n  \"name\" TEXT,\n  \"size\" REAL,\n  \"zip\" TEXT,\n  \"re\"\"st\" TEXT\n);\n"
+    );
+    assert_eq!(
+        sql.insert.text,
+        "insert into \"t\" (\"id\", \"name\", \"size\", \"zip\", \"re\"\"st\")\nvalues (nullif(?1, ''), ?2, nullif(?3, ''), ?4, ?5);\n"
+    );
+    assert_eq!((sql.create.file, sql.insert.file), (None, None));
+    assert_eq!(
+        folder.select("select * from t"),
+        r#"1,"x",1.5,"007","a" NULL,"",NULL,"","" -3,"2",2.0,"1","b""#
+    );
+    // Either file alone is enough to leave the other one derived.
+    folder.write(
+        "t/create.sql",
+        "create table {table} (id text, name, size, zip, \"re\"\"st\", x default 7)",
+    );
+    assert_eq!(folder.select("select id, x from t limit 1"), r#""1",7"#);
+    folder.remove("t/create.sql");
+    folder.write("t/insert.sql", "insert into {table} (id) values (?1 || ?5)");
+    assert_eq!(folder.select("select id from t limit 1"), r#""1a""#);
+}
+
+#[test]
+fn sql_is_derived_without_a_header_and_for_mapped_columns() {
+    let folder = Folder::new(
+        "[csv]\nhas_header = false\n[[tables]]\nname = 't'\n",
+        "1,x\n2,y\n",
+    );
+    folder.remove("t/create.sql");
+    folder.remove("t/insert.sql");
+    assert_eq!(
+        folder.select("select column_1, column_2 from t"),
+        r#"1,"x" 2,"y""#
+    );
+    folder.write("knowdb.toml", format!("version = 2\n{TABLE}"));
+    folder.write("t/data.csv", "b,x,a\n1,2,3\n");
+    assert_eq!(folder.select("select * from t"), "3,1");
+    folder.write("knowdb.toml", "version = 2\n[[tables]]\nname = 't'\n");
+    folder.write("t/data.csv", "a,A\n1,2\n");
+    assert_eq!(
+        folder.select("select 1"),
+        "Data: t/data.csv:1: column \"A\" is named more than once; use columns.by_index",
+    );
+    folder.write("t/data.csv", "");
+    assert_eq!(
+        folder.select("select 1"),
+        "Data: t/data.csv: empty, so no columns can be derived from it; write t/create.sql and \
+         insert.sql",
+    );
+}
+
+#[test]
+fn compressed_data_loads() {
+    let data = "a,b\n1,2\n";
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(data.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(data.as_bytes(), 1).unwrap();
+    // Both formats allow members one after the other.
+    let two = zstd::encode_all("3,4\n".as_bytes(), 1).unwrap();
+    for (name, bytes, expected) in [
+        ("d.csv.gz", gzip.clone(), r#""1","2""#),
+        ("d.csv.zst", zstd.clone(), r#""1","2""#),
+        (
+            "d.csv.zst",
+            [zstd.clone(), two].concat(),
+            r#""1","2" "3","4""#,
+        ),
+        (
+            "d.csv.gz",
+            gzip[..gzip.len() - 9].to_vec(),
+            "Data: t/d.csv.gz:3: cannot be read from here on > incomplete deflate stream",
+        ),
+        (
+            "d.csv.zst",
+            zstd[..zstd.len() - 1].to_vec(),
+            "Data: t/d.csv.zst:2: cannot be read from here on > incomplete frame",
+        ),
+        (
+            "d.csv.gz",
+            "a,b\n1,2\n3,4\n5,6\n".into(),
+            "Data: t/d.csv.gz:1: cannot be read from here on > invalid gzip header",
+        ),
+    ] {
+        let folder = Folder::new(&format!("{TABLE}data_file = '{name}'\n"), "");
+        folder.write(&format!("t/{name}"), &bytes);
+        assert_eq!(folder.select("select a, b from t"), expected, "{name}");
+    }
+}
+
+#[test]
+fn encodings_become_utf8() {
+    let with = |label: &str| format!("[csv]\nencoding = '{label}'\n{TABLE}");
+    check(
+        &with("latin1"),
+        b"a,b\n\xe9,\x80\n",
+        "\"\u{e9}\",\"\u{20ac}\"",
+    );
+    check(&with("GBK"), b"a,b\n\xc4\xe3,1\n", "\"\u{4f60}\",\"1\"");
+    let utf16: Vec<u8> = "\u{feff}a,b\n\u{4f60},\u{1f600}\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    check(&with("utf-16le"), &utf16, "\"\u{4f60}\",\"\u{1f600}\"");
+    check(
+        &with("utf-16le"),
+        &utf16[..utf16.len() - 1],
+        "Data: t/data.csv:2: cannot be read from here on > bytes that are not UTF-16LE",
+    );
+    check(
+        &with("gbk"),
+        b"a,b\n1,2\n3,\xff\n",
+        "Data: t/data.csv:3: cannot be read from here on > bytes that are not GBK",
+    );
+    // Longer than every buffer on the way, so that characters are cut everywhere.
+    let long = format!("a,b\n{},1\n", "\u{4f60}x".repeat(300_000));
+    let (bytes, _, _) = encoding_rs::GB18030.encode(&long);
+    let folder = Folder::new(&with("gb18030"), &bytes);
+    assert_eq!(
+        folder.select("select length(a), substr(a, -2) from t"),
+        "600000,\"\u{4f60}x\""
+    );
+}
+
+#[test]
+fn records_have_a_limit() {
+    let folder = Folder::new(TABLE, format!("a,b\n1,2\n{}\n", ",".repeat(70_000)));
+    assert_eq!(
+        folder.select("select 1"),
+        "LimitReached: t/data.csv:3: a record of more than 65536 fields; is a quote left open, or \
+         the delimiter another?",
+    );
+}
+
+#[test]
+fn a_huge_field_is_a_field() {
+    let folder = Folder::new(
+        TABLE,
+        format!("a,b\n\"{}\",1\n2,3\n", "x\n".repeat(5_000_000)),
+    );
+    assert_eq!(
+        folder.select("select length(a), b from t"),
+        r#"9999999,"1" 1,"3""#
+    );
+}
+
+#[test]
+fn progress_ends_at_the_whole_file() {
+    struct Heard(RefCell<Vec<(u64, u64)>>);
+    impl Progress for Heard {
+        fn advanced(&self, table: &str, bytes_read: u64, bytes_total: u64) {
+            assert_eq!(table, "t");
+            self.0.borrow_mut().push((bytes_read, bytes_total));
+        }
+    }
+    let data = format!("a,b\n{}", "1,2\n".repeat(200_000));
+    let folder = Folder::new(TABLE, &data);
+    let heard = Heard(RefCell::new(Vec::new()));
+    load(&Config::open(folder.0.path(), &[]).unwrap(), &heard).unwrap();
+    let heard = heard.0.into_inner();
+    let size = data.len() as u64;
+    assert_eq!(heard.last(), Some(&(size, size)));
+    assert!(heard.len() > 10);
+    assert!(heard.is_sorted());
+}
