@@ -4,7 +4,7 @@
 //! batch. The other cases show what they take beyond it. CPU time of this thread, not the clock on
 //! the wall, so that neighbours on the machine do not count. The database is a hash map in
 //! memory that stands for a native plan: its probe is part of the `lookup` cases, its own case
-//! `probe` shows how much that is.
+//! `probe` shows how much that is, by the clock on the wall: the quickest batch counts.
 //!
 //! `cargo run --release -p lookaside-oml --example rate -- [records] [batch] [keys] [case]`
 #![forbid(unsafe_code)]
@@ -183,8 +183,8 @@ fn probe(record_count: usize, batch_size: usize, key_count: usize) -> (f64, u64)
     let mut params = ParamBatch::new(1);
     let mut answers = Answers::new();
     let (mut random, mut found) = (1, 0_u64);
-    let mut nanos = 0.0;
-    for _ in 0..record_count / batch_size {
+    let mut nanos = f64::INFINITY;
+    for _ in 0..(record_count / batch_size).max(1) {
         params.reset(1);
         for _ in 0..batch_size {
             let number = (next(&mut random) >> 32) as usize % key_count;
@@ -192,10 +192,10 @@ fn probe(record_count: usize, batch_size: usize, key_count: usize) -> (f64, u64)
         }
         let start = Instant::now();
         table.answer(StatementId::from_index(0), &params, &mut answers);
-        nanos += start.elapsed().as_nanos() as f64;
+        nanos = nanos.min(start.elapsed().as_nanos() as f64);
         found += answers.len() as u64;
     }
-    (nanos / found.max(1) as f64, found)
+    (nanos / batch_size as f64, found)
 }
 
 /// splitmix64
