@@ -16,7 +16,7 @@ use tracing::{info, warn};
 pub(crate) use self::arguments::EnrichArguments;
 use self::plan::EnrichPlan;
 pub(crate) use self::plan::timezone;
-use self::transform::{ModelTransform, Tally};
+pub(crate) use self::transform::{ModelTransform, Tally};
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::models::{Models, model_failure};
 use crate::cli::project::Project;

@@ -75,9 +75,13 @@ impl Failure {
 
     /// An error as it stands, with everything that caused it.
     pub(crate) fn from_error(error: &dyn Error) -> Self {
-        let mut failure = Self::new(error.to_string());
-        failure.add_sources(error);
-        failure
+        Self::new(error.to_string()).with_sources(error)
+    }
+
+    /// Adds what caused an error whose own line was said already.
+    pub(crate) fn with_sources(mut self, error: &dyn Error) -> Self {
+        self.add_sources(error);
+        self
     }
 
     /// Adds an error and everything behind it as causes.

@@ -22,3 +22,16 @@ pub(crate) fn write_stdout(
 pub(crate) fn finish_stdout(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Outcome {
     write_stdout(write).map(|()| Exit::Done)
 }
+
+/// Text from outside as one line that cannot drive the terminal: control characters are escaped.
+pub(crate) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char.is_control() {
+            out.extend(char.escape_default());
+        } else {
+            out.push(char);
+        }
+    }
+    out
+}

@@ -6,6 +6,8 @@ use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use lookaside_value::{RowSet, Type, Value, write_json_text};
 
+use crate::cli::output::printable;
+
 /// How rows are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RowForm {
@@ -50,15 +52,7 @@ fn cell_text(value: &Value) -> String {
     if matches!(value, Value::Null) {
         return "NULL".into();
     }
-    let mut text = String::new();
-    for char in value.to_text().chars() {
-        if char.is_control() {
-            text.extend(char.escape_default());
-        } else {
-            text.push(char);
-        }
-    }
-    text
+    printable(&value.to_text())
 }
 
 fn is_numeric(rows: &RowSet, column: usize) -> bool {
@@ -112,13 +106,13 @@ mod tests {
         for (form, expected) in [
             (
                 RowForm::Table,
-                "┌─────────────────────┐\n\
-                 │ asn    org          │\n\
-                 ╞═════════════════════╡\n\
-                 │ 64500  A, \"B\"       │\n\
-                 │     7  NULL         │\n\
-                 │  NULL  \\u{1b}[1m    │\n\
-                 └─────────────────────┘\n\
+                "┌───────────────────┐\n\
+                 │   asn   org       │\n\
+                 ╞═══════════════════╡\n\
+                 │ 64500   A, \"B\"    │\n\
+                 │     7   NULL      │\n\
+                 │  NULL   \\u{1b}[1m │\n\
+                 └───────────────────┘\n\
                  3 rows\n",
             ),
             (

@@ -6,6 +6,8 @@ use std::time::Duration;
 use lookaside_knowledge::Counts;
 use lookaside_stream::{End, Reject, Rejects, Summary};
 
+use crate::cli::output::printable;
+
 /// What the summary of a run is made of.
 pub(crate) struct RunFigures<'a> {
     pub(crate) summary: &'a Summary,
@@ -109,7 +111,7 @@ fn write_rejects(what: &str, rejects: &Rejects, out: &mut String) -> std::fmt::R
         if excerpt.is_empty() {
             writeln!(out)?;
         } else {
-            writeln!(out, ": {}", excerpt.escape_debug())?;
+            writeln!(out, ": {}", printable(excerpt))?;
         }
     }
     let shown = rejects.first().len() as u64;

@@ -1,3 +1,8 @@
 //! The program as its users meet it, and the tree as its keepers want it.
 
+mod commands;
+mod enrich;
+mod mistakes;
+mod program;
+mod signals;
 mod tidy;

@@ -139,20 +139,20 @@ fn open_ends_name_their_issue() {
 }
 
 #[test]
-fn no_test_is_ignored_or_sleeps() {
-    let words = ["#[ig".to_owned() + "nore", "thread::sl".to_owned() + "eep("];
+fn no_test_is_ignored() {
+    let word = "#[ig".to_owned() + "nore";
     let mut found = Vec::new();
     for (name, text) in tracked_texts() {
-        if !name.contains("/tests/") || !name.ends_with(".rs") {
+        if !name.ends_with(".rs") {
             continue;
         }
         for (index, line) in text.lines().enumerate() {
-            if words.iter().any(|word| line.contains(word.as_str())) {
+            if line.contains(&word) {
                 found.push(format!("{name}:{}", index + 1));
             }
         }
     }
-    assert_none(found, "a test that is ignored or sleeps");
+    assert_none(found, "a test that nobody runs");
 }
 
 #[test]

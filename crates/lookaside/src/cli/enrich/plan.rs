@@ -52,8 +52,9 @@ impl EnrichPlan {
             Some(other) if Some(other) != settings.format.as_ref() => &[][..],
             _ => &settings.options,
         };
+        let is_flag = arguments.format.is_some() || !arguments.option.is_empty();
         let input_format = InputFormat::new(format, &merged(options, &arguments.option))
-            .map_err(|error| Failure::from_error(&error))?;
+            .map_err(|error| format_failure(&error, is_flag))?;
         let output_format = output_format(arguments, project)?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
             Some(count) if count > WORKER_COUNT_MAX => {
@@ -161,8 +162,18 @@ fn output_format(arguments: &EnrichArguments, project: &Project) -> Result<Outpu
     } else {
         &[]
     };
+    let is_flag = arguments.output_format.is_some() || !arguments.output_option.is_empty();
     OutputFormat::new(name, &merged(options, &arguments.output_option))
-        .map_err(|error| Failure::from_error(&error))
+        .map_err(|error| format_failure(&error, is_flag))
+}
+
+/// A format or an option that does not exist is a usage error if a flag named it.
+fn format_failure(error: &lookaside_stream::Error, is_flag: bool) -> Failure {
+    if is_flag {
+        Failure::usage(error.to_string()).with_sources(error)
+    } else {
+        Failure::from_error(error).with_help("correct it in the [enrich] section")
+    }
 }
 
 fn choice(arguments: &EnrichArguments, project: &Project, format: &str, input: &str) -> Choice {

@@ -14,7 +14,7 @@ use crate::cli::summary::LookupFigures;
 ///
 /// `Relaxed` throughout: sums order nothing, and they are read after the workers are joined.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     wanted: AtomicU64,
     asked: AtomicU64,
     absent: AtomicU64,
@@ -40,14 +40,14 @@ impl Tally {
 }
 
 /// Runs a model over batches; each worker has its own.
-pub(super) struct ModelTransform {
+pub(crate) struct ModelTransform {
     evaluator: Evaluator,
     session: Session,
     tally: Arc<Tally>,
 }
 
 impl ModelTransform {
-    pub(super) fn new(evaluator: Evaluator, session: Session, tally: Arc<Tally>) -> Self {
+    pub(crate) fn new(evaluator: Evaluator, session: Session, tally: Arc<Tally>) -> Self {
         Self {
             evaluator,
             session,

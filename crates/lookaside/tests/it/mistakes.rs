@@ -1,0 +1,103 @@
+//! What a user is told who made a mistake: the place, the cause, the way out.
+
+use crate::program::Project;
+
+/// Runs `enrich .` on a new project with one file changed, and compares standard error as a whole.
+#[track_caller]
+fn check(file: &str, text: &str, expected: &str) {
+    let project = Project::new();
+    project.write(file, text);
+    let said = project.run(&["enrich", "."]);
+    assert!((1..=2).contains(&said.code), "{}", said.code);
+    assert_eq!(said.out, "");
+    assert_eq!(said.err, expected);
+}
+
+#[test]
+fn in_the_configuration() {
+    check(
+        "knowdb.toml",
+        "version = 2\n\n[[tables]]\nname = 'hosts'\ndatafile = 'x.csv'\n",
+        "error: ./knowdb.toml:5: unknown key tables.datafile; did you mean data_file?\n",
+    );
+    check(
+        "knowdb.toml",
+        "version = 2\n[enrich]\nouput = '-'\n",
+        "error: ./knowdb.toml:3: unknown key enrich.ouput; did you mean \"output\"?\n  \
+         help: [enrich] knows input, format, options, rule, model, output, output_format, \
+         output_options, timezone, reject, workers, strict\n",
+    );
+    check(
+        "knowdb.toml",
+        "version = 2\n[enrich]\nformat = 'json'\n",
+        "error: nothing says where the events are\n  \
+         help: name files after the folder, `-` for standard input, or `input` in [enrich]\n",
+    );
+}
+
+#[test]
+fn in_a_table() {
+    check(
+        "hosts/data.csv",
+        "name,owner,rack\nweb-1,shop,7\nweb-2,shop\n",
+        "error: ./hosts/data.csv:3: 2 fields where the first record has 3\n",
+    );
+}
+
+#[test]
+fn in_a_model() {
+    check(
+        "models/events.oml",
+        "name : events\nrule : /json/*\n---\na = raed(x) ;\nb = pipe read(x) | to_jsn ;\n",
+        "error: ./models/events.oml cannot be used
+  × unknown function or type `raed`
+   ╭─[./models/events.oml:4:5]
+ 3 │ ---
+ 4 │ a = raed(x) ;
+   ·     ──┬─
+   ·       ╰── here
+ 5 │ b = pipe read(x) | to_jsn ;
+   ╰────
+  help: did you mean `read`?
+  × unknown function `to_jsn`
+   ╭─[./models/events.oml:5:20]
+ 4 │ a = raed(x) ;
+ 5 │ b = pipe read(x) | to_jsn ;
+   ·                    ───┬──
+   ·                       ╰── here
+   ╰────
+  help: did you mean `to_json`?
+",
+    );
+    check(
+        "models/events.oml",
+        "name : other\nrule : /csv/*\n---\na = read(x) ;\n",
+        "error: no enabled model has a rule for /json/events
+  there are:
+    other  (/csv/*)  ./models/events.oml
+  help: name a model with --model, or another key with --rule
+",
+    );
+}
+
+#[test]
+fn in_the_sql_of_a_model() {
+    let project = Project::new();
+    project.write(
+        "models/events.oml",
+        "name : e\nrule : /*\n---\na = select b from c where d = 1 ;\n",
+    );
+    for command in ["enrich", "check"] {
+        let said = project.run(&[command, "."]).ended(1);
+        said.err_has(&["[./models/events.oml:4:", "no such table: c"]);
+    }
+}
+
+#[test]
+fn a_missing_folder_has_a_way_out() {
+    let project = Project::empty();
+    project.run(&["enrich", "gone"]).ended(1).err_has(&[
+        "error: gone: cannot be read\n",
+        "  help: `lookaside new gone` makes a project there\n",
+    ]);
+}
