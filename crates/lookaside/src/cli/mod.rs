@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and who answers.
 
+mod bench;
 mod check;
 mod completions;
 mod difference;
@@ -65,6 +66,7 @@ enum Command {
     Check(check::CheckArguments),
     New(new::NewArguments),
     Test(model_test::TestArguments),
+    Bench(bench::BenchArguments),
     Completions(completions::CompletionsArguments),
 }
 
@@ -90,6 +92,7 @@ fn answer(command: &Command) -> Outcome {
         Command::Check(arguments) => check::run(arguments),
         Command::New(arguments) => new::run(arguments),
         Command::Test(arguments) => model_test::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     }
 }

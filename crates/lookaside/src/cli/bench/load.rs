@@ -1,0 +1,88 @@
+//! What does loading a table cost, its index included, and what memory does it hold afterwards?
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use lookaside_value::Value;
+
+use super::Result;
+use super::measure::{AnswerHash, Measured, Rounds, measure};
+use super::project::BenchProject;
+use super::report;
+
+/// Loading a table of address ranges, two function calls a row, index included
+#[derive(Debug, Args)]
+pub(crate) struct LoadArguments {
+    /// How many ranges are made up.
+    #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
+    rows: u64,
+    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// One line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const SQL: &str =
+    "select asn, org from asn where first_ip <= ip4_int(:ip) and last_ip >= ip4_int(:ip)";
+
+pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
+    let mut project = BenchProject::temporary()?;
+    project.add_ranges(arguments.data.as_deref(), arguments.rows)?;
+
+    // The first load, in a process that has done nothing else, tells what the table holds.
+    let before = resident_size()?;
+    let knowledge = project.open()?;
+    let statement = knowledge.prepare(SQL)?;
+    let resident = resident_size()?.saturating_sub(before);
+    let no_params: &[Value] = &[];
+    let row_count = knowledge.query_first("select count(*) from asn", no_params)?;
+    let row_count = row_count.ok_or("count(*) has a row")?[0].to_text();
+    let found = knowledge.query_first(&statement, &[Value::from("8.8.8.8")][..])?;
+    let mut hash = AnswerHash::new();
+    hash.add(row_count.as_bytes());
+    found
+        .iter()
+        .flat_map(|row| row.iter())
+        .for_each(|value| hash.add(value.to_text().as_bytes()));
+    drop(knowledge);
+
+    let (ops, cpu, wall) = measure(arguments.rounds, || -> Result<u64> {
+        let knowledge = project.open()?;
+        knowledge.prepare(SQL)?;
+        Ok(1)
+    })?;
+    let measured = Measured {
+        engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
+        bench: "load",
+        case: "ranges".into(),
+        ops,
+        cpu_ns_per_op: cpu,
+        wall_ns_per_op: wall,
+        hash: hash.text(),
+        notes: vec![
+            ("rows", row_count.to_string()),
+            (
+                "wall seconds a load, median",
+                format!("{:.3}", wall.median / 1e9),
+            ),
+            ("resident bytes after the first load", resident.to_string()),
+        ],
+    };
+    report::print(&measured, arguments.json)
+}
+
+/// Bytes of this process that are in memory, as Linux counts them.
+fn resident_size() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .and_then(|line| line.split_whitespace().next())
+        .ok_or("VmRSS")?
+        .parse()?;
+    Ok(kib << 10)
+}

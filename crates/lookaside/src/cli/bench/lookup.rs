@@ -1,0 +1,222 @@
+//! What does one lookup through the facade cost, by the layer that answers it?
+
+use std::fs;
+use std::hint::black_box;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lookaside_knowledge::{Knowledge, Policy, Session, Statement};
+use lookaside_value::Value;
+
+use super::Result;
+use super::measure::{AnswerHash, Measured, Rounds, measure};
+use super::project::{BenchProject, int_params};
+use super::report;
+use super::workload::{KeyLaw, Random};
+
+/// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
+const KEY_COUNT: usize = 1 << 20;
+/// Lookups between two looks at the clock.
+const BLOCK: usize = 4096;
+
+/// One lookup through the facade, by the layer that answers
+#[derive(Debug, Args)]
+pub(crate) struct LookupArguments {
+    /// What answers; all cases in turn when it is left out.
+    #[arg(long, value_enum)]
+    case: Option<Case>,
+    /// Rows of the key-value table.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    rows: u64,
+    /// How often which key is asked for.
+    #[arg(long, value_enum, default_value_t = KeyLaw::Zipf)]
+    keys: KeyLaw,
+    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
+    #[arg(long, value_name = "FILE")]
+    ranges: Option<PathBuf>,
+    /// How many ranges are made up.
+    #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
+    range_count: u64,
+    /// Only write the key-value table and the keys to this folder, for another engine to read.
+    #[arg(long, value_name = "DIR")]
+    export: Option<PathBuf>,
+    #[command(flatten)]
+    rounds: Rounds,
+    /// One line of JSON a case.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Case {
+    /// The loop and the choice of a key alone.
+    Harness,
+    /// Hash plan: equality on an indexed integer.
+    Hash,
+    /// Interval plan: random addresses as integers.
+    Interval,
+    /// Interval plan: random addresses, converted by `ip4_int(:ip)`.
+    IntervalIp,
+    /// The shared cache in front of SQLite, sessions' own caches emptied by the width of the keys.
+    L1,
+    /// A session's own cache: 128 keys in turn.
+    L0,
+    /// SQLite without any cache.
+    Sqlite,
+}
+
+/// The same question as the hash plan's, in a form that no native plan claims.
+const SQLITE_SQL: &str = "select value from kv where id = :id and 1 = 1";
+
+impl Case {
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Harness | Self::Hash => "select value from kv where id = :id",
+            Self::Interval => "select asn, org from asn where first_ip <= :ip and last_ip >= :ip",
+            Self::IntervalIp => {
+                "select asn, org from asn where first_ip <= ip4_int(:ip) and last_ip >= ip4_int(:ip)"
+            }
+            Self::L1 | Self::L0 | Self::Sqlite => SQLITE_SQL,
+        }
+    }
+
+    fn is_interval(self) -> bool {
+        matches!(self, Self::Interval | Self::IntervalIp)
+    }
+
+    fn policy(self) -> Policy<'static> {
+        if self == Self::Sqlite {
+            Policy::Bypass
+        } else {
+            Policy::Global
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .expect("no case is hidden")
+            .get_name()
+            .to_owned()
+    }
+}
+
+pub(super) fn run(arguments: &LookupArguments) -> Result<()> {
+    if let Some(folder) = &arguments.export {
+        return export(arguments, folder.clone());
+    }
+    let cases = match arguments.case {
+        Some(case) => vec![case],
+        None => Case::value_variants().to_vec(),
+    };
+    let mut project = BenchProject::temporary()?;
+    if cases.iter().any(|case| !case.is_interval()) {
+        project.add_key_values(arguments.rows)?;
+    }
+    if cases.iter().any(|case| case.is_interval()) {
+        project.add_ranges(arguments.ranges.as_deref(), arguments.range_count)?;
+    }
+    let knowledge = project.open()?;
+    for case in cases {
+        report::print(&measure_case(arguments, case, &knowledge)?, arguments.json)?;
+    }
+    Ok(())
+}
+
+/// `knowdb.toml`, the table `kv` and `keys.txt`.
+fn export(arguments: &LookupArguments, folder: PathBuf) -> Result<()> {
+    let mut project = BenchProject::at(&folder)?;
+    project.add_key_values(arguments.rows)?;
+    let keys = draw_keys(arguments, arguments.keys);
+    let lines: String = keys.iter().map(|key| format!("{key}\n")).collect();
+    Ok(fs::write(folder.join("keys.txt"), lines)?)
+}
+
+fn draw_keys(arguments: &LookupArguments, law: KeyLaw) -> Vec<i64> {
+    law.keys(arguments.rows, KEY_COUNT, &mut Random::new(7))
+}
+
+fn params(arguments: &LookupArguments, case: Case) -> Vec<Value> {
+    let mut random = Random::new(7);
+    match case {
+        Case::Interval => (0..KEY_COUNT)
+            .map(|_| u32::from(random.address()).into())
+            .collect(),
+        Case::IntervalIp => (0..KEY_COUNT).map(|_| random.address().into()).collect(),
+        Case::L0 => int_params(&draw_keys(arguments, KeyLaw::Hotset)),
+        _ => int_params(&draw_keys(arguments, arguments.keys)),
+    }
+}
+
+fn measure_case(
+    arguments: &LookupArguments,
+    case: Case,
+    knowledge: &Knowledge,
+) -> Result<Measured> {
+    let statement = knowledge.prepare(case.sql())?;
+    let params = params(arguments, case);
+    let mut session = knowledge.session();
+    let hash = answer_hash(&mut session, &statement, &params, case)?;
+
+    let before = knowledge.snapshot().counts;
+    let mut next = 0;
+    let (ops, cpu, wall) = measure(arguments.rounds, || -> Result<u64> {
+        for _ in 0..BLOCK {
+            let param = std::slice::from_ref(&params[next]);
+            next = (next + 1) % KEY_COUNT;
+            if case == Case::Harness {
+                black_box(param);
+            } else {
+                black_box(session.first_with(&statement, param, case.policy())?);
+            }
+        }
+        Ok(BLOCK as u64)
+    })?;
+    drop(session);
+    let counts = knowledge.snapshot().counts;
+    let plan = knowledge.explain(case.sql())?.kind;
+    Ok(Measured {
+        engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
+        bench: "lookup",
+        case: case.name(),
+        ops,
+        cpu_ns_per_op: cpu,
+        wall_ns_per_op: wall,
+        hash: hash.text(),
+        notes: vec![
+            ("plan", plan.to_string()),
+            (
+                "answered by",
+                format!(
+                    "native {}, L0 {}, L1 {}, database {}",
+                    counts.native_hits + counts.native_absent
+                        - before.native_hits
+                        - before.native_absent,
+                    counts.l0_hits - before.l0_hits,
+                    counts.l1_hits - before.l1_hits,
+                    counts.queries - before.queries,
+                ),
+            ),
+        ],
+    })
+}
+
+/// One pass over all keys, which also fills the caches.
+fn answer_hash(
+    session: &mut Session,
+    statement: &Statement,
+    params: &[Value],
+    case: Case,
+) -> Result<AnswerHash> {
+    let mut hash = AnswerHash::new();
+    for param in params {
+        let row = session.first_with(statement, std::slice::from_ref(param), case.policy())?;
+        match row {
+            Some([value]) => hash.add(value.to_text().as_bytes()),
+            Some(values) => values
+                .iter()
+                .for_each(|value| hash.add(value.to_text().as_bytes())),
+            None => hash.add(b""),
+        }
+    }
+    Ok(hash)
+}

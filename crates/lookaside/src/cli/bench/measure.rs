@@ -1,0 +1,105 @@
+//! How a benchmark measures: rounds of fixed length, CPU time of the thread, the spread reported.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Rounds {
+    /// Seconds that one round lasts at least.
+    #[arg(long, default_value_t = 0.2, value_name = "SECONDS")]
+    pub(crate) seconds: f64,
+    /// Rounds after one that warms up; the median is the figure to quote.
+    #[arg(long, default_value_t = 5, value_name = "COUNT")]
+    pub(crate) rounds: usize,
+}
+
+/// Nanoseconds for one operation, over the rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Spread {
+    pub(super) min: f64,
+    pub(super) median: f64,
+    pub(super) max: f64,
+}
+
+impl Spread {
+    fn new(mut samples: Vec<f64>) -> Self {
+        samples.sort_by(f64::total_cmp);
+        assert!(!samples.is_empty(), "at least one round was measured");
+        let (min, max) = (samples[0], samples[samples.len() - 1]);
+        Self {
+            min,
+            median: samples[samples.len() / 2],
+            max,
+        }
+    }
+}
+
+/// What one case cost.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Measured {
+    pub(super) engine: String,
+    pub(super) bench: &'static str,
+    pub(super) case: String,
+    /// Operations in all measured rounds.
+    pub(super) ops: u64,
+    /// CPU time an operation, all threads of the process.
+    pub(super) cpu_ns_per_op: Spread,
+    /// Wall time an operation.
+    pub(super) wall_ns_per_op: Spread,
+    /// Over the answers of one pass; equal hashes mean equal answers.
+    pub(super) hash: String,
+    /// What else the case has to say, as `name=value` pairs.
+    pub(super) notes: Vec<(&'static str, String)>,
+}
+
+/// CPU time that the process used so far, user and system, all threads.
+pub(super) fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Runs `block`, which says how many operations it did, until each round is full.
+pub(super) fn measure<E>(
+    rounds: Rounds,
+    mut block: impl FnMut() -> Result<u64, E>,
+) -> Result<(u64, Spread, Spread), E> {
+    let round_length = Duration::from_secs_f64(rounds.seconds.clamp(0.001, 3600.0));
+    let (mut ops_total, mut cpu, mut wall) = (0, Vec::new(), Vec::new());
+    // The first round warms caches and is thrown away.
+    for round in 0..=rounds.rounds.max(1) {
+        let (started, cpu_before, mut ops) = (Instant::now(), cpu_time(), 0);
+        while ops == 0 || started.elapsed() < round_length {
+            ops += block()?;
+        }
+        let (cpu_used, wall_used) = (cpu_time() - cpu_before, started.elapsed());
+        if round > 0 {
+            ops_total += ops;
+            cpu.push(cpu_used.as_nanos() as f64 / ops as f64);
+            wall.push(wall_used.as_nanos() as f64 / ops as f64);
+        }
+    }
+    Ok((ops_total, Spread::new(cpu), Spread::new(wall)))
+}
+
+/// FNV-1a over answers, each ended by a line feed: the rivals' programs print the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerHash(u64);
+
+impl AnswerHash {
+    pub(super) fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    pub(super) fn add(&mut self, answer: &[u8]) {
+        for &byte in answer.iter().chain(b"\n") {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    pub(super) fn text(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}

@@ -1,0 +1,56 @@
+//! `lookaside bench`: what an operation costs on this machine, as programs with parameters.
+
+mod enrich;
+mod load;
+mod lookup;
+mod measure;
+mod oml;
+mod project;
+mod report;
+mod workload;
+
+use std::error::Error;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::failure::{Exit, Failure, Outcome};
+
+/// Measure lookups, models, whole runs and loading on this machine
+///
+/// Each benchmark makes its own data from a seed, works on it in rounds after one that warms up, and
+/// prints CPU and wall time for one operation: the smallest, the median and the largest round. CPU
+/// time is that of all threads. The hash is over the answers: equal hashes, equal answers.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside bench lookup                          all kinds of lookups
+  lookaside bench lookup --case interval --ranges asn.csv
+  lookaside bench enrich --events 1000000 --rounds 5
+  lookaside bench load --rows 411961 --json")]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    Lookup(lookup::LookupArguments),
+    Oml(oml::OmlArguments),
+    Enrich(enrich::EnrichArguments),
+    Load(load::LoadArguments),
+}
+
+pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
+    let done = match &arguments.bench {
+        Bench::Lookup(arguments) => lookup::run(arguments),
+        Bench::Oml(arguments) => oml::run(arguments),
+        Bench::Enrich(arguments) => enrich::run(arguments),
+        Bench::Load(arguments) => load::run(arguments),
+    };
+    done.map(|()| Exit::Done)
+        .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
+}
+
+/// A benchmark prepares data and runs foreign and own code; all of it can fail, none of it is
+/// handled other than by telling.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
