@@ -216,13 +216,13 @@ impl Knowledge {
                 .filter_map(|table| table.refresh)
                 .min()
         });
-        let files = self.0.source.watched_files(&state.loaded);
+        let seen = state.loaded.seen.clone();
         let mut reloader = lock(&self.0.reloader);
         match &*reloader {
-            Some(reloader) => reloader.renew(files, refresh),
+            Some(reloader) => reloader.renew(seen, refresh),
             None if self.0.watch || refresh.is_some() => {
                 let owner = Arc::downgrade(&self.0);
-                *reloader = Some(Reloader::start(owner, self.0.watch, files, refresh)?);
+                *reloader = Some(Reloader::start(owner, self.0.watch, seen, refresh)?);
             }
             None => {}
         }

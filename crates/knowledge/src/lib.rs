@@ -65,6 +65,7 @@ mod generation;
 mod index;
 mod knowledge;
 mod load;
+mod marks;
 mod offload;
 mod plan;
 mod provider;

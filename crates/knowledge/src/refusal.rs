@@ -114,12 +114,19 @@ impl Error {
             Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
                 Self::not_a_query(sql)
             }
-            _ => Self::sqlite(format!("statement `{}`: {source}", shown(sql)), source),
+            _ => {
+                // SQLite's own words only: rusqlite appends the whole statement.
+                let reason = match &source {
+                    rusqlite::Error::SqlInputError { msg, .. }
+                    | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg.clone(),
+                    other => other.to_string(),
+                };
+                Self::sqlite(format!("statement `{}`: {reason}", shown(sql)), source)
+            }
         }
     }
 }
 
-/// The thread that reloads could not do its work.
 impl Error {
     pub(crate) fn reload_thread(source: std::io::Error) -> Self {
         let message = "the thread that reloads tables cannot be started";

@@ -6,17 +6,17 @@
 //! names, such as a folder that is replaced behind a symbolic link.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::Result;
 use crate::error::Error;
 use crate::knowledge::{Inner, Knowledge};
+use crate::marks::Marks;
 
 /// Files must rest this long before they are read: a copy in progress is many changes.
 const REST: Duration = Duration::from_millis(100);
@@ -40,9 +40,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     agenda: Agenda,
-    /// The files whose marks are compared.
-    files: Vec<PathBuf>,
-    /// Whether `files` changed since the thread last looked.
+    /// The files to look at, as they were before the last attempt to load them.
+    seen: Marks,
+    /// Whether the thread has to find out what to watch.
     renewed: bool,
     stopped: bool,
 }
@@ -83,30 +83,20 @@ impl Agenda {
     }
 }
 
-/// What tells one state of a file from another without reading it.
-#[derive(Debug, PartialEq)]
-struct Mark {
-    size: u64,
-    modified: Option<SystemTime>,
-    /// On Unix the file's number and the time of its last status change, which no tool sets back.
-    identity: [i64; 4],
-}
-
 impl Reloader {
     /// Starts the thread. It holds no handle that would keep the engine alive.
     pub(crate) fn start(
         owner: Weak<Inner>,
         watch: bool,
-        files: Vec<PathBuf>,
+        seen: Marks,
         refresh: Option<Duration>,
     ) -> Result<Self> {
         let mut state = State {
-            files,
+            seen,
             renewed: true,
             ..State::default()
         };
         state.agenda.set_refresh(refresh, Instant::now());
-        let marks = marks(&state.files);
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             wake: Condvar::new(),
@@ -115,7 +105,7 @@ impl Reloader {
         let thread_shared = shared.clone();
         let thread = thread::Builder::new()
             .name("lookaside-reload".into())
-            .spawn(move || run(&owner, &thread_shared, watcher, marks))
+            .spawn(move || run(&owner, &thread_shared, watcher))
             .map_err(Error::reload_thread)?;
         Ok(Self {
             shared,
@@ -124,9 +114,9 @@ impl Reloader {
     }
 
     /// Tells the thread what a reload changed.
-    pub(crate) fn renew(&self, files: Vec<PathBuf>, refresh: Option<Duration>) {
+    pub(crate) fn renew(&self, seen: Marks, refresh: Option<Duration>) {
         let mut state = self.shared.lock();
-        state.files = files;
+        state.seen = seen;
         state.renewed = true;
         state.agenda.set_refresh(refresh, Instant::now());
         self.shared.wake.notify_one();
@@ -168,58 +158,50 @@ fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
     .map_err(Error::watch)
 }
 
-fn run(
-    owner: &Weak<Inner>,
-    shared: &Shared,
-    mut watcher: Option<RecommendedWatcher>,
-    mut seen: Vec<Option<Mark>>,
-) {
+fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatcher>) {
     let mut watched = BTreeSet::new();
     let mut state = shared.lock();
     loop {
         if state.stopped {
             return;
         }
+        let now = Instant::now();
         if state.renewed {
             state.renewed = false;
-            let files = state.files.clone();
             if let Some(watcher) = &mut watcher {
+                let seen = state.seen.clone();
                 // The watcher's own thread may wait for the lock while it is told what to watch.
                 drop(state);
-                watch_folders(watcher, &files, &mut watched);
+                watch_folders(watcher, seen.files(), &mut watched);
                 state = shared.lock();
+                // What changed before it was watched was not reported.
+                state.agenda.notice(now);
             }
             continue;
         }
-        let now = Instant::now();
         match state.agenda.due_at() {
             Some(due_at) if due_at <= now => {
                 state.agenda.look(now);
-                let files = state.files.clone();
+                let found = state.seen.again();
+                if found == state.seen {
+                    continue;
+                }
+                // From before the load: what changes while it runs is seen as new.
+                state.seen = found;
                 drop(state);
-                let found = marks(&files);
-                if found != seen {
-                    // Marks from before the load: what changes while it runs is seen as new.
-                    seen = found;
-                    let Some(inner) = owner.upgrade() else {
-                        return;
-                    };
-                    reload(&Knowledge::from_inner(inner));
-                }
+                let Some(inner) = owner.upgrade() else {
+                    return;
+                };
+                reload(&Knowledge::from_inner(inner));
                 state = shared.lock();
-                if state.files != files {
-                    seen = marks(&state.files);
-                }
             }
             Some(due_at) => {
                 let waited = shared.wake.wait_timeout(state, due_at - now);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             None => {
-                state = shared
-                    .wake
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                let waited = shared.wake.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
@@ -273,33 +255,6 @@ fn watch_folders(
     *watched = now_watched;
 }
 
-fn marks(files: &[PathBuf]) -> Vec<Option<Mark>> {
-    files
-        .iter()
-        .map(|file| fs::metadata(file).ok().map(|meta| mark(&meta)))
-        .collect()
-}
-
-fn mark(meta: &fs::Metadata) -> Mark {
-    #[cfg(unix)]
-    let identity = {
-        use std::os::unix::fs::MetadataExt as _;
-        [
-            meta.dev().cast_signed(),
-            meta.ino().cast_signed(),
-            meta.ctime(),
-            meta.ctime_nsec(),
-        ]
-    };
-    #[cfg(not(unix))]
-    let identity = [0; 4];
-    Mark {
-        size: meta.len(),
-        modified: meta.modified().ok(),
-        identity,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,20 +290,5 @@ mod tests {
         assert_eq!(agenda.due_at(), Some(at(700)));
         agenda.set_refresh(Some(Duration::MAX), at(700));
         assert_eq!(agenda.due_at(), None, "beyond the end of time");
-    }
-
-    #[test]
-    fn marks_tell_a_replaced_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("data.csv");
-        let files = [file.clone()];
-        assert_eq!(marks(&files), [None]);
-        fs::write(&file, "a").unwrap();
-        let first = marks(&files);
-        assert_eq!(first, marks(&files));
-        let other = folder.path().join("other");
-        fs::write(&other, "b").unwrap();
-        fs::rename(&other, &file).unwrap();
-        assert_ne!(first, marks(&files));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Result;
 use crate::config::{CacheConfig, Config, ConfigOptions};
 use crate::load::{LoadReport, Progress, load};
+use crate::marks::Marks;
 use crate::store::Store;
 
 /// Where tables come from.
@@ -23,6 +24,8 @@ pub(crate) enum Source {
 
 /// What one load brought.
 pub(crate) struct Loaded {
+    /// The files whose change means that the tables have to be loaded again, before they were read.
+    pub(crate) seen: Marks,
     /// Nothing for a SQLite database.
     pub(crate) config: Option<Config>,
     pub(crate) cache: CacheConfig,
@@ -57,6 +60,7 @@ impl Source {
                 Self::load_config(Config::open_with(path, &options)?, progress)
             }
             Self::SqliteFile { path, cache } => Ok(Loaded {
+                seen: Marks::of(vec![path.clone(), wal_of(path)]),
                 config: None,
                 cache: *cache,
                 store: Store::copy_of_sqlite_file(path)?,
@@ -67,20 +71,21 @@ impl Source {
 
     /// Loads what a configuration names that was read already.
     pub(crate) fn load_config(config: Config, progress: &dyn Progress) -> Result<Loaded> {
+        let seen = Marks::of(config.watched_files());
         let (store, report) = load(&config, progress)?;
         Ok(Loaded {
+            seen,
             cache: config.cache,
             config: Some(config),
             store,
             report,
         })
     }
+}
 
-    /// The files whose change means that the tables have to be loaded again.
-    pub(crate) fn watched_files(&self, loaded: &Loaded) -> Vec<PathBuf> {
-        match (self, &loaded.config) {
-            (_, Some(config)) => config.watched_files(),
-            (Self::SqliteFile { path, .. } | Self::Folder { path, .. }, None) => vec![path.clone()],
-        }
-    }
+/// Where SQLite keeps what was not yet written into the database file.
+fn wal_of(path: &Path) -> PathBuf {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    wal.into()
 }

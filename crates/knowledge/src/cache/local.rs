@@ -82,7 +82,8 @@ impl LocalCache {
         }
         let first = first_slot(key.hash);
         let is_free = |slot: &Option<Slot>| {
-            slot.as_ref().is_none_or(|old| key.is(&old.key) || !old.entry.is_fresh(now))
+            slot.as_ref()
+                .is_none_or(|old| key.is(&old.key) || !old.entry.is_fresh(now))
         };
         if !is_free(&self.slots[first]) {
             if !is_free(&self.slots[first + 1]) && !self.admits() {
@@ -90,7 +91,10 @@ impl LocalCache {
             }
             self.slots.swap(first, first + 1);
         }
-        self.slots[first] = Some(Slot { key: key.to_key(), entry });
+        self.slots[first] = Some(Slot {
+            key: key.to_key(),
+            entry,
+        });
         Ok(SlotIndex(first))
     }
 
@@ -154,12 +158,17 @@ mod tests {
         assert!(insert(&mut cache, keys[0], "one"));
         assert!(insert(&mut cache, keys[1], "two"));
         assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
-        let tries = (1..).find(|_| insert(&mut cache, keys[2], "three")).unwrap();
+        let tries = (1..)
+            .find(|_| insert(&mut cache, keys[2], "three"))
+            .unwrap();
         assert!(tries < 100, "a full set takes in one of a few");
         assert_eq!(text(&mut cache, &keys[1], now), None, "used least recently");
         assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
         assert_eq!(text(&mut cache, &keys[2], now), Some("three".into()));
-        assert!(insert(&mut cache, keys[2], "three again"), "its own place is free");
+        assert!(
+            insert(&mut cache, keys[2], "three again"),
+            "its own place is free"
+        );
         assert_eq!(text(&mut cache, &keys[2], now), Some("three again".into()));
         assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
         cache.clear();

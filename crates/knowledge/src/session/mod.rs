@@ -1,6 +1,8 @@
 //! A worker's way into the engine: its own connection, its own cache, no locks on the way.
 
 mod batch;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

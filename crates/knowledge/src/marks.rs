@@ -1,0 +1,81 @@
+//! What tells one state of a file from another without reading it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// Files and what was seen of them at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Marks {
+    files: Vec<PathBuf>,
+    marks: Vec<Option<Mark>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Mark {
+    size: u64,
+    modified: Option<SystemTime>,
+    /// On Unix the file's number and the time of its last status change, which no tool sets back.
+    identity: [i64; 4],
+}
+
+impl Marks {
+    /// What is seen of the files now; a file that is not there is a state, too.
+    pub(crate) fn of(files: Vec<PathBuf>) -> Self {
+        let marks = files
+            .iter()
+            .map(|file| fs::metadata(file).ok().map(|meta| mark(&meta)));
+        let marks = marks.collect();
+        Self { files, marks }
+    }
+
+    /// What is seen of the same files now.
+    pub(crate) fn again(&self) -> Self {
+        Self::of(self.files.clone())
+    }
+
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+}
+
+fn mark(meta: &fs::Metadata) -> Mark {
+    #[cfg(unix)]
+    let identity = {
+        use std::os::unix::fs::MetadataExt as _;
+        [
+            meta.dev().cast_signed(),
+            meta.ino().cast_signed(),
+            meta.ctime(),
+            meta.ctime_nsec(),
+        ]
+    };
+    #[cfg(not(unix))]
+    let identity = [0; 4];
+    Mark {
+        size: meta.len(),
+        modified: meta.modified().ok(),
+        identity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_is_told_from_its_predecessor() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("data.csv");
+        let none = Marks::of(vec![file.clone()]);
+        assert_eq!(none, none.again());
+        fs::write(&file, "a").unwrap();
+        let first = none.again();
+        assert_ne!(none, first);
+        assert_eq!(first, first.again());
+        let other = folder.path().join("other");
+        fs::write(&other, "b").unwrap();
+        fs::rename(&other, &file).unwrap();
+        assert_ne!(first, first.again());
+    }
+}

@@ -1,0 +1,5 @@
+//! The crate from outside.
+
+mod folder;
+mod non_blocking;
+mod reload;

@@ -1,0 +1,218 @@
+//! Reloads: whole or not at all, by call, by change and by timer.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use lookaside_knowledge::{Builder, Knowledge, Outcome, Telemetry, Value, params};
+use lookaside_value::{Answers, Lookup, ParamBatch};
+
+use crate::folder::{folder, rows, write_config, write_data};
+
+const NATIVE: &str = "select generation from t where id = :id";
+const SQLITE: &str = "select generation from t where id + 0 = :id";
+
+/// How long a test waits for a reload that should come at once.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn readers_see_one_state_or_the_other_and_never_an_error() {
+    const ROW_COUNT: i64 = 50;
+    const RELOAD_COUNT: i64 = 20;
+    let folder = folder("", &rows(ROW_COUNT, 1));
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let statements = [NATIVE, SQLITE].map(|sql| knowledge.prepare(sql).unwrap());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for statement in &statements {
+            let (knowledge, done) = (&knowledge, &done);
+            scope.spawn(move || {
+                let mut session = knowledge.session();
+                let mut batch = ParamBatch::new(1);
+                for id in 1..=ROW_COUNT {
+                    batch.push([Value::Int(id)]);
+                }
+                let mut answers = Answers::new();
+                let mut last = 0;
+                loop {
+                    // Read before the batch, so the last state is looked at as well.
+                    let was_done = done.load(Ordering::Acquire);
+                    session.answer(statement.id(), &batch, &mut answers);
+                    let seen: Vec<i64> = (0..answers.len())
+                        .map(|index| answers.row(index).unwrap().unwrap()[0].as_int().unwrap())
+                        .collect();
+                    assert!(seen.iter().all(|&one| one == seen[0]), "a mix: {seen:?}");
+                    assert!(seen[0] >= last, "back from {last} to {}", seen[0]);
+                    last = seen[0];
+                    if was_done {
+                        break assert_eq!(last, RELOAD_COUNT + 1);
+                    }
+                }
+            });
+        }
+        for generation in 2..=RELOAD_COUNT + 1 {
+            write_data(folder.path(), &rows(ROW_COUNT, generation));
+            assert_eq!(knowledge.reload().unwrap(), generation as u64);
+        }
+        done.store(true, Ordering::Release);
+    });
+    assert_eq!(knowledge.snapshot().reload_successes, RELOAD_COUNT as u64);
+}
+
+#[test]
+fn a_failed_reload_changes_nothing() {
+    let folder = folder("", "1,1\n");
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let native = knowledge.prepare(NATIVE).unwrap();
+    let sqlite = knowledge.prepare(SQLITE).unwrap();
+    let mut session = knowledge.session();
+    let path = folder.path();
+    let damages: [(&str, &dyn Fn()); 5] = [
+        ("the table's data is gone", &|| {
+            fs::remove_file(path.join("t/data.csv")).unwrap()
+        }),
+        ("a row is short", &|| write_data(path, "1,1\n2\n")),
+        ("the configuration is wrong", &|| {
+            fs::write(path.join("knowdb.toml"), "version = 3").unwrap()
+        }),
+        ("there is no configuration", &|| {
+            fs::remove_file(path.join("knowdb.toml")).unwrap()
+        }),
+        ("a statement lost its column", &|| {
+            let create = "create table {table} (id integer, other integer)";
+            fs::write(path.join("t/create.sql"), create).unwrap();
+        }),
+    ];
+    for (failures, (damage, make)) in (1..).zip(damages) {
+        make();
+        let error = knowledge.reload().expect_err(damage);
+        assert!(!error.to_string().contains('\n'), "{damage}: {error}");
+        let snapshot = knowledge.snapshot();
+        assert_eq!(
+            (snapshot.generation, snapshot.reload_failures),
+            (1, failures),
+            "{damage}"
+        );
+        for statement in [&native, &sqlite] {
+            let row = session.first(statement, &[Value::Int(1)]).unwrap();
+            assert_eq!(row, Some(&[Value::Int(1)][..]), "{damage}");
+        }
+        write_config(path, "");
+        write_data(path, "1,1\n");
+    }
+    let create = "create table {table} (id integer, generation integer)";
+    fs::write(path.join("t/create.sql"), create).unwrap();
+    assert_eq!(
+        knowledge.reload().unwrap(),
+        2,
+        "a failed reload takes no number"
+    );
+}
+
+#[test]
+fn a_text_that_nobody_prepared_does_not_hold_up_a_reload() {
+    let folder = folder("", "1,1\n");
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    knowledge.query_first(NATIVE, &params! {"id" => 1}).unwrap();
+    let create = "create table {table} (id integer, other integer)";
+    fs::write(folder.path().join("t/create.sql"), create).unwrap();
+    knowledge.reload().unwrap();
+    let error = knowledge
+        .query_first(NATIVE, &params! {"id" => 1})
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("no such column: generation"),
+        "{error}"
+    );
+}
+
+/// Tells the outcome of each reload.
+#[derive(Debug)]
+struct Reloads(Mutex<Sender<Outcome>>);
+
+impl Telemetry for Reloads {
+    fn on_reload(&self, outcome: Outcome, _: Duration) {
+        // A test that has ended does not listen any more.
+        let _ = self.0.lock().unwrap().send(outcome);
+    }
+}
+
+fn listen(builder: Builder) -> (Knowledge, Receiver<Outcome>) {
+    let (sender, receiver) = channel();
+    let telemetry = Arc::new(Reloads(Mutex::new(sender)));
+    (builder.telemetry(telemetry).open().unwrap(), receiver)
+}
+
+fn generation(knowledge: &Knowledge) -> Value {
+    knowledge
+        .query_first(NATIVE, &params! {"id" => 1})
+        .unwrap()
+        .unwrap()[0]
+        .clone()
+}
+
+#[test]
+fn a_changed_file_is_noticed() {
+    let folder = folder("", "1,1\n");
+    let (knowledge, reloads) = listen(Knowledge::builder(folder.path()).watch(true));
+    let path = folder.path();
+    write_data(path, "1,2\n");
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(generation(&knowledge), Value::Int(2));
+    fs::write(
+        path.join("t/insert.sql"),
+        "insert into nowhere values (?1, ?2)",
+    )
+    .unwrap();
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Failure));
+    assert_eq!(generation(&knowledge), Value::Int(2));
+    let insert = "insert into {table} values (?1, ?2 + 1)";
+    fs::write(path.join("t/insert.sql"), insert).unwrap();
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(generation(&knowledge), Value::Int(3));
+}
+
+#[test]
+fn a_file_beside_the_watched_ones_reloads_nothing() {
+    let folder = folder("", "1,1\n");
+    let (knowledge, reloads) = listen(Knowledge::builder(folder.path()).watch(true));
+    fs::write(folder.path().join("t/notes.txt"), "x").unwrap();
+    write_data(folder.path(), "1,2\n");
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    drop(knowledge);
+    assert!(
+        reloads.recv().is_err(),
+        "one reload, and the thread ends with the engine"
+    );
+}
+
+#[test]
+fn a_table_with_an_interval_is_read_again_when_it_changed() {
+    let folder = folder("refresh_ms = 20", "1,1\n");
+    let (knowledge, reloads) = listen(Knowledge::builder(folder.path()));
+    write_data(folder.path(), "1,2\n");
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(generation(&knowledge), Value::Int(2));
+    assert_eq!(knowledge.snapshot().reload_successes, 1);
+}
+
+#[test]
+fn a_copy_of_a_database_is_made_anew_at_each_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.sqlite");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    database
+        .execute_batch("create table t (id, generation); insert into t values (1, 1)")
+        .unwrap();
+    let knowledge = Knowledge::sqlite_builder(&file).open().unwrap();
+    assert_eq!(generation(&knowledge), Value::Int(1));
+    database
+        .execute_batch("update t set generation = 2")
+        .unwrap();
+    assert_eq!(generation(&knowledge), Value::Int(1));
+    assert_eq!(knowledge.reload().unwrap(), 2);
+    assert_eq!(generation(&knowledge), Value::Int(2));
+}
