@@ -14,6 +14,8 @@ version = 2
 [cache]
 capacity = 1000000
 ttl_ms = 3600000
+[csv]
+has_header = false
 ";
 
 /// A folder with a `knowdb.toml` and tables, removed when dropped unless it was given.
@@ -52,7 +54,7 @@ impl BenchProject {
     /// The table `kv(id, value)` with the rows 1 to `row_count`.
     pub(super) fn add_key_values(&mut self, row_count: u64) -> Result<()> {
         self.config
-            .push_str("[[tables]]\nname = \"kv\"\ncolumns.by_header = [\"id\", \"value\"]\n");
+            .push_str("[[tables]]\nname = \"kv\"\ncolumns.by_index = [0, 1]\n");
         self.write_table(
             "kv",
             "create table if not exists {table} (id integer primary key, value text not null);\n",
@@ -70,9 +72,8 @@ impl BenchProject {
             }
             None => workload::ranges_csv(range_count, &mut Random::new(1)),
         };
-        self.config.push_str(
-            "[csv]\nhas_header = false\n[[tables]]\nname = \"asn\"\ncolumns.by_index = [0, 1, 2, 3]\n",
-        );
+        self.config
+            .push_str("[[tables]]\nname = \"asn\"\ncolumns.by_index = [0, 1, 2, 3]\n");
         self.write_table(
             "asn",
             "create table if not exists {table}\n  (first_ip integer, last_ip integer, asn integer, org text);\n",

@@ -87,9 +87,9 @@ fn zipf(key_max: u64, count: usize, random: &mut Random) -> Vec<i64> {
         .collect()
 }
 
-/// A key-value table as CSV with a header: `id,value`, the value `value_<id>`.
+/// A key-value table as CSV without a header: a number `id` from 1 and `value_<id>`.
 pub(super) fn key_value_csv(row_count: u64) -> String {
-    let mut csv = String::from("id,value\n");
+    let mut csv = String::new();
     for id in 1..=row_count {
         writeln!(csv, "{id},value_{id}").expect("a string takes any text");
     }
