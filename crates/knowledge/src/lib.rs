@@ -89,6 +89,8 @@ pub use config::{
 pub use counters::Counts;
 pub use error::{Error, ErrorKind};
 pub use knowledge::Knowledge;
+#[doc(hidden)]
+pub use load::csv_mapping_fuzz;
 pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
     try_load,

@@ -4,6 +4,7 @@
 //! live one stays whole; transactions are about memory and speed here, not about safety.
 
 mod derive;
+mod fuzz;
 mod records;
 mod report;
 mod source;
@@ -17,6 +18,7 @@ use std::time::Instant;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
+pub use self::fuzz::csv_mapping_fuzz;
 use self::records::{Next, Records};
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
 pub use self::sql::{SqlText, TableSql, table_sql};

@@ -126,6 +126,11 @@ impl<'a> Records<'a> {
         self.header.as_deref()
     }
 
+    /// How many fields each record has; 0 if there is none.
+    pub(super) fn width(&self) -> usize {
+        self.width.unwrap_or(0)
+    }
+
     /// The positions in a record of the fields that are bound, in order.
     pub(super) fn mapping(&self) -> Result<Vec<usize>> {
         match (&self.table.columns, self.width) {
@@ -298,7 +303,7 @@ impl<'a> Records<'a> {
 
     fn names(&self) -> impl Iterator<Item = String> {
         let name = |index| String::from_utf8_lossy(self.field(index)).into_owned();
-        (0..self.width.unwrap_or(0)).map(name)
+        (0..self.width()).map(name)
     }
 
     /// The line on which the current record begins, counted from 1.

@@ -38,11 +38,16 @@ pub(super) fn open(
         Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
         _ => Box::new(file),
     };
-    Ok(if encoding == UTF_8 {
+    Ok(decoded(bytes, encoding))
+}
+
+/// Bytes of an encoding as UTF-8, which itself is passed on as it is.
+pub(super) fn decoded(bytes: Box<dyn Read>, encoding: &'static Encoding) -> Box<dyn Read> {
+    if encoding == UTF_8 {
         bytes
     } else {
         Box::new(Transcoded::new(bytes, encoding))
-    })
+    }
 }
 
 struct Counted {
