@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::TooLarge;
-use super::radix::{Directory, count_before};
+use super::radix::Directory;
 use super::slots::Slot;
 
 /// A boundary before a byte string or right behind it.
@@ -84,25 +84,15 @@ impl ByteSegments {
         let Some(offset) = prefix(rest).checked_sub(self.base) else {
             return 0;
         };
-        let bucket = self.directory.bucket(offset);
-        let entries = &self.prefixes[bucket.clone()];
-        let smaller = count_before(entries, |&(prefix, _)| prefix < offset);
-        let equal = entries[smaller..]
-            .iter()
-            .take_while(|(prefix, _)| *prefix == offset)
-            .count();
-        // Equal prefixes say nothing yet: the strings themselves decide.
-        let start = bucket.start + smaller;
-        let (mut low, mut high) = (start, start + equal);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.key(middle) <= rest {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.directory
+            .count_before(offset, self.prefixes.len(), |index| {
+                // Equal prefixes say nothing yet: the strings themselves decide.
+                match self.prefixes[index].0.cmp(&offset) {
+                    Ordering::Less => true,
+                    Ordering::Equal => self.key(index) <= rest,
+                    Ordering::Greater => false,
+                }
+            })
     }
 
     fn key(&self, index: usize) -> &[u8] {

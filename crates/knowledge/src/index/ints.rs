@@ -1,6 +1,6 @@
 //! Segments between integer boundaries.
 
-use super::radix::{Directory, count_before};
+use super::radix::Directory;
 use super::slots::Slot;
 
 /// Maps a signed key to an unsigned one of the same order.
@@ -53,25 +53,27 @@ impl IntSegments {
         }
     }
 
+    /// The slot of an [`ordered`] key.
     #[inline]
-    pub(super) fn slot(&self, key: i64) -> Slot {
-        let key = ordered(key);
+    pub(super) fn slot(&self, key: u64) -> Slot {
         if key < self.base {
             return Slot::NONE;
         }
-        let offset = key - self.base;
-        let bucket = self.directory.bucket(offset);
-        let start = bucket.start;
-        // The first boundary has offset zero, so at least one is not greater than the key.
+        let key = key - self.base;
+        // The first boundary is zero, so at least one is not after the key.
         match &self.boundaries {
             Boundaries::Narrow(boundaries) => {
-                let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-                let count = count_before(&boundaries[bucket], |&(at, _)| at <= offset);
-                boundaries[start + count - 1].1
+                let narrow = u32::try_from(key).unwrap_or(u32::MAX);
+                let count = self
+                    .directory
+                    .count_before(key, boundaries.len(), |at| boundaries[at].0 <= narrow);
+                boundaries[count - 1].1
             }
             Boundaries::Wide(boundaries) => {
-                let count = count_before(&boundaries[bucket], |&(at, _)| at <= offset);
-                boundaries[start + count - 1].1
+                let count = self
+                    .directory
+                    .count_before(key, boundaries.len(), |at| boundaries[at].0 <= key);
+                boundaries[count - 1].1
             }
         }
     }

@@ -5,6 +5,7 @@
 //! SQLite: what a key is and which keys are equal was decided before, see `plan::key`.
 
 mod bytes;
+mod fixed;
 mod hash;
 mod intervals;
 mod ints;

@@ -5,20 +5,16 @@
 //! costs one load from the directory and one from the array, where a binary search over 400,000
 //! keys costs nineteen dependent ones.
 
-use std::ops::Range;
-
-/// More than this many keys a bucket are searched by halving; fewer are counted without a branch
-/// that the processor could mispredict.
-const COUNTED_MAX: usize = 8;
-
 /// Positions in one array of ascending `u64` keys that begins with zero.
 #[derive(Debug)]
 pub(super) struct Directory {
     shift: u32,
     /// The last key: whatever is greater falls behind it and into its bucket.
     last: u64,
-    /// `starts[bucket]` is how many keys belong to earlier buckets; one more at the end.
+    /// `starts[bucket]` is how many keys belong to earlier buckets.
     starts: Box<[u32]>,
+    /// A power of two; twice it is more than the largest bucket holds.
+    first_step: usize,
 }
 
 impl Directory {
@@ -40,33 +36,47 @@ impl Directory {
         for bucket in 1..starts.len() {
             starts[bucket] += starts[bucket - 1];
         }
+        let sizes = starts.windows(2).map(|pair| pair[1] - pair[0]);
+        let size_max = sizes.max().unwrap_or(0) as usize;
+        starts.pop();
         Self {
             shift,
             last,
             starts: starts.into_boxed_slice(),
+            first_step: (size_max + 1).next_power_of_two() / 2,
         }
     }
 
-    /// The positions of the keys that share the bucket of `key`: all before are smaller or in an
-    /// earlier bucket, all after are greater.
+    /// How many of the keys come before `key`, where `is_before` says so of the one at a position
+    /// below `count`, which is their number.
+    ///
+    /// Keys are before when they are smaller, not when they are greater; the caller decides about
+    /// equal ones.
+    ///
+    /// The search always takes as many steps as the largest bucket needs, and adds instead of
+    /// branching: a probe cannot be predicted, and one wrong guess costs more than all the steps.
+    /// Steps beyond the bucket see greater keys and stay where they are.
     #[inline]
-    pub(super) fn bucket(&self, key: u64) -> Range<usize> {
+    pub(super) fn count_before(
+        &self,
+        key: u64,
+        count: usize,
+        is_before: impl Fn(usize) -> bool,
+    ) -> usize {
         let bucket = (key.min(self.last) >> self.shift) as usize;
-        self.starts[bucket] as usize..self.starts[bucket + 1] as usize
+        let mut before = self.starts[bucket] as usize;
+        let mut step = self.first_step;
+        while step > 0 {
+            let position = before + step - 1;
+            let is_in = position < count && is_before(position);
+            before += step * usize::from(is_in);
+            step /= 2;
+        }
+        before
     }
 
     pub(super) fn size(&self) -> usize {
         size_of_val(&*self.starts)
-    }
-}
-
-/// How many of the items, which stand in ascending order, come first and satisfy `is_before`.
-#[inline]
-pub(super) fn count_before<T>(items: &[T], is_before: impl Fn(&T) -> bool) -> usize {
-    if items.len() <= COUNTED_MAX {
-        items.iter().map(|item| usize::from(is_before(item))).sum()
-    } else {
-        items.partition_point(is_before)
     }
 }
 
@@ -82,12 +92,11 @@ mod tests {
                 .flat_map(|key| [key.saturating_sub(1), *key, key.saturating_add(1)]),
         );
         for probe in probes {
-            let bucket = directory.bucket(probe);
-            let count = bucket.start + count_before(&keys[bucket], |key| *key <= probe);
+            let count = directory.count_before(probe, keys.len(), |at| keys[at] <= probe);
             let expected = keys.iter().filter(|key| **key <= probe).count();
             assert_eq!(count, expected, "{probe} in {keys:?}");
         }
-        assert!(directory.starts.len() <= 2 * keys.len().next_power_of_two() + 1);
+        assert!(directory.starts.len() <= 2 * keys.len().next_power_of_two());
     }
 
     #[test]

@@ -63,20 +63,31 @@ const EXACT_MAX: u64 = 1 << 53;
 const DIGIT_COUNT_MAX: usize = 18;
 
 /// Applies the affinity of a column to a value that has none.
-#[inline]
 pub(super) fn convert<'a>(
     value: SqlValue<'a>,
     affinity: Affinity,
     scratch: &'a mut Scratch,
 ) -> Converted<'a> {
     match (value, affinity) {
-        (SqlValue::Null, _) => Converted::Null,
-        (SqlValue::Blob(bytes), _) => Converted::Key(Key::Blob(bytes)),
         (SqlValue::Int(int), Affinity::Text) => {
             let text = scratch.text();
             text.push_str(itoa::Buffer::new().format(int));
             Converted::Key(Key::Text(text.as_bytes()))
         }
+        _ => convert_at_hand(value, affinity).expect("only integers become text"),
+    }
+}
+
+/// The same, unless the result has to be written down first.
+#[inline]
+pub(super) fn convert_at_hand<'a>(
+    value: SqlValue<'a>,
+    affinity: Affinity,
+) -> Option<Converted<'a>> {
+    Some(match (value, affinity) {
+        (SqlValue::Int(_), Affinity::Text) => return None,
+        (SqlValue::Null, _) => Converted::Null,
+        (SqlValue::Blob(bytes), _) => Converted::Key(Key::Blob(bytes)),
         (SqlValue::Float(_), Affinity::Text) => Converted::Doubtful,
         // An index on the column would round the integer before it compares, a scan would not.
         (SqlValue::Int(int), Affinity::Real) if int.unsigned_abs() > EXACT_MAX => {
@@ -93,7 +104,7 @@ pub(super) fn convert<'a>(
             Converted::Key(Key::Int(int)) if int.unsigned_abs() > EXACT_MAX => Converted::Doubtful,
             converted => converted,
         },
-    }
+    })
 }
 
 /// Text that meets a numeric column: a plain integer becomes one, text that no number can begin

@@ -28,7 +28,7 @@ use lookaside_value::{RowSet, Text, Value};
 
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
 pub use self::explain::{Explanation, PlanKind};
-use self::key::{Affinity, Converted, convert};
+use self::key::{Affinity, Converted, convert, convert_at_hand};
 use self::operand::{Operand, Scratch};
 use self::reason::Reason;
 pub(crate) use self::tables::Tables;
@@ -172,14 +172,16 @@ impl Native {
             } => find_within(interval, self.list_order, low, high.as_ref(), params),
             NativeProbe::Ip4Between { interval, ip } => {
                 let mut scratch = Scratch::new();
-                match ip.value(params, &mut scratch)? {
-                    SqlValue::Text(ip) => {
-                        let ip = functions::ip4_between_ip_of(ip);
-                        Some(interval.index.rows_of_int(ip, self.list_order))
-                    }
-                    // An error, which SQLite words; or none, if the table is empty.
-                    _ => None,
-                }
+                let ip = match ip.value_at_hand(params) {
+                    Some(value) => value,
+                    None => ip.value(params, &mut scratch)?,
+                };
+                // Anything but text is an error, which SQLite words.
+                let SqlValue::Text(ip) = ip else {
+                    return None;
+                };
+                let ip = functions::ip4_between_ip_of(ip);
+                Some(interval.index.rows_of_int(ip, self.list_order))
             }
         }
     }
@@ -187,21 +189,31 @@ impl Native {
 
 #[inline]
 fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Option<Rows<'a>> {
-    if let [part] = parts {
-        let mut scratch = [const { Scratch::new() }; 2];
-        return match part.key(params, &mut scratch)? {
-            Some(key) => Some(index.rows(&[key])),
-            None => Some(Rows::None),
-        };
+    match parts {
+        [part] => match part.key_at_hand(params) {
+            Some(Converted::Key(key)) => Some(index.rows(&[key])),
+            Some(Converted::Null) => Some(Rows::None),
+            Some(Converted::Doubtful) => None,
+            None => find_equal_parts(index, parts, params),
+        },
+        parts => find_equal_parts(index, parts, params),
     }
+}
+
+fn find_equal_parts<'a>(
+    index: &'a HashIndex,
+    parts: &[Compared],
+    params: &[Value],
+) -> Option<Rows<'a>> {
     let mut scratches = [const { [const { Scratch::new() }; 2] }; KEY_COLUMN_COUNT_MAX];
     let mut keys = [Key::Int(0); KEY_COLUMN_COUNT_MAX];
     let mut has_null = false;
     for ((part, key), scratch) in parts.iter().zip(&mut keys).zip(&mut scratches) {
-        // A doubt or an error in any part is SQLite's, even if another part is NULL.
-        match part.key(params, scratch)? {
-            Some(part) => *key = part,
-            None => has_null = true,
+        match part.key(params, scratch) {
+            Converted::Key(part) => *key = part,
+            Converted::Null => has_null = true,
+            // A doubt or an error in any part is SQLite's, even if another part is NULL.
+            Converted::Doubtful => return None,
         }
     }
     if has_null {
@@ -218,42 +230,61 @@ fn find_within<'a>(
     high: Option<&Compared>,
     params: &[Value],
 ) -> Option<Rows<'a>> {
-    let mut scratch = [const { Scratch::new() }; 2];
-    let key = low.key(params, &mut scratch)?;
-    if let Some(high) = high {
-        let mut scratch = [const { Scratch::new() }; 2];
-        // Two keys are an intersection of ranges, not a point.
-        if high.key(params, &mut scratch)? != key {
-            return None;
-        }
+    match (high, low.key_at_hand(params)) {
+        (None, Some(key)) => find_key_within(interval, order, key),
+        _ => find_both_within(interval, order, low, high, params),
     }
+}
+
+fn find_both_within<'a>(
+    interval: &'a Interval,
+    order: ListOrder,
+    low: &Compared,
+    high: Option<&Compared>,
+    params: &[Value],
+) -> Option<Rows<'a>> {
+    let mut scratches = [const { [const { Scratch::new() }; 2] }; 2];
+    let [low_scratch, high_scratch] = &mut scratches;
+    let key = low.key(params, low_scratch);
+    // Two keys are an intersection of ranges, not a point.
+    if high.is_some_and(|high| high.key(params, high_scratch) != key) {
+        return None;
+    }
+    find_key_within(interval, order, key)
+}
+
+#[inline]
+fn find_key_within<'a>(
+    interval: &'a Interval,
+    order: ListOrder,
+    key: Converted<'_>,
+) -> Option<Rows<'a>> {
     match (key, interval.class) {
-        (None, _) => Some(Rows::None),
-        (Some(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key, order)),
-        (Some(Key::Text(key)), Class::Text) | (Some(Key::Blob(key)), Class::Blob) => {
-            Some(interval.index.rows_of_bytes(key, order))
-        }
+        (Converted::Doubtful, _) => None,
+        (Converted::Null, _) => Some(Rows::None),
+        (Converted::Key(Key::Int(key)), Class::Int) => Some(interval.index.rows_of_int(key, order)),
+        (Converted::Key(Key::Text(key)), Class::Text)
+        | (Converted::Key(Key::Blob(key)), Class::Blob) => interval.index.rows_of_bytes(key, order),
         // Between two integers.
-        (Some(Key::Real(_)), Class::Int) => None,
+        (Converted::Key(Key::Real(_)), Class::Int) => None,
         // A value of a lower class is below all lower bounds, of a higher one above all upper ones.
-        (Some(_), _) => Some(Rows::None),
+        (Converted::Key(_), _) => Some(Rows::None),
     }
 }
 
 impl Compared {
-    /// The key to look for: the outer `None` is for SQLite to answer, the inner is NULL.
+    /// The key to look for, if it needs no scratch: making and dropping one is a third of a probe.
     #[inline]
-    fn key<'a>(
-        &'a self,
-        params: &'a [Value],
-        scratch: &'a mut [Scratch; 2],
-    ) -> Option<Option<Key<'a>>> {
+    fn key_at_hand<'a>(&'a self, params: &'a [Value]) -> Option<Converted<'a>> {
+        convert_at_hand(self.operand.value_at_hand(params)?, self.affinity)
+    }
+
+    /// The key to look for; doubtful if SQLite would refuse the operand.
+    fn key<'a>(&'a self, params: &'a [Value], scratch: &'a mut [Scratch; 2]) -> Converted<'a> {
         let [value_scratch, key_scratch] = scratch;
-        let value = self.operand.value(params, value_scratch)?;
-        match convert(value, self.affinity, key_scratch) {
-            Converted::Key(key) => Some(Some(key)),
-            Converted::Null => Some(None),
-            Converted::Doubtful => None,
+        match self.operand.value(params, value_scratch) {
+            Some(value) => convert(value, self.affinity, key_scratch),
+            None => Converted::Doubtful,
         }
     }
 }

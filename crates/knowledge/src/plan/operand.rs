@@ -18,10 +18,30 @@ pub(super) enum Operand {
 }
 
 impl Operand {
+    /// The value for these parameters, if it is at hand: by far the commonest cases.
+    #[inline]
+    pub(super) fn value_at_hand<'a>(&'a self, params: &'a [Value]) -> Option<SqlValue<'a>> {
+        match self {
+            Self::Param(position) => at_hand(params.get(*position)?),
+            Self::Literal(value) => at_hand(value),
+            Self::Call(Function::Ip4Int, args) => {
+                let [Self::Param(position)] = args.as_slice() else {
+                    return None;
+                };
+                match params.get(*position)? {
+                    Value::Text(text) => Some(SqlValue::Int(functions::ip4_int_of(text))),
+                    // It need not become text to be parsed again.
+                    Value::Ip(IpAddr::V4(ip)) => Some(SqlValue::Int(i64::from(u32::from(*ip)))),
+                    _ => None,
+                }
+            }
+            Self::Call(..) => None,
+        }
+    }
+
     /// The value for these parameters, as SQLite would compute it; `None` if it would refuse.
     ///
     /// The value borrows from the operand, the parameters or the scratch.
-    #[inline]
     pub(super) fn value<'a>(
         &'a self,
         params: &'a [Value],
@@ -54,19 +74,20 @@ impl Operand {
     }
 }
 
+#[inline]
+fn at_hand(value: &Value) -> Option<SqlValue<'_>> {
+    match value {
+        Value::Int(int) => Some(SqlValue::Int(*int)),
+        Value::Text(text) => Some(SqlValue::Text(text)),
+        _ => None,
+    }
+}
+
 fn call(function: Function, args: &[Operand], params: &[Value]) -> Option<SqlOut> {
-    // The commonest call by far is on an address that is an address already: it need not become
-    // text to be parsed again.
-    if let [Operand::Param(position)] = args
+    if let (Function::IpKey, [Operand::Param(position)]) = (function, args)
         && let Some(Value::Ip(ip)) = params.get(*position)
     {
-        match (function, ip) {
-            (Function::Ip4Int, IpAddr::V4(ip)) => {
-                return Some(SqlOut::Int(i64::from(u32::from(*ip))));
-            }
-            (Function::IpKey, ip) => return Some(SqlOut::Key(functions::ip_key_of_ip(*ip))),
-            _ => {}
-        }
+        return Some(SqlOut::Key(functions::ip_key_of_ip(*ip)));
     }
     let mut scratches = [const { Scratch::new() }; ARGUMENT_COUNT_MAX];
     let mut values = [SqlValue::Null; ARGUMENT_COUNT_MAX];
@@ -108,12 +129,10 @@ impl Scratch {
         &mut self.text
     }
 
-    #[inline]
     fn sql_value<'a>(&'a mut self, value: &'a Value) -> SqlValue<'a> {
-        match value {
-            Value::Int(int) => SqlValue::Int(*int),
-            Value::Text(text) => SqlValue::Text(text),
-            other => SqlValue::of(other, self.text()),
+        match at_hand(value) {
+            Some(value) => value,
+            None => SqlValue::of(value, self.text()),
         }
     }
 }

@@ -1,0 +1,81 @@
+//! Byte strings of one size that differ in eight bytes at most are integers in disguise.
+//!
+//! IPv4 addresses as 16-byte keys are the case: twelve bytes are common to all.
+
+use std::cmp::Ordering;
+
+use super::ints::IntSegments;
+use super::slots::Slot;
+
+/// Where the integer stands in each string.
+#[derive(Debug)]
+pub(super) struct FixedLayout {
+    /// What all strings begin with.
+    common: Box<[u8]>,
+    /// How many bytes follow, eight at most.
+    rest_size: usize,
+}
+
+impl FixedLayout {
+    /// The layout of these strings, if they have one.
+    pub(super) fn of<'a>(mut strings: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let first = strings.next()?;
+        let mut common = first;
+        for string in strings {
+            if string.len() != first.len() {
+                return None;
+            }
+            if !string.starts_with(common) {
+                let is_same = |(a, b): &(&u8, &u8)| a == b;
+                let size = common.iter().zip(string).take_while(is_same).count();
+                common = &common[..size];
+            }
+            if first.len() - common.len() > size_of::<u64>() {
+                return None;
+            }
+        }
+        Some(Self {
+            common: common.into(),
+            rest_size: first.len() - common.len(),
+        })
+    }
+
+    /// The integer of a string that has this layout.
+    #[inline]
+    pub(super) fn key(&self, string: &[u8]) -> u64 {
+        string[self.common.len()..]
+            .iter()
+            .fold(0, |key, byte| key << 8 | u64::from(*byte))
+    }
+}
+
+/// Segments between strings of one size.
+#[derive(Debug)]
+pub(super) struct FixedSegments {
+    layout: FixedLayout,
+    ints: IntSegments,
+}
+
+impl FixedSegments {
+    pub(super) fn new(layout: FixedLayout, ints: IntSegments) -> Self {
+        Self { layout, ints }
+    }
+
+    /// The slot of a string; `None` if it has another size, since it then stands between two
+    /// integers.
+    #[inline]
+    pub(super) fn slot(&self, string: &[u8]) -> Option<Slot> {
+        let common = &self.layout.common;
+        if string.len() != common.len() + self.layout.rest_size {
+            return None;
+        }
+        Some(match string[..common.len()].cmp(common) {
+            Ordering::Equal => self.ints.slot(self.layout.key(string)),
+            Ordering::Less | Ordering::Greater => Slot::NONE,
+        })
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.ints.size()
+    }
+}
