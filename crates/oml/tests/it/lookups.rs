@@ -1,0 +1,180 @@
+//! When a batch asks its database, what it asks, and what becomes of the answers.
+
+use lookaside_oml::{Model, Program, RunReport};
+use lookaside_value::{Batch, NameTable, Value};
+
+use crate::script::{Script, bind, options, push, run, shown};
+
+const LOOKUP: &str = "who, dept = select login, dept from users where uid = read(uid) ;";
+
+fn users() -> Script {
+    Script::new(&["login", "dept"])
+        .row([Value::Int(1)], ["amy".into(), Value::Null])
+        .row([Value::Int(2)], ["bo".into(), Value::from("7")])
+        .failure([Value::Int(13)], "the server is gone")
+}
+
+#[test]
+fn a_lookup_asks_once_a_batch_for_distinct_sets() {
+    let mut script = users();
+    let inputs = [
+        "uid:digit=2",
+        "uid:digit=1",
+        "uid:digit=2",
+        "",
+        "uid:digit=9",
+        "uid:null=",
+    ];
+    let (shown, report) = run(LOOKUP, &inputs, &mut script);
+    assert_eq!(
+        shown,
+        [
+            r#"{"who":"bo","dept":"7"}"#,
+            r#"{"who":"amy","dept":null}"#,
+            r#"{"who":"bo","dept":"7"}"#,
+            "{}",
+            "{}",
+            "{}",
+        ]
+    );
+    let one_call = [[2, 1, 9].map(|uid| vec![Value::Int(uid)])];
+    assert_eq!(script.asked, one_call);
+    assert_eq!((report.lookup_count, report.lookup_asked_count), (6, 3));
+    assert_eq!(
+        (report.lookup_absent_count, report.lookup_failed_count),
+        (3, 0)
+    );
+    assert_eq!(report.record_count, 6);
+}
+
+#[test]
+fn a_batch_without_any_input_asks_nothing() {
+    let mut script = users();
+    let (shown, report) = run(LOOKUP, &["a:digit=1", ""], &mut script);
+    assert_eq!(shown, ["{}", "{}"]);
+    assert!(script.asked.is_empty());
+    assert_eq!(report.lookup_absent_count, 2);
+}
+
+#[test]
+fn a_missing_input_beside_others_is_null() {
+    let mut script = Script::new(&["v"]).row([Value::Null, Value::Int(2)], [Value::Int(5)]);
+    let statement = "x = select v from t where a = read(a) and b = take(b) ; y = read(b) ;";
+    let (shown, _) = run(statement, &["b:digit=2", "c:digit=3"], &mut script);
+    assert_eq!(shown, [r#"{"x":5}"#, "{}"]);
+    assert_eq!(script.asked, [[[Value::Null, Value::Int(2)].to_vec()]]);
+}
+
+#[test]
+fn an_ignored_input_is_no_input() {
+    let mut script = users();
+    let statements = format!("uid = pipe read(n) | skip_empty ; {LOOKUP}");
+    let (shown, _) = run(&statements, &["n:digit=0", "n:digit=2"], &mut script);
+    assert_eq!(shown, ["{}", r#"{"uid":2,"who":"bo","dept":"7"}"#]);
+    assert_eq!(script.asked, [[[Value::Int(2)].to_vec()]]);
+}
+
+#[test]
+fn a_lookup_without_parameters_asks_once() {
+    let mut script = Script::new(&["n"]).row([], [Value::Int(42)]);
+    let (shown, _) = run("n = select n from t where 1 = 1 ;", &["", ""], &mut script);
+    assert_eq!(shown, [r#"{"n":42}"#, r#"{"n":42}"#]);
+    assert_eq!(script.asked.len(), 1);
+    assert!(script.asked[0].len() == 1, "{:?}", script.asked);
+}
+
+#[test]
+fn columns_fill_targets_by_position() {
+    for (targets, expected) in [
+        ("_, _", r#"{"login":"bo","dept":"7"}"#),
+        ("u", r#"{"u":"bo"}"#),
+        ("u, d, extra", r#"{"u":"bo","d":"7"}"#),
+        ("_ : chars, d : digit", r#"{"login":"bo","d":7}"#),
+        ("__u, d", r#"{"d":"7"}"#),
+    ] {
+        let statement =
+            format!("{targets} = select login, dept from users where uid = read(uid) ;");
+        let (shown, _) = run(&statement, &["uid:digit=2"], &mut users());
+        assert_eq!(shown, [expected], "{targets}");
+    }
+}
+
+#[test]
+fn a_failed_lookup_leaves_its_neighbours_alone_and_is_reported() {
+    let statements = format!("a = read(uid) ;\n  {LOOKUP}");
+    let inputs = ["uid:digit=13", "uid:digit=2", "uid:digit=13"];
+    let (shown, report) = run(&statements, &inputs, &mut users());
+    assert_eq!(
+        shown,
+        [
+            r#"{"a":13}"#,
+            r#"{"a":2,"who":"bo","dept":"7"}"#,
+            r#"{"a":13}"#
+        ]
+    );
+    assert_eq!(report.lookup_failed_count, 2);
+    let failures = report.failures().iter();
+    let failures: Vec<_> = failures
+        .map(|failure| (failure.line, failure.position, failure.error.to_string()))
+        .collect();
+    let gone = "the server is gone".to_string();
+    assert_eq!(failures, [(1, (4, 3), gone.clone()), (3, (4, 3), gone)]);
+}
+
+#[test]
+fn only_the_first_failures_are_kept_in_words() {
+    let inputs = ["uid:digit=13"; 20];
+    let (_, report) = run(LOOKUP, &inputs, &mut users());
+    assert_eq!(report.lookup_failed_count, 20);
+    let lines: Vec<u64> = report
+        .failures()
+        .iter()
+        .map(|failure| failure.line)
+        .collect();
+    assert_eq!(lines, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn statements_run_over_the_whole_batch_one_after_the_other() {
+    let mut script = users();
+    let statements = format!("{LOOKUP} x = select login from users where uid = read(dept) ;");
+    run(&statements, &["uid:digit=2", "uid:digit=2"], &mut script);
+    let sets = |value: Value| vec![vec![value]];
+    assert_eq!(script.asked, [sets(Value::Int(2)), sets(Value::from("7"))]);
+}
+
+#[test]
+fn refused_sql_is_shown_at_its_statement() {
+    let text = format!("name : t\n---\na = read() ;\n{LOOKUP}\n{LOOKUP}\n");
+    let model = Model::parse("t.oml", &text).unwrap();
+    let mut script = Script {
+        refuses: true,
+        ..users()
+    };
+    let error = Program::bind(&model, &mut NameTable::new(), &mut script, &options());
+    let error = error.expect_err("refused").to_string();
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), 2, "{error}");
+    assert!(lines[0].starts_with("t.oml:4:"), "{error}");
+    assert!(lines[0].contains("no such table: nowhere"), "{error}");
+    assert!(lines[1].starts_with("t.oml:5:"), "{error}");
+}
+
+#[test]
+fn an_evaluator_serves_batch_after_batch() {
+    let mut script = users();
+    let (mut evaluator, names) = bind(&format!("{LOOKUP} * = take() ;"), &mut script);
+    let mut batch = Batch::new(names.into());
+    let mut report = RunReport::new();
+    for round in 1..=3_usize {
+        batch.clear();
+        for uid in 0..round as i64 * 3 {
+            push(&mut batch, 1, vec![("uid", Value::Int(uid))]);
+        }
+        evaluator.run(&mut batch, &mut script, &mut report);
+        assert_eq!(batch.len(), round * 3);
+        let second = shown(batch.names(), &batch.records()[1]);
+        assert_eq!(second, r#"{"who":"amy","dept":null,"uid":1}"#);
+    }
+    assert_eq!(report.record_count, 18);
+}
