@@ -74,8 +74,8 @@ impl Time {
         let second = i64::from(civil.hour()) * 3600
             + i64::from(civil.minute()) * 60
             + i64::from(civil.second());
-        let seconds = days * 86_400 + second - offset_seconds;
-        i128::from(seconds) * 1_000_000_000 + i128::from(civil.subsec_nanosecond())
+        let seconds = i128::from(days * 86_400 + second) - i128::from(offset_seconds);
+        seconds * 1_000_000_000 + i128::from(civil.subsec_nanosecond())
     }
 
     /// Nanoseconds since 1970-01-01 00:00 UTC, if the time says its offset.
@@ -308,8 +308,10 @@ impl<'a> Scanner<'a> {
         if self.byte(b':').is_none() {
             return Some((hour, minute, 0, 0));
         }
-        let second = self.number(2)?.min(60);
-        let second = if second == 60 { 59 } else { second };
+        let second = match self.number(2)? {
+            60 => 59,
+            second => second,
+        };
         let mut nanos = 0;
         if self.any(b".,").is_some() {
             let mut digit_count = 0_u32;
@@ -451,6 +453,9 @@ mod tests {
             "2026-02-29 00:00:00",
             "2026-01-02",
             "2026-01-02 25:00:00",
+            "2026-01-02 03:60:00",
+            "2026-01-02 03:04:61",
+            "2026-01-02 03:04:99",
             "2026-01-02 03:04:05 +19:00",
             "2026-01-02 03:04:05x",
             "2026-01-02 03:04:05.",
@@ -512,5 +517,88 @@ mod tests {
         }
         let time: Time = "2026-01-01 08:00:00 +08:00".parse().unwrap();
         assert_eq!(time.unix_nanos(), Some(1_767_225_600_000_000_000));
+    }
+
+    #[test]
+    fn a_leap_second_is_the_last_of_its_minute() {
+        let time: Time = "2016-12-31T23:59:60.5Z".parse().unwrap();
+        assert_eq!(time.to_string(), "2016-12-31 23:59:59.5");
+    }
+
+    #[test]
+    fn no_offset_overflows() {
+        let time: Time = "9999-12-31 23:59:59".parse().unwrap();
+        let far = time.unix_nanos_at(i64::MIN);
+        assert_eq!(far - time.unix_nanos_at(0), 1_000_000_000_i128 << 63);
+    }
+
+    /// Every form that is taken, and every part that a form can have.
+    const FORMS: [&str; 12] = [
+        "2026-01-02 03:04:05",
+        "2026-01-02T03:04:05.123456789Z",
+        "2026/01/02 03:04:05,5 +08:00",
+        "10/Oct/2000:13:55:36 -0700",
+        "Fri, 02 Jan 2026 03:04:05 GMT",
+        "2 Jan 2026 03:04:05 +0100",
+        "Jan  2 2026 03:04:05",
+        "Oct  9 22:14:15",
+        "2026-01-02 03:04",
+        "2016-12-31T23:59:60Z",
+        "0000-01-01 00:00:00 -18:00",
+        "9999-12-31 23:59:59 +18:00",
+    ];
+
+    const MUTATION_COUNT: u64 = 100_000;
+
+    /// splitmix64
+    fn next(state: &mut u64) -> usize {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) as usize
+    }
+
+    fn mutate(seed: u64) -> String {
+        const LETTERS: &[u8] = b"0123456789-/:., +TZzJFx\0\xff";
+        let mut state = seed;
+        let mut text = FORMS[next(&mut state) % FORMS.len()].as_bytes().to_vec();
+        for _ in 0..=next(&mut state) % 3 {
+            let at = next(&mut state) % (text.len() + 1);
+            let letter = LETTERS[next(&mut state) % LETTERS.len()];
+            match next(&mut state) % 4 {
+                0 => text.insert(at, letter),
+                1 => text.truncate(at),
+                _ if at == text.len() => text.push(letter),
+                2 => drop(text.remove(at)),
+                _ => text[at] = letter,
+            }
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// What is taken can be written, and what is written is taken for the same time again.
+    #[test]
+    fn no_mutation_panics_and_what_parses_is_written_back() {
+        let mut parsed_count = 0;
+        for seed in 0..MUTATION_COUNT {
+            let text = mutate(seed);
+            let run = std::panic::catch_unwind(|| {
+                let _ = Time::parse_access_log(&text);
+                let _ = text.parse::<Time>();
+                let Ok(time) = Time::parse_with_year(&text, 2026) else {
+                    return 0;
+                };
+                let _ = (time.unix_nanos(), time.unix_nanos_at(i64::MAX));
+                let again = format!("{time:?}").parse::<Time>();
+                assert_eq!(again, Ok(time), "{text:?} is {time:?}");
+                1
+            });
+            assert!(run.is_ok(), "seed {seed}: {text:?}");
+            parsed_count += run.unwrap_or_default();
+        }
+        assert!(
+            parsed_count > MUTATION_COUNT / 10,
+            "{parsed_count} were times"
+        );
     }
 }
