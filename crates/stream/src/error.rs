@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::Rejects;
+use crate::{Rejects, Summary};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -17,6 +17,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    summary: Option<Summary>,
 }
 
 /// Whose fault an [`Error`] is.
@@ -39,16 +40,28 @@ impl Error {
         self.0.kind
     }
 
+    /// What a run did until it failed; `None` when it had not begun.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.0.summary.as_ref()
+    }
+
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             kind,
             message: message.into(),
             source: None,
+            summary: None,
         }))
     }
 
     fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error, at the end of a run that did so much.
+    pub(crate) fn after(mut self, summary: Summary) -> Self {
+        self.0.summary = Some(summary);
         self
     }
 
@@ -99,6 +112,16 @@ impl Error {
             ErrorKind::Input,
             format!(
                 "the csv header in line 1 {reason}; set `header` to false and name the `columns`"
+            ),
+        )
+    }
+
+    pub(crate) fn other_columns(output: &str, columns: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "output `{output}` has the columns {columns}, not those of the option `columns`; \
+                 write to another file"
             ),
         )
     }

@@ -42,7 +42,8 @@ pub use format::{
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
 pub use reject::{Reject, Rejects};
 pub use run::{
-    End, Flow, Identity, Report, RunOptions, StopFlag, Strictness, Summary, Transform, worker_count,
+    End, Figures, Flow, Identity, Progress, Report, RunOptions, StopFlag, Strictness, Summary,
+    Transform, worker_count,
 };
 pub use sink::{Compression, Extent, Sink};
 pub use source::Source;

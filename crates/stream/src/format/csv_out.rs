@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{Batch, Field, Name, Names, Record, Text, Value};
 
-use super::Encoder;
 use super::json_out::write_record;
-use crate::Rejects;
+use super::{Encoder, FormatOptions, InputFormat};
+use crate::{Error, Rejects, Result};
 
 /// How a csv output is written, shared by all its encoders.
 #[derive(Debug)]
@@ -35,6 +35,39 @@ impl CsvOut {
             self.write_header(columns, &mut out);
         }
         out
+    }
+
+    /// The same behind what an output already holds, which begins with `bytes`.
+    pub(crate) fn continuing(&self, bytes: &[u8], output: &str) -> Result<Self> {
+        let columns = self.columns.clone();
+        if self.has_header
+            && let Some(found) = self.header_of(bytes, output)?
+        {
+            let kept = columns.get_or_init(|| found.clone());
+            if *kept != found {
+                let found: Vec<_> = found.iter().map(Text::as_str).collect();
+                return Err(Error::other_columns(output, &found.join(",")));
+            }
+        }
+        Ok(Self {
+            delimiter: self.delimiter,
+            has_header: false,
+            extra: self.extra,
+            columns,
+        })
+    }
+
+    /// The columns that the first record of `bytes` names.
+    fn header_of(&self, bytes: &[u8], output: &str) -> Result<Option<Box<[Text]>>> {
+        let delimiter = char::from(self.delimiter).to_string();
+        let options = FormatOptions::new().set("delimiter", delimiter);
+        let format = InputFormat::new("csv", &options)?;
+        let Some(size) = format.framing().first(bytes, true) else {
+            return Ok(None);
+        };
+        let header = format.header(&bytes[..size]);
+        let header = header.map_err(|error| error.in_source(output))?;
+        Ok(Some(header.columns().into()))
     }
 
     fn write_header(&self, columns: &[Text], out: &mut String) {

@@ -100,6 +100,19 @@ impl OutputFormat {
         }
     }
 
+    /// The format of an output that goes on behind what it already holds, which begins with
+    /// `bytes`: a csv header stays the only one, and its columns are the columns.
+    ///
+    /// # Errors
+    /// When the columns were named and are others.
+    pub(crate) fn continuing(&self, bytes: &[u8], output: &str) -> Result<Self> {
+        let kind = match &self.kind {
+            Kind::Csv(csv) => Kind::Csv(Arc::new(csv.continuing(bytes, output)?)),
+            kind => kind.clone(),
+        };
+        Ok(Self { kind })
+    }
+
     /// Whether batches may be encoded in any order; false until the first record of an output has
     /// decided its columns, where nobody named them. Copies of a format decide together.
     pub fn is_ready(&self) -> bool {

@@ -6,9 +6,11 @@
 //! the sink from the core that filled it.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{End, Report, Strictness};
+use super::{End, Progress, Report, Strictness};
 use crate::{Error, Rejects, Result, Sink, StopFlag};
 
 /// Outputs that wait for an earlier one, for each worker. One evens out chunks of unequal cost; the
@@ -65,14 +67,18 @@ impl Sinks {
         }
     }
 
-    /// Makes final what may appear at that end: a stopped run is not whole.
-    pub(super) fn finish(self, end: End) -> Result<()> {
+    /// Makes final what may appear at that end. A stopped run is not whole: what it wrote of a file
+    /// that appears when whole is kept beside it, under the names that come back.
+    pub(super) fn finish(self, end: End) -> Result<Vec<PathBuf>> {
+        let mut parts = Vec::new();
         for sink in [Some(self.output), self.rejects].into_iter().flatten() {
-            if end != End::Stopped || !sink.appears_whole() {
+            if end == End::Stopped && sink.appears_whole() {
+                parts.extend(sink.keep_part()?);
+            } else {
                 sink.finish()?;
             }
         }
-        Ok(())
+        Ok(parts)
     }
 }
 
@@ -82,6 +88,13 @@ pub(super) struct Totals {
     pub(super) counts: Counts,
     pub(super) rejects: Rejects,
     pub(super) failures: Rejects,
+}
+
+/// How a run went, seen from its end.
+pub(super) struct Outcome {
+    pub(super) totals: Totals,
+    pub(super) limit_reached: bool,
+    pub(super) sinks: Result<Sinks>,
 }
 
 pub(super) struct Gate {
@@ -94,6 +107,9 @@ pub(super) struct Gate {
     strictness: Strictness,
     /// Whether the bytes of rejected lines go anywhere.
     rejects_kept: bool,
+    /// Whether the run ends after so many events.
+    limited: bool,
+    progress: Progress,
 }
 
 struct State {
@@ -105,6 +121,10 @@ struct State {
     sinks: Option<Sinks>,
     spare: Vec<Output>,
     totals: Totals,
+    /// The number of the block whose events are admitted next.
+    admitted: u64,
+    /// How many events may still be admitted.
+    events_left: u64,
     over: bool,
     error: Option<Error>,
 }
@@ -114,7 +134,9 @@ impl Gate {
         sinks: Sinks,
         workers: usize,
         strictness: Strictness,
+        event_limit: Option<NonZero<u64>>,
         abort: StopFlag,
+        progress: Progress,
     ) -> Self {
         let rejects_kept = sinks.rejects.is_some();
         Self {
@@ -124,6 +146,8 @@ impl Gate {
                 sinks: Some(sinks),
                 spare: Vec::new(),
                 totals: Totals::default(),
+                admitted: 0,
+                events_left: event_limit.map_or(u64::MAX, NonZero::get),
                 over: false,
                 error: None,
             }),
@@ -132,6 +156,8 @@ impl Gate {
             waiting_max: workers as u64 * WAITING_PER_WORKER,
             strictness,
             rejects_kept,
+            limited: event_limit.is_some(),
+            progress,
         }
     }
 
@@ -144,6 +170,30 @@ impl Gate {
         self.moved
             .wait(state)
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many of the `count` events of block `number` are within the limit: the blocks before it
+    /// come first, so it waits until they are decoded. `None` when nothing of it counts any more.
+    pub(super) fn admit(&self, number: u64, count: u64) -> Option<u64> {
+        if !self.limited {
+            return Some(count);
+        }
+        let mut state = self.lock();
+        while state.admitted < number && state.events_left > 0 && !state.over {
+            state = self.wait(state);
+        }
+        if state.events_left == 0 || state.over {
+            return None;
+        }
+        let admitted = count.min(state.events_left);
+        state.admitted += 1;
+        state.events_left -= admitted;
+        if state.events_left == 0 {
+            // Whoever waits for input waits in vain; what was admitted still leaves.
+            self.abort.raise();
+        }
+        self.moved.notify_all();
+        Some(admitted)
     }
 
     /// Waits until everything before `number` has left; false when the run is over.
@@ -220,6 +270,11 @@ impl Gate {
             };
             let closed = sinks.output.is_closed();
             state.sinks = Some(sinks);
+            if written.is_err() {
+                output.counts.events_out = 0;
+                output.counts.bytes_out = 0;
+            }
+            self.progress.add(&output);
             state.totals.add(&mut output);
             output.reset();
             state.spare.push(output);
@@ -250,13 +305,17 @@ impl Gate {
     }
 
     /// What left, and where it went, once all workers are gone.
-    pub(super) fn into_totals(self) -> Result<(Totals, Sinks)> {
+    pub(super) fn into_outcome(self) -> Outcome {
         let state = self.state.into_inner();
         let state = state.unwrap_or_else(PoisonError::into_inner);
-        match (state.error, state.sinks) {
-            (Some(error), _) => Err(error),
-            (None, Some(sinks)) => Ok((state.totals, sinks)),
-            (None, None) => unreachable!("who took the sinks gave them back or panicked"),
+        Outcome {
+            totals: state.totals,
+            limit_reached: state.events_left == 0,
+            sinks: match (state.error, state.sinks) {
+                (Some(error), _) => Err(error),
+                (None, Some(sinks)) => Ok(sinks),
+                (None, None) => unreachable!("who took the sinks gave them back or panicked"),
+            },
         }
     }
 }

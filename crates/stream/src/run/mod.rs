@@ -9,6 +9,7 @@
 //! its records and its output; at most two outputs for each worker wait for an earlier one.
 
 mod gate;
+mod progress;
 mod stop;
 mod summary;
 mod transform;
@@ -21,11 +22,12 @@ use std::time::Instant;
 
 use lookaside_value::{Batch, NameTable};
 
+pub use progress::{Figures, Progress};
 pub use stop::StopFlag;
 pub use summary::{End, Summary};
 pub use transform::{Identity, Report, Transform};
 
-use self::gate::{Gate, Sinks};
+use self::gate::{Gate, Outcome, Sinks};
 use self::worker::{Entry, EntryState, Shared, Worker};
 use crate::source::{Block, Reader, Wake};
 use crate::{Error, InputFormat, OutputFormat, Result, Sink, Source};
@@ -73,6 +75,10 @@ pub struct RunOptions {
     pub rejects: Option<Sink>,
     /// What asks the run to end early.
     pub stop: Option<StopFlag>,
+    /// Ends the run after the first so many events of the input, rejected lines among them.
+    pub event_limit: Option<NonZero<u64>>,
+    /// What shows others how far the run is.
+    pub progress: Progress,
 }
 
 /// Whether a line that is no record, or a failure that a transform reports, ends the run.
@@ -113,13 +119,17 @@ impl Flow {
         &self.names
     }
 
-    /// Runs until the source ends, the stop flag is raised or standard output has no reader any
-    /// more, with one worker for each transform.
+    /// Runs until the source ends, the limit is reached, the stop flag is raised or standard output
+    /// has no reader any more, with one worker for each transform.
+    ///
+    /// A csv output that continues a file with a header writes no second one: the file's columns
+    /// are the columns.
     ///
     /// # Errors
     /// When the source cannot be read, the sink cannot be written, a header is none, a worker
     /// panics, or, in a strict run, at the first reject or failure. A sink that makes its file
-    /// appear when it is whole then leaves no file.
+    /// appear when it is whole then leaves no file. [`Error::summary`] says what was done until
+    /// then.
     ///
     /// # Panics
     /// When there is no transform.
@@ -138,11 +148,15 @@ impl Flow {
             None => StopFlag::new().map_err(Error::no_descriptor)?,
         };
 
+        let output = match sink.first_bytes()? {
+            Some(bytes) => self.output.continuing(&bytes, sink.name())?,
+            None => self.output.clone(),
+        };
         let workers = transforms
             .into_iter()
-            .map(|transform| self.worker(transform, &sink, options.rejects.as_ref()))
+            .map(|transform| self.worker(transform, &output, &sink, options.rejects.as_ref()))
             .collect::<Result<Vec<_>>>()?;
-        let prologue = self.write_prologue(&mut sink)?;
+        let prologue = write_prologue(&output, &mut sink)?;
         let block_size = options.block_size.map_or(BLOCK_SIZE, NonZero::get);
         let wake = Wake {
             stop,
@@ -154,26 +168,43 @@ impl Flow {
         };
         let shared = Shared {
             entry: Mutex::new(Entry {
-                reader: Reader::new(source, &self.input, block_size, wake),
+                reader: Reader::new(source, &self.input, block_size, wake, &options.progress),
                 number: 0,
                 state: EntryState::Open,
             }),
-            gate: Gate::new(sinks, workers.len(), options.strictness, abort),
-            output_format: self.output.clone(),
-            line_size_max: self.input.line_size_max(),
+            gate: Gate::new(
+                sinks,
+                workers.len(),
+                options.strictness,
+                options.event_limit,
+                abort,
+                options.progress,
+            ),
+            input_format: self.input.clone(),
+            output_format: output,
         };
         work(workers, &shared);
 
-        let (totals, sinks) = shared.gate.into_totals()?;
         let entry = shared.entry.into_inner();
         let stopped = entry.is_ok_and(|entry| entry.state == EntryState::Stopped);
-        let end = match (sinks.output.is_closed(), stopped) {
-            (true, _) => End::BrokenPipe,
-            (false, true) => End::Stopped,
-            (false, false) => End::Whole,
-        };
-        sinks.finish(end)?;
-        Ok(Summary {
+        let Outcome {
+            totals,
+            limit_reached,
+            sinks,
+        } = shared.gate.into_outcome();
+        let mut end = End::Failed;
+        let finished = sinks.and_then(|sinks| {
+            let may_end = match (sinks.output.is_closed(), limit_reached, stopped) {
+                (true, ..) => End::BrokenPipe,
+                (false, true, _) => End::Limit,
+                (false, false, true) => End::Stopped,
+                (false, false, false) => End::Whole,
+            };
+            let parts = sinks.finish(may_end)?;
+            end = may_end;
+            Ok(parts)
+        });
+        let summary = |parts| Summary {
             events_in: totals.counts.events_in,
             events_out: totals.counts.events_out,
             rejects: totals.rejects,
@@ -183,33 +214,44 @@ impl Flow {
             elapsed: started.elapsed(),
             cpu: summary::cpu_time().saturating_sub(cpu_started),
             end,
-        })
+            parts,
+        };
+        match finished {
+            Ok(parts) => Ok(summary(parts)),
+            Err(error) => Err(error.after(summary(Vec::new()))),
+        }
     }
 
-    fn worker<T>(&self, transform: T, sink: &Sink, rejects: Option<&Sink>) -> Result<Worker<T>> {
+    fn worker<T>(
+        &self,
+        transform: T,
+        output: &OutputFormat,
+        sink: &Sink,
+        rejects: Option<&Sink>,
+    ) -> Result<Worker<T>> {
         let compressor = |sink: &Sink| sink.compression().compressor().map_err(Error::compress);
         Ok(Worker {
             decoder: self.input.decoder(&self.names),
             transform,
-            encoder: self.output.encoder(&self.names),
+            encoder: output.encoder(&self.names),
             compressor: compressor(sink)?,
             reject_compressor: rejects.map(compressor).transpose()?,
             batch: Batch::new(self.names.clone()),
             block: Block::default(),
         })
     }
+}
 
-    /// Writes what stands before the first record, and says how much that was.
-    fn write_prologue(&self, sink: &mut Sink) -> Result<u64> {
-        let mut bytes = self.output.prologue().into_bytes();
-        let size = bytes.len() as u64;
-        sink.compression()
-            .compressor()
-            .and_then(|mut compressor| compressor.compress(&mut bytes))
-            .map_err(Error::compress)?;
-        sink.write(&bytes)?;
-        Ok(size)
-    }
+/// Writes what stands before the first record, and says how much that was.
+fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
+    let mut bytes = format.prologue().into_bytes();
+    let size = bytes.len() as u64;
+    sink.compression()
+        .compressor()
+        .and_then(|mut compressor| compressor.compress(&mut bytes))
+        .map_err(Error::compress)?;
+    sink.write(&bytes)?;
+    Ok(size)
 }
 
 /// Runs the workers to their end, each in a thread of its own.

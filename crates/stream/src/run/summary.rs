@@ -1,5 +1,6 @@
 //! What a run did.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -27,16 +28,23 @@ pub struct Summary {
     pub cpu: Duration,
     /// Why the run ended.
     pub end: End,
+    /// Files of a stopped run that hold what it wrote, in place of those that did not appear.
+    pub parts: Vec<PathBuf>,
 }
 
-/// Why a run that did not fail ended.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
     /// The source was read to its end.
     #[default]
     Whole,
-    /// It was asked to stop; an output file that was to appear when whole did not appear.
+    /// So many events were read as were asked for.
+    Limit,
+    /// It was asked to stop; an output file that was to appear when whole did not appear, and what
+    /// was written of it is in [`Summary::parts`].
     Stopped,
+    /// It failed; the error with this summary says how.
+    Failed,
     /// The reader of standard output went away.
     BrokenPipe,
 }

@@ -5,20 +5,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use lookaside_value::Batch;
+use memchr::memchr_iter;
 
 use super::Transform;
 use super::gate::{Gate, Output};
 use crate::format::{Decoder, Encoder};
 use crate::sink::Compressor;
 use crate::source::{Block, BlockRead, Reader, Skip, Skipped};
-use crate::{Error, OutputFormat, Result};
+use crate::{Chunk, Error, InputFormat, OutputFormat, Result};
 
 /// What all workers share.
 pub(super) struct Shared {
     pub(super) entry: Mutex<Entry>,
     pub(super) gate: Gate,
+    pub(super) input_format: InputFormat,
     pub(super) output_format: OutputFormat,
-    pub(super) line_size_max: usize,
 }
 
 /// The way in. Its lock is the turn to read and is held while the source is read: nobody else has
@@ -78,26 +79,20 @@ impl<T: Transform> Worker<T> {
 
     /// Makes the output of a block; false when the run is over.
     fn fill(&mut self, output: &mut Output, number: u64, shared: &Shared) -> Result<bool> {
-        let chunk = self.block.chunk();
         output.source.clone_from(&self.block.source);
-        if let Some(skipped) = &self.block.skipped {
-            let Skipped { line, excerpt, .. } = skipped;
-            match skipped.cause {
-                Skip::TooLong => {
-                    let size_max = shared.line_size_max;
-                    output.rejects.push_too_long(*line, size_max, excerpt);
-                }
-                Skip::Crowded => {
-                    let reason = "a long line, while other connections hold long lines too";
-                    output.rejects.push(*line, reason, excerpt);
-                }
-            }
-        }
-        self.batch.clear();
+        self.begin(output, shared);
+        let chunk = self.block.chunk();
         self.decoder
             .decode(&chunk, &mut self.batch, &mut output.rejects);
         output.counts.bytes_in = chunk.bytes.len() as u64;
         output.counts.events_in = self.batch.len() as u64 + output.rejects.count();
+        match shared.gate.admit(number, output.counts.events_in) {
+            None => return Ok(false),
+            Some(count) if count < output.counts.events_in => {
+                self.decode_first(count, output, shared);
+            }
+            Some(_) => {}
+        }
 
         self.transform
             .transform(&mut self.batch, &mut output.report);
@@ -126,6 +121,47 @@ impl<T: Transform> Worker<T> {
                 .map_err(Error::compress)?;
         }
         Ok(true)
+    }
+
+    /// Empties the batch and takes note of what the reader skipped before the block.
+    fn begin(&mut self, output: &mut Output, shared: &Shared) {
+        self.batch.clear();
+        let Some(skipped) = &self.block.skipped else {
+            return;
+        };
+        let Skipped { line, excerpt, .. } = skipped;
+        match skipped.cause {
+            Skip::TooLong => {
+                let size_max = shared.input_format.line_size_max();
+                output.rejects.push_too_long(*line, size_max, excerpt);
+            }
+            Skip::Crowded => {
+                let reason = "a long line, while other connections hold long lines too";
+                output.rejects.push(*line, reason, excerpt);
+            }
+        }
+    }
+
+    /// Decodes the block again up to its first `count` events: where a run's limit lies within it.
+    /// Record by record, because only decoding tells which of them are events.
+    fn decode_first(&mut self, count: u64, output: &mut Output, shared: &Shared) {
+        output.rejects = shared.gate.new_output().rejects;
+        self.begin(output, shared);
+        let framing = shared.input_format.framing();
+        let chunk = self.block.chunk();
+        let mut rest = chunk;
+        while self.batch.len() as u64 + output.rejects.count() < count {
+            let size = framing.first(rest.bytes, true);
+            let size = size.expect("the block has more events than are asked for");
+            let (bytes, behind) = rest.bytes.split_at(size);
+            let record = Chunk { bytes, ..rest };
+            self.decoder
+                .decode(&record, &mut self.batch, &mut output.rejects);
+            rest.bytes = behind;
+            rest.first_line += memchr_iter(b'\n', bytes).count() as u64;
+        }
+        output.counts.events_in = count;
+        output.counts.bytes_in = (chunk.bytes.len() - rest.bytes.len()) as u64;
     }
 }
 

@@ -9,9 +9,17 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::{Compression, Extent, Target};
+use crate::Progress;
+use crate::source::content;
 
 /// Read and write for everyone that the umask does not take out, as `creat` does it.
 const FILE_MODE: u32 = 0o666;
+
+/// Ends the name of a file that is not whole.
+const PART_SUFFIX: &str = ".part";
+
+/// How much is read of a file that is continued: its first record tells the columns.
+const FIRST_SIZE_MAX: u64 = 64 << 10;
 
 /// Opens the target that fits the path and the extent of the stream.
 pub(super) fn open(path: &Path, extent: Extent) -> io::Result<Box<dyn Target>> {
@@ -53,7 +61,7 @@ impl WholeFile {
         prefix.push(".");
         let file = tempfile::Builder::new()
             .prefix(&prefix)
-            .suffix(".part")
+            .suffix(PART_SUFFIX)
             .permissions(Permissions::from_mode(mode))
             .tempfile_in(folder)?;
         let path = path.to_path_buf();
@@ -70,6 +78,13 @@ impl Target for WholeFile {
         true
     }
 
+    fn keep_part(self: Box<Self>) -> io::Result<Option<PathBuf>> {
+        let mut path = self.path.into_os_string();
+        path.push(PART_SUFFIX);
+        self.file.persist(&path)?;
+        Ok(Some(path.into()))
+    }
+
     fn finish(self: Box<Self>) -> io::Result<()> {
         self.file.persist(&self.path)?;
         Ok(())
@@ -79,6 +94,9 @@ impl Target for WholeFile {
 /// A file that grows by whole batches; a batch that could not be written leaves nothing behind.
 struct GrowingFile {
     file: File,
+    path: PathBuf,
+    /// What was there before.
+    size_before: u64,
     size: u64,
 }
 
@@ -89,7 +107,8 @@ impl GrowingFile {
             .append(true)
             .create(true)
             .open(path)?;
-        let mut size = file.seek(SeekFrom::End(0))?;
+        let size_before = file.seek(SeekFrom::End(0))?;
+        let mut size = size_before;
         if size > 0 && Compression::of_path(path) == Compression::Plain {
             // Someone else's last line may be cut off; ours must not be glued to it.
             let mut last = [0];
@@ -100,7 +119,13 @@ impl GrowingFile {
                 size += 1;
             }
         }
-        Ok(Self { file, size })
+        let path = path.to_path_buf();
+        Ok(Self {
+            file,
+            path,
+            size_before,
+            size,
+        })
     }
 }
 
@@ -118,6 +143,17 @@ impl Target for GrowingFile {
                 Err(error)
             }
         }
+    }
+
+    fn first_bytes(&self) -> io::Result<Option<Vec<u8>>> {
+        if self.size_before == 0 {
+            return Ok(None);
+        }
+        // Opened again: the descriptor at hand stands at the end, where it appends.
+        let content = content(File::open(&self.path)?, &self.path, &Progress::new())?;
+        let mut bytes = Vec::new();
+        content.take(FIRST_SIZE_MAX).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use compress::Compression;
 pub(crate) use compress::Compressor;
@@ -63,6 +63,16 @@ pub(crate) trait Target: Send {
     /// Whether the output appears only by [`Self::finish`].
     fn appears_whole(&self) -> bool {
         false
+    }
+
+    /// The output so far under another name, if it only appears by [`Self::finish`].
+    fn keep_part(self: Box<Self>) -> io::Result<Option<PathBuf>> {
+        Ok(None)
+    }
+
+    /// The beginning of what was there before and is continued.
+    fn first_bytes(&self) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
     }
 
     /// The run ended well: makes the output final. Without it, a drop withdraws what can be.
@@ -191,6 +201,23 @@ impl Sink {
             }
             Err(error) => Err(Error::write_output(&self.name, error)),
         }
+    }
+
+    /// The beginning of what is continued, decompressed; `None` for an output of its own.
+    pub(crate) fn first_bytes(&self) -> Result<Option<Vec<u8>>> {
+        let bytes = self.target.first_bytes();
+        bytes.map_err(|error| Error::open_output(&self.name, error))
+    }
+
+    /// Keeps what was written of an output that does not become final; says where, if there is any.
+    pub(crate) fn keep_part(self) -> Result<Option<PathBuf>> {
+        if self.size == 0 {
+            return Ok(None);
+        }
+        let Self { name, target, .. } = self;
+        target
+            .keep_part()
+            .map_err(|error| Error::write_output(&name, error))
     }
 
     /// Makes the output final.

@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::bufread::MultiGzDecoder;
 
 use super::{Got, Input};
+use crate::Progress;
 use crate::sink::Compression;
 use crate::source::wake::Wait;
 
@@ -34,7 +35,11 @@ impl Input for Readable {
 
 /// The content of a regular file. What its first bytes say counts more than its name: a rotated
 /// log may be called anything, and a `.gz` that is none fails as gzip.
-pub(super) fn content(mut file: File, path: &Path) -> io::Result<Readable> {
+pub(crate) fn content(
+    mut file: File,
+    path: &Path,
+    progress: &Progress,
+) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = Vec::with_capacity(ZSTD_MAGIC.len());
     (&mut file)
         .take(ZSTD_MAGIC.len() as u64)
@@ -46,10 +51,11 @@ pub(super) fn content(mut file: File, path: &Path) -> io::Result<Readable> {
         magic if magic == ZSTD_MAGIC => Compression::Zstd,
         _ => Compression::of_path(path),
     };
+    let file = progress.counting(file);
     let buffered = |file| BufReader::with_capacity(COMPRESSED_BLOCK_SIZE, file);
-    Ok(Readable(match compression {
+    Ok(match compression {
         Compression::Plain => Box::new(file),
         Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(file))),
         Compression::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(file))?),
-    }))
+    })
 }

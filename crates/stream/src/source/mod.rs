@@ -13,13 +13,14 @@ mod wake;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use self::file::content;
 pub(crate) use block::{Block, Skip, Skipped};
 pub(crate) use reader::{BlockRead, Reader};
 pub(crate) use wake::Wake;
@@ -150,6 +151,21 @@ impl Source {
             Opened::Listener(listener, _) => listener.local_addr().ok(),
             _ => None,
         })
+    }
+
+    /// How many bytes its files have, before decompression; `None` when something else is among
+    /// them, or a file that cannot be looked at.
+    pub fn size(&self) -> Option<u64> {
+        let sizes = self.inputs.iter().map(|input| match input {
+            Opened::File(path) => Some(fs::metadata(path).ok()?.len()),
+            Opened::Stdin(file, Extent::Finite) => {
+                // Whoever gave it may have read its beginning.
+                let position = (&mut &*file).stream_position().ok()?;
+                Some(file.metadata().ok()?.len().saturating_sub(position))
+            }
+            _ => None,
+        });
+        sizes.sum()
     }
 
     /// Whether the source ends by itself: listeners and followed files do not, and pipes may not.

@@ -10,7 +10,7 @@ use super::pipe::Pipe;
 use super::tcp::Listener;
 use super::wake::{Wait, Wake};
 use super::{Got, Input, LINGER, Opened, Source, open_file};
-use crate::{Error, InputFormat, Result};
+use crate::{Error, Extent, InputFormat, Progress, Result};
 
 /// Fills the blocks of all workers, one at a time.
 pub(crate) struct Reader {
@@ -18,6 +18,7 @@ pub(crate) struct Reader {
     current: Option<Current>,
     cutter: Cutter,
     wake: Wake,
+    progress: Progress,
 }
 
 /// The input that is being read.
@@ -38,12 +39,19 @@ pub(crate) enum BlockRead {
 }
 
 impl Reader {
-    pub(crate) fn new(source: Source, format: &InputFormat, block_size: usize, wake: Wake) -> Self {
+    pub(crate) fn new(
+        source: Source,
+        format: &InputFormat,
+        block_size: usize,
+        wake: Wake,
+        progress: &Progress,
+    ) -> Self {
         Self {
             inputs: source.inputs.into_iter(),
             current: None,
             cutter: Cutter::new(format, block_size),
             wake,
+            progress: progress.clone(),
         }
     }
 
@@ -57,7 +65,7 @@ impl Reader {
                 None => match self.inputs.next() {
                     None => return Ok(BlockRead::End),
                     Some(opened) => {
-                        self.current = Some(start(opened, &self.wake)?);
+                        self.current = Some(start(opened, &self.wake, &self.progress)?);
                         continue;
                     }
                 },
@@ -79,7 +87,7 @@ impl Reader {
     }
 }
 
-fn start(opened: Opened, wake: &Wake) -> Result<Current> {
+fn start(opened: Opened, wake: &Wake, progress: &Progress) -> Result<Current> {
     let name = opened.name();
     let failed = |error| Error::read_input(&name, error);
     let wake = wake.clone();
@@ -90,9 +98,12 @@ fn start(opened: Opened, wake: &Wake) -> Result<Current> {
         }
         Opened::File(path) => {
             let file = open_file(&path).map_err(failed)?;
-            Box::new(content(file, &path).map_err(failed)?)
+            Box::new(Readable(content(file, &path, progress).map_err(failed)?))
         }
         Opened::Follow(path, file) => Box::new(Follow::new(path, file, wake).map_err(failed)?),
+        Opened::Stdin(file, Extent::Finite) => {
+            Box::new(Readable(Box::new(progress.counting(file))))
+        }
         Opened::Pipe(_, file) | Opened::Stdin(file, _) => Box::new(Pipe { file, wake }),
         Opened::Reader(_, reader) => Box::new(Readable(reader)),
     };

@@ -25,13 +25,17 @@ impl Live {
     }
 
     pub(crate) fn start_with(source: Source, flow: Flow) -> Self {
+        Self::start_with_options(source, flow, RunOptions::default())
+    }
+
+    pub(crate) fn start_with_options(source: Source, flow: Flow, options: RunOptions) -> Self {
         assert_eq!(source.extent(), Extent::Endless);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stop = StopFlag::new().unwrap();
         let options = RunOptions {
             stop: Some(stop.clone()),
-            ..RunOptions::default()
+            ..options
         };
         let thread = thread::spawn(move || {
             let sink = Sink::open(&format!("tcp://{address}"), source.extent())?;

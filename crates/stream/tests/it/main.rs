@@ -6,6 +6,7 @@ mod endless;
 mod ends;
 mod files;
 mod formats;
+mod limit;
 mod memory;
 mod order;
 mod sinks;

@@ -6,7 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
-use lookaside_stream::{Error, Extent, Identity, RunOptions, Sink, Source, Strictness, Summary};
+use lookaside_stream::{
+    Error, Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, RunOptions, Sink,
+    Source, Strictness, Summary,
+};
 
 use crate::{flow, lines, names, options};
 
@@ -147,4 +150,57 @@ fn a_strict_run_ends_at_the_first_reject_and_leaves_no_file() {
         "`input`, line 3: byte 1 (0xff) is not UTF-8"
     );
     assert!(names(folder.path()).is_empty());
+}
+
+/// Appends records to a csv file as an endless run does.
+fn append_csv(text: &str, path: &Path, output: &[(&str, &str)]) -> Result<Summary, Error> {
+    let options = output
+        .iter()
+        .fold(FormatOptions::new(), |options, (name, value)| {
+            options.set(*name, *value)
+        });
+    let flow = Flow::new(
+        InputFormat::new("json", &FormatOptions::new()).unwrap(),
+        OutputFormat::new("csv", &options).unwrap(),
+    );
+    let input = text.as_bytes().to_vec();
+    let source = Source::new().with_reader("input", std::io::Cursor::new(input));
+    let sink = Sink::file(path, Extent::Endless)?;
+    flow.run(source, vec![Identity; 2], sink, RunOptions::default())
+}
+
+#[test]
+fn a_csv_file_that_is_continued_keeps_its_one_header_and_its_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    append_csv("{\"a\":1,\"b\":2}\n", &path, &[]).unwrap();
+    // The columns are the file's, not those of the first record.
+    let summary = append_csv("{\"b\":4}\n{\"b\":6,\"a\":5}\n{\"c\":0}\n", &path, &[]).unwrap();
+    assert_eq!((summary.events_out, summary.rejects.count()), (2, 1));
+    append_csv("{\"b\":8,\"a\":7}\n", &path, &[("columns", "a,b")]).unwrap();
+    let expected = "a,b\n1,2\n,4\n5,6\n7,8\n";
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+
+    let error = append_csv("{\"b\":8}\n", &path, &[("columns", "b,a")]).unwrap_err();
+    let name = path.display();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "output `{name}` has the columns a,b, not those of the option `columns`; write to \
+             another file"
+        )
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+
+    // Packed files are continued likewise; without a header there is nothing to learn.
+    let packed = folder.path().join("out.csv.gz");
+    append_csv("{\"a\":1,\"b\":2}\n", &packed, &[("delimiter", "tab")]).unwrap();
+    append_csv("{\"b\":4}\n", &packed, &[("delimiter", "tab")]).unwrap();
+    append_csv("{\"b\":6}\n", &packed, &[("header", "false")]).unwrap();
+    let mut out = String::new();
+    let bytes = fs::read(&packed).unwrap();
+    MultiGzDecoder::new(&*bytes)
+        .read_to_string(&mut out)
+        .unwrap();
+    assert_eq!(out, "a\tb\n1\t2\n\t4\n6\n");
 }

@@ -1,0 +1,100 @@
+//! How far a run is, for whoever looks at it from outside.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::gate::Output;
+
+/// Shows how far a run is while it goes on; clones look at the same run.
+///
+/// The run adds to it once a block, not once an event.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Arc<Inner>);
+
+/// `Relaxed` throughout: the numbers order nothing and need not agree with each other.
+#[derive(Debug, Default)]
+struct Inner {
+    file_bytes: AtomicU64,
+    events_in: AtomicU64,
+    events_out: AtomicU64,
+    rejects: AtomicU64,
+    failures: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+/// Sums of a run until now, each as the [`Summary`](crate::Summary) will have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Records that were read, the rejected ones among them.
+    pub events_in: u64,
+    /// Records that were written.
+    pub events_out: u64,
+    /// Lines that are no records, and records that could not be written.
+    pub rejects: u64,
+    /// What the transform reported: failed lookups.
+    pub failures: u64,
+    /// Bytes of the records read, after decompression.
+    pub bytes_in: u64,
+    /// Bytes of the records written, before compression.
+    pub bytes_out: u64,
+}
+
+impl Progress {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes that were read of the source's files, before decompression: what to compare with
+    /// [`Source::size`](crate::Source::size).
+    pub fn file_bytes(&self) -> u64 {
+        self.0.file_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The sums until now.
+    pub fn figures(&self) -> Figures {
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        Figures {
+            events_in: load(&self.0.events_in),
+            events_out: load(&self.0.events_out),
+            rejects: load(&self.0.rejects),
+            failures: load(&self.0.failures),
+            bytes_in: load(&self.0.bytes_in),
+            bytes_out: load(&self.0.bytes_out),
+        }
+    }
+
+    pub(super) fn add(&self, output: &Output) {
+        let add = |number: &AtomicU64, count| number.fetch_add(count, Ordering::Relaxed);
+        add(&self.0.events_in, output.counts.events_in);
+        add(&self.0.events_out, output.counts.events_out);
+        add(&self.0.rejects, output.rejects.count());
+        add(&self.0.failures, output.report.count());
+        add(&self.0.bytes_in, output.counts.bytes_in);
+        add(&self.0.bytes_out, output.counts.bytes_out);
+    }
+
+    /// A file whose bytes are counted as they are read.
+    pub(crate) fn counting<R: Read>(&self, inner: R) -> Counting<R> {
+        Counting {
+            inner,
+            progress: self.clone(),
+        }
+    }
+}
+
+pub(crate) struct Counting<R> {
+    inner: R,
+    progress: Progress,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let size = self.inner.read(room)?;
+        let sum = &self.progress.0.file_bytes;
+        sum.fetch_add(size as u64, Ordering::Relaxed);
+        Ok(size)
+    }
+}
