@@ -2,8 +2,6 @@
 //!
 //! IPv4 addresses as 16-byte keys are the case: twelve bytes are common to all.
 
-use std::cmp::Ordering;
-
 use super::ints::IntSegments;
 use super::slots::Slot;
 
@@ -40,12 +38,18 @@ impl FixedLayout {
         })
     }
 
-    /// The integer of a string that has this layout.
+    /// The integer of a string that has this layout: its last eight bytes.
     #[inline]
     pub(super) fn key(&self, string: &[u8]) -> u64 {
-        string[self.common.len()..]
-            .iter()
-            .fold(0, |key, byte| key << 8 | u64::from(*byte))
+        match string.last_chunk::<8>() {
+            // The common bytes in front are equal in all keys, so they may as well count.
+            Some(chunk) => u64::from_be_bytes(*chunk),
+            None => {
+                let mut padded = [0; 8];
+                padded[8 - string.len()..].copy_from_slice(string);
+                u64::from_be_bytes(padded)
+            }
+        }
     }
 }
 
@@ -69,9 +73,10 @@ impl FixedSegments {
         if string.len() != common.len() + self.layout.rest_size {
             return None;
         }
-        Some(match string[..common.len()].cmp(common) {
-            Ordering::Equal => self.ints.slot(self.layout.key(string)),
-            Ordering::Less | Ordering::Greater => Slot::NONE,
+        Some(match string.starts_with(common) {
+            true => self.ints.slot(self.layout.key(string)),
+            // Smaller than all bounds, or greater.
+            false => Slot::NONE,
         })
     }
 

@@ -10,6 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::TooLarge;
+use super::open::OpenTable;
 use super::slots::{ListOrder, Lists, ROW_COUNT_MAX, Rows, Slot};
 
 /// An array is used while it has at most this many places for each key.
@@ -43,22 +44,23 @@ pub(crate) struct HashIndex {
 #[derive(Debug)]
 enum Table {
     Dense { min: i64, slots: Box<[Slot]> },
-    Ints(HashTable<(i64, Slot)>),
+    Ints(OpenTable<i64>),
     Encoded(EncodedTable),
 }
 
 #[derive(Debug)]
 struct EncodedTable {
-    /// `arena[start..end]` is the encoded key.
-    entries: HashTable<EncodedEntry>,
+    keys: OpenTable<EncodedKey>,
     arena: Box<[u8]>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct EncodedEntry {
+/// `arena[start..end]` is the encoded key.
+#[derive(Clone, Copy, Debug, Default)]
+struct EncodedKey {
+    /// The upper half of its hash: few other keys need a look into the arena.
+    hash: u32,
     start: u32,
     end: u32,
-    slot: Slot,
 }
 
 impl HashIndex {
@@ -74,8 +76,7 @@ impl HashIndex {
                 slot.copied().unwrap_or(Slot::NONE)
             }
             (Table::Ints(table), [Key::Int(key)]) => {
-                let entry = table.find(hash_int(*key), |(other, _)| other == key);
-                entry.map_or(Slot::NONE, |(_, slot)| *slot)
+                table.slot(hash_int(*key), |other| other == key)
             }
             (Table::Dense { .. } | Table::Ints(_), _) => Slot::NONE,
             (Table::Encoded(table), parts) => table.slot(parts),
@@ -93,8 +94,8 @@ impl HashIndex {
         self.lists.size()
             + match &self.table {
                 Table::Dense { slots, .. } => size_of_val(&**slots),
-                Table::Ints(table) => table.allocation_size(),
-                Table::Encoded(table) => table.entries.allocation_size() + table.arena.len(),
+                Table::Ints(table) => table.size(),
+                Table::Encoded(table) => table.keys.size() + table.arena.len(),
             }
     }
 }
@@ -102,11 +103,17 @@ impl HashIndex {
 impl EncodedTable {
     #[inline]
     fn slot(&self, parts: &[Key<'_>]) -> Slot {
-        let entry = self.entries.find(hash_parts(parts), |entry| {
-            is_encoded(parts, &self.arena[entry.start as usize..entry.end as usize])
-        });
-        entry.map_or(Slot::NONE, |entry| entry.slot)
+        let hash = hash_parts(parts);
+        self.keys.slot(hash, |key| {
+            key.hash == upper(hash)
+                && is_encoded(parts, &self.arena[key.start as usize..key.end as usize])
+        })
     }
+}
+
+#[inline]
+fn upper(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }
 
 #[inline]
@@ -272,12 +279,11 @@ impl HashIndexBuilder {
                     }
                 }
                 None => {
-                    let mut table = HashTable::with_capacity(self.ints.len());
-                    for &(key, group) in &self.ints {
-                        let entry = (key, slot_of(group));
-                        table.insert_unique(hash_int(key), entry, |(key, _)| hash_int(*key));
-                    }
-                    Table::Ints(table)
+                    let entries: Vec<_> = self.ints.iter().collect();
+                    let entries = entries
+                        .into_iter()
+                        .map(|&(key, group)| (hash_int(key), key, slot_of(group)));
+                    Table::Ints(OpenTable::new(entries))
                 }
             }
         } else {
@@ -303,15 +309,18 @@ impl HashIndexBuilder {
                 });
         }
         let arena = self.arena.into_boxed_slice();
-        let hash =
-            |entry: &EncodedEntry| hash_encoded(&arena[entry.start as usize..entry.end as usize]);
-        let mut entries = HashTable::with_capacity(self.encoded.len());
-        for &(start, end, group) in &self.encoded {
-            let slot = slot_of(group);
-            let entry = EncodedEntry { start, end, slot };
-            entries.insert_unique(hash(&entry), entry, hash);
-        }
-        Ok(Table::Encoded(EncodedTable { entries, arena }))
+        let entries: Vec<_> = self.encoded.iter().collect();
+        let entries = entries.into_iter().map(|&(start, end, group)| {
+            let hash = hash_encoded(&arena[start as usize..end as usize]);
+            let key = EncodedKey {
+                hash: upper(hash),
+                start,
+                end,
+            };
+            (hash, key, slot_of(group))
+        });
+        let keys = OpenTable::new(entries);
+        Ok(Table::Encoded(EncodedTable { keys, arena }))
     }
 }
 

@@ -9,6 +9,7 @@ mod fixed;
 mod hash;
 mod intervals;
 mod ints;
+mod open;
 mod radix;
 mod slots;
 

@@ -243,12 +243,14 @@ fn find_both_within<'a>(
     high: Option<&Compared>,
     params: &[Value],
 ) -> Option<Rows<'a>> {
-    let mut scratches = [const { [const { Scratch::new() }; 2] }; 2];
-    let [low_scratch, high_scratch] = &mut scratches;
-    let key = low.key(params, low_scratch);
-    // Two keys are an intersection of ranges, not a point.
-    if high.is_some_and(|high| high.key(params, high_scratch) != key) {
-        return None;
+    let mut scratch = [const { Scratch::new() }; 2];
+    let key = low.key(params, &mut scratch);
+    if let Some(high) = high {
+        let mut scratch = [const { Scratch::new() }; 2];
+        // Two keys are an intersection of ranges, not a point.
+        if high.key(params, &mut scratch) != key {
+            return None;
+        }
     }
     find_key_within(interval, order, key)
 }

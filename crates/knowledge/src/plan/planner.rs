@@ -192,11 +192,7 @@ struct SeenBySqlite {
 impl SeenBySqlite {
     fn prepare(connection: &Connection, sql: &str) -> Result<Self, Reason> {
         let statement = connection.prepare(sql)?;
-        let columns = statement
-            .column_names()
-            .into_iter()
-            .map(Text::from)
-            .collect();
+        let columns = statement.column_names().map(Text::from).collect();
         let params = (1..=statement.parameter_count())
             .map(|index| statement.parameter_name(index).unwrap_or("?").to_string())
             .collect();

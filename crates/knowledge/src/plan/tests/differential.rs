@@ -327,6 +327,10 @@ fn run(seed: u64, counts: &mut Counts) {
 }
 
 #[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "a failing run is repeated from its seed"
+)]
 fn native_answers_are_sqlites() {
     let start = std::env::var("LOOKASIDE_SEED")
         .ok()
