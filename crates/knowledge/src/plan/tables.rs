@@ -152,7 +152,10 @@ fn read_snapshot(
             let value = match row.get_ref(index)? {
                 ValueRef::Text(bytes) if bytes.len() > INLINE_TEXT_SIZE_MAX => {
                     let text = String::from_utf8_lossy(bytes);
-                    let text = texts.get_or_insert_with(&*text, |text| text.into());
+                    let text = texts.get_or_insert_with(&*text, |text| {
+                        size += text.len();
+                        text.into()
+                    });
                     Value::Text(text.clone())
                 }
                 column => value_of(column),
