@@ -65,11 +65,7 @@ impl Reader {
         if let Some(position) = unused {
             return Err(Error::parameter_unused(&info.sql, &info.params[position]));
         }
-        let columns = statement
-            .column_names()
-            .into_iter()
-            .map(Text::from)
-            .collect();
+        let columns = statement.column_names().map(Text::from).collect();
         Ok(Description {
             columns,
             binds: binds.into(),
