@@ -214,7 +214,8 @@ pub enum ExprKind {
 pub struct Access {
     /// Whether the field stays.
     pub mode: AccessMode,
-    /// The field's name, given or implied by the target; compared literally.
+    /// The field's name, given or implied by the target; compared literally. Empty where options
+    /// are given alone and no target implies a name: then only they are tried.
     pub key: Text,
     /// Names to try after `key`, in order, each in the result and then in the source, those with
     /// empty values ([`Value::is_empty`]) skipped.

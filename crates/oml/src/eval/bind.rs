@@ -6,6 +6,7 @@ use crate::ast::{self, ExprKind, PipeFunction, StatementKind, TypeWord};
 use crate::diagnostic::Diagnostic;
 use crate::eval::Options;
 use crate::eval::context::{Context, World};
+use crate::eval::depth::{DEPTH_MAX, Depths};
 use crate::eval::plan::{
     Access, Calc, Case, Collect, DictionaryLookup, Expr, Fmt, FmtPart, Key, Lookup, Match, Member,
     Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step, Target,
@@ -39,6 +40,7 @@ pub(crate) fn bind(
         statics: Vec::with_capacity(program.statics.len()),
         memo_count: 0,
         temporaries: false,
+        depths: Depths::default(),
         faults: Vec::new(),
     };
     for constant in &program.statics {
@@ -47,10 +49,7 @@ pub(crate) fn bind(
     let mut statements = Vec::with_capacity(program.statements.len());
     for statement in &program.statements {
         let bound = match &statement.kind {
-            StatementKind::Assign { target, value } => Statement::Assign {
-                target: binder.target(target),
-                value: binder.expr(value),
-            },
+            StatementKind::Assign { target, value } => binder.assignment(target, value),
             StatementKind::Move { pattern, type_word } => {
                 // What the input brings may be named like a temporary.
                 binder.temporaries = true;
@@ -81,6 +80,7 @@ struct Binder<'a> {
     statics: Vec<Value>,
     memo_count: usize,
     temporaries: bool,
+    depths: Depths,
     faults: Vec<Diagnostic>,
 }
 
@@ -113,6 +113,21 @@ impl Binder<'_> {
 
     fn constant_value(&self, id: ast::StaticId) -> Value {
         self.statics[id.0 as usize].clone()
+    }
+
+    fn assignment(&mut self, target: &ast::Target, value: &ast::Expr) -> Statement {
+        let span = value.span;
+        let (target, value) = (self.target(target), self.expr(value));
+        let depth = self.depths.of(&value, self.names);
+        if depth <= DEPTH_MAX {
+            self.depths.note(target.name, depth);
+        } else {
+            let message = format!("objects and arrays nest at most {DEPTH_MAX} deep");
+            let help = "each of the statements before puts the one before it into another";
+            let fault = Diagnostic::error(span, message).help(help);
+            self.faults.push(*fault);
+        }
+        Statement::Assign { target, value }
     }
 
     fn target(&mut self, target: &ast::Target) -> Target {
@@ -263,7 +278,7 @@ impl Binder<'_> {
         };
         Access {
             mode: access.mode,
-            key: self.key(&access.key),
+            key: (!access.key.is_empty()).then(|| self.key(&access.key)),
             options: access
                 .options
                 .iter()

@@ -51,9 +51,10 @@ impl Expr {
 impl Access {
     #[inline]
     pub(crate) fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
-        let found = match self.mode {
-            AccessMode::Read => context.find(&self.key).cloned(),
-            AccessMode::Take => context.source.take(self.key.name),
+        let found = match (&self.key, self.mode) {
+            (Some(key), AccessMode::Read) => context.find(key).cloned(),
+            (Some(key), AccessMode::Take) => context.source.take(key.name),
+            (None, _) => None,
         };
         if found.is_some() || (self.options.is_empty() && self.default.is_none()) {
             return found;
@@ -84,7 +85,7 @@ impl Access {
     #[inline]
     pub(crate) fn borrow<'a>(&'a self, context: &'a Context<'_, '_>) -> Option<&'a Value> {
         debug_assert!(self.borrows, "decided when the model was bound");
-        let found = context.find(&self.key);
+        let found = self.key.as_ref().and_then(|key| context.find(key));
         let found = found.or_else(|| {
             self.options
                 .iter()

@@ -6,6 +6,7 @@
 
 mod bind;
 mod context;
+mod depth;
 mod distinct;
 mod expr;
 mod lookup;

@@ -76,7 +76,8 @@ pub(crate) enum Expr {
 #[derive(Debug)]
 pub(crate) struct Access {
     pub(crate) mode: AccessMode,
-    pub(crate) key: Key,
+    /// None where only the options are tried.
+    pub(crate) key: Option<Key>,
     pub(crate) options: Box<[Key]>,
     pub(crate) default: Option<Box<Expr>>,
     /// Whether looking has no effect and needs no new value, so that the field can be borrowed.

@@ -83,7 +83,9 @@ impl Parser<'_> {
         let key = match (arguments.key, implied) {
             (Some(key), _) => key,
             (None, Some(implied)) => Text::from(implied),
-            (None, None) if !arguments.patterns.is_empty() => Text::EMPTY,
+            (None, None) if !(arguments.patterns.is_empty() && arguments.options.is_empty()) => {
+                Text::EMPTY
+            }
             (None, None) => {
                 let message = format!("no target gives this `{word}()` a name");
                 return Err(Diagnostic::error(self.cursor.span_from(start), message)

@@ -13,10 +13,20 @@ impl Parser<'_> {
         self.expect("{", "after `object`")?;
         let mut members = Vec::new();
         while !self.cursor.eat("}") {
+            self.before_end("`}` or a member of the object")?;
             self.members(&mut members)?;
             self.cursor.eat(";");
         }
         Ok(ExprKind::Object(members))
+    }
+
+    /// Fails where the text ends within braces.
+    fn before_end(&mut self, expected: &str) -> Parsed<()> {
+        self.cursor.skip_blanks();
+        match self.cursor.rest() {
+            "" => Err(self.unexpected(expected)),
+            _ => Ok(()),
+        }
     }
 
     /// One or several names and their value.
@@ -77,6 +87,7 @@ impl Parser<'_> {
         self.expect("{", "after `array`")?;
         let mut items = Vec::new();
         while !self.cursor.eat("}") {
+            self.before_end("`}` or an item of the array")?;
             items.push(self.expression(None)?);
             let _ = self.cursor.eat(";") || self.cursor.eat(",");
         }

@@ -38,7 +38,8 @@ impl<'a> Parser<'a> {
         }
         for (argument, used) in arguments.iter().zip(used) {
             if !used {
-                let message = format!("the template has no `{{{}}}`", argument.key);
+                let name = names(argument).next().unwrap_or_default();
+                let message = format!("the template has no `{{{name}}}`");
                 self.warn(
                     argument.span,
                     message,
@@ -97,14 +98,19 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// The names that a placeholder can mean an argument by.
+fn names(access: &Access) -> impl Iterator<Item = &str> {
+    let names = [&access.key].into_iter().chain(&access.options);
+    names.map(Text::as_str).filter(|name| !name.is_empty())
+}
+
 /// The argument that reads the field of that name; of several the last.
 fn placeholder_argument(name: &str, span: Span, arguments: &[Access]) -> Parsed<usize> {
-    let reads = |access: &Access| access.key == name || access.options.iter().any(|o| o == name);
+    let reads = |access: &Access| names(access).any(|read| read == name);
     arguments.iter().rposition(reads).ok_or_else(|| {
         let message = format!("no argument reads `{name}`");
-        let keys = arguments.iter().map(|access| access.key.as_str());
         Diagnostic::error(span, message)
             .help(format!("add `@{name}` behind the template"))
-            .nearest(name, keys)
+            .nearest(name, arguments.iter().flat_map(names))
     })
 }

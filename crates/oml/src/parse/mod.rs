@@ -158,11 +158,18 @@ impl<'a> Parser<'a> {
         if found.starts_with("/*") {
             return Diagnostic::error(span, "this comment never ends").help("close it with `*/`");
         }
-        let found = match found {
-            "" => "the text ends".to_owned(),
-            found => format!("found `{found}`"),
+        let (span, found) = match found {
+            // Behind the last word there is something to draw a caret under.
+            "" => (self.end_span(), "the text ends".to_owned()),
+            found => (span, format!("found `{found}`")),
         };
         Diagnostic::error(span, format!("expected {expected}, {found}")).label("expected it here")
+    }
+
+    /// The place behind all that is not blank.
+    fn end_span(&self) -> Span {
+        let end = self.cursor.text().trim_end().len();
+        span(end, end)
     }
 
     /// The next word, or else the next character.

@@ -84,6 +84,38 @@ fn options_skip_what_is_empty_but_the_key_does_not() {
 }
 
 #[test]
+fn options_alone_need_no_name() {
+    let input = "user:chars=  uname:chars=neo";
+    check(
+        "x = match read(option:[user, uname]) { chars(neo) => chars(y) ; _ => chars(n) ; } ;",
+        input,
+        r#"{"x":"y"}"#,
+    );
+    check(
+        r#"x = fmt("<{uname}>", take(option:[user, uname])) ; y = read(uname) ;"#,
+        input,
+        r#"{"x":"<neo>"}"#,
+    );
+    check(
+        "x = array { read(option:[user, uname]) ; read(option:[user]) ; } ;",
+        input,
+        r#"{"x":["neo"]}"#,
+    );
+    check(
+        "x = calc(read(option:[a, b]) { _ : digit(1) } * 2) ;",
+        "b:digit=4",
+        r#"{"x":8}"#,
+    );
+    // A field without a name is not what is asked for.
+    let input = vec![("", Value::from("odd")), ("uname", Value::from("neo"))];
+    check_values(
+        r#"x = fmt("{uname}", read(option:[user, uname])) ;"#,
+        input,
+        r#"{"x":"neo"}"#,
+    );
+}
+
+#[test]
 fn defaults_stand_in_for_what_is_missing() {
     check(
         "x = read(a) { _ : chars(none) } ;",

@@ -403,7 +403,7 @@ fn errors_of_statements() {
     for (statements, expected) in [
         (
             "",
-            "t:3:1: error: expected a statement, the text ends (a model has at least one statement, such as `* = take() ;`)",
+            "t:2:4: error: expected a statement, the text ends (a model has at least one statement, such as `* = take() ;`)",
         ),
         (
             "x = read(a)",
@@ -698,6 +698,14 @@ fn errors_of_blocks() {
             "t:3:16: error: the bounds of `in` are of different types (a value is never between them)",
         ),
         (
+            "x = object { a = read(a) ;\n\n",
+            "t:3:27: error: expected `}` or a member of the object, the text ends",
+        ),
+        (
+            "x = array { read(a) ;\n",
+            "t:3:22: error: expected `}` or an item of the array, the text ends",
+        ),
+        (
             "x = object { a = read(a) ; b ; } ;",
             "t:3:30: error: expected `=` after the member's name, found `;`",
         ),
@@ -828,7 +836,7 @@ fn several_errors_are_shown_at_once() {
             &["3:20", "3:29", "6:5"],
         ),
         // The header's errors do not hide the statements'.
-        ("", &["3:1"]),
+        ("", &["2:4"]),
     ] {
         let errors = Model::parse("t", &text(statements)).unwrap_err();
         let places: Vec<_> = errors

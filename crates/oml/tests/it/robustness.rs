@@ -1,9 +1,9 @@
 //! Whatever a record holds, no statement panics.
 
-use lookaside_oml::RunReport;
-use lookaside_value::{Batch, Object, Value};
+use lookaside_oml::{Model, Program, RunReport};
+use lookaside_value::{Batch, NameTable, Object, Value};
 
-use crate::script::{Script, bind, push, shown};
+use crate::script::{Script, bind, options, push, run, shown};
 
 /// Statements of every form, over the fields `a`, `b` and `c`.
 const FORMS: [&str; 22] = [
@@ -63,6 +63,55 @@ fn odd_values() -> Vec<Value> {
         Value::from(vec![Value::Int(1), Value::from("x")]),
         Value::from(Vec::<Value>::new()),
     ]
+}
+
+/// Statements that each put the one before into an object, the last one the deepest.
+fn nested(link: &str, count: usize) -> String {
+    let links = (1..=count).map(|index| {
+        link.replace("{this}", &format!("x{index}"))
+            .replace("{last}", &format!("x{}", index - 1))
+    });
+    let links: String = links.collect();
+    format!("x0 = chars(a) ;\n{links}")
+}
+
+#[test]
+fn no_chain_of_statements_builds_a_value_that_no_stack_can_hold() {
+    for link in [
+        "{this} = object { a = read({last}) ; b = object { } ; } ;\n",
+        "{this} = array { read(gone, option:[{last}]) } ;\n",
+        "{this} = object { a = read(gone) { _ : @{last} } | to_str ; c = @{last}/a ; } ;\n",
+        "{this} = object { a = match @x0 { chars(a) => read({last}) } } ;\n",
+        "{this} = collect take(keys:[{last}]) ;\n",
+    ] {
+        let text = format!("name : t\n---\n{}", nested(link, 2_000));
+        let model = Model::parse("t.oml", &text).unwrap();
+        let bound = Program::bind(
+            &model,
+            &mut NameTable::new(),
+            &mut Script::default(),
+            &options(),
+        );
+        let errors = bound.expect_err("too deep").to_string();
+        let first = errors.lines().next().unwrap_or_default();
+        assert!(
+            first.contains("objects and arrays nest at most 256 deep"),
+            "{link}: {first}"
+        );
+    }
+    let deepest = nested("{this} = object { a = read({last}) ; } ;\n", 256);
+    let statements = format!("{deepest} json = @x256 | to_json ; raw : chars = @x256 ;");
+    let (shown, _) = run(&statements, &[""], &mut Script::default());
+    assert!(shown[0].ends_with("}\"}"), "{}", shown[0]);
+}
+
+#[test]
+fn collecting_again_and_again_is_not_deep() {
+    let statements: String = (0..400)
+        .map(|index| format!("x{index} = collect read(keys:[a*]) ;\n"))
+        .collect();
+    let (shown, _) = run(&statements, &["a:digit=1"], &mut Script::default());
+    assert!(shown[0].ends_with(r#""x399":[1]}"#), "{}", shown[0]);
 }
 
 #[test]

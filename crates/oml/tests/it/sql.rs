@@ -64,7 +64,7 @@ fn accesses_become_parameters() {
         ),
         (
             "select a from t where k = read(option:[b, c]) { _ : chars(z; y) ; } and l = 1;",
-            "error: t:4:31: error: no target gives this `read()` a name (name the field: `read(x)`)",
+            "select a from t where k = :p0 and l = 1 [p0=read b|c default]",
         ),
         (
             "select a from t where k = read(a, option:[b, c]) { _ : chars(z; y) ; } and l = 1;",
