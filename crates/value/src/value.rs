@@ -245,6 +245,9 @@ impl Value {
             Self::Text(text) => text.clone(),
             Self::Symbol(text) => Text::from(&**text),
             Self::Null | Self::Ignore => Text::EMPTY,
+            Self::Bool(bool) => Text::from_static(if *bool { "true" } else { "false" }),
+            // At most 20 bytes, so they go into the text without a stop on the heap.
+            Self::Int(int) => Text::from(itoa::Buffer::new().format(*int)),
             _ => {
                 let mut out = String::new();
                 self.write_raw(&mut out);
@@ -361,5 +364,128 @@ impl From<Object> for Value {
 impl<T: Into<Self>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasher;
+
+    use foldhash::fast::FixedState;
+
+    use super::*;
+
+    fn one_of_each_type() -> Vec<(Value, &'static str)> {
+        let object: Object = [
+            ("b".into(), Value::Null),
+            (
+                "a".into(),
+                Value::from(vec![Value::Int(1), Value::from("x")]),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        vec![
+            (Value::Null, ""),
+            (Value::Ignore, ""),
+            (Value::Bool(true), "true"),
+            (Value::Bool(false), "false"),
+            (Value::Int(i64::MIN), "-9223372036854775808"),
+            (Value::Float(600.0), "600"),
+            (Value::Float(-0.5), "-0.5"),
+            (Value::Float(1e21), "1000000000000000000000"),
+            (Value::Float(f64::NAN), "NaN"),
+            (Value::Decimal("12.50".parse().unwrap()), "12.50"),
+            (Value::from("a \"b\""), "a \"b\""),
+            (Value::Symbol("GET".into()), "GET"),
+            (Value::from(vec![0_u8, 255]), "0x00ff"),
+            (
+                Value::Time("2026-01-01T08:00:00.250+09:00".parse().unwrap()),
+                "2026-01-01 08:00:00.25",
+            ),
+            (Value::Ip("192.0.2.10".parse().unwrap()), "192.0.2.10"),
+            (Value::Ip("2001:db8::1".parse().unwrap()), "2001:db8::1"),
+            (Value::Net("10.0.0.0/8".parse().unwrap()), "10.0.0.0/8"),
+            (
+                Value::Uuid(Uuid::nil()),
+                "00000000-0000-0000-0000-000000000000",
+            ),
+            (Value::from(object), "{a=[1, x], b=}"),
+            (Value::from(Vec::<Value>::new()), "[]"),
+        ]
+    }
+
+    #[test]
+    fn raw_text() {
+        for (value, expected) in one_of_each_type() {
+            let mut appended = String::from(">");
+            value.write_raw(&mut appended);
+            assert_eq!(appended, format!(">{expected}"), "{value:?}");
+            assert_eq!(value.to_text(), expected, "{value:?}");
+            assert_eq!(value.to_string(), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn equality_is_identity_and_hashes_agree_with_it() {
+        let hash = |value: &Value| FixedState::default().hash_one(value);
+        let values = one_of_each_type();
+        for (index, (one, _)) in values.iter().enumerate() {
+            for (other_index, (other, _)) in values.iter().enumerate() {
+                assert_eq!(one == other, index == other_index, "{one:?} {other:?}");
+            }
+            assert_eq!(hash(one), hash(&one.clone()), "{one:?}");
+        }
+        assert_ne!(Value::Int(1), Value::Float(1.0));
+        assert_ne!(Value::Float(0.0), Value::Float(-0.0));
+        assert_ne!(Value::from("GET"), Value::Symbol("GET".into()));
+        let time = |text: &str| Value::Time(text.parse().unwrap());
+        assert_ne!(time("2026-01-01 08:00:00"), time("2026-01-01 08:00:00Z"));
+    }
+
+    #[test]
+    fn empty_is_what_has_no_content() {
+        let empty = [
+            Value::Null,
+            Value::Ignore,
+            Value::from(""),
+            Value::Symbol("".into()),
+            Value::from(Vec::<u8>::new()),
+            Value::from(Object::new()),
+            Value::from(Vec::<Value>::new()),
+        ];
+        assert!(empty.iter().all(Value::is_empty));
+        let filled = [
+            Value::Bool(false),
+            Value::Int(0),
+            Value::Float(0.0),
+            Value::from(" "),
+            Value::from(vec![Value::Null]),
+        ];
+        assert!(!filled.iter().any(Value::is_empty));
+    }
+
+    #[test]
+    fn short_values_are_not_on_the_heap() {
+        for (value, on_heap) in [
+            (Value::Int(1), false),
+            (Value::from("x".repeat(23)), false),
+            (Value::from("x".repeat(24)), true),
+            (Value::from(vec![Value::Null]), true),
+            (Value::from(vec![1_u8]), true),
+        ] {
+            assert_eq!(value.heap_size() > 0, on_heap, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_members_the_later_stays() {
+        let object: Object = [("a".into(), Value::Int(1)), ("a".into(), Value::Int(2))]
+            .into_iter()
+            .collect();
+        assert_eq!(
+            (object.len(), object.member("a")),
+            (1, Some(&Value::Int(2)))
+        );
     }
 }

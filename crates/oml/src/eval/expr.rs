@@ -107,14 +107,18 @@ impl Match {
     fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
         let chosen = if self.borrows {
             self.choose_borrowed(context)
+        } else if let [source] = &*self.sources {
+            let value = source.eval(context);
+            value.and_then(|value| self.choose(|_| &value))
         } else {
+            // All are evaluated even when one is absent: a `take` has an effect.
             let values: Vec<Option<Value>> = self
                 .sources
                 .iter()
                 .map(|source| source.eval(context))
                 .collect();
-            let values: Option<Vec<&Value>> = values.iter().map(Option::as_ref).collect();
-            values.and_then(|values| self.choose(&values))
+            let values: Option<Vec<Value>> = values.into_iter().collect();
+            values.and_then(|values| self.choose(|source| &values[source]))
         };
         match chosen {
             Some(case) => case.result.eval(context),
@@ -128,15 +132,16 @@ impl Match {
         for (value, source) in values.iter_mut().zip(&self.sources) {
             *value = source.borrow(context)?;
         }
-        self.choose(&values[..self.sources.len()])
+        self.choose(|source| values[source])
     }
 
-    fn choose(&self, values: &[&Value]) -> Option<&Case> {
+    /// The first case whose conditions hold for the sources' values.
+    #[inline]
+    fn choose<'v>(&self, value: impl Fn(usize) -> &'v Value) -> Option<&Case> {
         self.cases.iter().find(|case| {
-            case.conditions
-                .iter()
-                .zip(values)
-                .all(|(any, value)| any.iter().any(|predicate| predicate.holds(value)))
+            let mut conditions = case.conditions.iter().enumerate();
+            conditions
+                .all(|(source, any)| any.iter().any(|predicate| predicate.holds(value(source))))
         })
     }
 }
