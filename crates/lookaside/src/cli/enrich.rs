@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lookaside_knowledge::Knowledge;
 use lookaside_oml::{Intranet, Options, Program};
-use lookaside_stream::{End, Flow, RunOptions, StopFlag};
+use lookaside_stream::{End, Flow, Progress, RunOptions, StopFlag, Summary};
 use lookaside_value::NameTable;
 use tracing::{info, warn};
 
@@ -18,7 +18,9 @@ use self::plan::EnrichPlan;
 pub(crate) use self::plan::timezone;
 pub(crate) use self::transform::{ModelTransform, Tally};
 use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::metrics::{MetricsServer, publish};
 use crate::cli::models::{Models, model_failure};
+use crate::cli::progress::RunBar;
 use crate::cli::project::Project;
 use crate::cli::signals::SignalListener;
 use crate::cli::summary::{RunFigures, describe};
@@ -28,7 +30,7 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
     let plan = EnrichPlan::new(arguments, &project)?;
     let models = Models::read(&project.models_folder())?;
     let model = models.choose(plan.wanted())?;
-    let knowledge = project.load()?;
+    let knowledge = project.load_with(plan.load)?;
 
     let options = model_options(&plan, &knowledge);
     let mut names = NameTable::new();
@@ -78,26 +80,49 @@ fn enrich(
         .collect();
     let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
     let signals = SignalListener::start(stop.clone(), reload(knowledge.clone()))?;
+    let progress = Progress::new();
+    let _metrics = plan
+        .metrics
+        .map(|address| {
+            let (knowledge, progress, tally) = (knowledge.clone(), progress.clone(), tally.clone());
+            MetricsServer::start(address, move || publish(&knowledge, &progress, &tally))
+        })
+        .transpose()?;
+    if let Some(address) = source.local_addr() {
+        info!(%address, "listens");
+    }
+    let size = source.size();
+    let bar = size.filter(|_| !plan.is_quiet && !plan.writes_to_terminal());
+    let bar = bar.and_then(|size| RunBar::start(progress.clone(), size));
     let run_options = RunOptions {
         strictness: plan.strictness,
         rejects,
         stop: Some(stop),
+        event_limit: plan.event_limit,
+        progress,
         ..RunOptions::default()
     };
-    let summary = flow
-        .run(source, transforms, sink, run_options)
-        .map_err(|error| Failure::from_error(&error))?;
+    let run = flow.run(source, transforms, sink, run_options);
+    drop(bar);
+    let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
+    if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
+        tell(summary, knowledge, &tally, plan);
+    }
+    match &run {
+        Ok(summary) => Ok(exit_of(summary.end, &signals)),
+        Err(error) => Err(Failure::from_error(error)),
+    }
+}
+
+fn tell(summary: &Summary, knowledge: &Knowledge, tally: &Tally, plan: &EnrichPlan) {
     let figures = RunFigures {
-        summary: &summary,
+        summary,
         counts: knowledge.snapshot().counts,
         lookups: tally.figures(),
         worker_count: plan.worker_count,
     };
-    if !plan.is_quiet {
-        // Without standard error there is nobody left to tell.
-        let _ = io::stderr().lock().write_all(describe(&figures).as_bytes());
-    }
-    Ok(exit_of(summary.end, &signals))
+    // Without standard error there is nobody left to tell.
+    let _ = io::stderr().lock().write_all(describe(&figures).as_bytes());
 }
 
 /// What SIGHUP does: new tables beside the old ones, then one swap; or a warning and the old ones.
@@ -114,7 +139,8 @@ fn reload(knowledge: Knowledge) -> impl Fn() + Send + 'static {
 fn exit_of(end: End, signals: &SignalListener) -> Exit {
     match end {
         // A reader of standard output that has seen enough is a normal end.
-        End::Whole | End::BrokenPipe => Exit::Done,
+        End::Whole | End::Limit | End::BrokenPipe => Exit::Done,
         End::Stopped => signals.ended_by().unwrap_or(Exit::Interrupted),
+        End::Failed => Exit::Failed,
     }
 }

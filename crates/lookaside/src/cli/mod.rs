@@ -8,6 +8,7 @@ mod enrich;
 mod explain;
 mod failure;
 mod log;
+mod metrics;
 mod model_test;
 mod models;
 mod new;

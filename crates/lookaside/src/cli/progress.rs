@@ -1,11 +1,21 @@
-//! How far the loading of tables is, drawn on a terminal and nowhere else.
+//! How far a command is, drawn on a terminal and nowhere else.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_knowledge::Progress;
+use lookaside_stream::Progress as RunProgress;
+
+use crate::cli::summary::grouped;
+
+/// How often the bar of a run looks at the run; the first time as long after its start, so that a
+/// run that is done by then draws nothing.
+const RUN_BAR_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A bar for the table that is being loaded. Without a terminal it draws nothing.
 pub(crate) struct LoadBar {
@@ -21,17 +31,8 @@ impl fmt::Debug for LoadBar {
 
 impl LoadBar {
     pub(crate) fn new() -> Self {
-        // `stderr` at indicatif's usual rate; a load that is done before the first draw shows none.
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let style = "loading {msg} {wide_bar} {bytes}/{total_bytes} {eta}";
-        let style = ProgressStyle::with_template(style).expect("the template is well formed");
-        let bar = ProgressBar::with_draw_target(Some(0), target).with_style(style);
         Self {
-            bar,
+            bar: bar("loading {msg} {wide_bar} {bytes}/{total_bytes} {eta}", 0),
             table: Mutex::default(),
         }
     }
@@ -51,4 +52,58 @@ impl Progress for LoadBar {
             self.bar.finish_and_clear();
         }
     }
+}
+
+/// A bar of the input's bytes while a run reads files; dropping it clears it.
+pub(crate) struct RunBar {
+    /// Nothing is ever sent: its end tells the thread to end.
+    alive: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RunBar {
+    /// Draws how many of `size` bytes the run has read. Without a terminal it does nothing, and
+    /// without a thread to draw there is no bar: the run does not depend on it.
+    pub(crate) fn start(progress: RunProgress, size: u64) -> Option<Self> {
+        if !io::stderr().is_terminal() {
+            return None;
+        }
+        let (alive, end) = mpsc::channel();
+        let thread = thread::Builder::new().name("progress".into());
+        let thread = thread.spawn(move || {
+            let template = "{wide_bar} {bytes}/{total_bytes} {msg} {eta}";
+            let bar = bar(template, size);
+            while end.recv_timeout(RUN_BAR_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let events = progress.figures().events_in;
+                bar.set_message(format!("{} events", grouped(events)));
+                bar.set_position(progress.file_bytes());
+            }
+            bar.finish_and_clear();
+        });
+        Some(Self {
+            alive: Some(alive),
+            thread: Some(thread.ok()?),
+        })
+    }
+}
+
+impl Drop for RunBar {
+    fn drop(&mut self) {
+        self.alive = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic on that thread was already reported there, and nothing depends on it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A bar at indicatif's usual rate, hidden without a terminal.
+fn bar(template: &str, size: u64) -> ProgressBar {
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is well formed");
+    ProgressBar::with_draw_target(Some(size), target).with_style(style)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookaside_knowledge::{Config, Knowledge};
+use lookaside_knowledge::{Config, Knowledge, MetricsTelemetry};
 use tracing::warn;
 
 use crate::cli::failure::Failure;
@@ -14,6 +14,15 @@ use crate::cli::settings::{EnrichSettings, SECTION};
 pub(crate) struct Project {
     pub(crate) config: Config,
     pub(crate) settings: EnrichSettings,
+}
+
+/// What long-running commands want of the tables; off by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LoadOptions {
+    /// Load again when a file changes.
+    pub(crate) watch: bool,
+    /// Time queries and reloads for the metrics.
+    pub(crate) telemetry: bool,
 }
 
 impl Project {
@@ -34,12 +43,22 @@ impl Project {
         Ok(Self { config, settings })
     }
 
-    /// Loads the tables, with a bar on a terminal and a warning for each row that was left out.
+    /// Loads the tables for a command that ends soon.
     pub(crate) fn load(&self) -> Result<Knowledge, Failure> {
-        let knowledge = Knowledge::builder(&self.config.file)
+        self.load_with(LoadOptions::default())
+    }
+
+    /// Loads the tables, with a bar on a terminal and a warning for each row that was left out.
+    pub(crate) fn load_with(&self, options: LoadOptions) -> Result<Knowledge, Failure> {
+        let mut builder = Knowledge::builder(&self.config.file)
             .config(self.config.clone())
             .foreign_section(SECTION)
             .progress(Arc::new(LoadBar::new()))
+            .watch(options.watch);
+        if options.telemetry {
+            builder = builder.telemetry(Arc::new(MetricsTelemetry));
+        }
+        let knowledge = builder
             .open()
             .map_err(|error| Failure::from_error(&error))?;
         for table in &knowledge.load_report().tables {

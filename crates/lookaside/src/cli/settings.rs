@@ -23,9 +23,10 @@ pub(crate) struct EnrichSettings {
     pub(crate) reject: Option<String>,
     pub(crate) workers: Option<usize>,
     pub(crate) strict: bool,
+    pub(crate) watch: bool,
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "input",
     "format",
     "options",
@@ -38,6 +39,7 @@ const KEYS: [&str; 12] = [
     "reject",
     "workers",
     "strict",
+    "watch",
 ];
 
 impl EnrichSettings {
@@ -62,6 +64,7 @@ impl EnrichSettings {
                 "reject" => settings.reject = Some(entry.string()?),
                 "workers" => settings.workers = Some(entry.count()?),
                 "strict" => settings.strict = entry.boolean()?,
+                "watch" => settings.watch = entry.boolean()?,
                 _ => {
                     let hint = did_you_mean(key, KEYS);
                     let help = format!("[{SECTION}] knows {}", KEYS.join(", "));
@@ -210,12 +213,14 @@ mod tests {
         assert_eq!(read(""), Ok(EnrichSettings::default()));
         let settings = read(
             "[enrich]\ninput = 'a.csv'\nformat = 'csv'\nworkers = 3\nstrict = true\n\
+             watch = true\n\
              [enrich.options]\nheader = false\ncolumns = ['a', 'b']\n",
         )
         .unwrap();
         assert_eq!(settings.input, ["a.csv"]);
         assert_eq!(settings.format.as_deref(), Some("csv"));
         assert_eq!((settings.workers, settings.strict), (Some(3), true));
+        assert!(settings.watch);
         let options = [("columns", "a,b"), ("header", "false")];
         let expected = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(settings.options, expected);

@@ -56,7 +56,9 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     }
     match summary.end {
         End::Whole => writeln!(out)?,
+        End::Limit => writeln!(out, "; ended by --limit")?,
         End::Stopped => writeln!(out, "; stopped before the end of the input")?,
+        End::Failed => writeln!(out, "; failed before the end of the input")?,
         End::BrokenPipe => writeln!(out, "; nobody read the rest of the output")?,
     }
     write!(
@@ -69,6 +71,9 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         write!(out, " in {}", count(summary.events_out, "event"))?;
     }
     writeln!(out)?;
+    for part in &summary.parts {
+        writeln!(out, "  what was written is in {}", part.display())?;
+    }
     write_lookups(figures, out)?;
     write_rejects("rejects", &summary.rejects, out)?;
     write_rejects("failed lookups", &summary.failures, out)

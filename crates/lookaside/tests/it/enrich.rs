@@ -151,10 +151,12 @@ fn strict_ends_with_code_1_and_leaves_no_output() {
         &format!("{ONE_EVENT}\u{1b}[31mbroken\n{ONE_EVENT}"),
     );
     let arguments = ["enrich", ".", "mixed.json", "--strict", "-o", "out.json"];
-    project
-        .run(&arguments)
-        .ended(1)
-        .err_has(&["error: `mixed.json`, line 2: "]);
+    project.run(&arguments).ended(1).err_has(&[
+        "3 events in ",
+        "; failed before the end of the input\n",
+        "rejects: 1\n    mixed.json:2: ",
+        "error: `mixed.json`, line 2: ",
+    ]);
     assert!(!project.file("out.json").exists());
     project
         .run(&["enrich", ".", "--strict", "-o", "out.json"])
@@ -201,6 +203,17 @@ fn compressed_files_are_read_and_written() {
 }
 
 #[test]
+fn a_limit_takes_the_first_events() {
+    let project = Project::new();
+    let said = project.run(&["enrich", ".", "--limit", "2"]).ended(0);
+    let all = project.run(&["enrich", ".", "-q"]).ended(0);
+    assert_eq!(all.out.lines().count(), 4);
+    assert!(all.out.starts_with(&said.out) && said.out.lines().count() == 2);
+    said.err_has(&["2 events in ", "; ended by --limit\n"]);
+    project.run(&["enrich", ".", "--limit", "0"]).ended(2);
+}
+
+#[test]
 fn the_null_sink_takes_everything() {
     let said = run([
         Path::new("enrich"),
@@ -225,19 +238,31 @@ fn a_time_without_offset_is_read_in_the_projects_zone() {
             "name : a\nrule : /syslog/*\n---\nepoch = pipe take(time) | Time::to_ts ;\n",
         ),
     ]);
-    let epoch = |flags: &[&str]| {
+    let epoch = |line: &str, flags: &[&str]| {
         let mut arguments = vec!["enrich", project.path().to_str().unwrap(), "-", "-q"];
         arguments.extend(flags);
-        run_with_input(
-            arguments,
-            "<34>1 2026-01-01T08:00:00Z host app - - - hello\n",
-        )
-        .ended(0)
-        .out
+        run_with_input(arguments, line).ended(0).out
     };
-    // An offset that was written decides, whatever the zone.
-    assert_eq!(epoch(&[]), "{\"epoch\":1767254400}\n");
-    assert_eq!(epoch(&["--timezone", "UTC"]), "{\"epoch\":1767254400}\n");
+    let [with, without] = [
+        "<34>1 2026-01-01T08:00:00Z host app - - - hello\n",
+        "<34>Jan  1 08:00:00 host su[1]: hello\n",
+    ];
+    let year = ["--option", "year=2026"];
+    let year_in_berlin = [&year[..], &["--timezone", "Europe/Berlin"]].concat();
+    for (line, flags, expected) in [
+        // An offset that was written decides, whatever the zone.
+        (with, &[][..], 1_767_254_400),
+        (with, &["--timezone", "UTC"], 1_767_254_400),
+        // Without one it is 8 o'clock there: 9 hours ahead of UTC in Tokyo, 1 in Berlin's winter.
+        (without, &year, 1_767_254_400 - 9 * 3600),
+        (without, &year_in_berlin, 1_767_254_400 - 3600),
+    ] {
+        assert_eq!(
+            epoch(line, flags),
+            format!("{{\"epoch\":{expected}}}\n"),
+            "{flags:?}"
+        );
+    }
 }
 
 #[test]

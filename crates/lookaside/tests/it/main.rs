@@ -2,6 +2,7 @@
 
 mod commands;
 mod enrich;
+mod live;
 mod mistakes;
 mod program;
 mod signals;

@@ -1,22 +1,35 @@
 //! How a run ends when it is asked to.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::program::{Project, lookaside};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A run that waits for more input.
 struct Waiting {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    stderr: BufReader<ChildStderr>,
 }
 
 impl Waiting {
     /// Starts a run on standard input and waits until it has written its first event.
     fn start(project: &Project) -> (Self, String) {
+        Self::start_with(project, &[])
+    }
+
+    fn start_with(project: &Project, flags: &[&str]) -> (Self, String) {
         let mut child = lookaside()
             .args(["enrich", ".", "-"])
+            .args(flags)
             .current_dir(project.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -30,27 +43,50 @@ impl Waiting {
             .unwrap();
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
+        let stderr = BufReader::new(child.stderr.take().expect("it is a pipe"));
         let waiting = Self {
             child,
             stdin,
             stdout,
+            stderr,
         };
         (waiting, line)
     }
 
     /// Sends a signal as a shell would; the standard library cannot.
     fn signal(&self, name: &str) {
-        let command = format!("kill -{name} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &command]).status().unwrap();
-        assert!(status.success());
+        signal(&self.child, name);
+    }
+
+    /// Sends an event and reads the answer.
+    fn ask(&mut self) -> String {
+        self.stdin
+            .write_all(b"{\"host\":\"web-1\",\"status\":200}\n")
+            .unwrap();
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Asks until an answer holds `text`. The tables change beside the events; each answer is the
+    /// old one or the new one as a whole.
+    fn ask_until(&mut self, text: &str) {
+        let begun = Instant::now();
+        loop {
+            let line = self.ask();
+            if line.contains(text) {
+                return;
+            }
+            assert_eq!(line, FIRST);
+            assert!(begun.elapsed() < PATIENCE, "no answer ever held {text}");
+        }
     }
 
     /// The exit code, the rest of standard output, and standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.stdout.read_to_string(&mut out).unwrap();
-        let mut stderr = self.child.stderr.take().expect("it is a pipe");
-        stderr.read_to_string(&mut err).unwrap();
+        self.stderr.read_to_string(&mut err).unwrap();
         let code = self.child.wait().unwrap().code();
         drop(self.stdin);
         (code, out, err)
@@ -94,23 +130,107 @@ fn a_hangup_reloads_the_tables() {
     let (mut waiting, _) = Waiting::start(&project);
     project.write("hosts/data.csv", "name,owner,rack\nweb-1,billing,1\n");
     waiting.signal("HUP");
-    // The reload runs beside the events; it is visible soon, but nobody says when. Each answer is
-    // either old or new as a whole.
-    let mut answers = 0;
-    loop {
-        waiting
-            .stdin
-            .write_all(b"{\"host\":\"web-1\",\"status\":200}\n")
-            .unwrap();
-        let mut line = String::new();
-        waiting.stdout.read_line(&mut line).unwrap();
-        if line.contains(r#""owner":"billing","rack":1"#) {
-            break;
-        }
-        assert_eq!(line, FIRST);
-        answers += 1;
-        assert!(answers < 1_000_000, "the tables were never reloaded");
-    }
+    waiting.ask_until(r#""owner":"billing","rack":1"#);
     drop(waiting.stdin);
     assert_eq!(waiting.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_hangup_with_a_broken_table_keeps_the_old_one() {
+    let project = Project::new();
+    let (mut waiting, _) = Waiting::start_with(&project, &["--log", "json"]);
+    project.write("hosts/data.csv", "name,owner\nweb-1,\"no end\n");
+    waiting.signal("HUP");
+    let mut line = String::new();
+    waiting.stderr.read_line(&mut line).unwrap();
+    let entry: serde_json::Value = serde_json::from_str(&line).expect("a line of log is JSON");
+    assert_eq!(entry["level"], "WARN");
+    assert_eq!(
+        entry["fields"]["message"],
+        "tables not reloaded, the old ones stay"
+    );
+    assert_eq!(waiting.ask(), FIRST);
+    fs::remove_file(project.file("hosts/data.csv")).unwrap();
+    waiting.signal("HUP");
+    waiting.stderr.read_line(&mut line).unwrap();
+    assert_eq!(waiting.ask(), FIRST);
+    project.write("hosts/data.csv", "name,owner,rack\nweb-1,billing,1\n");
+    waiting.signal("HUP");
+    waiting.ask_until(r#""owner":"billing","rack":1"#);
+}
+
+#[test]
+fn a_changed_file_reloads_the_tables_if_asked_to() {
+    let project = Project::new();
+    let (mut waiting, _) = Waiting::start_with(&project, &["--watch"]);
+    project.write("hosts/data.csv", "name,owner,rack\nweb-1,billing,1\n");
+    waiting.ask_until(r#""owner":"billing","rack":1"#);
+}
+
+#[test]
+fn a_second_signal_ends_a_run_that_cannot_finish() {
+    let project = Project::new();
+    let (mut waiting, _) = Waiting::start(&project);
+    // More than the pipe behind the program holds, and nobody reads it.
+    let writer = thread::spawn(move || {
+        let lines = "{\"host\":\"web-1\",\"status\":200}\n".repeat(100_000);
+        // It ends with the program, whose end of the pipe breaks then.
+        let _ = waiting.stdin.write_all(lines.as_bytes());
+    });
+    thread::sleep(Duration::from_millis(500));
+    signal(&waiting.child, "INT");
+    thread::sleep(Duration::from_millis(500));
+    assert!(
+        waiting.child.try_wait().unwrap().is_none(),
+        "the first signal lets it finish"
+    );
+    signal(&waiting.child, "INT");
+    assert_eq!(waiting.child.wait().unwrap().code(), Some(130));
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_signal_keeps_what_was_written_of_a_finite_file() {
+    let project = Project::new();
+    project.write(
+        "long.json",
+        &"{\"host\":\"web-1\",\"status\":200}\n".repeat(400_000),
+    );
+    project.write("out.json", "old\n");
+    let child = lookaside()
+        .args(["enrich", ".", "long.json", "-o", "out.json", "--workers=1"])
+        .current_dir(project.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let begun = Instant::now();
+    let is_writing = || {
+        let mut entries = fs::read_dir(project.path()).unwrap().flatten();
+        entries.any(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            name.starts_with(".out.json.") && entry.metadata().is_ok_and(|file| file.len() > 0)
+        })
+    };
+    while !is_writing() {
+        assert!(begun.elapsed() < PATIENCE, "nothing was ever written");
+        thread::yield_now();
+    }
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(
+        err.contains("; stopped before the end of the input\n") && err.contains("/out.json.part\n"),
+        "{err}"
+    );
+    assert_eq!(project.read("out.json"), "old\n");
+    let part = project.read("out.json.part");
+    assert!(!part.is_empty() && part.lines().all(|line| line == FIRST.trim_end()));
+    assert!(part.ends_with('\n'));
+}
+
+fn signal(child: &Child, name: &str) {
+    let command = format!("kill -{name} {}", child.id());
+    let status = Command::new("sh").args(["-c", &command]).status().unwrap();
+    assert!(status.success());
 }

@@ -1,9 +1,12 @@
 //! The arguments of `lookaside enrich`.
 
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Args;
+
+use crate::cli::metrics;
 
 const LONG_ABOUT: &str = "\
 Enrich a stream of events
@@ -23,11 +26,14 @@ Examples:
   lookaside enrich my-project tcp://127.0.0.1:5140 --format syslog -o tcp://127.0.0.1:9000
   lookaside enrich my-project /var/log/app.log --follow
 
+  lookaside enrich my-project tcp://0.0.0.0:5140 --watch --metrics 9464 >>events.json
+
 Signals: SIGINT (Ctrl-C) and SIGTERM finish the batches in hand and print the summary, a second one
 ends at once; SIGHUP loads the tables again beside the old ones.
 
-An output file appears under its name when it is whole. When the input has no end (a pipe, a socket,
---follow), whole lines are appended to it instead.";
+An output file appears under its name when it is whole; a signal leaves what was written until then
+in FILE.part. When the input has no end (a pipe, a socket, --follow), whole lines are appended to the
+file instead.";
 
 /// Enrich a stream of events
 #[derive(Debug, Args)]
@@ -52,6 +58,10 @@ pub(crate) struct EnrichArguments {
     /// Read the last file on as it grows and is rotated, until a signal ends the run
     #[arg(long, help_heading = "Input")]
     pub(crate) follow: bool,
+
+    /// End after the first COUNT events, lines that do not parse among them
+    #[arg(long, value_name = "COUNT", help_heading = "Input")]
+    pub(crate) limit: Option<NonZero<u64>>,
 
     /// The key that chooses the model by its rules [default: /FORMAT/FILE without extensions]
     #[arg(
@@ -95,7 +105,15 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "COUNT")]
     pub(crate) workers: Option<NonZero<usize>>,
 
-    /// Print no summary
+    /// Load the tables again when one of their files changes
+    #[arg(long)]
+    pub(crate) watch: bool,
+
+    /// Answer GET /metrics in the Prometheus text format: a port of 127.0.0.1, or ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
+    pub(crate) metrics: Option<SocketAddr>,
+
+    /// Print no summary and draw no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

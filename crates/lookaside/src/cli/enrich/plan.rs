@@ -1,5 +1,7 @@
 //! What a run will do: flags first, then the project's `[enrich]` section, then defaults.
 
+use std::io::{self, IsTerminal as _};
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::Path;
 
@@ -11,7 +13,7 @@ use lookaside_stream::{
 use super::EnrichArguments;
 use crate::cli::failure::Failure;
 use crate::cli::models::Wanted;
-use crate::cli::project::Project;
+use crate::cli::project::{LoadOptions, Project};
 
 /// Threads beyond this are a typing error.
 const WORKER_COUNT_MAX: usize = 1024;
@@ -29,6 +31,9 @@ pub(super) struct EnrichPlan {
     reject: Option<String>,
     pub(super) strictness: Strictness,
     pub(super) worker_count: usize,
+    pub(super) event_limit: Option<NonZero<u64>>,
+    pub(super) load: LoadOptions,
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) is_quiet: bool,
 }
 
@@ -78,6 +83,12 @@ impl EnrichPlan {
                 Strictness::Lenient
             },
             worker_count,
+            event_limit: arguments.limit,
+            load: LoadOptions {
+                watch: arguments.watch || settings.watch,
+                telemetry: arguments.metrics.is_some(),
+            },
+            metrics: arguments.metrics,
             is_quiet: arguments.quiet,
             input,
             input_format,
@@ -106,6 +117,11 @@ impl EnrichPlan {
 
     pub(super) fn open_sink(&self, extent: Extent) -> Result<Sink, Failure> {
         Sink::open(&self.output, extent).map_err(|error| Failure::from_error(&error))
+    }
+
+    /// Whether events are written on the terminal that a progress bar would be drawn on.
+    pub(super) fn writes_to_terminal(&self) -> bool {
+        self.output == "-" && io::stdout().is_terminal()
     }
 
     pub(super) fn open_rejects(&self, extent: Extent) -> Result<Option<Sink>, Failure> {

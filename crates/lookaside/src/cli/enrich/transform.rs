@@ -12,7 +12,7 @@ use crate::cli::summary::LookupFigures;
 
 /// What the workers of a run counted together.
 ///
-/// `Relaxed` throughout: sums order nothing, and they are read after the workers are joined.
+/// `Relaxed` throughout: sums order nothing, and who reads them during a run may be a batch behind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     wanted: AtomicU64,
@@ -30,7 +30,7 @@ impl Tally {
             .fetch_add(report.lookup_absent_count, Ordering::Relaxed);
     }
 
-    pub(super) fn figures(&self) -> LookupFigures {
+    pub(crate) fn figures(&self) -> LookupFigures {
         LookupFigures {
             wanted: self.wanted.load(Ordering::Relaxed),
             asked: self.asked.load(Ordering::Relaxed),

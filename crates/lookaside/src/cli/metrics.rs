@@ -1,0 +1,247 @@
+//! `--metrics`: the numbers of a run for Prometheus, over HTTP.
+//!
+//! The exporter crate renders; its own listener would bring hyper and an asynchronous runtime for
+//! one answer every few seconds. So one thread takes one connection at a time, with a deadline, and
+//! a request that is not exactly a small GET is refused.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use lookaside_knowledge::{Knowledge, MetricsTelemetry};
+use lookaside_stream::{Progress, StopFlag};
+use metrics::counter;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracing::{info, warn};
+
+use crate::cli::enrich::Tally;
+use crate::cli::failure::Failure;
+
+/// Scrapers send a few hundred bytes.
+const REQUEST_SIZE_MAX: usize = 8 << 10;
+
+/// How long one connection may hold up the next.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How often what histograms collected is folded, so that it stays small when nobody asks.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Bounds of the histograms in seconds: a query takes microseconds, a reload up to minutes.
+const QUERY_SECONDS: [f64; 10] = [1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
+const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+
+/// `9464` or `127.0.0.1:9464`; a port alone is of the loopback interface.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse()
+        .map_err(|_| "write a port, or an address and a port such as 127.0.0.1:9464".to_owned())
+}
+
+/// Brings the numbers of a run up to date.
+pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally) {
+    MetricsTelemetry::publish(&knowledge.snapshot());
+    let (figures, lookups) = (progress.figures(), tally.figures());
+    counter!("lookaside_events_in_total").absolute(figures.events_in);
+    counter!("lookaside_events_out_total").absolute(figures.events_out);
+    counter!("lookaside_bytes_in_total").absolute(figures.bytes_in);
+    counter!("lookaside_bytes_out_total").absolute(figures.bytes_out);
+    counter!("lookaside_rejects_total").absolute(figures.rejects);
+    counter!("lookaside_lookup_failures_total").absolute(figures.failures);
+    counter!("lookaside_lookups_total").absolute(lookups.wanted);
+    counter!("lookaside_lookups_asked_total").absolute(lookups.asked);
+    counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
+}
+
+/// Answers on a thread of its own until it is dropped.
+pub(crate) struct MetricsServer {
+    stop: StopFlag,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens; `publish` runs before each answer.
+    pub(crate) fn start(
+        address: SocketAddr,
+        publish: impl Fn() + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let cannot = |error: &dyn std::error::Error| {
+            Failure::new(format!("cannot serve metrics on {address}")).because(error)
+        };
+        let listener = TcpListener::bind(address).map_err(|error| cannot(&error))?;
+        let local = listener.local_addr().map_err(|error| cannot(&error))?;
+        // A connection may be gone again between the poll and the accept.
+        let nonblocking = listener.set_nonblocking(true);
+        nonblocking.map_err(|error| cannot(&error))?;
+        let stop = StopFlag::new().map_err(|error| cannot(&error))?;
+        let buckets = |name: &str| Matcher::Full(name.to_owned());
+        let handle = PrometheusBuilder::new()
+            .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)
+            .and_then(|builder| {
+                builder.set_buckets_for_metric(buckets("lookaside_reload_seconds"), &RELOAD_SECONDS)
+            })
+            .and_then(PrometheusBuilder::install_recorder)
+            .map_err(|error| cannot(&error))?;
+        let thread = thread::Builder::new().name("metrics".into());
+        let thread = thread.spawn({
+            let stop = stop.clone();
+            move || serve(&listener, &stop, &handle, &publish)
+        });
+        let thread = thread.map_err(|error| cannot(&error))?;
+        info!(address = %local, "serves metrics");
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.stop.raise();
+        if let Some(thread) = self.thread.take() {
+            // A panic on that thread was already reported there, and nothing depends on it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(listener: &TcpListener, stop: &StopFlag, handle: &PrometheusHandle, publish: &impl Fn()) {
+    let interval = Timespec {
+        tv_sec: UPKEEP_INTERVAL.as_secs().cast_signed(),
+        tv_nsec: 0,
+    };
+    while !stop.is_raised() {
+        let mut polled = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN),
+        ];
+        if let Err(error) = poll(&mut polled, Some(&interval))
+            && error != rustix::io::Errno::INTR
+        {
+            warn!(%error, "metrics are served no more");
+            return;
+        }
+        handle.run_upkeep();
+        if let Ok((stream, _)) = listener.accept() {
+            let text = || {
+                publish();
+                handle.render()
+            };
+            // A scraper that went away, or was too slow, asks again.
+            let _ = answer(stream, text);
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, text: impl FnOnce() -> String) -> io::Result<()> {
+    let deadline = Instant::now() + CONNECTION_TIME_MAX;
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(CONNECTION_TIME_MAX))?;
+    let request = read_request(&mut stream, deadline)?;
+    let (status, body) = match route(&request) {
+        Route::Metrics => ("200 OK", text()),
+        Route::NotFound => ("404 Not Found", "the metrics are at /metrics\n".to_owned()),
+        Route::BadMethod => ("405 Method Not Allowed", "only GET\n".to_owned()),
+        Route::BadRequest => (
+            "400 Bad Request",
+            "this is no HTTP/1.1 request\n".to_owned(),
+        ),
+    };
+    let allow = match status {
+        "405 Method Not Allowed" => "Allow: GET\r\n",
+        _ => "",
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+/// Reads up to the empty line that ends the head.
+fn read_request(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut room = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || request.len() > REQUEST_SIZE_MAX {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut room)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            size => request.extend_from_slice(&room[..size]),
+        }
+    }
+    Ok(request)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Metrics,
+    NotFound,
+    BadMethod,
+    BadRequest,
+}
+
+/// What the first line of a request asks for; the rest of the head changes nothing.
+fn route(request: &[u8]) -> Route {
+    let Some(line) = request.split(|byte| *byte == b'\r').next() else {
+        return Route::BadRequest;
+    };
+    let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+    let &[method, target, b"HTTP/1.1" | b"HTTP/1.0"] = words.as_slice() else {
+        return Route::BadRequest;
+    };
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
+    match (method, path) {
+        (b"GET", b"/metrics") => Route::Metrics,
+        (b"GET", [b'/', ..]) => Route::NotFound,
+        (_, [b'/', ..]) => Route::BadMethod,
+        _ => Route::BadRequest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_get_of_metrics_is_answered() {
+        for (line, expected) in [
+            ("GET /metrics HTTP/1.1", Route::Metrics),
+            ("GET /metrics?x=1 HTTP/1.0", Route::Metrics),
+            ("GET / HTTP/1.1", Route::NotFound),
+            ("GET /metrics/ HTTP/1.1", Route::NotFound),
+            ("POST /metrics HTTP/1.1", Route::BadMethod),
+            ("GET  /metrics HTTP/1.1", Route::BadRequest),
+            ("GET /metrics HTTP/2", Route::BadRequest),
+            ("GET metrics HTTP/1.1", Route::BadRequest),
+            ("\u{16}\u{3}", Route::BadRequest),
+            ("", Route::BadRequest),
+        ] {
+            let request = format!("{line}\r\nHost: x\r\n\r\n");
+            assert_eq!(route(request.as_bytes()), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_alone_is_of_the_loopback_interface() {
+        for (text, expected) in [
+            ("9464", Some("127.0.0.1:9464")),
+            ("0.0.0.0:1", Some("0.0.0.0:1")),
+            ("[::1]:9464", Some("[::1]:9464")),
+            ("localhost", None),
+            ("65536", None),
+        ] {
+            let found = address(text).ok().map(|address| address.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Long-running runs over sockets, and the numbers that they show.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, Stdio};
+
+use crate::program::{Project, lookaside};
+
+/// A run that listens on a port of the system's choice.
+struct Listening {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Listening {
+    fn start(project: &Project, flags: &[&str]) -> Self {
+        let mut child = lookaside()
+            .args(["enrich", ".", "tcp://127.0.0.1:0"])
+            .args(["--log", "json", "--log-level", "info"])
+            .args(flags)
+            .current_dir(project.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stderr = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        Self { child, stderr }
+    }
+
+    /// The address in the next log entry that says `message`.
+    fn address(&mut self, message: &str) -> String {
+        loop {
+            let mut line = String::new();
+            let size = self.stderr.read_line(&mut line).unwrap();
+            assert_ne!(size, 0, "the program never said {message:?}");
+            let entry: serde_json::Value = serde_json::from_str(&line).expect("log is JSON");
+            let fields = &entry["fields"];
+            if fields["message"] == message {
+                return fields["address"].as_str().expect("a text").to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It may have ended already; a test that fails must not leave it behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const EVENT: &[u8] = b"{\"host\":\"web-1\",\"status\":200}\n";
+const ENRICHED: &str = r#"{"host":"web-1","class":"ok","owner":"shop","rack":7,"status":200}"#;
+
+#[test]
+fn events_go_from_socket_to_socket() {
+    let project = Project::new();
+    let sink = TcpListener::bind("127.0.0.1:0").unwrap();
+    let output = format!("tcp://{}", sink.local_addr().unwrap());
+    let mut run = Listening::start(&project, &["-o", &output]);
+    let address = run.address("listens");
+    let mut lines = BufReader::new(sink.accept().unwrap().0).lines();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(EVENT).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), ENRICHED);
+    }
+}
+
+fn get(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_served_while_events_flow() {
+    let project = Project::new();
+    let sink = TcpListener::bind("127.0.0.1:0").unwrap();
+    let output = format!("tcp://{}", sink.local_addr().unwrap());
+    let mut run = Listening::start(&project, &["-o", &output, "--metrics", "0"]);
+    let metrics = run.address("serves metrics");
+    let address = run.address("listens");
+    let mut lines = BufReader::new(sink.accept().unwrap().0).lines();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.write_all(b"broken\n").unwrap();
+    stream.write_all(EVENT).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), ENRICHED);
+    // The event comes before its count: one more has it counted for sure.
+    stream.write_all(EVENT).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), ENRICHED);
+
+    let answer = get(&metrics, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(
+        head.contains(&format!("Content-Length: {}\r\n", body.len())),
+        "{head}"
+    );
+    let number = |name: &str| -> f64 {
+        let mut lines = body.lines().filter_map(|line| line.split_once(' '));
+        let found = lines.find(|(found, _)| *found == name);
+        found
+            .unwrap_or_else(|| panic!("no {name} in\n{body}"))
+            .1
+            .parse()
+            .unwrap()
+    };
+    assert!(number("lookaside_events_in_total") >= 2.0, "{body}");
+    assert!(number("lookaside_events_out_total") >= 1.0, "{body}");
+    assert_eq!(number("lookaside_rejects_total"), 1.0);
+    assert_eq!(number("lookaside_lookup_failures_total"), 0.0);
+    assert_eq!(number("lookaside_generation"), 1.0);
+    assert_eq!(number("lookaside_reloads_total{outcome=\"success\"}"), 0.0);
+    assert!(number("lookaside_native_hits_total") >= 2.0, "{body}");
+    for name in [
+        "bytes_in",
+        "bytes_out",
+        "lookups",
+        "lookups_asked",
+        "lookups_absent",
+        "l0_hits",
+    ] {
+        number(&format!("lookaside_{name}_total"));
+    }
+    // Every name is described.
+    let docs = include_str!("../../../../docs/CLI.md");
+    for line in body.lines().filter(|line| line.starts_with("# TYPE ")) {
+        let name = line.split(' ').nth(2).unwrap();
+        assert!(
+            docs.contains(&format!("`{name}")),
+            "docs/CLI.md has no {name}"
+        );
+    }
+
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
+        ("hello\r\n\r\n", "HTTP/1.1 400 "),
+    ] {
+        assert!(get(&metrics, request).starts_with(status), "{request}");
+    }
+}
