@@ -3,4 +3,4 @@
 use libfuzzer_sys::fuzz_target;
 
 // The body is a library function, so that the ordinary tests run it too, on stable.
-fuzz_target!(|data: &[u8]| lookaside_knowledge::fuzz_csv_mapping(data));
+fuzz_target!(|data: &[u8]| lookaside_knowledge::csv_mapping_fuzz(data));
