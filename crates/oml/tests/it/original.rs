@@ -301,3 +301,102 @@ fn f14_defects_of_the_original() {
         check(statement, input, expected);
     }
 }
+
+/// Small things that models may rely on, each as the original does it.
+#[test]
+fn habits_of_the_original() {
+    for (statement, input, expected) in [
+        // Text is parsed into five types only, and one type is not made into another.
+        ("x : json = chars({}) ;", "", r#"{"x":"{}"}"#),
+        ("x : bool = digit(1) ;", "", r#"{"x":1}"#),
+        ("x : digit = float(2.0) ;", "", r#"{"x":2.0}"#),
+        ("x : ip = chars(::1) ;", "", r#"{"x":"::1"}"#),
+        (
+            "x : array = read(a) ;",
+            "a = array { chars(80) ; } ;",
+            r#"{"x":["80"]}"#,
+        ),
+        ("x = chars(a;b (c)) ;", "", r#"{"x":"a;b (c)"}"#),
+        // A path-like name is a name first, and a leading slash is part of it.
+        ("x = read(/a/b) ;", "a/b = digit(1) ;", "{}"),
+        ("x = read(a/b) ;", "a/b = digit(1) ;", r#"{"x":1}"#),
+        // Several targets without a lookup: the first is filled.
+        (
+            "x, y = take() ;",
+            "x = digit(1) ; y = digit(2) ;",
+            r#"{"x":1}"#,
+        ),
+        // Arguments of a move mean nothing.
+        ("* = read(z) ;", "a = digit(1) ;", r#"{"a":1}"#),
+        // An explicit offset is not in the wall clock that is shown, compared, and read in a zone.
+        (
+            "x = match read(a) { time(2026-01-01 08:00:00) => @a | Time::to_ts_zone(0, s) ; } ;",
+            "a = time(2026-01-01T08:00:00+09:00) ;",
+            r#"{"x":1767254400}"#,
+        ),
+        // Without a default, a tuple with a missing source makes no field.
+        (
+            "x = match (read(a), read(z)) { (digit(1), digit(2)) => chars(y) ; } ;",
+            "a = digit(1) ;",
+            "{}",
+        ),
+        // Emptiness is a matter of text.
+        (
+            "x = match read(a) { is_empty() => chars(y) ; _ => chars(n) ; } ;",
+            "a = object { } ;",
+            r#"{"x":"n"}"#,
+        ),
+        // The ignored value goes through the steps that do not ask for it.
+        (
+            "x = read(a) | skip_empty | map_to(5) ;",
+            "a = digit(0) ;",
+            "{}",
+        ),
+        // The database compares, so text finds a number where the column is one.
+        (
+            "x = select login from users where uid = read(uid) ;",
+            "uid = chars(2) ;",
+            r#"{"x":"bo"}"#,
+        ),
+        // A column that is NULL is a field, and a text when text is asked for.
+        (
+            "a, _, b : chars = select note, note, note from users where uid = 1 ;",
+            "",
+            r#"{"a":null,"note":null,"b":""}"#,
+        ),
+        // A `take` in a condition takes.
+        (
+            "x = select login from users where uid = take(uid) ; * = take() ;",
+            "uid = digit(1) ; b = digit(2) ;",
+            r#"{"x":"amy","b":2}"#,
+        ),
+        (
+            "__t = chars(x) ; y = read(__t) ; * = take() ;",
+            "__u = digit(1) ;",
+            r#"{"y":"x"}"#,
+        ),
+    ] {
+        check(statement, input, expected);
+    }
+}
+
+/// What the original takes without a word, or with a wrong reading, is refused with one.
+#[test]
+fn slips_that_the_original_lets_pass() {
+    for (statement, expected) in [
+        ("x = time(2026-13-01 00:00:00) ;", "is no time"),
+        (
+            "x = match read() { digit(1) => chars(a) ; } ;",
+            "gives this `read()` a name",
+        ),
+        ("x = collect take(a) ;", "`collect` needs the patterns"),
+        (
+            "x = read(keys:[a]) ;",
+            "a list of patterns finds no single field",
+        ),
+        ("x = read(a zzz:[b]) ;", "unknown argument `zzz`"),
+    ] {
+        let errors = crate::harness::run(statement, "").unwrap_err();
+        assert!(errors.contains(expected), "{statement}: {errors}");
+    }
+}
