@@ -38,9 +38,7 @@ impl Waiting {
             .expect("the program starts");
         let mut stdin = child.stdin.take().expect("it is a pipe");
         let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
-        stdin
-            .write_all(b"{\"host\":\"web-1\",\"status\":200}\n")
-            .unwrap();
+        stdin.write_all(EVENT.as_bytes()).unwrap();
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         let stderr = BufReader::new(child.stderr.take().expect("it is a pipe"));
@@ -60,9 +58,7 @@ impl Waiting {
 
     /// Sends an event and reads the answer.
     fn ask(&mut self) -> String {
-        self.stdin
-            .write_all(b"{\"host\":\"web-1\",\"status\":200}\n")
-            .unwrap();
+        self.stdin.write_all(EVENT.as_bytes()).unwrap();
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         line
@@ -92,6 +88,11 @@ impl Waiting {
         (code, out, err)
     }
 }
+
+const EVENT: &str = "{\"host\":\"web-1\",\"status\":200}\n";
+
+/// Events that take far longer than a signal.
+const LONG: usize = 400_000;
 
 const FIRST: &str = concat!(
     r#"{"host":"web-1","class":"ok","owner":"shop","rack":7,"status":200}"#,
@@ -170,32 +171,37 @@ fn a_changed_file_reloads_the_tables_if_asked_to() {
 #[test]
 fn a_second_signal_ends_a_run_that_cannot_finish() {
     let project = Project::new();
-    let (mut waiting, _) = Waiting::start(&project);
-    // More than the pipe behind the program holds, and nobody reads it.
-    let writer = thread::spawn(move || {
-        let lines = "{\"host\":\"web-1\",\"status\":200}\n".repeat(100_000);
-        // It ends with the program, whose end of the pipe breaks then.
-        let _ = waiting.stdin.write_all(lines.as_bytes());
-    });
-    thread::sleep(Duration::from_millis(500));
-    signal(&waiting.child, "INT");
-    thread::sleep(Duration::from_millis(500));
-    assert!(
-        waiting.child.try_wait().unwrap().is_none(),
-        "the first signal lets it finish"
-    );
-    signal(&waiting.child, "INT");
-    assert_eq!(waiting.child.wait().unwrap().code(), Some(130));
-    writer.join().unwrap();
+    project.write("long.json", &EVENT.repeat(LONG));
+    let mut child = lookaside()
+        .args(["enrich", ".", "long.json"])
+        .current_dir(project.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, FIRST);
+    // The batch of that line is larger than a pipe, and nobody reads on: it never leaves.
+    let mut signals = 0;
+    let ended = loop {
+        signal(&child, "INT");
+        signals += 1;
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(signals < 10_000, "no signal ended the run");
+    };
+    assert_eq!(ended.code(), Some(130));
+    assert!(signals > 1, "the first signal lets it finish");
+    drop(stdout);
 }
 
 #[test]
 fn a_signal_keeps_what_was_written_of_a_finite_file() {
     let project = Project::new();
-    project.write(
-        "long.json",
-        &"{\"host\":\"web-1\",\"status\":200}\n".repeat(400_000),
-    );
+    project.write("long.json", &EVENT.repeat(LONG));
     project.write("out.json", "old\n");
     let child = lookaside()
         .args(["enrich", ".", "long.json", "-o", "out.json", "--workers=1"])

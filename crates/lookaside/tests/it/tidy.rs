@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::program::run;
+
 /// Which of our crates a crate may use; `docs/ARCHITECTURE.md` says why.
 const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
@@ -117,6 +119,55 @@ fn nothing_names_a_path_of_somebodys_machine() {
         }
     }
     assert_none(found, "a path that exists on one machine only");
+}
+
+#[test]
+fn commands_in_the_documents_exist() {
+    let mut found = Vec::new();
+    let mut command_count = 0;
+    for (name, text) in tracked_texts() {
+        if !name.ends_with(".md") {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            let Some(command) = line.strip_prefix("$ ") else {
+                continue;
+            };
+            command_count += 1;
+            if let Some(reason) = mistake(command) {
+                found.push(format!("{name}:{}: {reason}", index + 1));
+            }
+        }
+    }
+    assert!(command_count > 5, "the documents lost their commands");
+    assert_none(found, "a command that does not exist");
+}
+
+/// What is wrong with a line of a shell session: a script that is not there, or a command or flag
+/// that the program does not know.
+fn mistake(line: &str) -> Option<String> {
+    let words: Vec<&str> = line
+        .split_whitespace()
+        .skip_while(|word| word.contains('='))
+        .collect();
+    let script = words[0];
+    if script.contains('/') && !root().join(script).exists() {
+        return Some(format!("no {script}"));
+    }
+    let arguments = match words.as_slice() {
+        ["lookaside", arguments @ ..] => arguments,
+        ["cargo", "run", "--release", "--", arguments @ ..] => arguments,
+        _ => return None,
+    };
+    let command = arguments.first()?;
+    let help = run([command, &"--help"]);
+    if help.code != 0 {
+        return Some(format!("no command {command}"));
+    }
+    let flags = arguments.iter().filter(|word| word.starts_with("--"));
+    let names = flags.map(|flag| flag.split('=').next().unwrap_or(flag));
+    let mut unknown = names.filter(|name| !help.out.contains(*name));
+    unknown.next().map(|name| format!("no flag {name}"))
 }
 
 #[test]

@@ -61,12 +61,18 @@ pub(super) fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// What `--seconds` is brought into, be it negative or no number at all.
+const ROUND_LENGTH_MIN: Duration = Duration::from_millis(1);
+const ROUND_LENGTH_MAX: Duration = Duration::from_secs(3600);
+
 /// Runs `block`, which says how many operations it did, until each round is full.
 pub(super) fn measure<E>(
     rounds: Rounds,
     mut block: impl FnMut() -> Result<u64, E>,
 ) -> Result<(u64, Spread, Spread), E> {
-    let round_length = Duration::from_secs_f64(rounds.seconds.clamp(0.001, 3600.0));
+    let round_length = Duration::try_from_secs_f64(rounds.seconds)
+        .unwrap_or_default()
+        .clamp(ROUND_LENGTH_MIN, ROUND_LENGTH_MAX);
     let (mut ops_total, mut cpu, mut wall) = (0, Vec::new(), Vec::new());
     // The first round warms caches and is thrown away.
     for round in 0..=rounds.rounds.max(1) {
