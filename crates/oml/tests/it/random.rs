@@ -106,8 +106,9 @@ fn pick<'a>(random: &mut Random, from: &[&'a str]) -> &'a str {
 
 fn access(random: &mut Random) -> String {
     let name = pick(random, &NAMES);
-    match random.below(6) {
+    match random.below(7) {
         0 => format!("take({name})"),
+        4 => format!("read(option:[{name}, {}])", pick(random, &NAMES)),
         1 => format!(
             "read({name}, option:[{}, {}])",
             pick(random, &NAMES),
