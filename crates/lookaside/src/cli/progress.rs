@@ -75,8 +75,8 @@ impl RunBar {
             let bar = bar(template, size);
             while end.recv_timeout(RUN_BAR_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let events = progress.figures().events_in;
-                bar.set_message(format!("{} events", grouped(events)));
                 bar.set_position(progress.file_bytes());
+                bar.set_message(format!("{} events", grouped(events)));
             }
             bar.finish_and_clear();
         });
