@@ -20,15 +20,6 @@ impl Parser<'_> {
         Ok(ExprKind::Object(members))
     }
 
-    /// Fails where the text ends within braces.
-    fn before_end(&mut self, expected: &str) -> Parsed<()> {
-        self.cursor.skip_blanks();
-        match self.cursor.rest() {
-            "" => Err(self.unexpected(expected)),
-            _ => Ok(()),
-        }
-    }
-
     /// One or several names and their value.
     fn members(&mut self, members: &mut Vec<Member>) -> Parsed<()> {
         let mut targets = vec![self.member_target()?];

@@ -56,6 +56,7 @@ impl Parser<'_> {
         let mut cases = Vec::new();
         let mut default = None;
         while !self.cursor.eat("}") {
+            self.before_end("`}` or a case of the match")?;
             if default.is_some() {
                 return Err(self.behind_the_default());
             }
@@ -95,11 +96,7 @@ impl Parser<'_> {
 
     fn behind_the_default(&self) -> Fault {
         let message = "nothing matches behind `_`, which is the last case";
-        let span = self.next_span();
-        match span.start == span.end {
-            true => self.unexpected("`}` at the end of the match"),
-            false => Diagnostic::error(span, message).help("move the `_` case to the end"),
-        }
+        Diagnostic::error(self.next_span(), message).help("move the `_` case to the end")
     }
 
     fn default_case(&mut self, implied: Option<&str>) -> Parsed<Expr> {

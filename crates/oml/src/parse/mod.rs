@@ -151,6 +151,15 @@ impl<'a> Parser<'a> {
         Err(self.unexpected(&format!("`{token}` {place}")))
     }
 
+    /// Fails where the text ends within braces.
+    fn before_end(&mut self, expected: &str) -> Parsed<()> {
+        self.cursor.skip_blanks();
+        match self.cursor.rest() {
+            "" => Err(self.unexpected(expected)),
+            _ => Ok(()),
+        }
+    }
+
     /// An error that something else stands here.
     fn unexpected(&self, expected: &str) -> Fault {
         let span = self.next_span();

@@ -702,6 +702,14 @@ fn errors_of_blocks() {
             "t:3:27: error: expected `}` or a member of the object, the text ends",
         ),
         (
+            "x = match read(a) { digit(1) => chars(b) ;\n",
+            "t:3:43: error: expected `}` or a case of the match, the text ends",
+        ),
+        (
+            "x = match read(a) { digit(1) => chars(b) ; _ => chars(c) ;\n",
+            "t:3:59: error: expected `}` or a case of the match, the text ends",
+        ),
+        (
             "x = array { read(a) ;\n",
             "t:3:22: error: expected `}` or an item of the array, the text ends",
         ),
