@@ -8,6 +8,7 @@ mod lookups;
 mod original;
 mod parse;
 mod random;
+mod refusals;
 mod robustness;
 mod script;
 mod set;

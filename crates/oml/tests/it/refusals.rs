@@ -1,0 +1,412 @@
+//! What is said about models that do not parse.
+
+use lookaside_oml::Model;
+
+use crate::parse::{check, text};
+
+#[test]
+fn errors_of_statements() {
+    for (statements, expected) in [
+        (
+            "",
+            "t:2:4: error: expected a statement, the text ends (a model has at least one statement, such as `* = take() ;`)",
+        ),
+        (
+            "x = read(a)",
+            "t:3:12: error: expected `;` at the end of the statement",
+        ),
+        (
+            "x = read(a)\ny = read(b) ;",
+            "t:3:12: error: expected `;` at the end of the statement",
+        ),
+        (
+            "x = read(a) y = read(b) ;",
+            "t:3:13: error: expected `;` at the end of the statement, found `y`",
+        ),
+        (
+            "x ; y = read(b) ;",
+            "t:3:3: error: expected `=` after the target, found `;`",
+        ),
+        (
+            "x : int = read() ;",
+            "t:3:5: error: unknown type `int` (it is called `digit` here)",
+        ),
+        (
+            "x : Digit = read() ;",
+            "t:3:5: error: unknown type `Digit` (did you mean `digit`?)",
+        ),
+        (
+            "x : array/foo = read() ;",
+            "t:3:5: error: unknown type `array/foo`",
+        ),
+        (
+            "x = ;",
+            "t:3:5: error: expected a value, found `;` (such as `read(x)`, `chars(text)`, `digit(1)` or `match …`)",
+        ),
+        (
+            "x = foo ;",
+            "t:3:5: error: unknown constant `foo` (a field is read with `read(foo)`)",
+        ),
+        (
+            "static { fob = digit(1) ; } x = foo ;",
+            "t:3:33: error: unknown constant `foo` (did you mean `fob`?)",
+        ),
+        (
+            "x* = chars(a) ;",
+            "t:3:6: error: expected `read()` or `take()`, found `chars` (a target with `*` moves fields as they are)",
+        ),
+        (
+            "a, x* = take() ;",
+            "t:3:4: error: a target with `*` stands alone",
+        ),
+        (
+            "x = (1) ;",
+            "t:3:5: error: expected a value, found `(` (such as `read(x)`, `chars(text)`, `digit(1)` or `match …`)",
+        ),
+        (
+            "x = read(a) ; /* open",
+            "t:3:15: error: this comment never ends (close it with `*/`)",
+        ),
+        (
+            "x = read(a) | to_json ; y = pipe read(a) ;",
+            "t:3:42: error: expected `|` and a function, found `;`",
+        ),
+        (
+            "x = match read(a) { digit(1) => select b from c ; } ;",
+            "t:3:33: error: a lookup is a statement of its own (write `x = select … ;` before, then `read(x)` here)",
+        ),
+    ] {
+        check(statements, expected);
+    }
+}
+
+#[test]
+fn errors_of_accesses_and_literals() {
+    for (statements, expected) in [
+        (
+            "x = read(a, b) ;",
+            "t:3:13: error: a second name in `read` (give alternatives as `option:[a, b]`)",
+        ),
+        (
+            "x = read(a, optoin:[b]) ;",
+            "t:3:13: error: unknown argument `optoin` (did you mean `option`?)",
+        ),
+        (
+            "x = read(a, zzz:[b]) ;",
+            "t:3:13: error: unknown argument `zzz` (an access takes a name, `get:`, `option:[…]` and `keys:[…]`)",
+        ),
+        (
+            "x = read(a #) ;",
+            "t:3:12: error: expected `)` or another argument of `read`, found `#`",
+        ),
+        (
+            "x = read(keys:[a]) ;",
+            "t:3:16: error: a list of patterns finds no single field (write `collect` before it, or give alternatives as `option:[…]`)",
+        ),
+        (
+            "x = collect read(a) ;",
+            "t:3:13: error: `collect` needs the patterns of the names that it gathers (write `collect read(keys:[a, b*])`)",
+        ),
+        (
+            "x = read(a*) ;",
+            "t:3:10: error: one field has no `*` in its name (gather several with `collect read(keys:[…])`)",
+        ),
+        (
+            "x = match read() { digit(1) => chars(a) } ;",
+            "t:3:11: error: no target gives this `read()` a name (name the field: `read(x)`)",
+        ),
+        (
+            "x = read('a) ;",
+            "t:3:10: error: this quoted name never ends or is empty",
+        ),
+        (
+            "x = digit(abc) ;",
+            "t:3:11: error: `abc` is no digit (write a whole number of 64 bits, such as `digit(42)`)",
+        ),
+        (
+            "x = bool(TRUE) ;",
+            "t:3:10: error: `TRUE` is no bool (write `bool(true)` or `bool(false)`)",
+        ),
+        (
+            "x = ip(10.0.0) ;",
+            "t:3:8: error: `10.0.0` is no ip (write an address, such as `ip(10.0.0.1)`)",
+        ),
+        (
+            "x = time(2026-13-01 00:00:00) ;",
+            "t:3:10: error: `2026-13-01 00:00:00` is no time (write a date and time, such as `time(2026-01-31 08:00:00)`)",
+        ),
+        (
+            "x = port(80) ;",
+            "t:3:5: error: a value of type `port` cannot be written down (literals are of type chars, symbol, digit, float, bool, ip, time)",
+        ),
+        (
+            "x = chars(a(b) ;",
+            "t:3:10: error: this parenthesis is never closed (quote text with unbalanced parentheses: `chars('a)')`)",
+        ),
+        (
+            "x = char(a) ;",
+            "t:3:5: error: unknown function or type `char` (did you mean `chars`?)",
+        ),
+    ] {
+        check(statements, expected);
+    }
+}
+
+#[test]
+fn errors_of_functions() {
+    for (statements, expected) in [
+        (
+            "x = @a | to_jsn ;",
+            "t:3:10: error: unknown function `to_jsn` (did you mean `to_json`?)",
+        ),
+        (
+            "x = to_json(a) ;",
+            "t:3:5: error: unknown function or type `to_json` (functions stand behind a value: `read(x) | to_json`)",
+        ),
+        (
+            "x = @a | contains('b') ;",
+            "t:3:10: error: unknown function `contains` (`contains` is a condition of `match`)",
+        ),
+        (
+            "x = @a | base64_decode ;",
+            "t:3:10: error: `base64_decode` needs parentheses (write `base64_decode(…)`, with its arguments if it has any)",
+        ),
+        (
+            "x = @a | base64_decode(Utf7) ;",
+            "t:3:24: error: `Utf7` is no argument for `base64_decode` (it takes an encoding, such as Utf8, Utf16le, Utf16be, Gbk, Gb18030, Big5, EucJp, Windows31j, Koi8R, Windows1252, Iso88591, Imap)",
+        ),
+        (
+            "x = @a | nth(b) ;",
+            "t:3:14: error: `b` is no argument for `nth` (it takes a position, counted from 0)",
+        ),
+        (
+            "x = @a | to_json(b) ;",
+            "t:3:17: error: `to_json` takes 0 arguments",
+        ),
+        (
+            "x = @a | Time::to_ts_zone(8) ;",
+            "t:3:26: error: `Time::to_ts_zone` takes 2 arguments",
+        ),
+        (
+            "x = @a | Time::to_ts_zone(8, h) ;",
+            "t:3:30: error: `h` is no argument for `Time::to_ts_zone` (it takes `s`, `ms` or `us` as its unit)",
+        ),
+        (
+            "x = @a | Time::to_ts_ms(19) ;",
+            "t:3:25: error: `19` is no argument for `Time::to_ts_ms` (it takes hours east of UTC, such as `8`, `-5` or `5:30`)",
+        ),
+        (
+            "x = @a | url(port) ;",
+            "t:3:14: error: `port` is no argument for `url` (it takes `domain`, `host`, `uri`, `path` or `params`)",
+        ),
+        (
+            "x = @a | map_to(b) ;",
+            "t:3:17: error: `b` is no argument for `map_to` (it takes `true`, `false`, a number or a quoted text)",
+        ),
+        (
+            "x = @a | on_fail('b ;",
+            "t:3:17: error: the arguments of `on_fail` never end (close quotes and parentheses)",
+        ),
+        (
+            "x = @a | extract_main_word ;",
+            "t:3:10: error: `extract_main_word` is not supported (it needs language dictionaries; prepare the word before this model runs)",
+        ),
+        (
+            "x = @a | extract_subject_object ;",
+            "t:3:10: error: `extract_subject_object` is not supported (it needs language dictionaries; prepare the word before this model runs)",
+        ),
+        (
+            "x = calc(sqrt(2)) ;",
+            "t:3:10: error: `calc` has no function `sqrt` (its functions are abs, round, floor and ceil)",
+        ),
+        (
+            "x = calc(1 +) ;",
+            "t:3:13: error: expected a number, `read(x)`, `@x` or a function, found `)`",
+        ),
+        (
+            "x = calc(1 2) ;",
+            "t:3:12: error: expected `)` or an operator in `calc`, found `2`",
+        ),
+        (
+            "x = calc(99999999999999999999) ;",
+            "t:3:10: error: `99999999999999999999` is no number of 64 bits",
+        ),
+        (
+            "static { d = digit(1) ; } x = lookup_nocase(d, @a, 'b') ;",
+            "t:3:45: error: the constant `d` is no object (it stands in line 3)",
+        ),
+        (
+            "x = lookup_nocase(d, @a, 'b') ;",
+            "t:3:19: error: unknown constant `d` (the dictionary is an `object` in a `static` block)",
+        ),
+        (
+            "x = fmt(\"{a}{c}\", @a) ;",
+            "t:3:13: error: no argument reads `c` (did you mean `a`?)",
+        ),
+        (
+            "x = fmt(\"{a\", @a) ;",
+            "t:3:10: error: a brace that belongs to no placeholder (a brace as text is written twice)",
+        ),
+        (
+            "x = fmt(\"a}\", @a) ;",
+            "t:3:11: error: a brace that belongs to no placeholder (a brace as text is written twice)",
+        ),
+        (
+            "x = fmt(a, @a) ;",
+            "t:3:9: error: expected a template in quotes, found `a`",
+        ),
+    ] {
+        check(statements, expected);
+    }
+}
+
+#[test]
+fn errors_of_blocks() {
+    for (statements, expected) in [
+        (
+            "x = match read(a) { _ => chars(b) ; } ;",
+            "t:3:5: error: a match has at least one case besides `_` (write a case such as `digit(1) => chars(one) ;`)",
+        ),
+        (
+            "x = match read(a) { _ => chars(b) ; digit(1) => chars(c) ; } ;",
+            "t:3:37: error: nothing matches behind `_`, which is the last case (move the `_` case to the end)",
+        ),
+        (
+            "x = match (@a, @b) { (digit(1)) => chars(c) } ;",
+            "t:3:22: error: 1 conditions for 2 values (a case has one condition for each value of the tuple)",
+        ),
+        (
+            "x = match (@a, @b) { (digit(1), _) => chars(c) } ;",
+            "t:3:33: error: unknown constant `_` (only a whole case can be `_`; list what this position may be)",
+        ),
+        (
+            "x = match @a { contain('b') => chars(c) } ;",
+            "t:3:16: error: unknown condition `contain` (did you mean `contains`?)",
+        ),
+        (
+            "x = match @a { is_empty => chars(c) } ;",
+            "t:3:16: error: unknown constant `is_empty` (write `is_empty(…)`)",
+        ),
+        (
+            "x = match @a { regex_match('a(') => chars(c) } ;",
+            "t:3:29: error: this is no regular expression (unclosed group)",
+        ),
+        (
+            "x = match @a { gt(b) => chars(c) } ;",
+            "t:3:19: error: `b` is no number (`gt` compares with numbers)",
+        ),
+        (
+            "x = match @a { in_range(1) => chars(c) } ;",
+            "t:3:24: error: `in_range` takes 2 arguments",
+        ),
+        (
+            "x = match @a { in (digit(1), chars(b)) => chars(c) } ;",
+            "t:3:16: error: the bounds of `in` are of different types (a value is never between them)",
+        ),
+        (
+            "x = object { a = read(a) ;\n\n",
+            "t:3:27: error: expected `}` or a member of the object, the text ends",
+        ),
+        (
+            "x = match read(a) { digit(1) => chars(b) ;\n",
+            "t:3:43: error: expected `}` or a case of the match, the text ends",
+        ),
+        (
+            "x = match read(a) { digit(1) => chars(b) ; _ => chars(c) ;\n",
+            "t:3:59: error: expected `}` or a case of the match, the text ends",
+        ),
+        (
+            "x = array { read(a) ;\n",
+            "t:3:22: error: expected `}` or an item of the array, the text ends",
+        ),
+        (
+            "x = object { a = read(a) ; b ; } ;",
+            "t:3:30: error: expected `=` after the member's name, found `;`",
+        ),
+        (
+            "x = object { a = read(a) ; b = base64 ; } ;",
+            "t:3:32: error: unknown constant `base64` (a field is read with `read(base64)`)",
+        ),
+        (
+            "x = object { a, b = object { } } ;",
+            "t:3:21: error: several members share only an access, a literal or a constant (give each member its own value)",
+        ),
+        (
+            "x = array { read() } ;",
+            "t:3:13: error: no target gives this `read()` a name (name the field: `read(x)`)",
+        ),
+        (
+            "static { a = digit(1) ; a = digit(2) ; } x = a ;",
+            "t:3:25: error: the constant `a` is there already (the first stands in line 3)",
+        ),
+        (
+            "static { read = digit(1) ; } x = read(a) ;",
+            "t:3:10: error: `read` is a word of the language (give the constant another name)",
+        ),
+        (
+            "static { a = Now::time() ; } x = a ;",
+            "t:3:14: error: this is not constant (constants are literals, objects and arrays of literals, and `calc` of numbers)",
+        ),
+        (
+            "static { a = calc(@b) ; } x = a ;",
+            "t:3:14: error: this is not constant (constants are literals, objects and arrays of literals, and `calc` of numbers)",
+        ),
+        (
+            "static { a = digit(1) ;",
+            "t:3:24: error: expected `}` at the end of the static block, the text ends",
+        ),
+    ] {
+        check(statements, expected);
+    }
+}
+
+#[test]
+fn several_errors_are_shown_at_once() {
+    for (statements, expected) in [
+        // Behind a broken statement the next ones are read.
+        (
+            "x = raed(a) ;\ny = read(b) ;\nz : int = read(c) ;\n",
+            &["3:5", "5:5"][..],
+        ),
+        // Errors within braces do not make the rest of the block one.
+        (
+            "x = match read(a) {\n  digit(b) => chars(c) ;\n  _ => chars(d) ;\n} ;\ny = @ ;",
+            &["4:9", "7:7"],
+        ),
+        // A brace that is never closed ends where the next statement begins.
+        (
+            "x = match read(a) {\n  digit(1) => chars(c) ;\ny = read(b) ;\nz = reed(c) ;",
+            &["5:1", "6:5"],
+        ),
+        // A missing semicolon costs no statement.
+        (
+            "x = read(a)\ny = raed(b) ;\nz = read(c)",
+            &["3:12", "4:5", "5:12"],
+        ),
+        // Constants are read on, and a broken one is known.
+        (
+            "static { a = digit(x) ; b = nope ; c = digit(1) ; }\nx = a ;\ny = b ;\nz = d ;",
+            &["3:20", "3:29", "6:5"],
+        ),
+        // The header's errors do not hide the statements'.
+        ("", &["2:4"]),
+    ] {
+        let errors = Model::parse("t", &text(statements)).unwrap_err();
+        let places: Vec<_> = errors
+            .iter()
+            .map(|error| errors.position(error.span))
+            .map(|(line, column)| format!("{line}:{column}"))
+            .collect();
+        assert_eq!(places, expected, "{statements}\n{errors}");
+    }
+    let text = format!("name : t\n---\n{}", "x = nope ;\n".repeat(1000));
+    let errors = Model::parse("t", &text).unwrap_err();
+    assert_eq!(errors.len(), 31);
+    assert!(
+        errors
+            .to_string()
+            .ends_with("too many errors, the rest was not read")
+    );
+    let text = "name : t\nfoo : bar\n---\nx = nope ;";
+    assert_eq!(Model::parse("t", text).unwrap_err().len(), 2);
+}
