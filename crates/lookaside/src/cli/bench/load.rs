@@ -66,10 +66,6 @@ pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
         hash: hash.text(),
         notes: vec![
             ("rows", row_count.to_string()),
-            (
-                "wall seconds a load, median",
-                format!("{:.3}", wall.median / 1e9),
-            ),
             ("resident bytes after the first load", resident.to_string()),
         ],
     };

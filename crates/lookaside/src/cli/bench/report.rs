@@ -1,39 +1,59 @@
 //! How a benchmark's figures are shown: a table for people, a line of JSON for programs.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 
 use super::Result;
 use super::measure::{Measured, Spread};
 
-/// Prints one measured case.
+/// Prints one measured case; a reader that has gone is no failure.
 pub(super) fn print(measured: &Measured, json: bool) -> Result<()> {
-    let mut out = io::stdout().lock();
-    if json {
-        serde_json::to_writer(&mut out, measured)?;
-        return Ok(writeln!(out)?);
-    }
-    let figure = |spread: Spread| {
-        format!(
-            "{:.1} ns ({:.1} – {:.1})",
-            spread.median, spread.min, spread.max
-        )
+    let mut text = if json {
+        serde_json::to_string(measured)?
+    } else {
+        table(measured)
     };
-    writeln!(out, "{} {}", measured.bench, measured.case)?;
-    writeln!(
-        out,
-        "  CPU   {} an operation, {} operations",
-        figure(measured.cpu_ns_per_op),
-        measured.ops
-    )?;
-    let rate = 1e9 / measured.wall_ns_per_op.median;
-    writeln!(
-        out,
-        "  wall  {}, {:.3} million/s",
-        figure(measured.wall_ns_per_op),
-        rate / 1e6
-    )?;
-    for (name, value) in &measured.notes {
-        writeln!(out, "  {name}: {value}")?;
+    text.push('\n');
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
-    Ok(writeln!(out, "  hash  {}", measured.hash)?)
+}
+
+fn table(measured: &Measured) -> String {
+    let mut text = format!("{} {}\n", measured.bench, measured.case);
+    let mut line = |name: &str, value: String| {
+        writeln!(text, "  {name:<5} {value}").expect("a string takes any text");
+    };
+    let cpu = spread(measured.cpu_ns_per_op);
+    line(
+        "CPU",
+        format!("{cpu} an operation, {} operations", measured.ops),
+    );
+    let rate = 1e9 / measured.wall_ns_per_op.median;
+    line(
+        "wall",
+        format!("{}, {rate:.0}/s", spread(measured.wall_ns_per_op)),
+    );
+    for (name, value) in &measured.notes {
+        line(name, value.clone());
+    }
+    line("hash", measured.hash.clone());
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The median, and the smallest and the largest round, in a unit that a person can read.
+fn spread(spread: Spread) -> String {
+    let (unit, size) = match spread.median {
+        ..1e4 => ("ns", 1.0),
+        ..1e7 => ("us", 1e3),
+        _ => ("ms", 1e6),
+    };
+    format!(
+        "{:.1} {unit} ({:.1} – {:.1})",
+        spread.median / size,
+        spread.min / size,
+        spread.max / size
+    )
 }
