@@ -35,7 +35,7 @@ impl Prepared {
     pub(crate) fn new(info: &StatementInfo, reader: &Reader, tables: &Tables) -> Result<Self> {
         // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
         let description = reader.describe(info)?;
-        let plan = Plan::new(&info.sql, &info.params, tables);
+        let plan = Plan::new(description.sql(info), &info.params, tables);
         Ok(Self { plan, description })
     }
 

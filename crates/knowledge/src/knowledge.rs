@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::generation::Generation;
 use crate::load::{LoadReport, Progress};
 use crate::plan::Explanation;
+use crate::provider::{self, PROVIDERS};
 use crate::reloader::Reloader;
 use crate::session::{Policy, Session};
 use crate::snapshot::Snapshot;
@@ -263,6 +264,38 @@ impl Knowledge {
     pub fn intranet_nets(&self) -> Option<IntranetNets> {
         let state = self.0.engine.state();
         state.loaded.config.as_ref()?.intranet_nets.clone()
+    }
+
+    /// The names of the databases that answer. Each may stand before its tables, as in
+    /// `select … from default.users`; the first one answers statements that name none.
+    pub fn provider_names(&self) -> Vec<&str> {
+        PROVIDERS.to_vec()
+    }
+
+    /// Whether there is a provider of that name.
+    pub fn has_provider(&self, name: &str) -> bool {
+        PROVIDERS.contains(&name)
+    }
+
+    /// The provider that a statement names before the first table it reads, and the statement as
+    /// that provider reads it: without the name before tables and columns, wherever it stands
+    /// outside of quotes and comments. `None` if no provider is named; the default one answers
+    /// then. Queries and [`Self::prepare`] do this by themselves.
+    ///
+    /// ```
+    /// # use lookaside_knowledge::Knowledge;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let database = folder.path().join("users.sqlite");
+    /// # rusqlite::Connection::open(&database)?.execute_batch("create table users (id, name)")?;
+    /// let knowledge = Knowledge::sqlite_builder(&database).open()?;
+    /// let (provider, sql) = knowledge.route("select users.name from default.users").unwrap();
+    /// assert_eq!(provider, "default");
+    /// assert_eq!(sql, "select users.name from users");
+    /// assert_eq!(knowledge.route("select name from users"), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn route(&self, sql: &str) -> Option<(&str, String)> {
+        provider::route(sql, PROVIDERS)
     }
 
     /// The names of the tables and views that can be queried, sorted.

@@ -3,7 +3,10 @@
 //! This module is the boundary behind which another database will stand: everything above it
 //! (statements, plans, caches, sessions) asks only to [`describe`](Reader::describe) a statement and
 //! for its [`rows`](Reader::rows), and knows neither connections nor their transactions. Which
-//! database a statement belongs to is decided when it is described.
+//! database a statement belongs to is decided when it is described: by the name before its table
+//! ([`route`]), or else it is the default one.
+
+mod route;
 
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 use rusqlite::Connection;
@@ -15,13 +18,29 @@ use crate::error::Error;
 use crate::statement::StatementInfo;
 use crate::store::Store;
 
+pub(crate) use self::route::route;
+
+/// The databases that answer, by the names that may stand before their tables; the first one
+/// answers statements that name none.
+pub(crate) const PROVIDERS: &[&str] = &["default"];
+
 /// What the database says about a statement.
 #[derive(Debug)]
 pub(crate) struct Description {
+    /// The text without its provider's name, if it has one.
+    routed: Option<Box<str>>,
     /// The names of the columns.
     pub(crate) columns: Box<[Text]>,
     /// For each of SQLite's parameters, from its first, the position of the value to bind.
     binds: Box<[usize]>,
+}
+
+impl Description {
+    /// The statement as the database is to read it.
+    #[inline]
+    pub(crate) fn sql<'a>(&'a self, info: &'a StatementInfo) -> &'a str {
+        self.routed.as_deref().unwrap_or(&info.sql)
+    }
 }
 
 /// A connection of one session to the store of one generation.
@@ -47,8 +66,13 @@ impl Reader {
     /// Compiles a statement; it must read only, and its parameters must be those that the scanner
     /// found, or values would be bound to the wrong ones.
     pub(crate) fn describe(&self, info: &StatementInfo) -> Result<Description> {
-        let refused = |source| Error::statement(&info.sql, source);
-        let statement = self.connection.prepare_cached(&info.sql).map_err(refused)?;
+        let routed = route(&info.sql, PROVIDERS).map(|(_, sql)| sql.into_boxed_str());
+        let sql = routed.as_deref().unwrap_or(&info.sql);
+        let refused = |source| match route::unknown_prefix(&info.sql, PROVIDERS) {
+            Some(prefix) => Error::provider_unknown(&info.sql, prefix, PROVIDERS, source),
+            None => Error::statement(&info.sql, source),
+        };
+        let statement = self.connection.prepare_cached(sql).map_err(refused)?;
         if !statement.readonly() {
             return Err(Error::not_a_query(&info.sql));
         }
@@ -67,6 +91,7 @@ impl Reader {
         }
         let columns = statement.column_names().map(Text::from).collect();
         Ok(Description {
+            routed,
             columns,
             binds: binds.into(),
         })
@@ -104,7 +129,7 @@ impl Reader {
         params: &[Value],
         extent: Extent,
     ) -> rusqlite::Result<RowSet> {
-        let mut statement = self.connection.prepare_cached(&info.sql)?;
+        let mut statement = self.connection.prepare_cached(description.sql(info))?;
         for (index, &position) in description.binds.iter().enumerate() {
             let value = SqlValue::of(&params[position], &mut self.scratch);
             statement.raw_bind_parameter(index + 1, value)?;

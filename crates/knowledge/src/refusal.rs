@@ -107,6 +107,22 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
+    /// A statement reads from a provider that there is not.
+    pub(crate) fn provider_unknown(
+        sql: &str,
+        prefix: &str,
+        providers: &[&str],
+        source: rusqlite::Error,
+    ) -> Self {
+        let names: Vec<String> = providers.iter().map(|name| format!("`{name}`")).collect();
+        let message = format!(
+            "statement `{}`: no provider is named `{prefix}`; there is {}",
+            shown(sql),
+            names.join(", ")
+        );
+        Self::with_source(ErrorKind::Refused, message, source)
+    }
+
     /// A statement that SQLite refused or that failed while it ran.
     pub(crate) fn statement(sql: &str, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;

@@ -14,7 +14,7 @@ const FIRST_WORDS: [&str; 3] = ["select", "with", "values"];
 
 /// The parameters (`:name`) of a query in the order of their first appearance.
 pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
-    let mut scanner = Scanner { sql, at: 0 };
+    let mut scanner = Scanner::new(sql);
     let mut params: Vec<Text> = Vec::new();
     let mut first_word = None;
     let mut ended = false;
@@ -24,7 +24,7 @@ pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
         }
         match token {
             Token::Word(word) if first_word.is_none() => first_word = Some(word),
-            Token::Word(_) | Token::Other => {
+            Token::Word(_) | Token::Dot | Token::Open | Token::Other => {
                 first_word.get_or_insert("");
             }
             Token::End => ended = first_word.is_some(),
@@ -50,7 +50,7 @@ pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Token<'a> {
+pub(crate) enum Token<'a> {
     /// A keyword, a bare identifier or a number.
     Word(&'a str),
     /// `:name`, without the colon.
@@ -59,18 +59,32 @@ enum Token<'a> {
     OtherParam(&'a str),
     /// A semicolon.
     End,
+    /// What parts a name from its qualifier.
+    Dot,
+    /// An opening parenthesis.
+    Open,
     /// A quoted text or identifier, a cast, or one character.
     Other,
 }
 
-struct Scanner<'a> {
+/// Reads a SQL text token by token.
+pub(crate) struct Scanner<'a> {
     sql: &'a str,
     at: usize,
 }
 
 impl<'a> Scanner<'a> {
+    pub(crate) fn new(sql: &'a str) -> Self {
+        Self { sql, at: 0 }
+    }
+
+    /// Where the last token ended.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// The next token, after white space and comments.
-    fn next_token(&mut self) -> Option<Token<'a>> {
+    pub(crate) fn next_token(&mut self) -> Option<Token<'a>> {
         let bytes = self.sql.as_bytes();
         loop {
             let rest = &bytes[self.at..];
@@ -96,6 +110,14 @@ impl<'a> Scanner<'a> {
                 [b';', ..] => {
                     self.at += 1;
                     Token::End
+                }
+                [b'.', ..] => {
+                    self.at += 1;
+                    Token::Dot
+                }
+                [b'(', ..] => {
+                    self.at += 1;
+                    Token::Open
                 }
                 [b':', b':', ..] => {
                     self.at += 2;

@@ -3,4 +3,5 @@
 mod config;
 mod folder;
 mod non_blocking;
+mod provider;
 mod reload;
