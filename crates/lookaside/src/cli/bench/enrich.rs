@@ -15,7 +15,7 @@ use lookaside_value::NameTable;
 
 use super::Result;
 use super::measure::{AnswerHash, Measured, Rounds, measure};
-use super::project::BenchProject;
+use super::project::{BenchProject, RangeArguments};
 use super::report;
 use super::workload::{self, Random};
 use crate::cli::enrich::{ModelTransform, Tally};
@@ -29,12 +29,8 @@ pub(crate) struct EnrichArguments {
     /// Lines of the log that is made up.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     events: u64,
-    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
-    #[arg(long, value_name = "FILE")]
-    ranges: Option<PathBuf>,
-    /// How many ranges are made up.
-    #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
-    range_count: u64,
+    #[command(flatten)]
+    ranges: RangeArguments,
     /// Workers; by default one a core.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     workers: Option<u16>,
@@ -46,9 +42,6 @@ pub(crate) struct EnrichArguments {
     export: Option<PathBuf>,
     #[command(flatten)]
     rounds: Rounds,
-    /// One line of JSON a case.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,17 +71,12 @@ pub(super) fn run(arguments: &EnrichArguments) -> Result<()> {
         None => Case::value_variants().to_vec(),
     };
     let mut project = BenchProject::temporary()?;
-    let range_count = if cases.contains(&Case::Full) {
-        arguments.range_count
-    } else {
-        1
-    };
-    project.add_ranges(arguments.ranges.as_deref(), range_count)?;
+    project.add_ranges(&arguments.ranges)?;
     fs::write(project.path().join("access.log"), log)?;
     let knowledge = project.open()?;
     for case in cases {
         let way = Way::new(case, project.path(), &knowledge)?;
-        report::print(&way.measure(arguments, &knowledge)?, arguments.json)?;
+        report::print(&way.measure(arguments, &knowledge)?, arguments.rounds.json)?;
     }
     Ok(())
 }

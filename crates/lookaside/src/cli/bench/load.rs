@@ -1,30 +1,22 @@
 //! What does loading a table cost, its index included, and what memory does it hold afterwards?
 
 use std::fs;
-use std::path::PathBuf;
 
 use clap::Args;
 use lookaside_value::Value;
 
 use super::Result;
 use super::measure::{AnswerHash, Measured, Rounds, measure};
-use super::project::BenchProject;
+use super::project::{BenchProject, RangeArguments};
 use super::report;
 
 /// Loading a table of address ranges, two function calls a row, index included
 #[derive(Debug, Args)]
 pub(crate) struct LoadArguments {
-    /// How many ranges are made up.
-    #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
-    rows: u64,
-    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    ranges: RangeArguments,
     #[command(flatten)]
     rounds: Rounds,
-    /// One line of JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 const SQL: &str =
@@ -32,7 +24,7 @@ const SQL: &str =
 
 pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
     let mut project = BenchProject::temporary()?;
-    project.add_ranges(arguments.data.as_deref(), arguments.rows)?;
+    project.add_ranges(&arguments.ranges)?;
 
     // The first load, in a process that has done nothing else, tells what the table holds.
     let before = resident_size()?;
@@ -69,7 +61,7 @@ pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
             ("resident bytes after the first load", resident.to_string()),
         ],
     };
-    report::print(&measured, arguments.json)
+    report::print(&measured, arguments.rounds.json)
 }
 
 /// Bytes of this process that are in memory, as Linux counts them.

@@ -10,9 +10,9 @@ use lookaside_value::Value;
 
 use super::Result;
 use super::measure::{AnswerHash, Measured, Rounds, measure};
-use super::project::{BenchProject, int_params};
+use super::project::{BenchProject, RangeArguments, int_params};
 use super::report;
-use super::workload::{KeyLaw, Random};
+use super::workload::{KeyArguments, KeyLaw, Random};
 
 /// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
 const KEY_COUNT: usize = 1 << 20;
@@ -25,26 +25,15 @@ pub(crate) struct LookupArguments {
     /// What answers; all cases in turn when it is left out.
     #[arg(long, value_enum)]
     case: Option<Case>,
-    /// Rows of the key-value table.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    rows: u64,
-    /// How often which key is asked for.
-    #[arg(long, value_enum, default_value_t = KeyLaw::Zipf)]
-    keys: KeyLaw,
-    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
-    #[arg(long, value_name = "FILE")]
-    ranges: Option<PathBuf>,
-    /// How many ranges are made up.
-    #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
-    range_count: u64,
+    #[command(flatten)]
+    keys: KeyArguments,
+    #[command(flatten)]
+    ranges: RangeArguments,
     /// Only write the key-value table and the keys to this folder, for another engine to read.
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
     #[command(flatten)]
     rounds: Rounds,
-    /// One line of JSON a case.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -110,14 +99,17 @@ pub(super) fn run(arguments: &LookupArguments) -> Result<()> {
     };
     let mut project = BenchProject::temporary()?;
     if cases.iter().any(|case| !case.is_interval()) {
-        project.add_key_values(arguments.rows)?;
+        project.add_key_values(arguments.keys.rows)?;
     }
     if cases.iter().any(|case| case.is_interval()) {
-        project.add_ranges(arguments.ranges.as_deref(), arguments.range_count)?;
+        project.add_ranges(&arguments.ranges)?;
     }
     let knowledge = project.open()?;
     for case in cases {
-        report::print(&measure_case(arguments, case, &knowledge)?, arguments.json)?;
+        report::print(
+            &measure_case(arguments, case, &knowledge)?,
+            arguments.rounds.json,
+        )?;
     }
     Ok(())
 }
@@ -125,25 +117,25 @@ pub(super) fn run(arguments: &LookupArguments) -> Result<()> {
 /// `knowdb.toml`, the table `kv` and `keys.txt`.
 fn export(arguments: &LookupArguments, folder: PathBuf) -> Result<()> {
     let mut project = BenchProject::at(&folder)?;
-    project.add_key_values(arguments.rows)?;
-    let keys = draw_keys(arguments, arguments.keys);
+    project.add_key_values(arguments.keys.rows)?;
+    let keys = arguments.keys.draw(KEY_COUNT);
     let lines: String = keys.iter().map(|key| format!("{key}\n")).collect();
     Ok(fs::write(folder.join("keys.txt"), lines)?)
 }
 
-fn draw_keys(arguments: &LookupArguments, law: KeyLaw) -> Vec<i64> {
-    law.keys(arguments.rows, KEY_COUNT, &mut Random::new(7))
-}
-
 fn params(arguments: &LookupArguments, case: Case) -> Vec<Value> {
     let mut random = Random::new(7);
+    let hotset = KeyArguments {
+        keys: KeyLaw::Hotset,
+        ..arguments.keys
+    };
     match case {
         Case::Interval => (0..KEY_COUNT)
             .map(|_| u32::from(random.address()).into())
             .collect(),
         Case::IntervalIp => (0..KEY_COUNT).map(|_| random.address().into()).collect(),
-        Case::L0 => int_params(&draw_keys(arguments, KeyLaw::Hotset)),
-        _ => int_params(&draw_keys(arguments, arguments.keys)),
+        Case::L0 => int_params(&hotset.draw(KEY_COUNT)),
+        _ => int_params(&arguments.keys.draw(KEY_COUNT)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// How long and how often.
+/// How long, how often, and how it is shown.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Rounds {
     /// Seconds that one round lasts at least.
@@ -14,6 +14,9 @@ pub(crate) struct Rounds {
     /// Rounds after one that warms up; the median is the figure to quote.
     #[arg(long, default_value_t = 5, value_name = "COUNT")]
     pub(crate) rounds: usize,
+    /// One line of JSON a case.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Nanoseconds for one operation, over the rounds.

@@ -26,7 +26,7 @@ Examples:
   lookaside bench lookup                          all kinds of lookups
   lookaside bench lookup --case interval --ranges asn.csv
   lookaside bench enrich --events 1000000 --rounds 5
-  lookaside bench load --rows 411961 --json")]
+  lookaside bench load --range-count 411961 --json")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     bench: Bench,

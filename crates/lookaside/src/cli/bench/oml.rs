@@ -10,7 +10,7 @@ use super::Result;
 use super::measure::{AnswerHash, Measured, Rounds, measure};
 use super::project::BenchProject;
 use super::report;
-use super::workload::{KeyLaw, Random};
+use super::workload::KeyArguments;
 
 const KEY_COUNT: usize = 1 << 20;
 
@@ -20,20 +20,13 @@ pub(crate) struct OmlArguments {
     /// Which model; all in turn when it is left out.
     #[arg(long, value_enum)]
     case: Option<Case>,
-    /// Rows of the table that the lookup asks.
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    rows: u64,
-    /// How often which key is asked for.
-    #[arg(long, value_enum, default_value_t = KeyLaw::Zipf)]
-    keys: KeyLaw,
+    #[command(flatten)]
+    keys: KeyArguments,
     /// Records in a batch.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
     #[command(flatten)]
     rounds: Rounds,
-    /// One line of JSON a case.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -57,7 +50,7 @@ impl Case {
 
 pub(super) fn run(arguments: &OmlArguments) -> Result<()> {
     let mut project = BenchProject::temporary()?;
-    project.add_key_values(arguments.rows)?;
+    project.add_key_values(arguments.keys.rows)?;
     let knowledge = project.open()?;
     let cases = match arguments.case {
         Some(case) => vec![case],
@@ -75,9 +68,7 @@ pub(super) fn run(arguments: &OmlArguments) -> Result<()> {
         let id = names.intern("id");
         let program = Program::bind(&model, &mut names, &mut session, &Options::default())?;
         let target = names.name("V").ok_or("the model makes a field V")?;
-        let keys = arguments
-            .keys
-            .keys(arguments.rows, KEY_COUNT, &mut Random::new(7));
+        let keys = arguments.keys.draw(KEY_COUNT);
 
         let mut evaluator = program.evaluator();
         let mut batch = Batch::new(names.into());
@@ -120,7 +111,7 @@ pub(super) fn run(arguments: &OmlArguments) -> Result<()> {
             hash: hash.text(),
             notes: vec![("records in a batch", arguments.batch.to_string())],
         };
-        report::print(&measured, arguments.json)?;
+        report::print(&measured, arguments.rounds.json)?;
     }
     Ok(())
 }

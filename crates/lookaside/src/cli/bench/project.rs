@@ -18,6 +18,17 @@ ttl_ms = 3600000
 has_header = false
 ";
 
+/// The address ranges of a benchmark.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct RangeArguments {
+    /// A CSV of ranges without header (first, last, number, name) instead of made-up ones.
+    #[arg(long, value_name = "FILE")]
+    ranges: Option<PathBuf>,
+    /// How many ranges are made up.
+    #[arg(long, default_value_t = 411_961, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
+    range_count: u64,
+}
+
 /// A folder with a `knowdb.toml` and tables, removed when dropped unless it was given.
 pub(super) struct BenchProject {
     path: PathBuf,
@@ -65,12 +76,12 @@ impl BenchProject {
 
     /// The table `asn(first_ip, last_ip, asn, org)`, two function calls a row, from a CSV without a
     /// header or from made-up ranges.
-    pub(super) fn add_ranges(&mut self, data: Option<&Path>, range_count: u64) -> Result<()> {
-        let csv = match data {
+    pub(super) fn add_ranges(&mut self, ranges: &RangeArguments) -> Result<()> {
+        let csv = match &ranges.ranges {
             Some(path) => {
                 fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?
             }
-            None => workload::ranges_csv(range_count, &mut Random::new(1)),
+            None => workload::ranges_csv(ranges.range_count, &mut Random::new(1)),
         };
         self.config
             .push_str("[[tables]]\nname = \"asn\"\ncolumns.by_index = [0, 1, 2, 3]\n");

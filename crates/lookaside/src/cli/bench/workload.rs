@@ -45,9 +45,27 @@ pub(crate) enum KeyLaw {
     Hotset,
 }
 
+/// Which keys of which table are asked for.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct KeyArguments {
+    /// Rows of the key-value table.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) rows: u64,
+    /// How often which key is asked for.
+    #[arg(long, value_enum, default_value_t = KeyLaw::Zipf)]
+    pub(super) keys: KeyLaw,
+}
+
+impl KeyArguments {
+    /// `count` keys of the table, the same at each call.
+    pub(super) fn draw(self, count: usize) -> Vec<i64> {
+        self.keys.keys(self.rows, count, &mut Random::new(7))
+    }
+}
+
 impl KeyLaw {
     /// `count` keys from 1 to `key_max`.
-    pub(super) fn keys(self, key_max: u64, count: usize, random: &mut Random) -> Vec<i64> {
+    fn keys(self, key_max: u64, count: usize, random: &mut Random) -> Vec<i64> {
         assert!(key_max > 0, "there is a key to draw");
         match self {
             Self::Uniform => (0..count)
