@@ -1,29 +1,34 @@
 #!/usr/bin/env python3
-"""Medians and spreads of recorded runs: one line an engine, benchmark and case."""
+"""Recorded runs as a table: one line an engine, benchmark and case."""
 
 import json
 import statistics
 import sys
 from collections import defaultdict
 
-
-def median_of(figure):
-    """A run of ours has a spread of its own, a rival's run one figure."""
-    return figure["median"] if isinstance(figure, dict) else figure
-
-
 runs = defaultdict(list)
-hashes = defaultdict(set)
 with open(sys.argv[1], encoding="utf-8") as lines:
     for line in lines:
         run = json.loads(line)
-        runs[run["bench"], run["case"], run["engine"]].append(median_of(run["cpu_ns_per_op"]))
-        hashes[run["bench"], run["case"], run["engine"]].add(run.get("hash", ""))
+        runs[run["bench"], run["case"], run["engine"]].append(run)
 
-print(f"{'benchmark':<10} {'case':<12} {'engine':<22} {'runs':>4} "
-      f"{'min':>10} {'median':>10} {'max':>10}  CPU ns an operation; hash of the answers")
-for key, samples in runs.items():
-    bench, case, engine = key
-    print(f"{bench:<10} {case:<12} {engine:<22} {len(samples):>4} "
-          f"{min(samples):>10.1f} {statistics.median(samples):>10.1f} {max(samples):>10.1f}  "
-          f"{' '.join(sorted(hashes[key]))}")
+
+def spread(samples, figure):
+    """Smallest, median and largest: of a single run its rounds, of several runs their medians."""
+    figures = [run[figure] for run in samples]
+    if len(figures) == 1 and isinstance(figures[0], dict):
+        return figures[0]["min"], figures[0]["median"], figures[0]["max"]
+    medians = [f["median"] if isinstance(f, dict) else f for f in figures]
+    return min(medians), statistics.median(medians), max(medians)
+
+
+print("nanoseconds an operation: smallest, median and largest run; hash of the answers")
+print(f"{'benchmark':<8} {'case':<14} {'engine':<20} {'runs':>4} "
+      f"{'CPU min':>12} {'median':>12} {'max':>12} {'wall median':>12}  hash, notes")
+for (bench, case, engine), samples in runs.items():
+    low, median, high = spread(samples, "cpu_ns_per_op")
+    wall = spread(samples, "wall_ns_per_op")[1]
+    said = sorted({run.get("hash", "") for run in samples})
+    said += [f"{name}: {value}" for name, value in samples[-1].get("notes", [])]
+    print(f"{bench:<8} {case:<14} {engine:<20} {len(samples):>4} "
+          f"{low:>12.1f} {median:>12.1f} {high:>12.1f} {wall:>12.1f}  {'; '.join(said)}")
