@@ -1,7 +1,7 @@
 //! The engine's face: open, query, reload, look at.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -309,6 +309,11 @@ impl Knowledge {
     /// What the load of the tables that are served did and left out.
     pub fn load_report(&self) -> LoadReport {
         self.0.engine.state().loaded.report.clone()
+    }
+
+    /// The files that a reload would read now.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.0.source.files()
     }
 
     pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {

@@ -34,6 +34,15 @@ impl Marks {
         Self::of(self.files.clone())
     }
 
+    /// These marks, and what is seen now of further files.
+    pub(crate) fn with(mut self, files: Vec<PathBuf>) -> Self {
+        let new = files.into_iter().filter(|file| !self.files.contains(file));
+        let new = Self::of(new.collect());
+        self.files.extend(new.files);
+        self.marks.extend(new.marks);
+        self
+    }
+
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }

@@ -4,9 +4,13 @@
 //! attempt, so neither a wake-up without a change nor a file that stays broken loads anything. The
 //! system's notifications only say when to look; that also covers what they report under other
 //! names, such as a folder that is replaced behind a symbolic link.
+//!
+//! A folder is watched, not its name, so the folder above it is watched too: that one tells when the
+//! name means another folder. After each attempt everything is watched anew.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::mem;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -42,6 +46,8 @@ struct State {
     agenda: Agenda,
     /// The files to look at, as they were before the last attempt to load them.
     seen: Marks,
+    /// What is watched for their sake.
+    folders: Folders,
     /// Whether the thread has to find out what to watch.
     renewed: bool,
     stopped: bool,
@@ -149,17 +155,20 @@ fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
     let shared = shared.clone();
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         // Our own reading is an event too. Errors, such as an overflow, mean: look.
-        if event.is_ok_and(|event| event.kind.is_access()) {
+        if event.as_ref().is_ok_and(|event| event.kind.is_access()) {
             return;
         }
-        shared.lock().agenda.notice(Instant::now());
+        let mut state = shared.lock();
+        if event.is_ok_and(|event| state.folders.are_all_strange(&event.paths)) {
+            return;
+        }
+        state.agenda.notice(Instant::now());
         shared.wake.notify_one();
     })
     .map_err(Error::watch)
 }
 
 fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatcher>) {
-    let mut watched = BTreeSet::new();
     let mut state = shared.lock();
     loop {
         if state.stopped {
@@ -169,10 +178,12 @@ fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatc
         if state.renewed {
             state.renewed = false;
             if let Some(watcher) = &mut watcher {
-                let seen = state.seen.clone();
+                let folders = Folders::of(state.seen.files());
+                let old = mem::replace(&mut state.folders, folders.clone());
                 // The watcher's own thread may wait for the lock while it is told what to watch.
                 drop(state);
-                watch_folders(watcher, seen.files(), &mut watched);
+                old.unwatch(watcher);
+                folders.watch(watcher);
                 state = shared.lock();
                 // What changed before it was watched was not reported.
                 state.agenda.notice(now);
@@ -182,18 +193,25 @@ fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatc
         match state.agenda.due_at() {
             Some(due_at) if due_at <= now => {
                 state.agenda.look(now);
-                let found = state.seen.again();
-                if found == state.seen {
+                let seen = state.seen.clone();
+                // Files can be slow; neither the owner nor the watcher waits for them.
+                drop(state);
+                let found = seen.again();
+                if found == seen {
+                    state = shared.lock();
                     continue;
                 }
-                // From before the load: what changes while it runs is seen as new.
-                state.seen = found;
-                drop(state);
                 let Some(inner) = owner.upgrade() else {
                     return;
                 };
-                reload(&Knowledge::from_inner(inner));
+                let knowledge = Knowledge::from_inner(inner);
+                // From before the load: what changes while it runs is seen as new. Should it fail,
+                // it may be for want of a file that only the new configuration names.
+                shared.lock().seen = found.with(knowledge.files());
+                let is_renewed = reload(&knowledge);
+                drop(knowledge);
                 state = shared.lock();
+                state.renewed |= !is_renewed;
             }
             Some(due_at) => {
                 let waited = shared.wake.wait_timeout(state, due_at - now);
@@ -207,52 +225,76 @@ fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatc
     }
 }
 
-fn reload(knowledge: &Knowledge) {
+/// Whether the new tables serve, and the reloader was told of them.
+fn reload(knowledge: &Knowledge) -> bool {
     match knowledge.reload() {
-        Ok(generation) => tracing::info!(generation, "tables reloaded"),
+        Ok(generation) => {
+            tracing::info!(generation, "tables reloaded");
+            true
+        }
         Err(error) => {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "reload failed, the old tables stay");
+            false
         }
     }
 }
 
-/// Watches the folders of the files: a file that is replaced by renaming is another file, its
-/// folder stays.
-fn watch_folders(
-    watcher: &mut RecommendedWatcher,
-    files: &[PathBuf],
-    watched: &mut BTreeSet<PathBuf>,
-) {
-    let folders: BTreeSet<PathBuf> = files
-        .iter()
-        .filter_map(|file| {
-            let folder = file.parent()?;
-            Some(if folder.as_os_str().is_empty() {
-                ".".into()
-            } else {
-                folder.to_owned()
-            })
-        })
-        .collect();
-    for folder in watched.difference(&folders) {
-        // A folder that is gone is not watched any more.
-        let _ = watcher.unwatch(folder);
+/// The folders that are watched.
+#[derive(Clone, Debug, Default)]
+struct Folders {
+    /// Those that files are in: a file that is replaced by renaming is another file, its folder
+    /// stays. Of those that do not exist, what there is of their path.
+    inner: BTreeSet<PathBuf>,
+    /// Those that the inner ones are in, and nothing else of interest.
+    outer: BTreeSet<PathBuf>,
+}
+
+impl Folders {
+    fn of(files: &[PathBuf]) -> Self {
+        let inner: BTreeSet<PathBuf> = files
+            .iter()
+            .filter_map(|file| file.ancestors().skip(1).map(named).find(|at| at.is_dir()))
+            .collect();
+        let outer = inner.iter().filter_map(|folder| folder.parent());
+        let outer = outer.map(named).filter(|folder| !inner.contains(folder));
+        let outer = outer.collect();
+        Self { inner, outer }
     }
-    let mut now_watched: BTreeSet<PathBuf> = watched.intersection(&folders).cloned().collect();
-    for folder in folders.difference(watched) {
-        match watcher.watch(folder, RecursiveMode::NonRecursive) {
-            Ok(()) => {
-                now_watched.insert(folder.clone());
-            }
-            Err(error) => {
+
+    /// Whether these paths only concern neighbours of the watched folders.
+    fn are_all_strange(&self, paths: &[PathBuf]) -> bool {
+        let is_strange = |path: &PathBuf| {
+            let is_outer = path.parent().is_some_and(|at| self.outer.contains(at));
+            is_outer && !self.inner.contains(path)
+        };
+        !paths.is_empty() && paths.iter().all(is_strange)
+    }
+
+    fn watch(&self, watcher: &mut RecommendedWatcher) {
+        for folder in self.inner.iter().chain(&self.outer) {
+            if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
                 let error: &dyn std::error::Error = &error;
                 let folder = folder.display();
                 tracing::warn!(error, %folder, "changes in this folder will not be noticed");
             }
         }
     }
-    *watched = now_watched;
+
+    fn unwatch(&self, watcher: &mut RecommendedWatcher) {
+        for folder in self.inner.iter().chain(&self.outer) {
+            // A folder that is gone is not watched any more.
+            let _ = watcher.unwatch(folder);
+        }
+    }
+}
+
+/// The folder under a name that can be opened.
+fn named(folder: &Path) -> PathBuf {
+    match folder.as_os_str().is_empty() {
+        true => ".".into(),
+        false => folder.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -275,6 +317,28 @@ mod tests {
         assert_eq!(agenda.due_at(), Some(at(2000)));
         agenda.look(at(2000));
         assert_eq!(agenda.due_at(), None);
+    }
+
+    #[test]
+    fn neighbours_of_the_folders_are_strange() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        std::fs::create_dir_all(at("base/t")).unwrap();
+        let folders = Folders::of(&[at("base/t/data.csv"), at("base/missing/u/data.csv")]);
+        assert_eq!(folders.inner, [at("base"), at("base/t")].into());
+        assert_eq!(folders.outer, [folder.path().to_owned()].into());
+        for (paths, expected) in [
+            (&["base/t/data.csv"][..], false),
+            (&["base/t"], false),
+            (&["base/missing"], false),
+            (&["base"], false),
+            (&["other"], true),
+            (&["other", "base"], false),
+            (&[], false),
+        ] {
+            let event: Vec<PathBuf> = paths.iter().map(|path| at(path)).collect();
+            assert_eq!(folders.are_all_strange(&event), expected, "{paths:?}");
+        }
     }
 
     #[test]

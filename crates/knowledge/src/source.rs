@@ -51,14 +51,7 @@ impl Source {
                 path,
                 variables,
                 foreign_sections,
-            } => {
-                let foreign: Vec<&str> = foreign_sections.iter().map(String::as_str).collect();
-                let options = ConfigOptions {
-                    variables: Some(variables),
-                    foreign_sections: &foreign,
-                };
-                Self::load_config(Config::open_with(path, &options)?, progress)
-            }
+            } => Self::load_config(open(path, variables, foreign_sections)?, progress),
             Self::SqliteFile { path, cache } => Ok(Loaded {
                 seen: Marks::of(vec![path.clone(), wal_of(path)]),
                 config: None,
@@ -66,6 +59,22 @@ impl Source {
                 store: Store::copy_of_sqlite_file(path)?,
                 report: LoadReport::default(),
             }),
+        }
+    }
+
+    /// The files that a load would read now, as far as the configuration tells.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Folder {
+                path,
+                variables,
+                foreign_sections,
+            } => match open(path, variables, foreign_sections) {
+                Ok(config) => config.watched_files(),
+                // What is wrong with it, the load itself reports.
+                Err(_) => Vec::new(),
+            },
+            Self::SqliteFile { path, .. } => vec![path.clone(), wal_of(path)],
         }
     }
 
@@ -81,6 +90,19 @@ impl Source {
             report,
         })
     }
+}
+
+fn open(
+    path: &Path,
+    variables: &HashMap<String, String>,
+    foreign_sections: &[String],
+) -> Result<Config> {
+    let foreign: Vec<&str> = foreign_sections.iter().map(String::as_str).collect();
+    let options = ConfigOptions {
+        variables: Some(variables),
+        foreign_sections: &foreign,
+    };
+    Config::open_with(path, &options)
 }
 
 /// Where SQLite keeps what was not yet written into the database file.

@@ -1,6 +1,7 @@
 //! Reloads: whole or not at all, by call, by change and by timer.
 
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,9 @@ const SQLITE: &str = "select generation from t where id + 0 = :id";
 
 /// How long a test waits for a reload that should come at once.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a test listens that no reload comes; longer than files must rest before they are read.
+const QUIET: Duration = Duration::from_millis(300);
 
 #[test]
 fn readers_see_one_state_or_the_other_and_never_an_error() {
@@ -173,6 +177,82 @@ fn a_changed_file_is_noticed() {
     fs::write(path.join("t/insert.sql"), insert).unwrap();
     assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
     assert_eq!(generation(&knowledge), Value::Int(3));
+}
+
+/// A folder for the table, filled as the one that serves and with this generation.
+fn copy_of_table(table: &Path, next: &Path, generation: i64) {
+    fs::create_dir(next).unwrap();
+    for file in ["create.sql", "insert.sql"] {
+        fs::copy(table.join(file), next.join(file)).unwrap();
+    }
+    let data = format!("id,generation\n1,{generation}\n");
+    fs::write(next.join("data.csv"), data).unwrap();
+}
+
+/// The configuration is elsewhere than the folder that is replaced.
+#[test]
+fn a_folder_that_is_replaced_is_noticed_each_time() {
+    let folder = folder("", "1,1\n");
+    let path = folder.path();
+    let base = path.join("base");
+    let table = base.join("t");
+    fs::create_dir(&base).unwrap();
+    fs::rename(path.join("t"), &table).unwrap();
+    let config = fs::read_to_string(path.join("knowdb.toml")).unwrap();
+    fs::write(
+        path.join("knowdb.toml"),
+        format!("base_dir = \"base\"\n{config}"),
+    )
+    .unwrap();
+    let (knowledge, reloads) = listen(Knowledge::builder(path).watch(true));
+    for generation in [2, 4, 6] {
+        copy_of_table(&table, &base.join("next"), generation);
+        fs::rename(&table, base.join(format!("t.{generation}"))).unwrap();
+        fs::rename(base.join("next"), &table).unwrap();
+        assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+        assert_eq!(self::generation(&knowledge), Value::Int(generation));
+        assert!(reloads.recv_timeout(QUIET).is_err(), "one for each change");
+        write_data(&base, &format!("1,{}\n", generation + 1));
+        assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+        assert_eq!(self::generation(&knowledge), Value::Int(generation + 1));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_behind_a_link_is_noticed_when_the_link_changes() {
+    use std::os::unix::fs::symlink;
+    let folder = folder("", "1,1\n");
+    let path = folder.path();
+    fs::rename(path.join("t"), path.join("t.1")).unwrap();
+    symlink("t.1", path.join("t")).unwrap();
+    let (knowledge, reloads) = listen(Knowledge::builder(path).watch(true));
+    for generation in [2, 4] {
+        let next = path.join(format!("t.{generation}"));
+        copy_of_table(&path.join("t"), &next, generation);
+        symlink(&next, path.join("link")).unwrap();
+        fs::rename(path.join("link"), path.join("t")).unwrap();
+        assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+        assert_eq!(self::generation(&knowledge), Value::Int(generation));
+        assert!(reloads.recv_timeout(QUIET).is_err(), "one for each change");
+        write_data(path, &format!("1,{}\n", generation + 1));
+        assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+        assert_eq!(self::generation(&knowledge), Value::Int(generation + 1));
+    }
+}
+
+#[test]
+fn a_table_that_a_new_configuration_waits_for_is_noticed() {
+    let folder = folder("", "1,1\n");
+    let (knowledge, reloads) = listen(Knowledge::builder(folder.path()).watch(true));
+    let path = folder.path();
+    let table = "[[tables]]\nname = \"u\"\ncolumns.by_header = [\"id\"]";
+    write_config(path, table);
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Failure));
+    fs::create_dir(path.join("u")).unwrap();
+    fs::write(path.join("u/data.csv"), "id\n1\n").unwrap();
+    assert_eq!(reloads.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    assert_eq!(knowledge.tables().unwrap(), ["t", "u"]);
 }
 
 #[test]
