@@ -69,7 +69,8 @@ fn value(random: &mut Rng) -> Value {
         "1.5",
         "a\0b",
     ];
-    match random.u8(0..24) {
+    match random.u8(0..25) {
+        24 => text_like(random),
         0 => Value::Null,
         1 => Value::Float(*random.choice(&FLOATS).unwrap()),
         2 => Value::Bool(random.bool()),
@@ -87,6 +88,17 @@ fn value(random: &mut Rng) -> Value {
         8 | 9 => Value::from(random.i8(-2..12).to_string()),
         10..=14 => Value::from(*random.choice(&TEXTS).unwrap()),
         _ => Value::Int(random.i64(-2..12)),
+    }
+}
+
+/// Values of the types that SQLite does not know.
+fn text_like(random: &mut Rng) -> Value {
+    match random.u8(0..5) {
+        0 => Value::Symbol((*random.choice(&["1", "a"]).unwrap()).into()),
+        1 => Value::Time("2026-01-02 03:04:05".parse().unwrap()),
+        2 => Value::Net("0.0.0.0/8".parse().unwrap()),
+        3 => Value::Uuid("00000000-0000-0000-0000-000000000001".parse().unwrap()),
+        _ => Value::Ip(std::net::Ipv6Addr::LOCALHOST.into()),
     }
 }
 
@@ -138,7 +150,13 @@ fn literal(value: &Value) -> String {
 }
 
 fn schema(random: &mut Rng) -> String {
-    const TYPES: [&str; 12] = [
+    const TYPES: [&str; 18] = [
+        "boolean",
+        "string",
+        "numeric(10, 2)",
+        "any",
+        "unsigned big int",
+        "timestamp default ''",
         "integer",
         "bigint",
         "real",
@@ -152,10 +170,16 @@ fn schema(random: &mut Rng) -> String {
         "text collate nocase",
         "text collate rtrim",
     ];
+    const STRICT_TYPES: [&str; 5] = ["integer", "real", "text", "blob", "any"];
     let is_without_rowid = random.u8(0..8) == 0;
+    let is_strict = random.u8(0..8) == 0;
+    let types = match is_strict {
+        true => &STRICT_TYPES[..],
+        false => &TYPES,
+    };
     let mut columns: Vec<String> = ["a", "b", "c", "d"]
         .iter()
-        .map(|name| format!("{name} {}", random.choice(&TYPES).unwrap()))
+        .map(|name| format!("{name} {}", random.choice(types).unwrap()))
         .collect();
     let mut constraints = String::new();
     if is_without_rowid {
@@ -181,10 +205,11 @@ fn schema(random: &mut Rng) -> String {
     let mut sql = format!(
         "create table t({}{constraints}){};\n",
         columns.join(", "),
-        if is_without_rowid {
-            " without rowid"
-        } else {
-            ""
+        match (is_without_rowid, is_strict) {
+            (false, false) => "",
+            (false, true) => " strict",
+            (true, false) => " without rowid",
+            (true, true) => " strict, without rowid",
         }
     );
     for index in 0..random.u8(0..3) {
@@ -279,10 +304,162 @@ fn statement(random: &mut Rng) -> String {
     format!("select {select} from t where {condition}{tail}")
 }
 
+/// A statement near a native one: most of these are SQLite's to answer or to refuse, and those that
+/// are taken to be native must be.
+fn neighbour(random: &mut Rng) -> String {
+    const SELECTS: [&str; 26] = [
+        "*",
+        "*, a",
+        "a as b, b as a",
+        "count(*)",
+        "max(a), b",
+        "a + 0",
+        "+a",
+        "'a'",
+        "\"a\"",
+        "\"nothing\"",
+        "[a], `b`",
+        "a a",
+        "a as \"A\"",
+        "a as 'x'",
+        "T.A, B",
+        "a as rowid, rowid",
+        "rowid as a, oid, _rowid_",
+        "null, a",
+        "distinct b",
+        "distinct a, b",
+        "all b",
+        "a, a, a",
+        "c as a, b",
+        "(a), (t.b)",
+        "a collate nocase",
+        "cast(a as text)",
+    ];
+    const FROMS: [&str; 9] = [
+        "T",
+        "t as t",
+        "t as \"T\"",
+        "main.t",
+        "t not indexed",
+        "t indexed by i0",
+        "(t)",
+        "(select * from t) as t",
+        "t, (select 1) as u",
+    ];
+    const CONDITIONS: [&str; 64] = [
+        "LO = X",
+        "(LO) = (X)",
+        "+LO = X",
+        "LO + 0 = X",
+        "LO = X collate nocase",
+        "LO collate nocase = X",
+        "LO is X",
+        "LO is not distinct from X",
+        "LO in (X)",
+        "LO in (X, 1)",
+        "(LO) in (X)",
+        "LO = null",
+        "LO = X and HI is null",
+        "LO between X and :y",
+        "LO between X and X",
+        "X not between LO and HI",
+        "not X between LO and HI",
+        "X between HI and LO",
+        "X between LO and HI and c = 1",
+        "X between LO and (HI)",
+        "X between +LO and HI",
+        "X between LO and HI + 1",
+        "not LO = X",
+        "LO <> X",
+        "LO = -:x",
+        "LO = +:x",
+        "LO = - - 1",
+        "LO = -1",
+        "LO = ~1",
+        "LO = 1.0",
+        "LO = 0x1",
+        "LO = 1e0",
+        "LO = 1_0",
+        "LO = x'31'",
+        "LO = 'it''s'",
+        "LO = 'a' || X",
+        "LO = \"1\"",
+        "LO = \"a\"",
+        "\"nothing\" = X",
+        "'a' = X",
+        "LO = true",
+        "true = X",
+        "LO = (select X)",
+        "LO = cast(X as integer)",
+        "LO = lower(X)",
+        "LO = X or HI = X",
+        "LO = X and 1",
+        "LO = X = 1",
+        "LO = X is 1",
+        "LO <= X >= HI",
+        "LO <= X and HI >= X or a = 1",
+        "LO <= X and (HI >= X or a = 1)",
+        "LO <= X and HI <= X",
+        "LO <= X and HI >= X and LO <= X",
+        "LO <= X and HI > X collate nocase",
+        "(LO, HI) = (X, :y)",
+        "LO = X and LO = X",
+        "LO = X -- ; limit 1\n and HI = X",
+        "LO /* = 1; */ = X /* /* */",
+        "ip4_between(X, LO, HI) = 0",
+        "ip4_between(X, LO, HI) = '1'",
+        "not ip4_between(X, LO, HI)",
+        "ip4_between(LO, X, HI)",
+        "ip_key(X) between LO and HI",
+    ];
+    const TAILS: [&str; 23] = [
+        ";",
+        "; -- the end",
+        " limit 0",
+        " limit 1",
+        " limit 1 offset 0",
+        " limit 1 offset 1",
+        " limit 0, 1",
+        " limit 2",
+        " limit -1",
+        " limit (1)",
+        " limit +1",
+        " limit '1'",
+        " limit :y",
+        " group by a",
+        " group by a having 1",
+        " order by LO",
+        " order by LO asc limit 1",
+        " order by LO desc, HI limit 1",
+        " order by a desc limit 1",
+        " order by LO desc nulls last limit 1",
+        " order by LO collate nocase desc limit 1",
+        " order by 1 desc limit 1",
+        " order by rowid desc",
+    ];
+    let low = ["a", "b", "t.a", "rowid", "c", "\"b\""][random.usize(0..6)];
+    let high = ["b", "b", "[b]", "a", "d", "`d`"][random.usize(0..6)];
+    // One part is odd, sometimes two; with more, nothing would be native.
+    let odd = [random.u8(0..4), random.u8(0..4)];
+    let mut part = |index: u8, parts: &[&'static str], plain: &[&'static str]| {
+        let parts = if odd.contains(&index) { parts } else { plain };
+        *random.choice(parts).unwrap()
+    };
+    let select = part(0, &SELECTS, &["*", "b, a"]);
+    let from = part(1, &FROMS, &["t"]);
+    let condition = part(2, &CONDITIONS, &["LO = X", "X between LO and HI"]);
+    let tail = part(3, &TAILS, &["", " limit 1"]);
+    format!("select {select} from {from} where {condition}{tail}")
+        .replace("LO", low)
+        .replace("HI", high)
+        .replace('X', &operand(random))
+}
+
 #[derive(Default, Debug)]
 struct Counts {
     probes: usize,
     native_statements: usize,
+    native_neighbours: usize,
     known_firsts: usize,
     known_alls: usize,
     found: usize,
@@ -297,12 +474,17 @@ fn run(seed: u64, counts: &mut Counts) {
         _ = fixture.connection.execute_batch(sql);
     }
     for _ in 0..12 {
-        let sql = statement(&mut random);
+        let is_neighbour = random.u8(0..3) == 0;
+        let sql = match is_neighbour {
+            true => neighbour(&mut random),
+            false => statement(&mut random),
+        };
         let plan = fixture.plan(&sql, &NAMES);
         if plan.explain().kind == PlanKind::Sqlite {
             continue;
         }
         counts.native_statements += 1;
+        counts.native_neighbours += usize::from(is_neighbour);
         for _ in 0..16 {
             let x = value(&mut random);
             let y = if random.bool() {
@@ -344,6 +526,7 @@ fn native_answers_are_sqlites() {
     println!("{counts:?}");
     // A test that never compares anything would pass too.
     assert!(counts.native_statements > 2000, "{counts:?}");
+    assert!(counts.native_neighbours > 100, "{counts:?}");
     assert!(counts.known_firsts * 2 > counts.probes, "{counts:?}");
     assert!(counts.found * 20 > counts.probes, "{counts:?}");
 }
