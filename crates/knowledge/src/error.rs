@@ -187,6 +187,20 @@ impl Error {
         }
     }
 
+    /// The file that a table's rows should come from cannot be opened.
+    pub(crate) fn data_file(table: &TableConfig, source: std::io::Error) -> Self {
+        if source.kind() != std::io::ErrorKind::NotFound {
+            return Self::file(&table.data_file, source);
+        }
+        let message = format!(
+            "{}: there is no such file, and table {:?} reads it; set the table's dir or data_file, \
+             or enabled = false",
+            table.data_file.display(),
+            table.name
+        );
+        Self::new(ErrorKind::Environment, message)
+    }
+
     /// A header does not name a column.
     pub(crate) fn unknown_header(table: &TableConfig, name: &str, header: &[String]) -> Self {
         let file = table.data_file.display();
@@ -263,7 +277,13 @@ impl Error {
 
     /// SQLite refused something while `doing`, which reads as "table `x`: create.sql".
     pub(crate) fn sqlite(doing: impl fmt::Display, source: rusqlite::Error) -> Self {
-        let kind = match source.sqlite_error_code() {
+        let kind = Self::sqlite_kind(&source);
+        Self::with_source(kind, doing.to_string(), source)
+    }
+
+    /// Whose fault it is that SQLite refused something.
+    pub(crate) fn sqlite_kind(source: &rusqlite::Error) -> ErrorKind {
+        match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::OutOfMemory) => {
                 ErrorKind::LimitReached
             }
@@ -271,8 +291,7 @@ impl Error {
                 ErrorKind::Environment
             }
             _ => ErrorKind::Refused,
-        };
-        Self::with_source(kind, doing.to_string(), source)
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! database a statement belongs to is decided when it is described: by the name before its table
 //! ([`route`]), or else it is the default one.
 
+mod hint;
 mod route;
 
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
@@ -69,8 +70,11 @@ impl Reader {
         let routed = route(&info.sql, PROVIDERS).map(|(_, sql)| sql.into_boxed_str());
         let sql = routed.as_deref().unwrap_or(&info.sql);
         let refused = |source| match route::unknown_prefix(&info.sql, PROVIDERS) {
-            Some(prefix) => Error::provider_unknown(&info.sql, prefix, PROVIDERS, source),
-            None => Error::statement(&info.sql, source),
+            Some(prefix) => Error::provider_unknown(&info.sql, prefix, PROVIDERS),
+            None => {
+                let hint = hint::hint(&self.connection, sql, &source);
+                Error::statement_with_hint(&info.sql, source, hint)
+            }
         };
         let statement = self.connection.prepare_cached(sql).map_err(refused)?;
         if !statement.readonly() {
@@ -99,15 +103,7 @@ impl Reader {
 
     /// The names of the tables and views, sorted.
     pub(crate) fn tables(&self) -> Result<Vec<String>> {
-        let sql = "select name from sqlite_schema where type in ('table', 'view') \
-                   and name not like 'sqlite~_%' escape '~' order by name";
-        let names = || -> rusqlite::Result<Vec<String>> {
-            self.connection
-                .prepare_cached(sql)?
-                .query_map([], |row| row.get(0))?
-                .collect()
-        };
-        names().map_err(|source| Error::statement(sql, source))
+        hint::tables(&self.connection).map_err(|source| Error::statement(hint::TABLES_SQL, source))
     }
 
     /// Runs a statement and reads its first row or all rows.

@@ -108,39 +108,66 @@ impl Error {
     }
 
     /// A statement reads from a provider that there is not.
-    pub(crate) fn provider_unknown(
-        sql: &str,
-        prefix: &str,
-        providers: &[&str],
-        source: rusqlite::Error,
-    ) -> Self {
+    pub(crate) fn provider_unknown(sql: &str, prefix: &str, providers: &[&str]) -> Self {
         let names: Vec<String> = providers.iter().map(|name| format!("`{name}`")).collect();
         let message = format!(
             "statement `{}`: no provider is named `{prefix}`; there is {}",
             shown(sql),
             names.join(", ")
         );
-        Self::with_source(ErrorKind::Refused, message, source)
+        Self::new(ErrorKind::Refused, message)
     }
 
     /// A statement that SQLite refused or that failed while it ran.
     pub(crate) fn statement(sql: &str, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode;
-        match source.sqlite_error_code() {
-            Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
-                Self::not_a_query(sql)
-            }
-            _ => {
-                // SQLite's own words only: rusqlite appends the whole statement.
-                let reason = match &source {
-                    rusqlite::Error::SqlInputError { msg, .. }
-                    | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg.clone(),
-                    other => other.to_string(),
-                };
-                Self::sqlite(format!("statement `{}`: {reason}", shown(sql)), source)
-            }
-        }
+        Self::statement_with_hint(sql, source, None)
     }
+
+    /// The same, with what the statement could have meant.
+    pub(crate) fn statement_with_hint(
+        sql: &str,
+        source: rusqlite::Error,
+        hint: Option<String>,
+    ) -> Self {
+        use rusqlite::ErrorCode;
+        if let Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) =
+            source.sqlite_error_code()
+        {
+            return Self::not_a_query(sql);
+        }
+        // SQLite's own words, which say it all: rusqlite adds the whole statement and a number.
+        let (reason, place) = match &source {
+            rusqlite::Error::SqlInputError {
+                msg, sql, offset, ..
+            } => (msg.as_str(), place_in(sql, *offset)),
+            rusqlite::Error::SqliteFailure(_, Some(msg)) => (msg.as_str(), None),
+            _ => {
+                let doing = format!("statement `{}`: {source}", shown(sql));
+                return Self::sqlite(doing, source);
+            }
+        };
+        let mut message = format!("statement `{}`: {reason}", shown(sql));
+        if let Some(place) = place {
+            message.push_str(&format!(" ({place})"));
+        }
+        if let Some(hint) = hint {
+            message.push_str(&format!("; {hint}"));
+        }
+        Self::new(Self::sqlite_kind(&source), message)
+    }
+}
+
+/// Where an offset is in a statement that a message does not show as it is.
+fn place_in(sql: &str, offset: std::ffi::c_int) -> Option<String> {
+    // SQLite gives -1 for no place.
+    let before = sql.get(..usize::try_from(offset).ok()?)?;
+    if shown(sql) == sql {
+        return None;
+    }
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before[start..].chars().count() + 1;
+    Some(format!("line {line}, column {column}"))
 }
 
 impl Error {
@@ -201,6 +228,17 @@ mod tests {
         let long = shown(&format!("select '{}'", "é".repeat(500)));
         assert_eq!(long.chars().count(), SQL_SHOWN_MAX + 1);
         assert!(long.ends_with('…'));
+    }
+
+    #[test]
+    fn places_are_told_where_the_statement_is_not_shown_whole() {
+        assert_eq!(place_in("select a", 7), None);
+        let sql = "select é,\n  b from t";
+        let place = |text| place_in(sql, sql.find(text).unwrap() as i32);
+        assert_eq!(place("b from").as_deref(), Some("line 2, column 3"));
+        assert_eq!(place(",").as_deref(), Some("line 1, column 9"));
+        assert_eq!(place_in(sql, -1), None);
+        assert_eq!(place_in(sql, 1000), None);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl<'a> Records<'a> {
     pub(super) fn open(table: &'a TableConfig, csv: &CsvConfig) -> Result<Self> {
         let position = Rc::new(FilePosition::default());
         let text = source::open(&table.data_file, csv.encoding, &position)
-            .map_err(|source| Error::file(&table.data_file, source))?;
+            .map_err(|source| Error::data_file(table, source))?;
         Self::read(table, csv, text, position)
     }
 

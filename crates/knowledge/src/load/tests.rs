@@ -429,7 +429,8 @@ fn missing_data_names_the_file() {
     folder.remove("t/data.csv");
     assert_eq!(
         folder.select("select 1"),
-        "Environment: t/data.csv: cannot be read > No such file or directory (os error 2)",
+        "Environment: t/data.csv: there is no such file, and table \"t\" reads it; set the table's dir \
+         or data_file, or enabled = false",
     );
 }
 

@@ -70,5 +70,10 @@ fn an_unknown_name_is_refused_with_the_known_ones() {
     let row = knowledge.query_first("select x.id from main.t as x", ());
     assert_eq!(row.unwrap().unwrap()[0], Value::Int(1));
     let text = message("select id from default.u");
-    assert!(text.contains("no such table: u"), "{text}");
+    assert!(text.ends_with("no such table: u; there is `t`"), "{text}");
+    let text = message("select T.name\n from default.T");
+    assert!(
+        text.ends_with("no such column: T.name (line 1, column 8); `t` has `id`, `generation`"),
+        "{text}"
+    );
 }

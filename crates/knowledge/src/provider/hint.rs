@@ -1,0 +1,69 @@
+//! What a statement could have meant: the tables and columns that there are.
+
+use rusqlite::Connection;
+
+use crate::scan::{Scanner, Token};
+
+/// Names in one message; with more of them it is no hint.
+const NAME_COUNT_MAX: usize = 20;
+
+/// What there is instead, if a table or a column is missing. Nothing if it cannot be read: a hint
+/// must not hide the failure that it explains.
+pub(super) fn hint(connection: &Connection, sql: &str, source: &rusqlite::Error) -> Option<String> {
+    let reason = match source {
+        rusqlite::Error::SqlInputError { msg, .. }
+        | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg,
+        _ => return None,
+    };
+    let tables = tables(connection).ok()?;
+    if reason.starts_with("no such table:") {
+        return Some(match tables.is_empty() {
+            true => "there is none".to_owned(),
+            false => format!("there is {}", list(&tables)),
+        });
+    }
+    if !reason.starts_with("no such column:") {
+        return None;
+    }
+    let mut hints = Vec::new();
+    for table in tables.iter().filter(|table| names(sql, table)) {
+        let columns = columns(connection, table).ok()?;
+        hints.push(format!("`{table}` has {}", list(&columns)));
+    }
+    (!hints.is_empty()).then(|| hints.join("; "))
+}
+
+/// The names of the tables and views, sorted.
+pub(super) fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare_cached(TABLES_SQL)?
+        .query_map([], |row| row.get(0))?
+        .collect()
+}
+
+/// Asks for the names of the tables and views.
+pub(super) const TABLES_SQL: &str = "select name from sqlite_schema \
+    where type in ('table', 'view') and name not like 'sqlite~_%' escape '~' order by name";
+
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    connection
+        .prepare_cached("select name from pragma_table_info(?1) order by cid")?
+        .query_map([table], |row| row.get(0))?
+        .collect()
+}
+
+/// Whether the name stands in the statement as a bare word.
+fn names(sql: &str, table: &str) -> bool {
+    let mut scanner = Scanner::new(sql);
+    std::iter::from_fn(|| scanner.next_token())
+        .any(|token| matches!(token, Token::Word(word) if word.eq_ignore_ascii_case(table)))
+}
+
+fn list(names: &[String]) -> String {
+    let shown = names.iter().take(NAME_COUNT_MAX);
+    let mut list: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
+    if names.len() > NAME_COUNT_MAX {
+        list.push("…".into());
+    }
+    list.join(", ")
+}
