@@ -172,9 +172,11 @@ impl Knowledge {
     /// # Errors
     /// As [`Builder::open`], and when a prepared statement does not work with the new tables.
     pub fn reload(&self) -> Result<u64> {
-        let _one_at_a_time = lock(&self.0.reloading);
-        let started = Instant::now();
-        let result = self.load_next();
+        let (started, result) = {
+            let _one_at_a_time = lock(&self.0.reloading);
+            (Instant::now(), self.load_next())
+        };
+        // A listener may reload, so it is told when others may.
         let count = match &result {
             Ok(_) => &self.0.reload_successes,
             Err(_) => &self.0.reload_failures,

@@ -8,6 +8,7 @@ use lookaside_value::{StatementId, Text, Value};
 
 use crate::Result;
 use crate::error::Error;
+use crate::scan::scan;
 
 /// Statements that one engine knows at most; each has a plan and perhaps an index behind it.
 const STATEMENT_COUNT_MAX: usize = 65_536;
@@ -29,6 +30,8 @@ pub(crate) struct StatementInfo {
     pub(crate) id: StatementId,
     pub(crate) sql: Box<str>,
     pub(crate) params: Box<[Text]>,
+    /// Whether the parameters are numbered by their first appearance in the text.
+    is_natural: bool,
     /// Whether someone holds on to it, so that a reload must not lose it. Set once, never cleared;
     /// a reload that misses the step sees it next time, so `Relaxed` is enough.
     pinned: AtomicBool,
@@ -52,13 +55,14 @@ impl Statement {
 }
 
 impl StatementInfo {
-    /// A statement that is in no registry.
+    /// A statement that is in no registry; its parameters are those that the scanner found.
     pub(crate) fn unregistered(engine: u64, sql: &str, params: Vec<Text>) -> Self {
         Self {
             engine,
             id: StatementId::from_index(STATEMENT_COUNT_MAX),
             sql: sql.into(),
             params: params.into(),
+            is_natural: true,
             pinned: AtomicBool::new(false),
         }
     }
@@ -206,6 +210,16 @@ pub(crate) struct Registry {
     statements: Vec<Statement>,
     /// The same text may stand here with several orders of its parameters.
     by_text: HashMap<Box<str>, Vec<StatementId>>,
+    /// Statements that came as text.
+    ad_hoc_count: usize,
+}
+
+/// How a statement comes into the registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Prepared,
+    /// Queried as text.
+    AdHoc,
 }
 
 /// What the registry says to a text that it does not know.
@@ -217,16 +231,26 @@ pub(crate) enum Admission {
 }
 
 impl Registry {
-    /// The statement of that text, with its parameters in that order or in any.
-    pub(crate) fn find(&self, sql: &str, params: Option<&[Text]>) -> Option<&Statement> {
-        (self.by_text.get(sql)?.iter())
-            .map(|id| &self.statements[id.index()])
-            .find(|statement| params.is_none_or(|params| statement.params() == params))
+    /// The statement of that text with its parameters in that order.
+    pub(crate) fn find(&self, sql: &str, params: &[Text]) -> Option<&Statement> {
+        self.of_text(sql)
+            .find(|statement| statement.params() == params)
+    }
+
+    /// The statement of that text with its parameters in the order of their first appearance,
+    /// which is what a text with values by position means.
+    pub(crate) fn find_text(&self, sql: &str) -> Option<&Statement> {
+        self.of_text(sql).find(|statement| statement.0.is_natural)
+    }
+
+    fn of_text(&self, sql: &str) -> impl Iterator<Item = &Statement> {
+        let ids = self.by_text.get(sql).into_iter().flatten();
+        ids.map(|id| &self.statements[id.index()])
     }
 
     /// Whether a statement that is not prepared may be added.
     pub(crate) fn admission(&self) -> Admission {
-        if self.statements.len() < AD_HOC_COUNT_MAX {
+        if self.ad_hoc_count < AD_HOC_COUNT_MAX {
             Admission::Room
         } else {
             Admission::AdHocFull
@@ -234,8 +258,15 @@ impl Registry {
     }
 
     /// The statement of that text and parameters, which is added if it is not there.
-    pub(crate) fn add(&mut self, engine: u64, sql: &str, params: &[Text]) -> Result<Statement> {
-        if let Some(statement) = self.find(sql, Some(params)) {
+    pub(crate) fn add(
+        &mut self,
+        engine: u64,
+        sql: &str,
+        params: &[Text],
+        origin: Origin,
+    ) -> Result<Statement> {
+        let is_natural = scan(sql)? == params;
+        if let Some(statement) = self.find(sql, params) {
             return Ok(statement.clone());
         }
         if self.statements.len() >= STATEMENT_COUNT_MAX {
@@ -247,8 +278,10 @@ impl Registry {
             id,
             sql: sql.into(),
             params: params.into(),
+            is_natural,
             pinned: AtomicBool::new(false),
         }));
+        self.ad_hoc_count += usize::from(origin == Origin::AdHoc);
         self.statements.push(statement.clone());
         self.by_text.entry(sql.into()).or_default().push(id);
         Ok(statement)
@@ -313,15 +346,19 @@ mod tests {
         let mut registry = Registry::default();
         let params = [Text::from("a"), Text::from("b")];
         let turned = [Text::from("b"), Text::from("a")];
-        let first = registry.add(1, "select :a, :b", &params).unwrap();
-        let again = registry.add(1, "select :a, :b", &params).unwrap();
-        let other = registry.add(1, "select :a, :b", &turned).unwrap();
+        let sql = "select :a, :b";
+        let other = registry.add(1, sql, &turned, Origin::Prepared).unwrap();
+        let first = registry.add(1, sql, &params, Origin::AdHoc).unwrap();
+        let again = registry.add(1, sql, &params, Origin::AdHoc).unwrap();
         assert_eq!(first.id(), again.id());
         assert_ne!(first.id(), other.id());
         assert_eq!(
-            registry.find("select :a, :b", Some(&turned)).unwrap().id(),
+            registry.find("select :a, :b", &turned).unwrap().id(),
             other.id()
         );
-        assert!(registry.find("select 1", None).is_none());
+        let natural = registry.find_text("select :a, :b").unwrap();
+        assert_eq!(natural.id(), first.id());
+        assert!(registry.find_text("select 1").is_none());
+        assert_eq!(registry.ad_hoc_count, 1);
     }
 }

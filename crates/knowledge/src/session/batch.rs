@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::generation::Prepared;
 use crate::plan::Probe;
 use crate::scan::scan;
+use crate::statement::Origin;
 
 impl Lookup for Session {
     fn prepare(
@@ -19,7 +20,7 @@ impl Lookup for Session {
     ) -> std::result::Result<StatementId, LookupError> {
         self.renew();
         scan(sql)?;
-        let statement = self.register(sql, params)?;
+        let statement = self.register(sql, params, Origin::Prepared)?;
         statement.0.pin();
         Ok(statement.id())
     }

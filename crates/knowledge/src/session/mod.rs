@@ -18,7 +18,7 @@ use crate::generation::{Generation, Prepared};
 use crate::plan::{Explanation, Probe, ProbeAll};
 use crate::rows::Rows;
 use crate::scan::scan;
-use crate::statement::{Admission, Params, Query, Statement, StatementInfo};
+use crate::statement::{Admission, Origin, Params, Query, Statement, StatementInfo};
 
 /// Where answers of the database may come from and go to. Native plans need none of it: they are
 /// always asked first and always current.
@@ -90,7 +90,7 @@ impl Session {
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         self.renew();
         let params = scan(sql)?;
-        let statement = self.register(sql, &params)?;
+        let statement = self.register(sql, &params, Origin::Prepared)?;
         statement.0.pin();
         Ok(statement)
     }
@@ -250,7 +250,7 @@ impl Session {
         self.renew();
         let statement = match query {
             Query::Statement(statement) => statement.clone(),
-            Query::Text(sql) => match self.engine.registry().find(sql, None) {
+            Query::Text(sql) => match self.engine.registry().find_text(sql) {
                 Some(statement) => statement.clone(),
                 None => return false,
             },
@@ -375,8 +375,8 @@ impl Session {
 
     /// The statement of that text and parameters, with its plan; new ones are checked first, so
     /// that a refused text leaves no trace.
-    fn register(&mut self, sql: &str, params: &[Text]) -> Result<Statement> {
-        let known = self.engine.registry().find(sql, Some(params)).cloned();
+    fn register(&mut self, sql: &str, params: &[Text], origin: Origin) -> Result<Statement> {
+        let known = self.engine.registry().find(sql, params).cloned();
         let statement = match known {
             Some(statement) => statement,
             None => {
@@ -384,7 +384,7 @@ impl Session {
                 self.asker.reader(&self.generation)?.describe(&info)?;
                 self.engine
                     .registry_mut()
-                    .add(self.engine.number, sql, params)?
+                    .add(self.engine.number, sql, params, origin)?
             }
         };
         // A reload may have happened meanwhile, and not have seen the statement.
@@ -401,14 +401,18 @@ impl Session {
         };
         let admission = {
             let registry = self.engine.registry();
-            if let Some(statement) = registry.find(sql, None) {
+            if let Some(statement) = registry.find_text(sql) {
                 return Ok(Resolved::Statement(statement.clone()));
             }
             registry.admission()
         };
         let params = scan(sql)?;
         match admission {
-            Admission::Room => Ok(Resolved::Statement(self.register(sql, &params)?)),
+            Admission::Room => Ok(Resolved::Statement(self.register(
+                sql,
+                &params,
+                Origin::AdHoc,
+            )?)),
             Admission::AdHocFull => {
                 let info = StatementInfo::unregistered(self.engine.number, sql, params);
                 Ok(Resolved::Once(info))

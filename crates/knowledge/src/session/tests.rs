@@ -484,6 +484,36 @@ fn a_language_names_the_order_of_parameters() {
 }
 
 #[test]
+fn positions_of_a_text_are_those_of_its_first_appearances() {
+    let (_folder, knowledge, _) = open("");
+    let mut session = knowledge.session();
+    let sql = "select :a || :b";
+    let turned = ["b", "a"].map(Text::from);
+    Lookup::prepare(&mut session, sql, &turned).unwrap();
+    let values = [Value::from("1"), Value::from("2")];
+    for _ in 0..2 {
+        let row = session.query_first(sql, &values).unwrap().unwrap();
+        assert_eq!(row[0], Value::from("12"));
+    }
+    let named = params! {"b" => "2", "a" => "1"};
+    let row = session.query_first(sql, &named).unwrap().unwrap();
+    assert_eq!(row[0], Value::from("12"));
+}
+
+#[test]
+fn prepared_statements_take_no_room_from_other_texts() {
+    let (_folder, knowledge, _) = open("");
+    for number in 0..1024 {
+        knowledge.prepare(&format!("select {number}")).unwrap();
+    }
+    let mut session = knowledge.session();
+    session.query_first("select 'kept'", ()).unwrap();
+    session.query_first("select 'kept'", ()).unwrap();
+    assert_eq!(knowledge.snapshot().counts.l0_hits, 1);
+    assert_eq!(knowledge.snapshot().statement_count, 1025);
+}
+
+#[test]
 fn any_number_of_texts_is_answered() {
     let (_folder, knowledge, _) = open("");
     let mut session = knowledge.session();

@@ -83,6 +83,29 @@ fn a_callers_cache_comes_back_filled() {
 }
 
 #[test]
+fn a_future_may_be_dropped_while_it_waits() {
+    let folder = folder("", &rows(3, 7));
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let mut own = CallCache::with_capacity(7);
+    for id in 0..100 {
+        let named = params! {"id" => id};
+        let policy = Policy::CallScope(&mut own);
+        let mut future = pin!(knowledge.query_first_async_with(SQLITE, &named, policy));
+        // Its thread runs on, or ends before this; the caller may be gone either way.
+        let _ = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+    }
+    let row = knowledge.query_first(SQLITE, &params! {"id" => 1}).unwrap();
+    assert_eq!(row.unwrap()[0], Value::Int(7));
+    assert_eq!(own.capacity(), 7);
+    // Sessions that went with their futures are counted out; those at rest stay.
+    while knowledge.snapshot().session_count > 64 {
+        thread::yield_now();
+    }
+}
+
+#[test]
 fn futures_move_between_threads() {
     fn is_send<T: Send>(future: T) -> T {
         future

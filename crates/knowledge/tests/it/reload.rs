@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -267,6 +267,70 @@ fn a_file_beside_the_watched_ones_reloads_nothing() {
         reloads.recv().is_err(),
         "one reload, and the thread ends with the engine"
     );
+}
+
+/// Holds the reload up until the test has let go of the engine.
+#[derive(Debug)]
+struct Held {
+    reloads: Mutex<Sender<Outcome>>,
+    let_go: Mutex<Receiver<()>>,
+}
+
+impl Telemetry for Held {
+    fn on_reload(&self, outcome: Outcome, _: Duration) {
+        self.reloads.lock().unwrap().send(outcome).unwrap();
+        self.let_go.lock().unwrap().recv().unwrap();
+    }
+}
+
+#[test]
+fn the_last_handle_may_be_dropped_while_the_tables_are_reloaded() {
+    let folder = folder("refresh_ms = 20", "1,1\n");
+    let (reloads, noticed) = channel();
+    let (let_go, held) = channel();
+    let telemetry = Arc::new(Held {
+        reloads: Mutex::new(reloads),
+        let_go: Mutex::new(held),
+    });
+    let builder = Knowledge::builder(folder.path()).telemetry(telemetry);
+    let knowledge = builder.open().unwrap();
+    write_data(folder.path(), "1,2\n");
+    assert_eq!(noticed.recv_timeout(PATIENCE), Ok(Outcome::Success));
+    drop(knowledge);
+    let_go.send(()).unwrap();
+    // The listener goes with the engine, which the thread itself drops now.
+    assert_eq!(
+        noticed.recv_timeout(PATIENCE),
+        Err(RecvTimeoutError::Disconnected)
+    );
+}
+
+/// Loads once more after the first load.
+#[derive(Debug, Default)]
+struct Again(Mutex<Option<Knowledge>>);
+
+impl Telemetry for Again {
+    fn on_reload(&self, _: Outcome, _: Duration) {
+        let knowledge = self.0.lock().unwrap().take();
+        if let Some(knowledge) = knowledge {
+            knowledge.reload().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_listener_may_reload() {
+    let folder = folder("", "1,1\n");
+    let again = Arc::new(Again::default());
+    let builder = Knowledge::builder(folder.path()).telemetry(again.clone());
+    let knowledge = builder.open().unwrap();
+    *again.0.lock().unwrap() = Some(knowledge.clone());
+    let (done, ended) = channel();
+    thread::spawn(move || {
+        knowledge.reload().unwrap();
+        done.send(knowledge.generation()).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(PATIENCE), Ok(3));
 }
 
 #[test]
