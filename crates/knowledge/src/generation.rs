@@ -45,27 +45,27 @@ impl Prepared {
 }
 
 impl Generation {
-    /// The state after a load, in which the given statements have their plans.
-    pub(crate) fn new<'a>(
-        number: u64,
-        loaded: Loaded,
-        statements: impl Iterator<Item = &'a Statement>,
-    ) -> Result<Self> {
+    /// The state after a load.
+    pub(crate) fn new(number: u64, loaded: Loaded) -> Result<Self> {
         let tables = Tables::new(loaded.store.reader()?);
         let cache = &loaded.cache;
-        let generation = Self {
+        Ok(Self {
             number,
             prepared: Slots::new(),
             cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, cache.capacity_bytes)),
             ttl: cache.ttl,
             tables,
             loaded,
-        };
-        let reader = Reader::open(generation.store())?;
+        })
+    }
+
+    /// Makes the plans of statements, as far as they are not made already.
+    pub(crate) fn prepare_all(&self, statements: &[Statement]) -> Result<()> {
+        let reader = Reader::open(self.store())?;
         for statement in statements {
-            generation.prepare(&statement.0, &reader)?;
+            self.prepare(&statement.0, &reader)?;
         }
-        Ok(generation)
+        Ok(())
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -76,7 +76,7 @@ impl Knowledge {
         telemetry: Option<Arc<dyn Telemetry>>,
         clock: Clock,
     ) -> Result<Self> {
-        let first = Generation::new(1, loaded, std::iter::empty())?;
+        let first = Generation::new(1, loaded)?;
         let knowledge = Self(Arc::new(Inner {
             engine: Arc::new(Engine::new(first, clock, telemetry)),
             source,
@@ -88,7 +88,7 @@ impl Knowledge {
             watch,
             reloader: Mutex::default(),
         }));
-        knowledge.tend()?;
+        knowledge.tend(&knowledge.0.engine.state())?;
         Ok(knowledge)
     }
 
@@ -193,25 +193,27 @@ impl Knowledge {
         let engine = &self.0.engine;
         let loaded = self.0.source.load(&*self.0.progress)?;
         let number = engine.generation() + 1;
-        let pinned: Vec<Statement> = {
-            let registry = engine.registry();
-            let statements = registry.statements().iter();
-            statements
-                .filter(|statement| statement.0.is_pinned())
-                .cloned()
-                .collect()
-        };
-        let next = Generation::new(number, loaded, pinned.iter())?;
+        let next = Generation::new(number, loaded)?;
+        let mut prepared_count = 0;
+        loop {
+            let pinned = engine.registry().pinned();
+            // Plans can take a while, and more may have been prepared on the old tables meanwhile.
+            if pinned.len() == prepared_count {
+                break;
+            }
+            next.prepare_all(&pinned)?;
+            prepared_count = pinned.len();
+        }
+        // The last that can fail.
+        self.tend(&next)?;
         engine.serve(next);
         // Idle sessions would keep the old tables in memory.
         lock(&self.0.idle).clear();
-        self.tend()?;
         Ok(number)
     }
 
     /// Starts what reloads by itself, if the configuration wants it, or tells it what is new.
-    fn tend(&self) -> Result<()> {
-        let state = self.0.engine.state();
+    fn tend(&self, state: &Generation) -> Result<()> {
         let config = state.loaded.config.as_ref();
         let refresh = config.and_then(|config| {
             config
@@ -249,7 +251,7 @@ impl Knowledge {
             reload_failures: self.0.reload_failures.load(Ordering::Relaxed),
             counts,
             session_count,
-            statement_count: engine.registry().statements().len(),
+            statement_count: engine.registry().len(),
             metadata_len: state.prepared_count(),
             cache_enabled: cache.is_some(),
             l1_len: cache.map_or(0, |cache| cache.len()),

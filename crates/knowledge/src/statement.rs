@@ -292,9 +292,18 @@ impl Registry {
         self.statements.get(id.index())
     }
 
-    /// All statements in the order of their positions.
-    pub(crate) fn statements(&self) -> &[Statement] {
-        &self.statements
+    /// How many statements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// The statements that a reload must not lose.
+    pub(crate) fn pinned(&self) -> Vec<Statement> {
+        let statements = self.statements.iter();
+        statements
+            .filter(|statement| statement.0.is_pinned())
+            .cloned()
+            .collect()
     }
 }
 
