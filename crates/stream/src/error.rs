@@ -194,6 +194,20 @@ impl Error {
         .because(error)
     }
 
+    pub(crate) fn output_is_input(output: &str, input: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("output `{output}` is also the input `{input}`; write to another file"),
+        )
+    }
+
+    pub(crate) fn outputs_are_one(output: &str, rejects: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("output `{output}` and rejects `{rejects}` are one file; write to two"),
+        )
+    }
+
     pub(crate) fn compress(error: io::Error) -> Self {
         Self::new(ErrorKind::Environment, "the output cannot be compressed").because(error)
     }

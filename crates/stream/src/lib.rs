@@ -29,6 +29,7 @@
 
 mod error;
 mod format;
+mod place;
 mod reject;
 mod run;
 mod sink;

@@ -16,7 +16,7 @@ mod transform;
 mod worker;
 
 use std::num::NonZero;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -126,10 +126,11 @@ impl Flow {
     /// are the columns.
     ///
     /// # Errors
-    /// When the source cannot be read, the sink cannot be written, a header is none, a worker
-    /// panics, or, in a strict run, at the first reject or failure. A sink that makes its file
-    /// appear when it is whole then leaves no file. [`Error::summary`] says what was done until
-    /// then.
+    /// When the source cannot be read, the sink cannot be written, an output is also an input or
+    /// another output, a header is none, a worker panics, or, in a strict run, at the first reject
+    /// or failure. What was read before it could not be read any further is still written, but a
+    /// sink that makes its file appear when it is whole leaves no file. [`Error::summary`] says what
+    /// was done until then.
     ///
     /// # Panics
     /// When there is no transform.
@@ -141,6 +142,7 @@ impl Flow {
         options: RunOptions,
     ) -> Result<Summary> {
         assert!(!transforms.is_empty(), "a run has a worker");
+        check_places(&source, &sink, options.rejects.as_ref())?;
         let (started, cpu_started) = (Instant::now(), summary::cpu_time());
         let abort = StopFlag::new().map_err(Error::no_descriptor)?;
         let stop = match options.stop {
@@ -171,6 +173,7 @@ impl Flow {
                 reader: Reader::new(source, &self.input, block_size, wake, &options.progress),
                 number: 0,
                 state: EntryState::Open,
+                error: None,
             }),
             gate: Gate::new(
                 sinks,
@@ -186,7 +189,8 @@ impl Flow {
         work(workers, &shared);
 
         let entry = shared.entry.into_inner();
-        let stopped = entry.is_ok_and(|entry| entry.state == EntryState::Stopped);
+        let entry = entry.unwrap_or_else(PoisonError::into_inner);
+        let stopped = entry.state == EntryState::Stopped;
         let Outcome {
             totals,
             limit_reached,
@@ -200,6 +204,10 @@ impl Flow {
                 (false, false, true) => End::Stopped,
                 (false, false, false) => End::Whole,
             };
+            // A read that failed behind the last event that anybody wanted does not matter.
+            if let (End::Whole, Some(error)) = (may_end, entry.error) {
+                return Err(error);
+            }
             let parts = sinks.finish(may_end)?;
             end = may_end;
             Ok(parts)
@@ -239,6 +247,21 @@ impl Flow {
             batch: Batch::new(self.names.clone()),
             block: Block::default(),
         })
+    }
+}
+
+/// Refuses to write over what is read, or over what is written: the loss would be silent.
+fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Result<()> {
+    for sink in [Some(output), rejects].into_iter().flatten() {
+        if let Some(input) = sink.place().and_then(|place| source.input_at(place)) {
+            return Err(Error::output_is_input(sink.name(), &input));
+        }
+    }
+    match rejects {
+        Some(rejects) if output.clashes_with(rejects) => {
+            Err(Error::outputs_are_one(output.name(), rejects.name()))
+        }
+        _ => Ok(()),
     }
 }
 

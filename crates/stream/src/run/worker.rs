@@ -30,6 +30,8 @@ pub(super) struct Entry {
     /// The number of the next block.
     pub(super) number: u64,
     pub(super) state: EntryState,
+    /// Why the source could not be read to its end. It is told when all before it has left.
+    pub(super) error: Option<Error>,
 }
 
 /// Whether the source has more.
@@ -65,7 +67,7 @@ impl<T: Transform> Worker<T> {
 
     fn work_blocks(&mut self, shared: &Shared) -> Result<()> {
         let mut output = shared.gate.new_output();
-        while let Some(number) = shared.read(&mut self.block)? {
+        while let Some(number) = shared.read(&mut self.block) {
             if !self.fill(&mut output, number, shared)? {
                 break;
             }
@@ -167,22 +169,26 @@ impl<T: Transform> Worker<T> {
 
 impl Shared {
     /// Takes a turn to read: fills the block and says its number, or that there are no more.
-    fn read(&self, block: &mut Block) -> Result<Option<u64>> {
+    fn read(&self, block: &mut Block) -> Option<u64> {
         // After a panic in a reader the gate has ended the run, and `Reader::read` sees that.
         let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
         if entry.state != EntryState::Open {
-            return Ok(None);
+            return None;
         }
-        match entry.reader.read(block)? {
-            BlockRead::Filled => {
+        match entry.reader.read(block) {
+            Ok(BlockRead::Filled) => {
                 let number = entry.number;
                 entry.number += 1;
-                return Ok(Some(number));
+                return Some(number);
             }
-            BlockRead::End => entry.state = EntryState::End,
-            BlockRead::Stopped => entry.state = EntryState::Stopped,
+            Ok(BlockRead::End) => entry.state = EntryState::End,
+            Ok(BlockRead::Stopped) => entry.state = EntryState::Stopped,
+            Err(error) => {
+                entry.state = EntryState::End;
+                entry.error = Some(error);
+            }
         }
-        Ok(None)
+        None
     }
 }
 

@@ -98,6 +98,8 @@ struct GrowingFile {
     /// What was there before.
     size_before: u64,
     size: u64,
+    /// What was there ends in the middle of a line; ours must not be glued to it.
+    owes_line_end: bool,
 }
 
 impl GrowingFile {
@@ -108,29 +110,32 @@ impl GrowingFile {
             .create(true)
             .open(path)?;
         let size_before = file.seek(SeekFrom::End(0))?;
-        let mut size = size_before;
-        if size > 0 && Compression::of_path(path) == Compression::Plain {
-            // Someone else's last line may be cut off; ours must not be glued to it.
+        let mut owes_line_end = false;
+        if size_before > 0 && Compression::of_path(path) == Compression::Plain {
             let mut last = [0];
             file.seek(SeekFrom::End(-1))?;
             file.read_exact(&mut last)?;
-            if last != *b"\n" {
-                file.write_all(b"\n")?;
-                size += 1;
-            }
+            owes_line_end = last != *b"\n";
         }
         let path = path.to_path_buf();
         Ok(Self {
             file,
             path,
             size_before,
-            size,
+            size: size_before,
+            owes_line_end,
         })
     }
 }
 
 impl Target for GrowingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.owes_line_end {
+            // Not earlier: a run that is refused leaves the file as it was.
+            self.file.write_all(b"\n")?;
+            self.size += 1;
+            self.owes_line_end = false;
+        }
         match self.file.write_all(bytes) {
             Ok(()) => {
                 self.size += bytes.len() as u64;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub use compress::Compression;
 pub(crate) use compress::Compressor;
 
+use crate::place::Place;
 use crate::{Error, Result};
 
 /// Whether a stream has an end of its own.
@@ -44,6 +45,8 @@ pub struct Sink {
     /// Nobody reads any more, and that is in order.
     closed: bool,
     broken_pipe: BrokenPipe,
+    /// The file that is written, if it is one.
+    place: Option<Place>,
 }
 
 /// What a reader that went away means.
@@ -110,8 +113,11 @@ impl Sink {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|error| Error::open_output(name, error))?;
-        let mut sink = Self::new(name, Box::new(Stdout(File::from(fd))));
+        let file = File::from(fd);
+        let place = file.metadata().ok().as_ref().and_then(Place::of_metadata);
+        let mut sink = Self::new(name, Box::new(Stdout(file)));
         sink.broken_pipe = BrokenPipe::End;
+        sink.place = place;
         Ok(sink)
     }
 
@@ -129,6 +135,7 @@ impl Sink {
         let target = file::open(path, extent).map_err(|error| Error::open_output(&name, error))?;
         let mut sink = Self::new(name, target);
         sink.compression = Compression::of_path(path);
+        sink.place = Place::of_path(path);
         Ok(sink)
     }
 
@@ -150,6 +157,7 @@ impl Sink {
             size: 0,
             closed: false,
             broken_pipe: BrokenPipe::Fail,
+            place: None,
         }
     }
 
@@ -170,6 +178,18 @@ impl Sink {
     /// How the bytes given to [`Self::write`] must be compressed.
     pub fn compression(&self) -> Compression {
         self.compression
+    }
+
+    /// The file that is written, if it is one.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// Whether both would write to one file over each other. Standard output twice does not: it is
+    /// one descriptor with one position.
+    pub(crate) fn clashes_with(&self, other: &Self) -> bool {
+        let are_stdout = [self, other].map(|sink| sink.broken_pipe == BrokenPipe::End);
+        self.place.is_some() && self.place == other.place && are_stdout != [true; 2]
     }
 
     /// Whether the output appears only by [`Self::finish`].

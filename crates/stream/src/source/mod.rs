@@ -26,6 +26,7 @@ pub(crate) use reader::{BlockRead, Reader};
 pub(crate) use wake::Wake;
 
 use self::wake::Wait;
+use crate::place::Place;
 use crate::{Error, Extent, Result};
 
 /// How long a block that has whole records waits for more when its input falls silent. Short enough
@@ -168,6 +169,12 @@ impl Source {
         sizes.sum()
     }
 
+    /// The name of the first input that is the file of that place.
+    pub(crate) fn input_at(&self, place: &Place) -> Option<String> {
+        let is_there = |input: &&Opened| input.place().as_ref() == Some(place);
+        self.inputs.iter().find(is_there).map(Opened::name)
+    }
+
     /// Whether the source ends by itself: listeners and followed files do not, and pipes may not.
     pub fn extent(&self) -> Extent {
         let endless = self.inputs.iter().any(|input| match input {
@@ -192,6 +199,17 @@ impl Opened {
             }
             Self::Stdin(..) => "standard input".to_string(),
             Self::Listener(_, name) | Self::Reader(name, _) => name.clone(),
+        }
+    }
+
+    /// The regular file that is read, if it is one.
+    fn place(&self) -> Option<Place> {
+        match self {
+            Self::File(path) => Place::of_path(path),
+            Self::Follow(_, file) | Self::Stdin(file, _) => {
+                Place::of_metadata(&file.metadata().ok()?)
+            }
+            Self::Pipe(..) | Self::Listener(..) | Self::Reader(..) => None,
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Reader {
     cutter: Cutter,
     wake: Wake,
     progress: Progress,
+    /// Why reading ends behind the block that was filled last.
+    error: Option<Error>,
 }
 
 /// The input that is being read.
@@ -52,12 +54,16 @@ impl Reader {
             cutter: Cutter::new(format, block_size),
             wake,
             progress: progress.clone(),
+            error: None,
         }
     }
 
     /// Fills a block with the records that come next.
     pub(crate) fn read(&mut self, block: &mut Block) -> Result<BlockRead> {
         loop {
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
             if self.wake.is_raised() {
                 return Ok(BlockRead::Stopped);
             }
@@ -71,9 +77,11 @@ impl Reader {
                 },
                 Some(Current::Many(listener)) => listener.read_block(block, &self.cutter)?,
                 Some(Current::One { input, lane }) => {
-                    let (read, end) = read_lane(&mut **input, lane, block, &self.cutter)?;
-                    if end {
-                        self.current = None;
+                    let (read, rest) = read_lane(&mut **input, lane, block, &self.cutter)?;
+                    match rest {
+                        Rest::Ahead => {}
+                        Rest::None => self.current = None,
+                        Rest::Unreadable(error) => self.error = Some(error),
                     }
                     read
                 }
@@ -111,18 +119,25 @@ fn start(opened: Opened, wake: &Wake, progress: &Progress) -> Result<Current> {
     Ok(Current::One { input, lane })
 }
 
-/// Fills a block from one lane; says also whether its input has ended.
+/// What an input has behind a block.
+enum Rest {
+    Ahead,
+    None,
+    Unreadable(Error),
+}
+
+/// Fills a block from one lane; says also what its input still has.
 fn read_lane(
     input: &mut dyn Input,
     lane: &mut Lane,
     block: &mut Block,
     cutter: &Cutter,
-) -> Result<(BlockRead, bool)> {
+) -> Result<(BlockRead, Rest)> {
     let mut cut = lane.begin(block, cutter)?;
     let mut open_since = None;
     loop {
         let wait = match cut {
-            Cut::Full => return Ok((BlockRead::Filled, false)),
+            Cut::Full => return Ok((BlockRead::Filled, Rest::Ahead)),
             Cut::Partial => Wait::Forever,
             Cut::Open => {
                 let open_since = *open_since.get_or_insert_with(Instant::now);
@@ -130,31 +145,42 @@ fn read_lane(
             }
         };
         let got = input.read(lane.room(block, cutter), wait);
-        match got.map_err(|error| Error::read_input(lane.source(), error))? {
+        let got = match got {
+            Ok(got) => got,
+            Err(error) => {
+                let error = Error::read_input(lane.source(), error);
+                // What is whole came before the error.
+                return match lane.end(block, cutter, Eof::Ahead)? {
+                    true => Ok((BlockRead::Filled, Rest::Unreadable(error))),
+                    false => Err(error),
+                };
+            }
+        };
+        match got {
             Got::Bytes(size) => cut = lane.filled(size, block, cutter)?,
             Got::Idle => match lane.end(block, cutter, Eof::Ahead)? {
-                true => return Ok((BlockRead::Filled, false)),
+                true => return Ok((BlockRead::Filled, Rest::Ahead)),
                 false => cut = Cut::Partial,
             },
             Got::Next => {
                 let filled = lane.end(block, cutter, Eof::Reached)?;
                 *lane = Lane::new(lane.source().clone());
                 match filled {
-                    true => return Ok((BlockRead::Filled, false)),
+                    true => return Ok((BlockRead::Filled, Rest::Ahead)),
                     false => cut = lane.begin(block, cutter)?,
                 }
             }
             Got::End => {
                 return Ok(match lane.end(block, cutter, Eof::Reached)? {
-                    true => (BlockRead::Filled, true),
-                    false => (BlockRead::End, true),
+                    true => (BlockRead::Filled, Rest::None),
+                    false => (BlockRead::End, Rest::None),
                 });
             }
             // What is whole was taken from the input, and belongs to the batch in hand.
             Got::Stopped => {
                 return Ok(match lane.end(block, cutter, Eof::Ahead)? {
-                    true => (BlockRead::Filled, false),
-                    false => (BlockRead::Stopped, false),
+                    true => (BlockRead::Filled, Rest::Ahead),
+                    false => (BlockRead::Stopped, Rest::Ahead),
                 });
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use lookaside_stream::{ErrorKind, Source};
+use lookaside_stream::{ErrorKind, Extent, Identity, Sink, Source};
 
 use crate::{flow, lines, options, run};
 
@@ -101,4 +101,45 @@ fn broken_compression_names_the_file() {
     }
     File::create(&path).unwrap();
     assert_eq!(read(&[&path], 1 << 20).unwrap(), "", "empty is no gzip");
+}
+
+#[test]
+fn what_came_before_a_read_error_is_written_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = lines(20_000);
+    let (gzipped, zipped) = (gzip(&text), zstd(&text));
+    let whole = folder.path().join("whole.log");
+    fs::write(&whole, "before\n").unwrap();
+    for (name, bytes, is_all) in [
+        ("cut.gz", &gzipped[..gzipped.len() / 2], false),
+        ("tail.gz", &[&gzipped[..], b"garbage"].concat(), true),
+        ("zeros.gz", &[&gzipped[..], &[0; 512]].concat(), true),
+        ("tail.zst", &[&zipped[..], b"garbage"].concat(), true),
+    ] {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        for block_size in [1_000, 1 << 20] {
+            let out = folder.path().join("out");
+            let source = Source::open([&whole, &path].map(|path| path.to_string_lossy()));
+            let sink = Sink::file(&out, Extent::Endless).unwrap();
+            let run = flow("raw", "raw").run(
+                source.unwrap(),
+                vec![Identity; 3],
+                sink,
+                options(block_size),
+            );
+            let error = run.unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+            let written = fs::read_to_string(&out).unwrap();
+            let written = written.strip_prefix("before\n").unwrap();
+            assert!(
+                written.ends_with('\n') && text.starts_with(written),
+                "{name}"
+            );
+            assert_eq!(written.len() == text.len(), is_all, "{name}");
+            let count = 1 + written.lines().count() as u64;
+            assert_eq!(error.summary().unwrap().events_out, count, "{name}");
+            fs::remove_file(&out).unwrap();
+        }
+    }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use lookaside_stream::{
-    Error, Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, RunOptions, Sink,
-    Source, Strictness, Summary,
+    Error, ErrorKind, Extent, Flow, FormatOptions, Identity, InputFormat, OutputFormat, RunOptions,
+    Sink, Source, Strictness, Summary,
 };
 
 use crate::{flow, lines, names, options};
@@ -203,4 +203,38 @@ fn a_csv_file_that_is_continued_keeps_its_one_header_and_its_columns() {
         .read_to_string(&mut out)
         .unwrap();
     assert_eq!(out, "a\tb\n1\t2\n\t4\n6\n");
+}
+
+#[test]
+fn no_output_is_an_input_or_another_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let text = "1\n2, cut o";
+    fs::write(path("in"), text).unwrap();
+    symlink(path("in"), path("link")).unwrap();
+    fs::create_dir(path("sub")).unwrap();
+    for extent in [Extent::Finite, Extent::Endless] {
+        for (output, rejects, expected) in [
+            ("in", "bad", "is also the input"),
+            ("link", "bad", "is also the input"),
+            ("sub/../in", "bad", "is also the input"),
+            ("out", "in", "is also the input"),
+            ("out", "sub/../out", "are one file"),
+        ] {
+            let source = match extent {
+                Extent::Finite => Source::new().with_file(path("link")).unwrap(),
+                Extent::Endless => Source::new().with_followed(path("link")).unwrap(),
+            };
+            let sink = Sink::file(&path(output), extent).unwrap();
+            let options = RunOptions {
+                rejects: Some(Sink::file(&path(rejects), extent).unwrap()),
+                ..options(100)
+            };
+            let run = flow("raw", "raw").run(source, vec![Identity], sink, options);
+            let error = run.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misuse);
+            assert!(error.to_string().contains(expected), "{output}: {error}");
+            assert_eq!(fs::read_to_string(path("in")).unwrap(), text, "{output}");
+        }
+    }
 }
