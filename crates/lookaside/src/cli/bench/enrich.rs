@@ -148,17 +148,15 @@ impl<'a> Way<'a> {
         Ok(Measured {
             engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
             bench: "enrich",
-            case: if arguments.to_file {
-                format!("{name} to file")
-            } else {
-                name
-            },
+            case: format!(
+                "{name}{}, {workers} workers",
+                if arguments.to_file { " to file" } else { "" }
+            ),
             ops,
             cpu_ns_per_op: cpu,
             wall_ns_per_op: wall,
             hash: hash.text(),
             notes: vec![
-                ("workers", workers.to_string()),
                 (
                     "bytes an event, in",
                     (summary.bytes_in / summary.events_in.max(1)).to_string(),
