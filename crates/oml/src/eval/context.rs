@@ -45,32 +45,64 @@ impl Context<'_, '_> {
     /// part of the name is the name of.
     #[inline]
     pub(crate) fn find(&self, key: &Key) -> Option<&Value> {
-        let found = self.field(key.name);
+        let found = self.result.value(key.name);
+        let found = found.or_else(|| self.source.value(key.name));
         match &key.path {
-            Some(path) if found.is_none() => self.walk(path),
+            Some(path) if found.is_none() => {
+                let found = path.walk(self.result);
+                found.or_else(|| path.walk(self.source))
+            }
             _ => found,
         }
     }
 
     /// As [`Self::find`], passing over values without content.
     pub(crate) fn find_filled(&self, key: &Key) -> Option<&Value> {
-        let filled = |value: &&Value| !value.is_empty();
-        let found = self.result.value(key.name).filter(filled);
-        let found = found.or_else(|| self.source.value(key.name).filter(filled));
+        let found = filled(self.result.value(key.name));
+        let found = found.or_else(|| filled(self.source.value(key.name)));
+        found.or_else(|| self.walk_filled(key))
+    }
+
+    /// The value with content that the name leads to inside an object.
+    fn walk_filled(&self, key: &Key) -> Option<&Value> {
+        let path = key.path.as_ref()?;
+        let found = filled(path.walk(self.result));
+        found.or_else(|| filled(path.walk(self.source)))
+    }
+
+    /// Removes the field from the source. What the name leads to inside an object is copied, for
+    /// the object stays whole.
+    #[inline]
+    pub(crate) fn take(&mut self, key: &Key) -> Option<Value> {
+        let found = self.source.take(key.name);
         match &key.path {
-            Some(path) if found.is_none() => self.walk(path).filter(filled),
+            Some(path) if found.is_none() => path.walk(self.source).cloned(),
             _ => found,
         }
     }
 
-    #[inline]
-    fn field(&self, name: Name) -> Option<&Value> {
-        self.result.value(name).or_else(|| self.source.value(name))
+    /// As [`Self::take`], also looking in the result and passing over values without content.
+    ///
+    /// Results are only appended to, so what is taken from them stays as well.
+    pub(crate) fn take_filled(&mut self, key: &Key) -> Option<Value> {
+        if let Some(value) = filled(self.result.value(key.name)) {
+            return Some(value.clone());
+        }
+        if filled(self.source.value(key.name)).is_some() {
+            return self.source.take(key.name);
+        }
+        self.walk_filled(key).cloned()
     }
+}
 
-    fn walk(&self, path: &Path) -> Option<&Value> {
-        let field = self.field(path.field)?;
-        path.steps
+fn filled(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_empty())
+}
+
+impl Path {
+    fn walk<'r>(&self, record: &'r Record) -> Option<&'r Value> {
+        let field = record.value(self.field)?;
+        self.steps
             .iter()
             .try_fold(field, |value, step| match (step, value) {
                 (Step::Member(name), Value::Object(object)) => object.member(name),

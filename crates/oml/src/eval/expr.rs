@@ -53,7 +53,7 @@ impl Access {
     pub(crate) fn eval(&self, context: &mut Context<'_, '_>) -> Option<Value> {
         let found = match (&self.key, self.mode) {
             (Some(key), AccessMode::Read) => context.find(key).cloned(),
-            (Some(key), AccessMode::Take) => context.source.take(key.name),
+            (Some(key), AccessMode::Take) => context.take(key),
             (None, _) => None,
         };
         if found.is_some() || (self.options.is_empty() && self.default.is_none()) {
@@ -67,12 +67,7 @@ impl Access {
         for option in &self.options {
             let found = match self.mode {
                 AccessMode::Read => context.find_filled(option).cloned(),
-                // Results are only appended to, so what is taken from them stays as well.
-                AccessMode::Take => match filled(context.result.value(option.name)) {
-                    Some(value) => Some(value.clone()),
-                    None if filled(context.source.value(option.name)).is_none() => None,
-                    None => context.source.take(option.name),
-                },
+                AccessMode::Take => context.take_filled(option),
             };
             if found.is_some() {
                 return found;
@@ -97,10 +92,6 @@ impl Access {
             _ => None,
         })
     }
-}
-
-fn filled(value: Option<&Value>) -> Option<&Value> {
-    value.filter(|value| !value.is_empty())
 }
 
 impl Match {

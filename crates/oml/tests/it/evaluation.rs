@@ -551,3 +551,52 @@ fn names_with_slashes_also_lead_into_objects() {
         r#"{"o":{"k":"v"},"x":"v"}"#,
     );
 }
+
+#[test]
+fn taking_a_part_copies_it() {
+    check_values(
+        "x = take(a/in/b) ; y = take(a/in/b) ; a = take() ; z = take(a/in/b) ;",
+        nested(),
+        r#"{"x":1,"y":1,"a":{"in":{"b":1,"x":""},"list":[{"b":1,"x":""},"last"]}}"#,
+    );
+    check_values(
+        "x = take(list[1]) ; y = take(list[2]) ; z = take(a/in/zz) { _ : digit(7) } ;",
+        nested(),
+        r#"{"x":"last","z":7}"#,
+    );
+    check_values(
+        "x = take(option:[a/in/x, a/in/b]) ;",
+        nested(),
+        r#"{"x":1}"#,
+    );
+    // What was built is no input, so a name alone takes nothing from it either.
+    check_values(
+        "o = object { k = chars(v) ; } ; x = take(o/k) ;",
+        nested(),
+        r#"{"o":{"k":"v"}}"#,
+    );
+    // A field of that very name comes first, and leaves.
+    let mut literal = nested();
+    literal.push(("a/in/b", Value::from("literal")));
+    check_values(
+        "x = take(a/in/b) ; y = take(a/in/b) ;",
+        literal,
+        r#"{"x":"literal","y":1}"#,
+    );
+}
+
+#[test]
+fn a_result_does_not_hide_the_object_that_it_is_named_like() {
+    check_values(
+        "a = read(a/in/b) ; x = read(a/list[1]) ; y = take(a/in/b) ; z = @a/in/b ;",
+        nested(),
+        r#"{"a":1,"x":"last","y":1,"z":1}"#,
+    );
+    // Where both lead somewhere, the result's counts, unless it is empty and content is asked for.
+    check_values(
+        "a = object { in = object { b = chars() ; } ; } ; \
+         x = read(a/in/b) ; y = read(option:[a/in/b]) ; z = take(option:[a/in/b]) ;",
+        nested(),
+        r#"{"a":{"in":{"b":""}},"x":"","y":1,"z":1}"#,
+    );
+}
