@@ -23,12 +23,12 @@ def spread(samples, figure):
 
 
 print("nanoseconds an operation: smallest, median and largest run; hash of the answers")
-print(f"{'benchmark':<8} {'case':<24} {'engine':<20} {'runs':>4} "
+print(f"{'benchmark':<8} {'case':<44} {'engine':<20} {'runs':>4} "
       f"{'CPU min':>12} {'median':>12} {'max':>12} {'wall median':>12}  hash, notes")
 for (bench, case, engine), samples in runs.items():
     low, median, high = spread(samples, "cpu_ns_per_op")
     wall = spread(samples, "wall_ns_per_op")[1]
     said = sorted({run.get("hash", "") for run in samples})
     said += [f"{name}: {value}" for name, value in samples[-1].get("notes", [])]
-    print(f"{bench:<8} {case:<24} {engine:<20} {len(samples):>4} "
+    print(f"{bench:<8} {case:<44} {engine:<20} {len(samples):>4} "
           f"{low:>12.1f} {median:>12.1f} {high:>12.1f} {wall:>12.1f}  {'; '.join(said)}")

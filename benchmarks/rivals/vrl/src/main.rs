@@ -51,7 +51,11 @@ fn main() {
     let program = vrl::compiler::compile(PROGRAM, &vrl::stdlib::all())
         .unwrap_or_else(|errors| panic!("{errors:?}"))
         .program;
-    let mut worker = Worker { runtime: Runtime::default(), program, timezone: TimeZone::default() };
+    let mut worker = Worker {
+        runtime: Runtime::default(),
+        program,
+        timezone: TimeZone::default(),
+    };
 
     if print {
         for line in &lines {

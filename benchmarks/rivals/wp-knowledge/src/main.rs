@@ -1,10 +1,10 @@
 //! What does a lookup cost in wp-knowledge 0.19, on the same table and keys as `lookaside bench lookup`?
 //!
-//! `rival-wp-knowledge DIR --case bypass|global|local [--seconds 5]`
+//! `rival-wp-knowledge DIR --case bypass|global|local [--seconds 5] [--threads 1]`
 //!
 //! DIR is what `lookaside bench lookup --export DIR` wrote: `knowdb.toml`, the table folder `kv` and
-//! `keys.txt`, one key a line. Requests are built before the clock starts, the caches are warm, one
-//! thread works, and CPU time of that thread is reported. The last line of output is JSON in the
+//! `keys.txt`, one key a line. Requests are built before the clock starts, the caches are warm, each
+//! thread has a local cache of its own, and CPU time of the process is reported. The last line of output is JSON in the
 //! form of `lookaside bench --json`; `hash` is over the answers to one pass over the keys.
 
 use std::hint::black_box;
@@ -22,24 +22,34 @@ use wp_model_core::model::{DataField, Value};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SQL: &str = "select value from kv where id = :id";
-/// Operations between two looks at the clock.
-const BLOCK: usize = 4096;
+/// Operations of all threads between two looks at the clock.
+const BLOCK: usize = 64 * 4096;
 
 struct Arguments {
     folder: PathBuf,
     case: String,
     seconds: f64,
+    threads: usize,
 }
 
 fn arguments() -> Arguments {
-    let mut arguments =
-        Arguments { folder: PathBuf::new(), case: "global".into(), seconds: 5.0 };
+    let mut arguments = Arguments {
+        folder: PathBuf::new(),
+        case: "global".into(),
+        seconds: 5.0,
+        threads: 1,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut value = || words.next().unwrap_or_else(|| panic!("{word} needs a value"));
+        let mut value = || {
+            words
+                .next()
+                .unwrap_or_else(|| panic!("{word} needs a value"))
+        };
         match word.as_str() {
             "--case" => arguments.case = value(),
             "--seconds" => arguments.seconds = value().parse().expect("seconds are a number"),
+            "--threads" => arguments.threads = value().parse().expect("threads are a number"),
             folder => arguments.folder = folder.into(),
         }
     }
@@ -50,7 +60,10 @@ fn main() {
     let arguments = arguments();
     let scratch = std::env::temp_dir().join(format!("rival-wp-knowledge-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("a scratch folder");
-    let authority = format!("file:{}?mode=rwc&uri=true", scratch.join("authority.sqlite").display());
+    let authority = format!(
+        "file:{}?mode=rwc&uri=true",
+        scratch.join("authority.sqlite").display()
+    );
     init_thread_cloned_from_knowdb(
         &arguments.folder,
         &arguments.folder.join("knowdb.toml"),
@@ -66,38 +79,59 @@ fn main() {
         .collect();
     let key_max = *keys.iter().max().expect("at least one key") as usize;
     let requests = Requests::new(key_max, &arguments.case);
+    let mut lookers: Vec<Looker> = (0..arguments.threads)
+        .map(|thread| Looker {
+            local: FieldQueryCache::with_capacity(key_max + 1),
+            next: keys.len() / arguments.threads * thread,
+        })
+        .collect();
 
     let mut hash = Fnv::default();
-    for &key in &keys {
-        let row = requests.ask(key);
-        match row.first().map(DataField::get_value) {
-            Some(Value::Chars(text)) => hash.add(text.as_str().as_bytes()),
-            other => panic!("key {key} answered {other:?}"),
+    for looker in &mut lookers {
+        hash = Fnv::default();
+        for &key in &keys {
+            let row = requests.ask(key, &mut looker.local);
+            match row.first().map(DataField::get_value) {
+                Some(Value::Chars(text)) => hash.add(text.as_str().as_bytes()),
+                other => panic!("key {key} answered {other:?}"),
+            }
         }
     }
 
+    // One round to warm up, as ours.
+    lookers
+        .iter_mut()
+        .for_each(|looker| looker.look(&requests, &keys, BLOCK));
     let started = Instant::now();
     let cpu_before = cpu_time();
     let mut op_count = 0_u64;
-    let mut next = 0;
     while started.elapsed() < Duration::from_secs_f64(arguments.seconds) {
-        for _ in 0..BLOCK {
-            black_box(requests.ask(keys[next]));
-            next += 1;
-            if next == keys.len() {
-                next = 0;
-            }
+        if let [looker] = &mut lookers[..] {
+            looker.look(&requests, &keys, BLOCK);
+            op_count += BLOCK as u64;
+            continue;
         }
-        op_count += BLOCK as u64;
+        let share = BLOCK / lookers.len();
+        std::thread::scope(|scope| {
+            for looker in &mut lookers {
+                scope.spawn(|| looker.look(&requests, &keys, share));
+            }
+        });
+        op_count += (share * lookers.len()) as u64;
     }
     let cpu = cpu_time() - cpu_before;
     let wall = started.elapsed();
     std::fs::remove_dir_all(&scratch).expect("the scratch folder goes");
     println!(
-        "{{\"engine\":\"wp-knowledge 0.19.0\",\"bench\":\"lookup\",\"case\":\"{}\",\"keys\":{},\
+        "{{\"engine\":\"wp-knowledge 0.19.0\",\"bench\":\"lookup\",\"case\":\"{}{}\",\"keys\":{},\
          \"distinct\":{},\"ops\":{op_count},\"cpu_ns_per_op\":{:.1},\"wall_ns_per_op\":{:.1},\
          \"hash\":\"{:016x}\"}}",
         arguments.case,
+        if arguments.threads == 1 {
+            String::new()
+        } else {
+            format!(", {} threads", arguments.threads)
+        },
         keys.len(),
         requests.distinct,
         cpu.as_nanos() as f64 / op_count as f64,
@@ -112,7 +146,6 @@ struct Requests {
     prepared: Vec<QueryRequest>,
     params: Vec<[DataField; 1]>,
     keys: Vec<[DataField; 1]>,
-    local: std::cell::RefCell<FieldQueryCache>,
     distinct: usize,
 }
 
@@ -124,7 +157,9 @@ impl Requests {
             other => panic!("case {other}: one of bypass, global, local"),
         };
         let fields = |name: &str| -> Vec<[DataField; 1]> {
-            (0..=key_max as i64).map(|key| [DataField::from_int(name, key)]).collect()
+            (0..=key_max as i64)
+                .map(|key| [DataField::from_int(name, key)])
+                .collect()
         };
         let params = fields(":id");
         let prepared = params
@@ -136,24 +171,40 @@ impl Requests {
             prepared,
             params,
             keys: fields("id"),
-            local: FieldQueryCache::with_capacity(key_max + 1).into(),
             distinct: key_max,
         }
     }
 
-    fn ask(&self, key: i64) -> Vec<DataField> {
+    fn ask(&self, key: i64, local: &mut FieldQueryCache) -> Vec<DataField> {
         let key = key as usize;
         if self.case == "local" {
-            let mut local = self.local.borrow_mut();
-            cache_query_fields(SQL, &self.keys[key], &self.params[key], &mut *local)
+            cache_query_fields(SQL, &self.keys[key], &self.params[key], local)
         } else {
-            runtime().execute(&self.prepared[key]).expect("a lookup answers").into_row()
+            runtime()
+                .execute(&self.prepared[key])
+                .expect("a lookup answers")
+                .into_row()
+        }
+    }
+}
+
+/// One thread's cache and where it is among the keys.
+struct Looker {
+    local: FieldQueryCache,
+    next: usize,
+}
+
+impl Looker {
+    fn look(&mut self, requests: &Requests, keys: &[i64], count: usize) {
+        for _ in 0..count {
+            black_box(requests.ask(keys[self.next], &mut self.local));
+            self.next = (self.next + 1) % keys.len();
         }
     }
 }
 
 fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::thread;
 
 use clap::{Args, ValueEnum};
 use lookaside_knowledge::{Knowledge, Policy, Session, Statement};
@@ -16,8 +17,10 @@ use super::workload::{KeyArguments, KeyLaw, Random};
 
 /// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
 const KEY_COUNT: usize = 1 << 20;
-/// Lookups between two looks at the clock.
+/// Lookups of one thread between two looks at the clock.
 const BLOCK: usize = 4096;
+/// The same where threads are started for it: long enough that starting them costs nothing.
+const BLOCK_OF_MANY: usize = 64 * BLOCK;
 
 /// One lookup through the facade, by the layer that answers
 #[derive(Debug, Args)]
@@ -29,6 +32,9 @@ pub(crate) struct LookupArguments {
     keys: KeyArguments,
     #[command(flatten)]
     ranges: RangeArguments,
+    /// Threads that look up at once, each with a session of its own.
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
     /// Only write the key-value table and the keys to this folder, for another engine to read.
     #[arg(long, value_name = "DIR")]
     export: Option<PathBuf>,
@@ -146,30 +152,43 @@ fn measure_case(
 ) -> Result<Measured> {
     let statement = knowledge.prepare(case.sql())?;
     let params = params(arguments, case);
-    let mut session = knowledge.session();
-    let hash = answer_hash(&mut session, &statement, &params, case)?;
+    let mut lookers: Vec<Looker> = (0..arguments.threads)
+        .map(|thread| Looker {
+            session: knowledge.session(),
+            next: KEY_COUNT / usize::from(arguments.threads) * usize::from(thread),
+        })
+        .collect();
+    let mut hash = AnswerHash::new();
+    for looker in &mut lookers {
+        hash = answer_hash(&mut looker.session, &statement, &params, case)?;
+    }
 
     let before = knowledge.snapshot().counts;
-    let mut next = 0;
     let (ops, cpu, wall) = measure(arguments.rounds, || -> Result<u64> {
-        for _ in 0..BLOCK {
-            let param = std::slice::from_ref(&params[next]);
-            next = (next + 1) % KEY_COUNT;
-            if case == Case::Harness {
-                black_box(param);
-            } else {
-                black_box(session.first_with(&statement, param, case.policy())?);
-            }
+        if let [looker] = &mut lookers[..] {
+            looker.look(&statement, &params, case, BLOCK)?;
+            return Ok(BLOCK as u64);
         }
-        Ok(BLOCK as u64)
+        let share = BLOCK_OF_MANY / lookers.len();
+        thread::scope(|scope| {
+            let threads: Vec<_> = (lookers.iter_mut())
+                .map(|looker| scope.spawn(|| looker.look(&statement, &params, case, share)))
+                .collect();
+            (threads.into_iter())
+                .try_for_each(|thread| thread.join().expect("a lookup does not panic"))
+        })?;
+        Ok((share * lookers.len()) as u64)
     })?;
-    drop(session);
+    drop(lookers);
     let counts = knowledge.snapshot().counts;
     let plan = knowledge.explain(case.sql())?.kind;
     Ok(Measured {
         engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
         bench: "lookup",
-        case: case.name(),
+        case: match arguments.threads {
+            1 => case.name(),
+            count => format!("{}, {count} threads", case.name()),
+        },
         ops,
         cpu_ns_per_op: cpu,
         wall_ns_per_op: wall,
@@ -190,6 +209,33 @@ fn measure_case(
             ),
         ],
     })
+}
+
+/// One thread's session and where it is among the keys.
+struct Looker {
+    session: Session,
+    next: usize,
+}
+
+impl Looker {
+    fn look(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        case: Case,
+        count: usize,
+    ) -> lookaside_knowledge::Result<()> {
+        for _ in 0..count {
+            let param = std::slice::from_ref(&params[self.next]);
+            self.next = (self.next + 1) % KEY_COUNT;
+            if case == Case::Harness {
+                black_box(param);
+            } else {
+                black_box(self.session.first_with(statement, param, case.policy())?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One pass over all keys, which also fills the caches.
