@@ -141,9 +141,17 @@ impl Error {
 
     pub(crate) fn open_input(name: &str, error: io::Error) -> Self {
         let (kind, message) = match error.kind() {
+            io::ErrorKind::NotFound if has_scheme(name) => (
+                ErrorKind::Misuse,
+                format!("input `{name}` is of no known kind; there are {INPUT_KINDS}"),
+            ),
             io::ErrorKind::NotFound => {
                 (ErrorKind::Misuse, format!("input `{name}` does not exist"))
             }
+            io::ErrorKind::InvalidInput if has_scheme(name) => (
+                ErrorKind::Misuse,
+                format!("input `{name}` is no address; write tcp://ADDRESS:PORT"),
+            ),
             io::ErrorKind::IsADirectory => (
                 ErrorKind::Misuse,
                 format!("input `{name}` is a directory; name the files in it"),
@@ -167,6 +175,13 @@ impl Error {
         )
     }
 
+    pub(crate) fn not_followable_compressed(name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("input `{name}` is compressed and cannot be followed; read it as it is"),
+        )
+    }
+
     pub(crate) fn read_input(name: &str, error: io::Error) -> Self {
         Self::new(
             ErrorKind::Environment,
@@ -177,6 +192,12 @@ impl Error {
 
     pub(crate) fn open_output(name: &str, error: io::Error) -> Self {
         let message = match error.kind() {
+            io::ErrorKind::NotFound if has_scheme(name) => {
+                format!("output `{name}` is of no known kind; there are {OUTPUT_KINDS}")
+            }
+            io::ErrorKind::InvalidInput if has_scheme(name) => {
+                format!("output `{name}` is no address; write tcp://HOST:PORT")
+            }
             io::ErrorKind::NotFound => format!("output `{name}`: there is no such folder"),
             io::ErrorKind::IsADirectory => {
                 format!("output `{name}` is a directory; name a file in it")
@@ -240,6 +261,18 @@ impl Error {
         };
         Self::new(ErrorKind::Input, message)
     }
+}
+
+/// What [`Source::open`](crate::Source::open) knows.
+const INPUT_KINDS: &str = "files, `-` for standard input and tcp://ADDRESS:PORT";
+
+/// What [`Sink::open`](crate::Sink::open) knows.
+const OUTPUT_KINDS: &str = "files, `-` for standard output, `null` and tcp://HOST:PORT";
+
+/// Whether a name looks like `udp://…` rather than like a path.
+fn has_scheme(name: &str) -> bool {
+    let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
+    !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// The nearest known name if one is near, else all of them.

@@ -148,7 +148,11 @@ impl Encoder for CsvEncoder {
             if self.csv.extra == Extra::Reject
                 && let Some(name) = self.extra(record)
             {
-                let reason = format!("no csv column for `{}`", batch.names().text(name));
+                let reason = format!(
+                    "no csv column for `{}`; name all columns (--output-option columns=a,b,c) or \
+                     leave such fields out (extra=ignore)",
+                    batch.names().text(name)
+                );
                 let mut json = String::new();
                 write_record(record, batch.names(), &mut json);
                 rejects.push(record.line, reason, json.as_bytes());

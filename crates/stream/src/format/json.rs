@@ -41,13 +41,25 @@ impl ParseLine for JsonLine {
                 seen: &mut self.seen,
             })
             .and_then(|()| parser.end())
-            .map_err(reason)
+            .map_err(|error| reason(line, &error))
     }
 }
 
-/// The parser counts lines of its own, of which there is one.
-fn reason(error: serde_json::Error) -> Reason {
+/// What is wrong with a line. Files that hold an array, or objects over several lines, are common
+/// enough to be named; for the rest the parser's words do.
+fn reason(line: &str, error: &serde_json::Error) -> Reason {
+    let start = line.trim_ascii_start();
+    match start.as_bytes().first() {
+        Some(b'[') => return "an array, not one object a line; try `jq -c '.[]'`".into(),
+        Some(b'{') if error.is_eof() => {
+            return "the object does not end on this line; try `jq -c .`".into();
+        }
+        Some(b'{') => {}
+        _ => return "no object; json is one object a line".into(),
+    }
+    // The parser counts lines of its own, of which there is one.
     let text = error.to_string();
+    let text = text.replace("expected ident", "no such word, only true, false and null");
     match text.rsplit_once(" at line ") {
         Some((text, _)) if error.column() > 0 => format!("byte {}: {text}", error.column()).into(),
         Some((text, _)) => text.to_owned().into(),

@@ -132,7 +132,12 @@ impl Sink {
     /// When the file, or its temporary sibling, cannot be made.
     pub fn file(path: &Path, extent: Extent) -> Result<Self> {
         let name = path.display().to_string();
-        let target = file::open(path, extent).map_err(|error| Error::open_output(&name, error))?;
+        // A path drops the slash that says that a folder was meant.
+        let target = match name.ends_with('/') {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => file::open(path, extent),
+        };
+        let target = target.map_err(|error| Error::open_output(&name, error))?;
         let mut sink = Self::new(name, target);
         sink.compression = Compression::of_path(path);
         sink.place = Place::of_path(path);

@@ -206,6 +206,29 @@ fn a_csv_file_that_is_continued_keeps_its_one_header_and_its_columns() {
 }
 
 #[test]
+fn names_that_open_nothing_say_what_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let slash = format!("{}/new/", folder.path().display());
+    for (name, expected) in [
+        ("udp://127.0.0.1:1", "; there are files, `-` for standard"),
+        ("tcp://5140", "is no address; write tcp://"),
+    ] {
+        for error in [
+            Source::open([name]).unwrap_err(),
+            Sink::open(name, Extent::Finite).unwrap_err(),
+            Sink::open(name, Extent::Endless).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+    for extent in [Extent::Finite, Extent::Endless] {
+        let error = Sink::open(&slash, extent).unwrap_err().to_string();
+        assert!(error.ends_with("is a directory; name a file in it"));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn no_output_is_an_input_or_another_output() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

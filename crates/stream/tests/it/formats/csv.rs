@@ -77,7 +77,7 @@ fn a_header_that_cannot_be_one_is_an_error() {
         (
             None,
             "a,\"b",
-            "the csv header in line 1 a quoted field has no closing quote",
+            "the csv header in line 1 cannot be read: a quoted field has no closing quote",
         ),
         (
             Some("x"),
@@ -188,7 +188,8 @@ fn sample() -> Batch {
 fn the_first_record_decides_the_columns() {
     assert_eq!(
         encode("csv", &[], &sample()),
-        "a,b,c\n1,\"x,\"\"y\"\"\",\n2,\"{\"\"k\"\":[1]}\",\n,,\n! no csv column for `d`\n"
+        "a,b,c\n1,\"x,\"\"y\"\"\",\n2,\"{\"\"k\"\":[1]}\",\n,,\n! no csv column for `d`; name all columns (--output-option columns=a,b,c) or leave such fields \
+         out (extra=ignore)\n"
     );
     assert_eq!(
         encode(

@@ -82,10 +82,15 @@ fn keys_that_come_and_go_are_not_confused() {
 #[test]
 fn lines_that_are_no_object_are_rejects() {
     for (line, reason) in [
-        ("7", "byte 1: invalid type: integer `7`, expected an object"),
-        ("[1]", "invalid type: sequence, expected an object"),
-        ("null", "byte 4: invalid type: null, expected an object"),
-        ("{", "byte 1: EOF while parsing an object"),
+        ("7", "no object; json is one object a line"),
+        ("\"host\": 1,", "no object; json is one object a line"),
+        ("[1]", "an array, not one object a line; try `jq -c '.[]'`"),
+        ("null", "no object; json is one object a line"),
+        ("{", "the object does not end on this line; try `jq -c .`"),
+        (
+            "{\"a\":trew}",
+            "byte 8: no such word, only true, false and null",
+        ),
         ("{} x", "byte 4: trailing characters"),
         ("{\"a\":01}", "byte 7: invalid number"),
         (
