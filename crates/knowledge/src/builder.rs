@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::clock::Clock;
-use crate::config::{CacheConfig, Config};
+use crate::config::{CacheConfig, Config, PRODUCT_SECTIONS};
 use crate::knowledge::Knowledge;
 use crate::load::{NoProgress, Progress};
 use crate::source::Source;
@@ -76,7 +76,7 @@ impl Builder {
             kind,
             config: None,
             variables: HashMap::new(),
-            foreign_sections: Vec::new(),
+            foreign_sections: PRODUCT_SECTIONS.map(str::to_owned).into(),
             cache: CacheConfig::default(),
             progress: Arc::new(NoProgress),
             watch: false,
@@ -100,7 +100,8 @@ impl Builder {
         self
     }
 
-    /// Allows a section in the configuration that belongs to the caller.
+    /// Allows a section in the configuration that belongs to the caller. Those of Lookaside's own
+    /// programs, `[enrich]`, `[server]` and `[lookups]`, are allowed without it.
     #[must_use]
     pub fn foreign_section(mut self, name: impl Into<String>) -> Self {
         self.foreign_sections.push(name.into());

@@ -32,7 +32,9 @@
 //!
 //! // Anywhere, now and then: SQL text and named parameters.
 //! let row = knowledge.query_first("select name from users where id = :id", &params! {"id" => 2})?;
-//! assert_eq!(row.unwrap()[0], Value::from("grace"));
+//! assert_eq!(row.unwrap().value("name"), Some(&Value::from("grace")));
+//! assert_eq!(knowledge.query_all("select id from users", ())?.len(), 2);
+//! # assert_eq!(knowledge.query_all("select id from users", &params! {})?.len(), 2);
 //!
 //! // In a worker, for each event: a statement prepared once, a session of its own.
 //! let by_id = knowledge.prepare("select name from users where id = :id")?;
@@ -102,8 +104,11 @@ pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
 pub use telemetry::{CacheOutcome, Layer, MetricsTelemetry, Outcome, QueryKind, Telemetry};
 
-/// A value, as the macro [`params!`] needs it; the other nouns are in `lookaside-value`.
-pub use lookaside_value::Value;
+/// What goes into lookups and comes out of them, so that a program needs no second dependency.
+pub use lookaside_value::{
+    Answer, Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowSet, StatementId,
+    Text, Type, Value,
+};
 
 /// The result of everything that can fail here.
 pub type Result<T> = std::result::Result<T, Error>;

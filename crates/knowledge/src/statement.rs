@@ -169,11 +169,18 @@ impl From<()> for Params<'_> {
 ///
 /// let named = params! {"id" => 5, "name" => "x"};
 /// assert!(matches!(Params::from(&named), Params::Named([_, ("name", _)])));
+/// // None are given as `()`, and this means the same.
+/// assert!(matches!(Params::from(&params! {}), Params::Named([])));
 /// ```
 #[macro_export]
 macro_rules! params {
-    ($($name:expr => $value:expr),* $(,)?) => {
-        [$(($name, $crate::Value::from($value))),*]
+    () => {{
+        // The type that an empty list does not tell.
+        let none: [(&'static str, $crate::Value); 0] = [];
+        none
+    }};
+    ($($name:expr => $value:expr),+ $(,)?) => {
+        [$(($name, $crate::Value::from($value))),+]
     };
 }
 
@@ -337,6 +344,7 @@ mod tests {
     fn named_parameters_find_their_places() {
         check(&["a", "b"], &params! {"b" => 2, ":a" => 1}, Ok(&[1, 2]));
         check(&[], &[], Ok(&[]));
+        check(&[], &params! {}, Ok(&[]));
         check(&["a", "b"], &params! {"a" => 1}, Err("`b`"));
         check(&["a"], &params! {"a" => 1, "c" => 2}, Err("`c`"));
         check(&["a"], &params! {"a" => 1, ":a" => 2}, Err("twice"));

@@ -18,6 +18,10 @@ use crate::Result;
 /// The file name that stands for its folder.
 pub const CONFIG_FILE: &str = "knowdb.toml";
 
+/// The top-level sections that belong to the programs beside this crate. One project folder serves
+/// them all, so an engine that opens it lets these be; [`Config::open`] takes a list of its own.
+pub(crate) const PRODUCT_SECTIONS: [&str; 3] = ["enrich", "server", "lookups"];
+
 /// A configuration that was read whole; see `docs/KNOWDB.md` for the keys.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use lookaside_knowledge::{
-    Columns, Config, ConfigOptions, ErrorKind, IntranetMode, OnError, Result,
+    Columns, Config, ConfigOptions, ErrorKind, IntranetMode, Knowledge, OnError, Result,
 };
 use tempfile::TempDir;
 
@@ -383,4 +383,32 @@ fn a_folder_without_the_file_is_told_what_to_write() {
         )
     );
     assert!(message(&folder.path().join("asn/data.csv")).contains("no knowdb.toml"));
+}
+
+#[test]
+fn an_engine_opens_the_folder_of_a_whole_project() {
+    let project = "[enrich]\nmodels = 'models'\n[server]\nbind = 'x'\n[lookups]\nby = 1\n";
+    let open = |text: &str| {
+        let folder = folder(format!("version = 2\n{text}").as_bytes());
+        Knowledge::open(folder.path())
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(open(project), Ok(()));
+    let error = open(&format!("{project}[enrihc]\nx = 1\n")).unwrap_err();
+    assert!(
+        error.ends_with("unknown key enrihc; did you mean enrich?"),
+        "{error}"
+    );
+    let error = open(&format!("{project}[mine]\nx = 1\n")).unwrap_err();
+    assert!(
+        error.contains("unknown key mine; known here: version"),
+        "{error}"
+    );
+    // A list of one's own is the whole list.
+    check_below(
+        "[server]\nbind = 'x'\n",
+        "knowdb.toml:2: unknown key server; known here: \
+        version, base_dir, default, csv, cache, tables, intranet_nets, enrich",
+    );
 }
