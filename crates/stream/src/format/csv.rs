@@ -24,11 +24,12 @@ impl Csv {
     /// Reads the header from the first record of a source.
     pub(crate) fn header(&self, record: &[u8]) -> Result<Header> {
         let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
-        let record = text(record).map_err(|reason| Error::bad_header(&reason))?;
+        let unreadable = |reason: Reason| Error::bad_header(&format!("cannot be read: {reason}"));
+        let record = text(record).map_err(unreadable)?;
         let mut columns: Vec<Text> = Vec::new();
         let mut fields = Fields::new(without_line_end(record), self.delimiter);
         while let Some(field) = fields.next() {
-            let column = field.map_err(|reason| Error::bad_header(&reason))?;
+            let column = field.map_err(unreadable)?;
             if self.columns.is_none() {
                 let place = columns.len() + 1;
                 if column.is_empty() {

@@ -3,6 +3,7 @@
 use memchr::{memchr, memchr2, memrchr};
 
 use super::Framing;
+use super::lines::BYTE_ORDER_MARK;
 
 /// Every newline ends a record.
 pub(crate) struct Newline;
@@ -25,7 +26,8 @@ impl Framing for Newline {
 
 /// A newline ends a record unless it stands in double quotes.
 ///
-/// A quote opens only where a field begins; anywhere else it is text.
+/// A quote opens only where a field begins, a byte order mark before it or not; anywhere else it
+/// is text.
 pub(crate) struct Quoted {
     pub(crate) delimiter: u8,
 }
@@ -40,7 +42,8 @@ impl Quoted {
             if bytes[at] == b'\n' {
                 return Some(at + 1);
             }
-            let opens = at == 0 || bytes[at - 1] == self.delimiter;
+            let opens =
+                at == 0 || bytes[at - 1] == self.delimiter || &bytes[..at] == BYTE_ORDER_MARK;
             at = if opens {
                 quoted_end(bytes, at + 1)? + 1
             } else {

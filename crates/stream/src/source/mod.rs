@@ -27,6 +27,7 @@ pub(crate) use wake::Wake;
 
 use self::wake::Wait;
 use crate::place::Place;
+use crate::sink::Compression;
 use crate::{Error, Extent, Result};
 
 /// How long a block that has whole records waits for more when its input falls silent. Short enough
@@ -104,13 +105,16 @@ impl Source {
     /// after it are never reached.
     ///
     /// # Errors
-    /// When it cannot be read, or is no regular file.
+    /// When it cannot be read, is no regular file, or is compressed by its name.
     pub fn with_followed(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let name = path.display().to_string();
         let file = open_file(path).map_err(|error| Error::open_input(&name, error))?;
         if !is_regular(&file) {
             return Err(Error::not_followable(&name));
+        }
+        if Compression::of_path(path) != Compression::Plain {
+            return Err(Error::not_followable_compressed(&name));
         }
         self.inputs.push(Opened::Follow(path.to_path_buf(), file));
         Ok(self)

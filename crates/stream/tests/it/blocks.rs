@@ -110,3 +110,14 @@ fn a_header_that_never_ends_is_an_error() {
     let error = run(&csv(), source, options(4)).unwrap_err();
     assert!(error.to_string().starts_with("`input`: "), "{error}");
 }
+
+#[test]
+fn a_byte_order_mark_hides_no_quote() {
+    let text = "\u{feff}\"a\nb\",c\n1,2\n";
+    for block_size in [3, 5, 1 << 10] {
+        let source = Source::new().with_reader("table", std::io::Cursor::new(text));
+        let (out, summary) = run(&flow("csv", "json"), source, options(block_size)).unwrap();
+        assert_eq!(out, "{\"a\\nb\":\"1\",\"c\":\"2\"}\n");
+        assert_eq!(summary.rejects.count(), 0);
+    }
+}

@@ -82,6 +82,10 @@ fn what_cannot_be_read_is_named() {
     );
     let error = Source::new().with_followed("/dev/null").unwrap_err();
     assert!(error.to_string().contains("`/dev/null`"), "{error}");
+    let compressed = folder.path().join("log.gz");
+    fs::write(&compressed, gzip("1\n")).unwrap();
+    let error = Source::new().with_followed(&compressed).unwrap_err();
+    assert!(error.to_string().contains("is compressed"), "{error}");
 }
 
 #[test]
