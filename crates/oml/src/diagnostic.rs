@@ -120,6 +120,11 @@ impl Diagnostics {
         Self::new(Arc::clone(&self.file_name), Arc::clone(&self.text), list)
     }
 
+    /// The text that the findings are about.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The name that the model's text was given with.
     pub fn file_name(&self) -> &str {
         &self.file_name

@@ -90,6 +90,11 @@ impl Model {
         self.warnings.position(span)
     }
 
+    /// Its text.
+    pub(crate) fn text(&self) -> &str {
+        self.warnings.text()
+    }
+
     /// Findings of a later step, such as refused SQL, with its text.
     pub(crate) fn diagnostics(&self, list: Vec<Diagnostic>) -> Diagnostics {
         self.warnings.instead(list)

@@ -12,6 +12,7 @@ use crate::eval::plan::{
     Path, Pattern, Pick, SOURCE_COUNT_INLINE, Statement, Step, Target,
 };
 use crate::functions::{Conversion, Dictionary, Function, Predicate, lower_case};
+use crate::parse::lost_semicolon;
 use crate::{Model, Wildcard};
 
 /// Prefix of the names of temporaries.
@@ -56,7 +57,8 @@ pub(crate) fn bind(
                 Statement::Move(binder.pick(pattern, *type_word))
             }
             StatementKind::Lookup { targets, sql } => {
-                match binder.lookup(targets, sql, database, model.position(statement.span)) {
+                let position = model.position(statement.span);
+                match binder.lookup(targets, sql, database, position, model.text()) {
                     Some(lookup) => Statement::Lookup(lookup),
                     None => continue,
                 }
@@ -177,6 +179,7 @@ impl Binder<'_> {
         sql: &ast::Sql,
         database: &mut dyn Database,
         position: (usize, usize),
+        text: &str,
     ) -> Option<Lookup> {
         let params = sql
             .params
@@ -187,8 +190,11 @@ impl Binder<'_> {
         let statement = match database.prepare(&sql.text, &param_names) {
             Ok(statement) => statement,
             Err(error) => {
-                let fault = Diagnostic::error(sql.span, format!("this lookup is refused: {error}"))
-                    .label("this statement");
+                let message = format!("this lookup is refused: {error}");
+                let mut fault = Diagnostic::error(sql.span, message).label("this statement");
+                if let Some(help) = lost_semicolon(text, sql.span) {
+                    fault = fault.help(help);
+                }
                 self.faults.push(*fault);
                 return None;
             }

@@ -30,6 +30,8 @@ use crate::ast::{NESTING_MAX, Program, Span, Static, StaticId};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Cursor, Piece, is_word_char, span};
 
+pub(crate) use recovery::lost_semicolon;
+
 /// The largest model in bytes. Models are written by people; a larger file is another file.
 pub(crate) const SOURCE_SIZE_MAX: usize = 1 << 20;
 

@@ -2,6 +2,7 @@
 
 use super::Parser;
 use super::header::LINE;
+use crate::ast::Span;
 use crate::lexer::is_word_char;
 
 /// What encloses the broken piece.
@@ -96,4 +97,90 @@ fn is_statement(line: &str) -> bool {
     };
     let is_target_char = |c| is_word_char(c) || "./*[],:- \t".contains(c);
     !targets.trim().is_empty() && targets.chars().all(is_target_char) && !value.starts_with('>')
+}
+
+/// What to say of SQL that is wrong and has a line that looks like the next statement: it may be
+/// one, for SQL reaches to the first `;`.
+pub(crate) fn lost_semicolon(text: &str, sql: Span) -> Option<String> {
+    let start = sql.start as usize;
+    let mut line_number = 1 + text[..start].matches('\n').count();
+    let mut last = ("", line_number);
+    for line in text[sql.range()].lines() {
+        let line = line.trim();
+        if !last.0.is_empty() && !asks_for_more(last.0) && is_strict_statement(line) {
+            return Some(format!("is a `;` missing at the end of line {}?", last.1));
+        }
+        if !line.is_empty() && !line.starts_with("//") && !line.starts_with("--") {
+            last = (line, line_number);
+        }
+        line_number += 1;
+    }
+    None
+}
+
+/// `name =`, `a, b =` or `name : type =`; a word in front, such as `and`, makes it SQL.
+fn is_strict_statement(line: &str) -> bool {
+    let Some((targets, value)) = line.split_once('=') else {
+        return false;
+    };
+    let is_name = |text: &str| {
+        let text = text.trim();
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| is_word_char(c) || "./*[]-".contains(c))
+    };
+    !value.starts_with('=')
+        && targets
+            .split(',')
+            .all(|target| match target.split_once(':') {
+                Some((name, type_word)) => is_name(name) && is_name(type_word),
+                None => is_name(target),
+            })
+}
+
+/// Whether a line of SQL ends so that a comparison may follow.
+fn asks_for_more(line: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "where", "and", "or", "not", "on", "having", "when", "select",
+    ];
+    let last = line.rsplit(|c| !is_word_char(c)).next().unwrap_or("");
+    WORDS.iter().any(|word| last.eq_ignore_ascii_case(word)) || line.ends_with(['(', ',', '='])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lexer::span;
+
+    #[test]
+    fn lines_that_look_like_the_next_statement() {
+        for (text, line) in [
+            ("select a from t\nb = read(c)", Some(1)),
+            (
+                "select a from t\n\n  // b\n  -- c\n a, b = select c from d",
+                Some(1),
+            ),
+            ("select a\n from t\nn : digit = read(c)", Some(2)),
+            ("select a from t\nsrc_* = take()", Some(1)),
+            ("select a from t where\nb = 1", None),
+            ("select a from t join u ON\nt.a = u.a", None),
+            ("select a from t where (\nb = 1)", None),
+            ("select a from t\nwhere b = 1\nand c = 2", None),
+            ("select a from t\n== 2", None),
+            ("select a from t\n= 2", None),
+            ("b = 1", None),
+        ] {
+            let found = lost_semicolon(text, span(0, text.len()));
+            let expected =
+                line.map(|line: usize| format!("is a `;` missing at the end of line {line}?"));
+            assert_eq!(found, expected, "{text}");
+        }
+        let text = "x =\n\nselect a\ny = b";
+        let found = lost_semicolon(text, span(5, text.len()));
+        assert_eq!(
+            found.as_deref(),
+            Some("is a `;` missing at the end of line 3?")
+        );
+    }
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use lookaside_value::Text;
 
 use super::literal::{LITERAL_TYPES, literal_value};
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, lost_semicolon};
 use crate::ast::{Expr, ExprKind, Span, Sql, SqlParam};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Cursor, is_word_char, is_word_start, span};
@@ -64,14 +64,15 @@ impl Parser<'_> {
         loop {
             match self.cursor.peek() {
                 None => {
-                    return Err(self.unclosed(&draft, "the SQL statement has no `;` at its end"));
+                    let message = "the SQL statement has no `;` at its end";
+                    return Err(self.unclosed(&draft, start, message));
                 }
                 Some(';') => break,
                 Some(_) => self.sql_token(&mut draft)?,
             }
         }
         if !draft.open.is_empty() {
-            return Err(self.unclosed(&draft, ""));
+            return Err(self.unclosed(&draft, start, ""));
         }
         let text = draft.text.trim().to_owned();
         if text.split_whitespace().nth(1).is_none() {
@@ -85,13 +86,17 @@ impl Parser<'_> {
         })
     }
 
-    fn unclosed(&self, draft: &Draft, otherwise: &str) -> super::Fault {
-        match draft.open.last() {
+    fn unclosed(&self, draft: &Draft, start: usize, otherwise: &str) -> super::Fault {
+        let fault = match draft.open.last() {
             Some(open) => {
                 let message = "this parenthesis is never closed";
                 Diagnostic::error(span(*open, open + 1), message)
             }
             None => Diagnostic::error(self.next_span(), otherwise),
+        };
+        match lost_semicolon(self.cursor.text(), self.cursor.span_from(start)) {
+            Some(help) => fault.help(help),
+            None => fault,
         }
     }
 

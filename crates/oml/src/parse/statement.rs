@@ -2,7 +2,7 @@
 
 use super::header::LINE;
 use super::recovery::Within;
-use super::{ERROR_COUNT_MAX, Parsed, Parser};
+use super::{ERROR_COUNT_MAX, Parsed, Parser, lost_semicolon};
 use crate::Wildcard;
 use crate::ast::{Statement, StatementKind, Target, TypeWord};
 use crate::diagnostic::Diagnostic;
@@ -27,7 +27,10 @@ impl Parser<'_> {
             } else {
                 self.statement().map(|statement| statements.push(statement))
             };
-            if let Err(fault) = parsed {
+            if let Err(mut fault) = parsed {
+                if let Some(help) = self.swallowed(statements.last()) {
+                    fault = fault.help(help);
+                }
                 let error = fault.span.start as usize;
                 self.report(fault);
                 self.skip_broken(start, error, Within::Model);
@@ -43,6 +46,17 @@ impl Parser<'_> {
             self.report(fault.help("a model has at least one statement, such as `* = take() ;`"));
         }
         statements
+    }
+
+    /// Whether the statement before may have taken the beginning of a broken one as its SQL, which
+    /// has no braces.
+    fn swallowed(&self, before: Option<&Statement>) -> Option<String> {
+        match &before?.kind {
+            StatementKind::Lookup { sql, .. } if sql.text.contains('{') => {
+                lost_semicolon(self.cursor.text(), sql.span)
+            }
+            _ => None,
+        }
     }
 
     fn warn_of_lost_text(&mut self) {

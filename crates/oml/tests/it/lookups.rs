@@ -161,6 +161,25 @@ fn refused_sql_is_shown_at_its_statement() {
 }
 
 #[test]
+fn a_lookup_that_took_the_next_statement_asks_for_its_semicolon() {
+    let said = |statements: &str| crate::harness::run(statements, "").expect_err("refused");
+    let help = "(is a `;` missing at the end of line 4?)";
+    for next in [
+        "note = read(x) ;",
+        "a, b = select login, dept from users ;",
+        "n : digit = read(x) ;",
+        "kind = match read(x) { digit(1) => chars(a) ; _ => chars(b) ; } ;",
+        "note = read(x)",
+    ] {
+        let statements = format!("who = select login from users\n  where uid = 1\n\n{next}");
+        let error = said(&statements);
+        assert!(error.lines().any(|line| line.ends_with(help)), "{error}");
+    }
+    let error = said("who = select login from nowhere\nwhere\nuid = 1 ;\nnote = read(x) ;");
+    assert!(error.ends_with("nowhere"), "{error}");
+}
+
+#[test]
 fn an_evaluator_serves_batch_after_batch() {
     let mut script = users();
     let (mut evaluator, names) = bind(&format!("{LOOKUP} * = take() ;"), &mut script);
