@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use lookaside_knowledge::Knowledge;
-use lookaside_oml::{Intranet, Options, Program};
+use lookaside_oml::{Intranet, Model, Options, Program};
 use lookaside_stream::{End, Flow, Progress, RunOptions, StopFlag, Summary};
 use lookaside_value::NameTable;
 use tracing::{info, warn};
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
     let program = Program::bind(model, &mut names, &mut knowledge.session(), &options)
         .map_err(|diagnostics| model_failure(&[diagnostics]))?;
     info!(model = %model.name(), workers = plan.worker_count, "begins");
-    enrich(&plan, names, &program, &knowledge)
+    enrich(&plan, model, names, &program, &knowledge)
 }
 
 /// What a model has to know about the place it runs in.
@@ -64,6 +64,7 @@ pub(crate) fn intranet(knowledge: &Knowledge) -> Intranet {
 
 fn enrich(
     plan: &EnrichPlan,
+    model: &Model,
     names: NameTable,
     program: &Program,
     knowledge: &Knowledge,
@@ -75,8 +76,12 @@ fn enrich(
     let flow = Flow::with_names(names, plan.input_format.clone(), plan.output_format.clone());
 
     let tally = Arc::new(Tally::default());
+    let file_name: Arc<str> = model.file_name().into();
     let transforms: Vec<_> = (0..plan.worker_count)
-        .map(|_| ModelTransform::new(program.evaluator(), knowledge.session(), tally.clone()))
+        .map(|_| {
+            let (evaluator, session) = (program.evaluator(), knowledge.session());
+            ModelTransform::new(evaluator, session, tally.clone(), file_name.clone())
+        })
         .collect();
     let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
     let signals = SignalListener::start(stop.clone(), reload(knowledge.clone()))?;
@@ -106,7 +111,7 @@ fn enrich(
     drop(bar);
     let summary = run.as_ref().ok().or_else(|| run.as_ref().err()?.summary());
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
-        tell(summary, knowledge, &tally, plan);
+        tell(summary, model, knowledge, &tally, plan);
     }
     match &run {
         Ok(summary) => Ok(exit_of(summary.end, &signals)),
@@ -114,12 +119,13 @@ fn enrich(
     }
 }
 
-fn tell(summary: &Summary, knowledge: &Knowledge, tally: &Tally, plan: &EnrichPlan) {
+fn tell(summary: &Summary, model: &Model, knowledge: &Knowledge, tally: &Tally, plan: &EnrichPlan) {
     let figures = RunFigures {
         summary,
         counts: knowledge.snapshot().counts,
         lookups: tally.figures(),
         worker_count: plan.worker_count,
+        model: model.name().as_str(),
     };
     // Without standard error there is nobody left to tell.
     let _ = io::stderr().lock().write_all(describe(&figures).as_bytes());

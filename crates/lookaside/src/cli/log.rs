@@ -4,6 +4,9 @@ use std::io;
 
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,6 +52,9 @@ pub(crate) struct LogOptions {
     log_level: LogLevel,
 }
 
+/// What the names of all our crates begin with.
+const OUR_CRATES: &str = "lookaside";
+
 /// Starts logging for the rest of the process. Entries carry names, places and counts; values of
 /// events, parameters and the environment are not logged at any level.
 pub(crate) fn start(options: LogOptions) {
@@ -59,13 +65,17 @@ pub(crate) fn start(options: LogOptions) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(level)
+    // What our dependencies do inside is of no use to a user, and their entries may hold values.
+    let targets = Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target(OUR_CRATES, level);
+    let registry = tracing_subscriber::registry().with(targets);
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_target(false);
     match options.log {
-        LogForm::Text => subscriber.with_ansi(is_terminal()).init(),
-        LogForm::Json => subscriber.json().init(),
+        LogForm::Text => registry.with(layer.with_ansi(is_terminal())).init(),
+        LogForm::Json => registry.with(layer.json()).init(),
         LogForm::Off => {}
     }
 }

@@ -20,7 +20,7 @@ const SQL_SIZE_MAX: u64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   lookaside query examples/access-log \"select count(*) from users\"
-  lookaside query examples/access-log --param ip=8.8.8.8 --format json \\
+  lookaside query examples/access-log --param ip=220.247.1.40 --format json \\
       \"select * from asn where first_ip <= ip4_int(:ip) and last_ip >= ip4_int(:ip)\"
   echo \"select :n + 1 as next\" | lookaside query examples/access-log - --param n:=41")]
 pub(crate) struct QueryArguments {

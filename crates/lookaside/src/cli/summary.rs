@@ -15,6 +15,8 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) counts: Counts,
     pub(crate) lookups: LookupFigures,
     pub(crate) worker_count: usize,
+    /// The name of the model that ran.
+    pub(crate) model: &'a str,
 }
 
 /// What the model wanted from the tables.
@@ -50,8 +52,9 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         let workers = count(figures.worker_count as u64, "worker");
         write!(
             out,
-            ", {} events/s, {cpu:.2} us CPU an event, {workers}",
-            grouped(rate as u64)
+            ", {} events/s, {cpu:.2} us CPU an event, {workers}, model {}",
+            grouped(rate as u64),
+            figures.model
         )?;
     }
     match summary.end {
@@ -76,7 +79,14 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
     }
     write_lookups(figures, out)?;
     write_rejects("rejects", &summary.rejects, out)?;
-    write_rejects("failed lookups", &summary.failures, out)
+    write_rejects("failed lookups", &summary.failures, out)?;
+    if events > 0 && summary.rejects.count() >= events {
+        writeln!(
+            out,
+            "  hint: no event was read and written; is this the format of the input (--format)?"
+        )?;
+    }
+    Ok(())
 }
 
 fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {

@@ -28,6 +28,7 @@ fn the_example_runs_from_any_folder_with_any_number_of_workers() {
     assert_eq!(one.out.matches("\"department\":").count(), 618);
     one.err_has(&[
         "5,000 events in ",
+        "1 worker, model access\n",
         "10,000 lookups",
         "native ",
         "rejects: 0\n",

@@ -101,3 +101,31 @@ fn a_missing_folder_has_a_way_out() {
         "  help: `lookaside new gone` makes a project there\n",
     ]);
 }
+
+#[test]
+fn on_the_command_line() {
+    let project = Project::new();
+    for (flag, value) in [("--workers", "0"), ("--limit", "x")] {
+        let said = project.run(&["enrich", ".", flag, value]).ended(2);
+        said.err_has(&["write a whole number of at least 1"]);
+    }
+}
+
+#[test]
+fn in_the_format_of_a_whole_input() {
+    let project = Project::new();
+    project.write("bad.json", "[\n{\"host\":\n");
+    let arguments = ["enrich", ".", "bad.json", "--rule", "/json/events"];
+    project.run(&arguments).ended(0).err_has(&[
+        "bad.json:1: an array, not one object a line; try `jq -c '.[]'`: [\n",
+        "  hint: no event was read and written; is this the format of the input (--format)?\n",
+    ]);
+}
+
+#[test]
+fn nobody_sees_the_parsers_inside() {
+    let project = Project::new();
+    let said = project.run(&["query", ".", "select 1", "--log-level", "trace"]);
+    let said = said.ended(0).err.to_lowercase();
+    assert!(!said.contains("sql"), "{said}");
+}

@@ -114,7 +114,8 @@ impl<'a> Way<'a> {
         let tally = Arc::new(Tally::default());
         let transforms = (0..worker_count)
             .map(|_| {
-                ModelTransform::new(self.program.evaluator(), knowledge.session(), tally.clone())
+                let (evaluator, session) = (self.program.evaluator(), knowledge.session());
+                ModelTransform::new(evaluator, session, tally.clone(), "model".into())
             })
             .collect();
         let options = RunOptions {

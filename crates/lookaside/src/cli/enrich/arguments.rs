@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 
@@ -60,7 +61,7 @@ pub(crate) struct EnrichArguments {
     pub(crate) follow: bool,
 
     /// End after the first COUNT events, lines that do not parse among them
-    #[arg(long, value_name = "COUNT", help_heading = "Input")]
+    #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<u64>>, help_heading = "Input")]
     pub(crate) limit: Option<NonZero<u64>>,
 
     /// The key that chooses the model by its rules [default: /FORMAT/FILE without extensions]
@@ -102,7 +103,7 @@ pub(crate) struct EnrichArguments {
     pub(crate) strict: bool,
 
     /// Threads that work on events [default: one a core]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<usize>>)]
     pub(crate) workers: Option<NonZero<usize>>,
 
     /// Load the tables again when one of their files changes
@@ -116,6 +117,12 @@ pub(crate) struct EnrichArguments {
     /// Print no summary and draw no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// A number of things of which there is at least one.
+fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse()
+        .map_err(|_| "write a whole number of at least 1")
 }
 
 /// `NAME=VALUE`, as options of formats and parameters of queries are given.

@@ -44,14 +44,22 @@ pub(crate) struct ModelTransform {
     evaluator: Evaluator,
     session: Session,
     tally: Arc<Tally>,
+    /// The model's file, for messages.
+    file_name: Arc<str>,
 }
 
 impl ModelTransform {
-    pub(crate) fn new(evaluator: Evaluator, session: Session, tally: Arc<Tally>) -> Self {
+    pub(crate) fn new(
+        evaluator: Evaluator,
+        session: Session,
+        tally: Arc<Tally>,
+        file_name: Arc<str>,
+    ) -> Self {
         Self {
             evaluator,
             session,
             tally,
+            file_name,
         }
     }
 }
@@ -62,7 +70,7 @@ impl Transform for ModelTransform {
         self.evaluator.run(batch, &mut self.session, &mut run);
         for failure in run.failures() {
             let (line, column) = failure.position;
-            let place = format!("model line {line}, column {column}");
+            let place = format!("{}:{line}:{column}", self.file_name);
             report.fail(failure.line, format!("{place}: {}", failure.error));
         }
         // Beyond the first few a failure is only counted.
