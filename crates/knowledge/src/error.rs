@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cause::SqliteCause;
 use crate::config::TableConfig;
 use crate::load::SqlText;
 
@@ -138,12 +139,12 @@ impl Error {
             Some(limit) => Self::with_source(
                 ErrorKind::LimitReached,
                 format!("{place}: table {:?} does not fit: {limit}", table.name),
-                source,
+                SqliteCause(source),
             ),
             None => Self::with_source(
                 ErrorKind::Data,
                 format!("{place}: refused by {}", sql.place(table)),
-                source,
+                SqliteCause(source),
             ),
         }
     }
@@ -154,7 +155,7 @@ impl Error {
         Self::with_source(
             ErrorKind::Config,
             format!("{place}: refused by SQLite"),
-            source,
+            SqliteCause(source),
         )
     }
 
@@ -181,7 +182,7 @@ impl Error {
             Some(limit) => Self::with_source(
                 ErrorKind::LimitReached,
                 format!("table {:?} does not fit: {limit}", table.name),
-                source,
+                SqliteCause(source),
             ),
             None => Self::sqlite(doing, source),
         }
@@ -278,7 +279,7 @@ impl Error {
     /// SQLite refused something while `doing`, which reads as "table `x`: create.sql".
     pub(crate) fn sqlite(doing: impl fmt::Display, source: rusqlite::Error) -> Self {
         let kind = Self::sqlite_kind(&source);
-        Self::with_source(kind, doing.to_string(), source)
+        Self::with_source(kind, doing.to_string(), SqliteCause(source))
     }
 
     /// Whose fault it is that SQLite refused something.

@@ -57,6 +57,7 @@ mod ask;
 mod bind;
 mod builder;
 mod cache;
+mod cause;
 mod clock;
 mod config;
 mod counters;

@@ -2,6 +2,7 @@
 
 use lookaside_value::{LookupError, LookupErrorKind, Text};
 
+use crate::cause;
 use crate::error::{Error, ErrorKind};
 
 /// Characters of a statement that a message shows.
@@ -20,6 +21,20 @@ impl Error {
             "statement `{}`: only queries are answered (select, with, values); tables change by \
              their data files and a reload",
             shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    /// A statement begins with a word that begins nothing in SQL, and perhaps was meant as another.
+    pub(crate) fn unknown_beginning(sql: &str, word: &str, meant: Option<&str>) -> Self {
+        let hint = match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "a query begins with select, with or values".to_owned(),
+        };
+        let message = format!(
+            "statement `{}`: near \"{}\": syntax error; {hint}",
+            shown(sql),
+            shown(word)
         );
         Self::new(ErrorKind::Refused, message)
     }
@@ -143,7 +158,7 @@ impl Error {
             rusqlite::Error::SqliteFailure(_, Some(msg)) => (msg.as_str(), None),
             _ => {
                 let doing = format!("statement `{}`: {source}", shown(sql));
-                return Self::sqlite(doing, source);
+                return Self::new(Self::sqlite_kind(&source), doing);
             }
         };
         let mut message = format!("statement `{}`: {reason}", shown(sql));
@@ -159,15 +174,10 @@ impl Error {
 
 /// Where an offset is in a statement that a message does not show as it is.
 fn place_in(sql: &str, offset: std::ffi::c_int) -> Option<String> {
-    // SQLite gives -1 for no place.
-    let before = sql.get(..usize::try_from(offset).ok()?)?;
-    if shown(sql) == sql {
-        return None;
+    match shown(sql) == sql {
+        true => None,
+        false => cause::place(sql, offset),
     }
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let column = before[start..].chars().count() + 1;
-    Some(format!("line {line}, column {column}"))
 }
 
 impl Error {

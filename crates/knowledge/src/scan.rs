@@ -12,6 +12,34 @@ use crate::error::Error;
 /// The words that a query can begin with.
 const FIRST_WORDS: [&str; 3] = ["select", "with", "values"];
 
+/// The words with which statements begin that are no queries, in SQLite or elsewhere.
+const OTHER_FIRST_WORDS: [&str; 21] = [
+    "alter",
+    "analyze",
+    "attach",
+    "begin",
+    "commit",
+    "create",
+    "delete",
+    "detach",
+    "drop",
+    "end",
+    "explain",
+    "insert",
+    "pragma",
+    "reindex",
+    "release",
+    "replace",
+    "rollback",
+    "savepoint",
+    "truncate",
+    "update",
+    "vacuum",
+];
+
+/// First words this similar (Jaro-Winkler, 1.0 is equal) are typing errors of one another.
+const MEANT_SIMILARITY_MIN: f64 = 0.8;
+
 /// The parameters (`:name`) of a query in the order of their first appearance.
 pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
     let mut scanner = Scanner::new(sql);
@@ -38,15 +66,28 @@ pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
     }
     match first_word {
         None => Err(Error::empty_statement()),
-        Some(word)
-            if !FIRST_WORDS
-                .iter()
-                .any(|first| first.eq_ignore_ascii_case(word)) =>
-        {
+        Some(word) if is_one_of(word, &FIRST_WORDS) => Ok(params),
+        // What begins with a quote or a parenthesis has no word that could be meant otherwise.
+        Some(word) if word.is_empty() || is_one_of(word, &OTHER_FIRST_WORDS) => {
             Err(Error::not_a_query(sql))
         }
-        Some(_) => Ok(params),
+        Some(word) => Err(Error::unknown_beginning(sql, word, meant(word))),
     }
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|other| other.eq_ignore_ascii_case(word))
+}
+
+/// The first word of a query that was meant, as far as a typing error still shows it.
+fn meant(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    FIRST_WORDS
+        .into_iter()
+        .map(|first| (strsim::jaro_winkler(&word, first), first))
+        .filter(|(similarity, _)| *similarity >= MEANT_SIMILARITY_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, first)| first)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -218,8 +259,15 @@ mod tests {
         check("insert into t values (1)", Err("only queries"));
         check("pragma cache_size = 1", Err("only queries"));
         check("attach 'x' as y", Err("only queries"));
+        check("truncate table t", Err("only queries"));
         check("'select'", Err("only queries"));
         check("(select 1)", Err("only queries"));
+        check(
+            "selct 1",
+            Err("near \"selct\": syntax error; did you mean `select`?"),
+        );
+        check("SELETC :x", Err("did you mean `select`?"));
+        check("users", Err("near \"users\": syntax error; a query begins"));
         check("select ?", Err("`?`"));
         check("select ?1", Err("`?1`"));
         check("select @x", Err("`@x`"));

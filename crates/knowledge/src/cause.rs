@@ -1,0 +1,54 @@
+//! SQLite's words as the last cause of an error.
+
+use std::error::Error;
+use std::ffi::c_int;
+use std::fmt;
+
+/// Shows what SQLite said, once. rusqlite's own error repeats the whole statement, and names a code
+/// behind it ("Error code 1: SQL logic error") that says less than the words before it.
+#[derive(Debug)]
+pub(crate) struct SqliteCause(pub(crate) rusqlite::Error);
+
+impl fmt::Display for SqliteCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            rusqlite::Error::SqlInputError {
+                msg, sql, offset, ..
+            } => match place(sql, *offset) {
+                Some(place) => write!(f, "{msg} ({place})"),
+                None => f.write_str(msg),
+            },
+            other => other.fmt(f),
+        }
+    }
+}
+
+impl Error for SqliteCause {}
+
+/// The line and column, counted from 1, of an offset that SQLite gave.
+pub(crate) fn place(sql: &str, offset: c_int) -> Option<String> {
+    // SQLite gives -1 for no place.
+    let before = sql.get(..usize::try_from(offset).ok()?)?;
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before[start..].chars().count() + 1;
+    Some(format!("line {line}, column {column}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_said_once_and_end_the_chain() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let error = connection.prepare("select 1,\n  nope").unwrap_err();
+        let cause = SqliteCause(error);
+        assert_eq!(cause.to_string(), "no such column: nope (line 2, column 3)");
+        assert!(cause.source().is_none());
+        let error =
+            connection.execute_batch("create table t (a not null); insert into t values (null)");
+        let cause = SqliteCause(error.unwrap_err());
+        assert_eq!(cause.to_string(), "NOT NULL constraint failed: t.a");
+    }
+}
