@@ -13,10 +13,17 @@ use crate::error::Error;
 /// Digits that a REAL holds exactly, whatever they are.
 const REAL_DIGIT_COUNT_MAX: usize = 15;
 
+/// Cells that are no numbers after which a column is text beyond doubt, and no note is due.
+const TEXT_COUNT_MAX: u32 = 100;
+
 /// A column of a derived table.
 pub(super) struct Column {
     name: String,
     kind: Kind,
+    number_count: u64,
+    text_count: u32,
+    /// The line of the first cell that is no number, and what it is instead.
+    first_text: Option<(u64, &'static str)>,
 }
 
 /// What all values of a column are so far.
@@ -48,8 +55,7 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
         {
             return Err(Error::ambiguous_header(table, &name));
         }
-        let kind = Kind::Empty;
-        columns.push(Column { name, kind });
+        columns.push(Column::new(name));
     }
     loop {
         match records.next()? {
@@ -59,11 +65,56 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
             Next::End => return Ok(columns),
         }
         for (column, &index) in columns.iter_mut().zip(&mapping) {
-            if column.kind < Kind::Text {
-                column.kind = column.kind.max(kind_of(records.field(index)));
+            if column.text_count < TEXT_COUNT_MAX {
+                column.see(records.field(index), records.line());
             }
         }
     }
+}
+
+impl Column {
+    fn new(name: String) -> Self {
+        Self {
+            name,
+            kind: Kind::Empty,
+            number_count: 0,
+            text_count: 0,
+            first_text: None,
+        }
+    }
+
+    fn see(&mut self, field: &[u8], line: u64) {
+        let kind = kind_of(field);
+        self.kind = self.kind.max(kind);
+        match kind {
+            Kind::Empty => {}
+            Kind::Integer | Kind::Real => self.number_count += 1,
+            Kind::Text => {
+                self.text_count += 1;
+                self.first_text
+                    .get_or_insert_with(|| (line, why_text(field)));
+            }
+        }
+    }
+
+    /// Why the column is text although most of its cells are numbers.
+    fn note(&self) -> Option<String> {
+        let (line, why) = self.first_text?;
+        let is_odd =
+            self.text_count < TEXT_COUNT_MAX && self.number_count > u64::from(self.text_count);
+        is_odd.then(|| {
+            format!(
+                "column {:?} is text, not a number: line {line} {why}; correct it, or write \
+                 create.sql",
+                self.name
+            )
+        })
+    }
+}
+
+/// What someone should know about the types that were found.
+pub(super) fn notes(columns: &[Column]) -> Vec<String> {
+    columns.iter().filter_map(Column::note).collect()
 }
 
 /// `create table` for derived columns.
@@ -143,9 +194,66 @@ fn kind_of(field: &[u8]) -> Kind {
     }
 }
 
+/// What a cell of [`Kind::Text`] is, without showing it.
+fn why_text(field: &[u8]) -> &'static str {
+    let Ok(field) = std::str::from_utf8(field) else {
+        return "is not UTF-8";
+    };
+    let digits = field.strip_prefix(['-', '+']).unwrap_or(field);
+    let is_decimal = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+        && digits.matches('.').count() <= 1
+        && digits.bytes().any(|b| b.is_ascii_digit());
+    if field.trim() != field {
+        "has white space around its value"
+    } else if is_decimal && digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.")
+    {
+        "has a leading zero"
+    } else if is_decimal && digits.len() > REAL_DIGIT_COUNT_MAX {
+        "has more digits than a number keeps"
+    } else if is_decimal {
+        "is a number in another form, which would be lost"
+    } else {
+        "is not a number"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_that_is_text_by_few_cells_says_so() {
+        let note = |cells: &[&str]| {
+            let mut column = Column::new("price".to_owned());
+            for (line, cell) in (2..).zip(cells) {
+                column.see(cell.as_bytes(), line);
+            }
+            column.note()
+        };
+        for (cell, expected) in [
+            ("n/a", "line 3 is not a number"),
+            ("007", "line 3 has a leading zero"),
+            ("+1", "line 3 is a number in another form"),
+            (".5", "line 3 is a number in another form"),
+            ("1 ", "line 3 has white space"),
+            ("9223372036854775808", "line 3 has more digits"),
+            (".", "line 3 is not a number"),
+        ] {
+            let note = note(&["1", cell, "2.5", ""]).unwrap();
+            let start = "column \"price\" is text, not a number: ";
+            assert!(note.starts_with(&format!("{start}{expected}")), "{note}");
+        }
+        assert!(note(&["n/a", "1", "2"]).unwrap().contains("line 2 is not"));
+        for quiet in [
+            &["1", "2", ""][..],
+            &["a", "b", "1"],
+            &["1", "a"],
+            &[""],
+            &[],
+        ] {
+            assert_eq!(note(quiet), None, "{quiet:?}");
+        }
+    }
 
     #[test]
     fn kinds_keep_what_was_written() {

@@ -68,7 +68,8 @@ fn load_table(
         name: table.name.clone(),
         ..TableReport::default()
     };
-    let sql = table_sql(config, table)?;
+    let mut sql = table_sql(config, table)?;
+    report.warnings.append(&mut sql.notes);
     for script in [&sql.create, &sql.clean] {
         connection
             .execute_batch(&script.text)

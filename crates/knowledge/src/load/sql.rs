@@ -20,6 +20,8 @@ pub struct TableSql {
     pub clean: SqlText,
     /// Inserts a record: `?1` is the first mapped field.
     pub insert: SqlText,
+    /// What someone should know about derived column types, a line each.
+    pub notes: Vec<String>,
 }
 
 /// One SQL text and where it is from.
@@ -67,11 +69,15 @@ pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
         );
         SqlText::derived("clean.sql", text)
     });
+    let mut notes = Vec::new();
     let (create, insert) = match (create, insert) {
         (Some(create), Some(insert)) => (create, insert),
         (create, insert) => {
             let mut records = Records::open(table, &config.csv)?;
             let columns = derive::columns(table, &mut records)?;
+            if create.is_none() {
+                notes = derive::notes(&columns);
+            }
             let derive = |name, sql: fn(&str, &[derive::Column]) -> String| {
                 SqlText::derived(name, sql(&table.name, &columns))
             };
@@ -85,6 +91,7 @@ pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
         create,
         clean,
         insert,
+        notes,
     })
 }
 

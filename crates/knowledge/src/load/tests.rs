@@ -306,6 +306,18 @@ fn expected_rows_guard_both_ends() {
 }
 
 #[test]
+fn a_word_among_numbers_is_a_warning_unless_the_type_is_written() {
+    let folder = Folder::new("[[tables]]\nname = 't'\n", "a,b\n1,x\n2,y\noops,z\n");
+    let warnings = || folder.load().unwrap().1.tables[0].warnings.clone();
+    assert_eq!(warnings(), [""; 0]);
+    folder.remove("t/create.sql");
+    folder.remove("t/insert.sql");
+    let expected = "column \"a\" is text, not a number: line 4 is not a number; correct it, or \
+                    write create.sql";
+    assert_eq!(warnings(), [expected]);
+}
+
+#[test]
 fn batches_of_every_size_load_all_rows() {
     let data: String = (0..10).fold("a,b\n".to_owned(), |data, row| data + &format!("{row},x\n"));
     for size in [0, 1, 3, 5, 10, 11] {
