@@ -2,10 +2,13 @@
 
 use lookaside_value::{Text, Value};
 
+use super::header::LINE;
+use super::literal::literal_value;
 use super::type_word::{type_word, type_words};
 use super::{Parsed, Parser};
 use crate::ast::{Expr, ExprKind, Now, Pipe};
 use crate::diagnostic::Diagnostic;
+use crate::lexer::{Cursor, span};
 
 /// The words that expressions begin with, for hints.
 const WORDS: [&str; 13] = [
@@ -37,6 +40,7 @@ impl Parser<'_> {
             }
             let source = parser.primary(implied)?;
             let steps = parser.pipe_steps()?;
+            parser.refuse_operator(start)?;
             if steps.is_empty() {
                 return match piped {
                     true => Err(parser.unexpected("`|` and a function")),
@@ -70,7 +74,12 @@ impl Parser<'_> {
             "lookup_nocase" => self.lookup_nocase(implied)?,
             "access_direct" => self.access_direct(implied)?,
             "Now::time" | "Now::date" | "Now::hour" => ExprKind::Now(self.now()?),
-            "" => return Err(self.unexpected("a value").help(VALUES)),
+            "" => return Err(self.no_value()),
+            word if word.starts_with(|c: char| c.is_ascii_digit())
+                && !self.static_ids.contains_key(word) =>
+            {
+                return Err(self.no_value());
+            }
             word if self.call_begins() => match type_word(word) {
                 Some(_) => ExprKind::Literal(self.literal()?),
                 None => return Err(self.unknown_call()),
@@ -80,6 +89,47 @@ impl Parser<'_> {
         Ok(Expr {
             kind,
             span: self.cursor.span_from(start),
+        })
+    }
+
+    /// An error that no value stands here; what would be one elsewhere is shown as a literal.
+    fn no_value(&self) -> super::Fault {
+        let fault = self.unexpected("a value");
+        match written_out(&self.cursor) {
+            Some(literal) => fault.help(literal),
+            None => fault.help(VALUES),
+        }
+    }
+
+    /// `read(n) + 1` without `calc`. On the next line `*` and `-` begin something else.
+    fn refuse_operator(&self, start: usize) -> Parsed<()> {
+        let mut ahead = self.cursor;
+        ahead.take_while(|c| matches!(c, ' ' | '\t'));
+        let behind = ahead.rest();
+        let operator = behind.chars().next().filter(|c| "+-*/%".contains(*c));
+        let is_other = ["//", "/*", LINE]
+            .iter()
+            .any(|token| behind.starts_with(token));
+        let Some(operator) = operator.filter(|_| !is_other) else {
+            return Ok(());
+        };
+        let end = ahead.at();
+        let source = self.cursor.text()[start..self.cursor.at()].trim_end();
+        let rest = behind
+            .split([';', '}', '\n'])
+            .next()
+            .unwrap_or(behind)
+            .trim_end();
+        let sum = match source.contains('\n') || source.len() + rest.len() > EXAMPLE_SIZE_MAX {
+            true => format!("read(x) {operator} 1"),
+            false => format!("{source} {rest}"),
+        };
+        let place = span(end, end + operator.len_utf8());
+        let message = format!("`{operator}` stands only in `calc`");
+        let fault = Diagnostic::error(place, message);
+        Err(match operator {
+            '+' => fault.help(format!("write `calc({sum})`; text is joined with `fmt`")),
+            _ => fault.help(format!("write `calc({sum})`")),
         })
     }
 
@@ -146,3 +196,31 @@ impl Parser<'_> {
 }
 
 const VALUES: &str = "such as `read(x)`, `chars(text)`, `digit(1)` or `match …`";
+
+/// Up to so many bytes of a model are repeated in a message.
+const EXAMPLE_SIZE_MAX: usize = 60;
+
+/// How quoted text or a bare number is written as a literal.
+fn written_out(cursor: &Cursor<'_>) -> Option<String> {
+    let mut ahead = *cursor;
+    ahead.skip_blanks();
+    let rest = ahead.rest();
+    if let Some(quote) = rest.chars().next().filter(|c| matches!(c, '\'' | '"')) {
+        let text = rest[1..].split([quote, '\n']).next().unwrap_or("");
+        let is_plain = text.len() <= EXAMPLE_SIZE_MAX && !text.contains(['(', ')', '\\']);
+        let text = if is_plain { text } else { "…" };
+        return Some(format!("text is written `chars({text})`"));
+    }
+    let text =
+        ahead.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '+'));
+    if text.len() > EXAMPLE_SIZE_MAX {
+        return None;
+    }
+    ["digit", "float", "ip"]
+        .iter()
+        .find(|word| literal_value(word, text).is_ok())
+        .map(|word| match *word {
+            "ip" => format!("an address is written `ip({text})`"),
+            word => format!("a number is written `{word}({text})`"),
+        })
+}

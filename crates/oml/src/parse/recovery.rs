@@ -103,9 +103,9 @@ fn is_statement(line: &str) -> bool {
 /// one, for SQL reaches to the first `;`.
 pub(crate) fn lost_semicolon(text: &str, sql: Span) -> Option<String> {
     let start = sql.start as usize;
-    let mut line_number = 1 + text[..start].matches('\n').count();
-    let mut last = ("", line_number);
-    for line in text[sql.range()].lines() {
+    let first = 1 + text[..start].matches('\n').count();
+    let mut last = ("", first);
+    for (line_number, line) in (first..).zip(text[sql.range()].lines()) {
         let line = line.trim();
         if !last.0.is_empty() && !asks_for_more(last.0) && is_strict_statement(line) {
             return Some(format!("is a `;` missing at the end of line {}?", last.1));
@@ -113,7 +113,6 @@ pub(crate) fn lost_semicolon(text: &str, sql: Span) -> Option<String> {
         if !line.is_empty() && !line.starts_with("//") && !line.starts_with("--") {
             last = (line, line_number);
         }
-        line_number += 1;
     }
     None
 }

@@ -81,6 +81,65 @@ fn errors_of_statements() {
 }
 
 #[test]
+fn bare_values_and_operators_are_shown_as_they_are_written() {
+    let value = |found: &str, help: &str| {
+        format!("t:3:5: error: expected a value, found `{found}` ({help})")
+    };
+    for (statements, expected) in [
+        (
+            "x = \"fixed\" ;",
+            value("\"", "text is written `chars(fixed)`"),
+        ),
+        (
+            "x = 'it is' ;",
+            value("'", "text is written `chars(it is)`"),
+        ),
+        ("x = 'a)' ;", value("'", "text is written `chars(…)`")),
+        ("x = 'open", value("'", "text is written `chars(open)`")),
+        ("x = 5 ;", value("5", "a number is written `digit(5)`")),
+        ("x = -5 ;", value("-", "a number is written `digit(-5)`")),
+        ("x = 0.5 ;", value("0", "a number is written `float(0.5)`")),
+        (
+            "x = 10.0.0.1 ;",
+            value("10", "an address is written `ip(10.0.0.1)`"),
+        ),
+        (
+            "x = 5x ;",
+            value(
+                "5x",
+                "such as `read(x)`, `chars(text)`, `digit(1)` or `match …`",
+            ),
+        ),
+    ] {
+        check(statements, &expected);
+    }
+    for (statements, expected) in [
+        (
+            "x = take(n) + 1 ;",
+            "t:3:13: error: `+` stands only in `calc` (write `calc(take(n) + 1)`; text is joined with `fmt`)",
+        ),
+        (
+            "x = @n*2 ;",
+            "t:3:7: error: `*` stands only in `calc` (write `calc(@n *2)`)",
+        ),
+        (
+            "x = object { y = read(a) - read(b) ; } ;",
+            "t:3:26: error: `-` stands only in `calc` (write `calc(read(a) - read(b))`)",
+        ),
+        (
+            "x = read(n) { _ :\ndigit(1) } % 2 ;",
+            "t:4:12: error: `%` stands only in `calc` (write `calc(read(x) % 1)`)",
+        ),
+        (
+            "x = read(n)\n* = take() ;",
+            "t:3:12: error: expected `;` at the end of the statement",
+        ),
+    ] {
+        check(statements, expected);
+    }
+}
+
+#[test]
 fn errors_of_accesses_and_literals() {
     for (statements, expected) in [
         (
