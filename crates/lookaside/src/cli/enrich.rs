@@ -30,6 +30,8 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
     let plan = EnrichPlan::new(arguments, &project)?;
     let models = Models::read(&project.models_folder())?;
     let model = models.choose(plan.wanted())?;
+    let made_of = models.iter().map(|model| model.file_name().into());
+    plan.refuse_to_replace(made_of.chain(project.config.watched_files()))?;
     let knowledge = project.load_with(plan.load)?;
 
     let options = model_options(&plan, &knowledge);

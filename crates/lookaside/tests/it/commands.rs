@@ -18,10 +18,10 @@ fn a_new_project_runs_and_is_sound() {
     assert_eq!(
         said.out.lines().collect::<Vec<_>>(),
         [
-            r#"{"host":"web-1","class":"ok","owner":"shop","rack":7,"status":200,"message":"GET /"}"#,
-            r#"{"host":"web-2","class":"error","owner":"shop","rack":8,"status":503,"message":"GET /cart"}"#,
-            r#"{"host":"db-1","class":"ok","owner":"storage","rack":12,"status":200,"message":"backup done"}"#,
-            r#"{"host":"tape-1","class":"error","status":500,"message":"no such host"}"#,
+            r#"{"host":"web-1","status":200,"class":"ok","owner":"shop","rack":7,"message":"GET /"}"#,
+            r#"{"host":"web-2","status":503,"class":"error","owner":"shop","rack":8,"message":"GET /cart"}"#,
+            r#"{"host":"db-1","status":200,"class":"ok","owner":"storage","rack":12,"message":"backup done"}"#,
+            r#"{"host":"tape-1","status":500,"class":"error","message":"no such host"}"#,
         ]
     );
     run([Path::new("check"), &dir]).ended(0);
@@ -124,7 +124,7 @@ fn check_shows_tables_and_models() {
     said.out_has(&[
         "table hosts: 3 rows in ",
         "  derived: create table \"hosts\" (",
-        "model events: rules [/json/*], ./models/events.oml\n",
+        "model events: rules [/json/* /csv/* /kv/*], ./models/events.oml\n",
     ]);
     let said = run([Path::new("check"), &example()]).ended(0);
     assert!(!said.out.contains("derived"), "{}", said.out);
@@ -140,7 +140,7 @@ fn test_shows_differences_field_by_field() {
             r#""owner":"shop","rack":7,"status":200}}"#,
             "\n\n",
             r#"{"name":"wrong","input":{"host":"web-1","status":500},"output":{"host":"web-1","#,
-            r#""class":"ok","rack":7,"status":500,"gone":null}}"#,
+            r#""status":500,"class":"ok","rack":7,"gone":null}}"#,
             "\n",
             r#"{"input":"{","output":{}}"#,
             "\n",

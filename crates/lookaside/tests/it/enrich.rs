@@ -17,7 +17,7 @@ const FIRST_EVENT: &str = concat!(
 
 const ONE_EVENT: &str = "{\"host\":\"web-1\",\"status\":200}\n";
 const ONE_ENRICHED: &str =
-    "{\"host\":\"web-1\",\"class\":\"ok\",\"owner\":\"shop\",\"rack\":7,\"status\":200}\n";
+    "{\"host\":\"web-1\",\"status\":200,\"class\":\"ok\",\"owner\":\"shop\",\"rack\":7}\n";
 
 #[test]
 fn the_example_runs_from_any_folder_with_any_number_of_workers() {
@@ -196,7 +196,7 @@ fn compressed_files_are_read_and_written() {
         assert_eq!(
             said.out.lines().next(),
             Some(concat!(
-                r#"{"host":"web-1","class":"ok","owner":"shop","rack":7,"status":200,"#,
+                r#"{"host":"web-1","status":200,"class":"ok","owner":"shop","rack":7,"#,
                 r#""message":"GET /"}"#
             ))
         );
@@ -290,4 +290,16 @@ fn a_growing_file_is_followed() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_new_project_reads_formats_that_know_only_text() {
+    let project = Project::new();
+    project.write("events.csv", "host,status\nweb-1,200\n");
+    project.write("events.kv", "host=web-1 status=200\n");
+    for format in ["csv", "kv"] {
+        let file = format!("events.{format}");
+        let arguments = ["enrich", ".", &file, "--format", format];
+        assert_eq!(project.run(&arguments).ended(0).out, ONE_ENRICHED);
+    }
 }

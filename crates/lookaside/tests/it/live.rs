@@ -50,7 +50,7 @@ impl Drop for Listening {
 }
 
 const EVENT: &[u8] = b"{\"host\":\"web-1\",\"status\":200}\n";
-const ENRICHED: &str = r#"{"host":"web-1","class":"ok","owner":"shop","rack":7,"status":200}"#;
+const ENRICHED: &str = r#"{"host":"web-1","status":200,"class":"ok","owner":"shop","rack":7}"#;
 
 #[test]
 fn events_go_from_socket_to_socket() {

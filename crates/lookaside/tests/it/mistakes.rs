@@ -129,3 +129,29 @@ fn nobody_sees_the_parsers_inside() {
     let said = said.ended(0).err.to_lowercase();
     assert!(!said.contains("sql"), "{said}");
 }
+
+#[test]
+fn in_where_to_write() {
+    let project = Project::new();
+    for name in ["knowdb.toml", "models/events.oml", "./hosts/data.csv"] {
+        let before = project.read(name);
+        for flag in ["--output", "--reject"] {
+            let said = project.run(&["enrich", ".", flag, name]).ended(1);
+            said.err_has(&[&format!(
+                "error: output {name} is a file that the project is made of\n"
+            )]);
+        }
+        assert_eq!(project.read(name), before);
+    }
+    for arguments in [
+        ["-o", "x.json", "--reject", "x.json"],
+        ["-o", "events.json", "--reject", "x.json"],
+        ["-o", "x.json", "--reject", "events.json"],
+    ] {
+        let before = project.read("events.json");
+        let arguments = [&["enrich", "."][..], &arguments].concat();
+        project.run(&arguments).ended(1).err_has(&["; write to "]);
+        assert!(!project.file("x.json").exists());
+        assert_eq!(project.read("events.json"), before);
+    }
+}

@@ -95,7 +95,7 @@ const EVENT: &str = "{\"host\":\"web-1\",\"status\":200}\n";
 const LONG: usize = 400_000;
 
 const FIRST: &str = concat!(
-    r#"{"host":"web-1","class":"ok","owner":"shop","rack":7,"status":200}"#,
+    r#"{"host":"web-1","status":200,"class":"ok","owner":"shop","rack":7}"#,
     "\n"
 );
 

@@ -1,9 +1,10 @@
 //! What a run will do: flags first, then the project's `[enrich]` section, then defaults.
 
+use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use lookaside_stream::{
@@ -102,6 +103,29 @@ impl EnrichPlan {
             Choice::Model(name) => Wanted::Name(name),
             Choice::Key(key) => Wanted::Key(key),
         }
+    }
+
+    /// Refuses outputs that are files of the project: a slip of the hand must not cost a table.
+    pub(super) fn refuse_to_replace(
+        &self,
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<(), Failure> {
+        let outputs = [Some(&self.output), self.reject.as_ref()];
+        // Only what exists can be replaced.
+        let outputs = outputs.into_iter().flatten();
+        let outputs: Vec<_> = outputs
+            .filter_map(|name| Some((name, fs::canonicalize(name).ok()?)))
+            .collect();
+        for file in files {
+            let Ok(path) = fs::canonicalize(file) else {
+                continue;
+            };
+            if let Some((name, _)) = outputs.iter().find(|(_, output)| *output == path) {
+                let message = format!("output {name} is a file that the project is made of");
+                return Err(Failure::new(message).with_help("write to another file"));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn open_source(&self) -> Result<Source, Failure> {
