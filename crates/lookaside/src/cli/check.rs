@@ -8,7 +8,7 @@ use lookaside_knowledge::{Config, LoadReport, SqlText, TableReport, table_sql};
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
-use crate::cli::enrich::intranet;
+use crate::cli::enrich::{intranet, verify};
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::models::{Models, draw, model_failure};
 use crate::cli::output::write_stdout;
@@ -20,8 +20,9 @@ use crate::cli::summary::grouped;
 #[command(long_about = "\
 Look for mistakes in a project without running it
 
-Reads the configuration, loads every table, parses every model and prepares the SQL in it. Prints
-the tables with the SQL that was derived for them, and the models. Ends with code 1 at the first
+Reads the configuration, loads every table, parses every model, prepares the SQL in it, and
+looks at the values of [enrich]. Prints the tables with the SQL that was derived for them, the
+models, and which of them runs when no flag says otherwise. Ends with code 1 at the first
 kind of thing that is wrong.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or such a file
@@ -49,8 +50,30 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     if !faults.is_empty() {
         return Err(model_failure(&faults));
     }
-    write_stdout(|out| models.iter().try_for_each(|model| write_model(model, out)))?;
-    Ok(Exit::Done)
+    let verdict = verify(&project, &models);
+    write_stdout(|out| {
+        models
+            .iter()
+            .try_for_each(|model| write_model(model, out))?;
+        if models.iter().len() == 0 {
+            writeln!(out, "no model in {}", project.models_folder().display())?;
+        }
+        verdict
+            .choice
+            .iter()
+            .try_for_each(|choice| writeln!(out, "{choice}"))
+    })?;
+    match verdict.problems.split_first() {
+        None => Ok(Exit::Done),
+        Some((first, rest)) => {
+            let failure = Failure::new(first);
+            let rest: Vec<_> = rest.iter().map(|line| format!("error: {line}")).collect();
+            Err(match rest.is_empty() {
+                true => failure,
+                false => failure.with_excerpt(rest.join("\n")),
+            })
+        }
+    }
 }
 
 /// The SQL of tables that bring none of their own, by table.
@@ -72,6 +95,9 @@ fn write_tables(
     derived: &[(String, String)],
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
+    if report.tables.is_empty() {
+        writeln!(out, "no table is enabled in knowdb.toml")?;
+    }
     for TableReport {
         name,
         rows,

@@ -3,6 +3,7 @@
 mod arguments;
 mod plan;
 mod transform;
+mod verify;
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(crate) use self::arguments::EnrichArguments;
 use self::plan::EnrichPlan;
 pub(crate) use self::plan::timezone;
 pub(crate) use self::transform::{ModelTransform, Tally};
+pub(crate) use self::verify::verify;
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::metrics::{MetricsServer, publish};
 use crate::cli::models::{Models, model_failure};

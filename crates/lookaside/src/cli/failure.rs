@@ -103,6 +103,11 @@ impl Failure {
         self
     }
 
+    /// Its line, without what belongs to it.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// How the process ends because of it.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

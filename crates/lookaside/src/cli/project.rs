@@ -16,6 +16,11 @@ pub(crate) struct Project {
     pub(crate) settings: EnrichSettings,
 }
 
+/// Whether an input or an output is a file.
+pub(crate) fn is_path(text: &str) -> bool {
+    text != "-" && text != "null" && !text.starts_with("tcp://")
+}
+
 /// What long-running commands want of the tables; off by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadOptions {
@@ -79,7 +84,7 @@ impl Project {
 
     /// A path that the configuration names, relative to the folder; what is no path is left alone.
     pub(crate) fn resolve(&self, text: &str) -> String {
-        if text == "-" || text == "null" || text.starts_with("tcp://") {
+        if !is_path(text) {
             return text.to_owned();
         }
         // Both kinds of text come from UTF-8 files or arguments, so nothing is lost here.

@@ -125,6 +125,7 @@ fn check_shows_tables_and_models() {
         "table hosts: 3 rows in ",
         "  derived: create table \"hosts\" (",
         "model events: rules [/json/* /csv/* /kv/*], ./models/events.oml\n",
+        "models: events.oml runs for /json/events\n",
     ]);
     let said = run([Path::new("check"), &example()]).ended(0);
     assert!(!said.out.contains("derived"), "{}", said.out);

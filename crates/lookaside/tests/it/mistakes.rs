@@ -155,3 +155,41 @@ fn in_where_to_write() {
         assert_eq!(project.read("events.json"), before);
     }
 }
+
+#[test]
+fn in_the_values_of_the_enrich_section() {
+    let project = Project::new();
+    project.write(
+        "knowdb.toml",
+        "version = 2\n[[tables]]\nname = 'hosts'\n[enrich]\ninput = 'gone.json'\nformat = 'jsn'\n\
+         output_format = 'csv'\ntimezone = 'Mars'\nmodel = 'event'\n\
+         [enrich.output_options]\ndelim = ';'\n",
+    );
+    let said = project.run(&["check", "."]).ended(1);
+    let expected = [
+        "6: unknown input format `jsn`; did you mean `json`?",
+        "10: format `csv` has no option `delim`; ",
+        "8: there is no time zone Mars\n",
+        "5: input ./gone.json does not exist\n",
+        "9: there is no model event; did you mean \"events\"?\n",
+    ];
+    let expected = expected.map(|line| format!("error: ./knowdb.toml:{line}"));
+    said.err_has(&expected.each_ref().map(String::as_str));
+
+    project.write(
+        "knowdb.toml",
+        "version = 2\n[[tables]]\nname = 'hosts'\n[enrich]\ninput = '-'\nformat = 'raw'\n",
+    );
+    let said = project.run(&["check", "."]).ended(1);
+    said.err_has(&["error: ./knowdb.toml:5: no enabled model has a rule for /raw/stdin\n"]);
+}
+
+#[test]
+fn in_a_project_that_holds_nothing() {
+    let project = Project::with(&[("knowdb.toml", "version = 2\n")]);
+    let said = project.run(&["check", "."]).ended(0);
+    assert_eq!(
+        said.out,
+        "no table is enabled in knowdb.toml\nno model in ./models\n"
+    );
+}

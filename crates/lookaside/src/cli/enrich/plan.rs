@@ -17,7 +17,7 @@ use crate::cli::models::Wanted;
 use crate::cli::project::{LoadOptions, Project};
 
 /// Threads beyond this are a typing error.
-const WORKER_COUNT_MAX: usize = 1024;
+pub(super) const WORKER_COUNT_MAX: usize = 1024;
 
 /// Everything about a run that is known before a table is loaded.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
     Ok(input)
 }
 
-fn merged(settings: &[(String, String)], flags: &[(String, String)]) -> FormatOptions {
+pub(super) fn merged(settings: &[(String, String)], flags: &[(String, String)]) -> FormatOptions {
     let all = settings.iter().chain(flags);
     all.fold(FormatOptions::new(), |options, (name, value)| {
         options.set(name, value)
@@ -226,8 +226,13 @@ fn choice(arguments: &EnrichArguments, project: &Project, format: &str, input: &
     match (&settings.model, &settings.rule) {
         (Some(name), _) => Choice::Model(name.clone()),
         (None, Some(key)) => Choice::Key(key.clone()),
-        (None, None) => Choice::Key(format!("/{format}/{}", stem(input))),
+        (None, None) => Choice::Key(default_key(format, input)),
     }
+}
+
+/// The key of an input where nothing names one.
+pub(super) fn default_key(format: &str, input: &str) -> String {
+    format!("/{format}/{}", stem(input))
 }
 
 /// A file's name up to its first dot: `access` for `logs/access.log.1.gz`.

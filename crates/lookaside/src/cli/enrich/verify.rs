@@ -1,0 +1,103 @@
+//! Whether the values of `[enrich]` would do, for `lookaside check`.
+
+use std::path::Path;
+
+use lookaside_stream::{InputFormat, OutputFormat};
+
+use super::plan::{WORKER_COUNT_MAX, default_key, merged, timezone};
+use crate::cli::models::{Models, Wanted};
+use crate::cli::project::{Project, is_path};
+use crate::cli::settings::SECTION;
+
+/// What a look at the section found.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// What is wrong, each a line that begins with its place.
+    pub(crate) problems: Vec<String>,
+    /// Which model would run, if the section says enough to know.
+    pub(crate) choice: Option<String>,
+}
+
+/// Looks at everything that a run without flags would trip over.
+pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
+    let mut verdict = Verdict::default();
+    let settings = &project.settings;
+    let input = settings.format.as_ref().map(|format| {
+        let known = InputFormat::NAMES.contains(&format.as_str());
+        let found = InputFormat::new(format, &merged(&settings.options, &[]));
+        (if known { "options" } else { "format" }, found.err())
+    });
+    if let Some((key, Some(error))) = input {
+        verdict.add(project, key, &error.to_string());
+    }
+    let name = settings.output_format.as_deref().unwrap_or("json");
+    if let Err(error) = OutputFormat::new(name, &merged(&settings.output_options, &[])) {
+        let known = OutputFormat::NAMES.contains(&name);
+        let key = if known {
+            "output_options"
+        } else {
+            "output_format"
+        };
+        verdict.add(project, key, &error.to_string());
+    }
+    if let Some(name) = &settings.timezone
+        && timezone(Some(name)).is_err()
+    {
+        verdict.add(
+            project,
+            "timezone",
+            &format!("there is no time zone {name}"),
+        );
+    }
+    if let Some(count) = settings.workers.filter(|count| *count > WORKER_COUNT_MAX) {
+        let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");
+        verdict.add(project, "workers", &message);
+    }
+    for text in settings.input.iter().filter(|text| is_path(text)) {
+        let path = project.resolve(text);
+        if !Path::new(&path).exists() {
+            verdict.add(project, "input", &format!("input {path} does not exist"));
+        }
+    }
+    verdict.choose(project, models);
+    verdict
+}
+
+impl Verdict {
+    fn add(&mut self, project: &Project, key: &str, message: &str) {
+        let config = &project.config;
+        let line = config.section_line(&format!("{SECTION}.{key}"));
+        let line = line.or_else(|| config.section_line(SECTION)).unwrap_or(1);
+        let file = config.file.display();
+        self.problems.push(format!("{file}:{line}: {message}"));
+    }
+
+    fn choose(&mut self, project: &Project, models: &Models) {
+        let settings = &project.settings;
+        let (key, wanted) = match (&settings.model, &settings.rule) {
+            (Some(name), _) => ("model", name.clone()),
+            (None, Some(rule)) => ("rule", rule.clone()),
+            (None, None) => match (&settings.format, settings.input.first()) {
+                (Some(format), Some(input)) => ("input", default_key(format, input)),
+                // Flags will have to say it.
+                _ => return,
+            },
+        };
+        let chosen = match key {
+            "model" => models.choose(Wanted::Name(&wanted)),
+            _ => models.choose(Wanted::Key(&wanted)),
+        };
+        match chosen {
+            Err(failure) => self.add(project, key, failure.message()),
+            Ok(model) => {
+                let file = Path::new(model.file_name());
+                let file = file.strip_prefix(project.models_folder()).unwrap_or(file);
+                let why = match key {
+                    "model" => "by its name".to_owned(),
+                    _ => format!("for {wanted}"),
+                };
+                self.choice = Some(format!("models: {} runs {why}", file.display()));
+            }
+        }
+    }
+}
