@@ -7,6 +7,7 @@ use lookaside_value::{StatementId, Text};
 
 use crate::Result;
 use crate::cache::SharedCache;
+use crate::config::Config;
 use crate::plan::{Plan, Tables};
 use crate::provider::{Description, Reader};
 use crate::source::Loaded;
@@ -32,9 +33,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(info: &StatementInfo, reader: &Reader, tables: &Tables) -> Result<Self> {
+    pub(crate) fn new(
+        info: &StatementInfo,
+        reader: &Reader,
+        tables: &Tables,
+        config: Option<&Config>,
+    ) -> Result<Self> {
         // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
-        let description = reader.describe(info)?;
+        let description = reader.describe(info, config)?;
         let plan = Plan::new(description.sql(info), &info.params, tables);
         Ok(Self { plan, description })
     }
@@ -72,6 +78,11 @@ impl Generation {
         &self.loaded.store
     }
 
+    /// What the tables were loaded by; a SQLite database has none.
+    pub(crate) fn config(&self) -> Option<&Config> {
+        self.loaded.config.as_ref()
+    }
+
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }
@@ -89,7 +100,7 @@ impl Generation {
         if let Some(prepared) = self.prepared(info.id) {
             return Ok(prepared);
         }
-        let prepared = Prepared::new(info, reader, &self.tables)?;
+        let prepared = Prepared::new(info, reader, &self.tables, self.config())?;
         Ok(self.prepared.put(info.id.index(), prepared))
     }
 

@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::bind::{SqlValue, value_of};
 use crate::cache::Extent;
+use crate::config::Config;
 use crate::error::Error;
 use crate::statement::StatementInfo;
 use crate::store::Store;
@@ -65,14 +66,19 @@ impl Reader {
     }
 
     /// Compiles a statement; it must read only, and its parameters must be those that the scanner
-    /// found, or values would be bound to the wrong ones.
-    pub(crate) fn describe(&self, info: &StatementInfo) -> Result<Description> {
+    /// found, or values would be bound to the wrong ones. The configuration is for the hint at what
+    /// is missing.
+    pub(crate) fn describe(
+        &self,
+        info: &StatementInfo,
+        config: Option<&Config>,
+    ) -> Result<Description> {
         let routed = route(&info.sql, PROVIDERS).map(|(_, sql)| sql.into_boxed_str());
         let sql = routed.as_deref().unwrap_or(&info.sql);
         let refused = |source| match route::unknown_prefix(&info.sql, PROVIDERS) {
             Some(prefix) => Error::provider_unknown(&info.sql, prefix, PROVIDERS),
             None => {
-                let hint = hint::hint(&self.connection, sql, &source);
+                let hint = hint::hint(&self.connection, config, sql, &source);
                 Error::statement_with_hint(&info.sql, source, hint)
             }
         };

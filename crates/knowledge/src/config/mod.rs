@@ -18,6 +18,9 @@ use crate::Result;
 /// The file name that stands for its folder.
 pub const CONFIG_FILE: &str = "knowdb.toml";
 
+/// The data file of a table that names none.
+const DATA_FILE: &str = "data.csv";
+
 /// The top-level sections that belong to the programs beside this crate. One project folder serves
 /// them all, so an engine that opens it lets these be; [`Config::open`] takes a list of its own.
 pub(crate) const PRODUCT_SECTIONS: [&str; 3] = ["enrich", "server", "lookups"];
@@ -30,7 +33,7 @@ pub struct Config {
     pub file: PathBuf,
     /// How rows are inserted.
     pub load: LoadConfig,
-    /// How CSV files are read.
+    /// How CSV files are read, unless a table says otherwise.
     pub csv: CsvConfig,
     /// How answers are cached.
     pub cache: CacheConfig,
@@ -38,6 +41,7 @@ pub struct Config {
     pub tables: Vec<TableConfig>,
     /// Which addresses are internal, if the file says so.
     pub intranet_nets: Option<IntranetNets>,
+    base: PathBuf,
     sections: BTreeMap<String, toml::Table>,
     section_lines: BTreeMap<String, usize>,
 }
@@ -64,7 +68,7 @@ pub enum OnError {
 }
 
 /// The section `[csv]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CsvConfig {
     /// Whether the first record names the columns.
@@ -101,6 +105,8 @@ pub struct TableConfig {
     pub folder: PathBuf,
     /// Its rows.
     pub data_file: PathBuf,
+    /// How its data file is read, if not as [`Config::csv`] says.
+    pub csv: Option<CsvConfig>,
     /// Which fields of a record are bound, in which order.
     pub columns: Columns,
     /// How many rows it should have.
@@ -187,6 +193,21 @@ impl Config {
     /// The folder that paths in the file are relative to.
     pub fn folder(&self) -> &Path {
         folder_of(&self.file)
+    }
+
+    /// Whether a folder stands among those of the tables that could be a table, and no entry is
+    /// of that name.
+    pub(crate) fn is_unlisted_table(&self, name: &str) -> bool {
+        let is_listed = |table: &TableConfig| table.name.eq_ignore_ascii_case(name);
+        let is_folder_name = !name.is_empty() && !name.contains(['/', '\\', '.']);
+        is_folder_name
+            && !self.tables.iter().any(is_listed)
+            && self.base.join(name).join(DATA_FILE).is_file()
+    }
+
+    /// How the data file of a table is read.
+    pub fn csv_of<'a>(&'a self, table: &'a TableConfig) -> &'a CsvConfig {
+        table.csv.as_ref().unwrap_or(&self.csv)
     }
 
     /// The tables that are loaded.

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 use super::expand::expand;
 use super::reader::{Section, Source};
 use super::{
-    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
+    CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, DATA_FILE, ExpectedRows,
     IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig, folder_of,
 };
 use crate::Result;
@@ -85,7 +85,7 @@ fn config_file(path: &Path) -> Result<PathBuf> {
         .map_err(|source| Error::file(path, source))?
         .filter_map(|entry| {
             let entry = entry.ok()?;
-            let holds_data = entry.path().join("data.csv").exists();
+            let holds_data = entry.path().join(DATA_FILE).exists();
             holds_data.then(|| entry.file_name().to_string_lossy().into_owned())
         })
         .collect();
@@ -137,13 +137,14 @@ fn read_document(
     let base = folder_of(file).join(root.str("base_dir")?.unwrap_or("."));
     // Without the dot of the default, which every message would show.
     let base: PathBuf = base.components().collect();
-    let csv = read_csv(root.section("csv")?)?;
+    let csv = read_csv(root.section("csv")?, CsvConfig::default())?;
     let mut config = Config {
         file: file.to_owned(),
         load: read_load(root.section("default")?)?,
         csv,
         cache: read_cache(root.section("cache")?)?,
         tables: read_tables(&root, &base, csv)?,
+        base,
         intranet_nets: read_intranet(root.section("intranet_nets")?)?,
         sections: BTreeMap::new(),
         section_lines: BTreeMap::new(),
@@ -216,8 +217,8 @@ fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {
     })
 }
 
-fn read_csv(section: Option<Section<'_>>) -> Result<CsvConfig> {
-    let default = CsvConfig::default();
+/// `default` is what stands for the keys that the section does not have.
+fn read_csv(section: Option<Section<'_>>, default: CsvConfig) -> Result<CsvConfig> {
     let Some(section) = section else {
         return Ok(default);
     };
@@ -325,6 +326,7 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         "name",
         "dir",
         "data_file",
+        "csv",
         "columns",
         "expected_rows",
         "enabled",
@@ -339,16 +341,21 @@ fn read_table(section: &Section<'_>, base: &Path, csv: CsvConfig) -> Result<Tabl
         return Err(section.bad("name", &format!("{name:?} cannot be a table's name")));
     }
     let folder = base.join(section.str("dir")?.unwrap_or(name));
-    let data_file = folder.join(section.str("data_file")?.unwrap_or("data.csv"));
+    let data_file = folder.join(section.str("data_file")?.unwrap_or(DATA_FILE));
     let refresh = match section.u64("refresh_ms")? {
         Some(0) => return Err(section.bad("refresh_ms", "must be at least 1")),
         other => other.map(Duration::from_millis),
+    };
+    let own_csv = match section.section("csv")? {
+        Some(own) => Some(read_csv(Some(own), csv)?),
+        None => None,
     };
     Ok(TableConfig {
         name: name.to_owned(),
         folder,
         data_file,
-        columns: read_columns(section.section("columns")?, csv)?,
+        csv: own_csv,
+        columns: read_columns(section.section("columns")?, own_csv.unwrap_or(csv))?,
         expected_rows: read_expected_rows(section.section("expected_rows")?)?,
         enabled: section.bool("enabled")?.unwrap_or(true),
         refresh,

@@ -75,7 +75,7 @@ fn load_table(
             .execute_batch(&script.text)
             .map_err(|source| Error::script(table, script, source))?;
     }
-    let mut records = Records::open(table, &config.csv)?;
+    let mut records = Records::open(table, config.csv_of(table))?;
     let bytes_total = fs::metadata(&table.data_file).map_or(0, |meta| meta.len());
     let mut insert = Insert::prepare(connection, table, &sql.insert, records.mapping()?)?;
     insert.run(config.load, &mut records, &mut report, &|bytes_read| {

@@ -73,7 +73,7 @@ pub fn table_sql(config: &Config, table: &TableConfig) -> Result<TableSql> {
     let (create, insert) = match (create, insert) {
         (Some(create), Some(insert)) => (create, insert),
         (create, insert) => {
-            let mut records = Records::open(table, &config.csv)?;
+            let mut records = Records::open(table, config.csv_of(table))?;
             let columns = derive::columns(table, &mut records)?;
             if create.is_none() {
                 notes = derive::notes(&columns);

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use crate::config::Config;
 use crate::scan::{Scanner, Token};
 
 /// Names in one message; with more of them it is no hint.
@@ -9,14 +10,25 @@ const NAME_COUNT_MAX: usize = 20;
 
 /// What there is instead, if a table or a column is missing. Nothing if it cannot be read: a hint
 /// must not hide the failure that it explains.
-pub(super) fn hint(connection: &Connection, sql: &str, source: &rusqlite::Error) -> Option<String> {
+pub(super) fn hint(
+    connection: &Connection,
+    config: Option<&Config>,
+    sql: &str,
+    source: &rusqlite::Error,
+) -> Option<String> {
     let reason = match source {
         rusqlite::Error::SqlInputError { msg, .. }
         | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg,
         _ => return None,
     };
     let tables = tables(connection).ok()?;
-    if reason.starts_with("no such table:") {
+    if let Some(missing) = reason.strip_prefix("no such table: ") {
+        let name = missing.strip_prefix("main.").unwrap_or(missing);
+        if config.is_some_and(|config| config.is_unlisted_table(name)) {
+            return Some(format!(
+                "there is a folder with its data, so add to knowdb.toml: [[tables]], name = {name:?}"
+            ));
+        }
         return Some(match tables.is_empty() {
             true => "there is none".to_owned(),
             false => format!("there is {}", list(&tables)),

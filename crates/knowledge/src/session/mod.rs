@@ -299,7 +299,12 @@ impl Session {
         let Self {
             generation, asker, ..
         } = self;
-        let prepared = Prepared::new(&info, asker.reader(generation)?, generation.tables())?;
+        let prepared = Prepared::new(
+            &info,
+            asker.reader(generation)?,
+            generation.tables(),
+            generation.config(),
+        )?;
         let mut explanation = prepared.plan.explain();
         explanation.columns = prepared.columns().to_vec();
         Ok(explanation)
@@ -381,7 +386,9 @@ impl Session {
             Some(statement) => statement,
             None => {
                 let info = StatementInfo::unregistered(self.engine.number, sql, params.to_vec());
-                self.asker.reader(&self.generation)?.describe(&info)?;
+                self.asker
+                    .reader(&self.generation)?
+                    .describe(&info, self.generation.config())?;
                 self.engine
                     .registry_mut()
                     .add(self.engine.number, sql, params, origin)?
@@ -430,7 +437,9 @@ impl Session {
             ..
         } = self;
         asker.counters.metadata_misses.add(1);
-        let description = &asker.reader(generation)?.describe(info)?;
+        let description = &asker
+            .reader(generation)?
+            .describe(info, generation.config())?;
         let ask = Ask {
             engine,
             generation,

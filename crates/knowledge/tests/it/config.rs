@@ -386,6 +386,62 @@ fn a_folder_without_the_file_is_told_what_to_write() {
 }
 
 #[test]
+fn a_table_may_have_its_own_csv_and_keeps_what_it_does_not_say() {
+    let config = open(
+        "version = 2\n[csv]\ntrim = false\n[[tables]]\nname = 'a'\ncsv.delimiter = ';'\n\
+         [[tables]]\nname = 'b'\n[[tables]]\nname = 'c'\n[tables.csv]\nhas_header = false\n",
+    )
+    .unwrap();
+    let read = config.tables.iter().map(|table| {
+        let csv = config.csv_of(table);
+        (csv.has_header, csv.delimiter, csv.trim)
+    });
+    let expected = [
+        (true, b';', false),
+        (true, b',', false),
+        (false, b',', false),
+    ];
+    assert_eq!(read.collect::<Vec<_>>(), expected);
+    check_below(
+        "[[tables]]\nname = 'a'\ncsv.delimeter = ';'\n",
+        "knowdb.toml:4: unknown key csv.delimeter; did you mean delimiter?",
+    );
+    check_below(
+        "[[tables]]\nname = 'a'\ncsv.has_header = false\ncolumns.by_header = ['x']\n",
+        "knowdb.toml:5: columns.by_header needs a header, and csv.has_header is false; use by_index",
+    );
+}
+
+#[test]
+fn tables_of_different_delimiters_load_side_by_side() {
+    let folder = folder(
+        b"version = 2\n[[tables]]\nname = 'a'\ncsv.delimiter = ';'\n[[tables]]\nname = 'b'\n",
+    );
+    for (table, data) in [("a", "x;y\n1;2\n"), ("b", "x,y\n3,4\n")] {
+        fs::create_dir(folder.path().join(table)).unwrap();
+        fs::write(folder.path().join(table).join("data.csv"), data).unwrap();
+    }
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let row = knowledge.query_first("select a.y, b.y as z from a, b", ());
+    let row = row.unwrap().unwrap();
+    assert_eq!(row.value("y"), Some(&2.into()));
+    assert_eq!(row.value("z"), Some(&4.into()));
+}
+
+#[test]
+fn a_folder_without_its_entry_is_named_with_the_entry() {
+    let folder = folder(b"version = 2\nbase_dir = 'in'\n");
+    fs::create_dir_all(folder.path().join("in/users")).unwrap();
+    fs::write(folder.path().join("in/users/data.csv"), "id\n1\n").unwrap();
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let message = |sql| knowledge.query_first(sql, ()).unwrap_err().to_string();
+    let hint = "add to knowdb.toml: [[tables]], name = \"users\"";
+    assert!(message("select * from users").ends_with(hint));
+    assert!(message("select * from main.users").ends_with(hint));
+    assert!(message("select * from nobody").ends_with("there is none"));
+}
+
+#[test]
 fn an_engine_opens_the_folder_of_a_whole_project() {
     let project = "[enrich]\nmodels = 'models'\n[server]\nbind = 'x'\n[lookups]\nby = 1\n";
     let open = |text: &str| {
