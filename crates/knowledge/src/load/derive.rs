@@ -104,7 +104,7 @@ impl Column {
             self.text_count < TEXT_COUNT_MAX && self.number_count > u64::from(self.text_count);
         is_odd.then(|| {
             format!(
-                "column {:?} is text, not a number: line {line} {why}; correct it, or write \
+                "column {:?} is text: line {line} {why}; correct it, or write \
                  create.sql",
                 self.name
             )
@@ -240,7 +240,7 @@ mod tests {
             (".", "line 3 is not a number"),
         ] {
             let note = note(&["1", cell, "2.5", ""]).unwrap();
-            let start = "column \"price\" is text, not a number: ";
+            let start = "column \"price\" is text: ";
             assert!(note.starts_with(&format!("{start}{expected}")), "{note}");
         }
         assert!(note(&["n/a", "1", "2"]).unwrap().contains("line 2 is not"));

@@ -312,7 +312,7 @@ fn a_word_among_numbers_is_a_warning_unless_the_type_is_written() {
     assert_eq!(warnings(), [""; 0]);
     folder.remove("t/create.sql");
     folder.remove("t/insert.sql");
-    let expected = "column \"a\" is text, not a number: line 4 is not a number; correct it, or \
+    let expected = "column \"a\" is text: line 4 is not a number; correct it, or \
                     write create.sql";
     assert_eq!(warnings(), [expected]);
 }
