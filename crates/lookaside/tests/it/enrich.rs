@@ -303,3 +303,22 @@ fn a_new_project_reads_formats_that_know_only_text() {
         assert_eq!(project.run(&arguments).ended(0).out, ONE_ENRICHED);
     }
 }
+
+#[test]
+fn times_keep_their_offset_when_asked_to() {
+    let example = example();
+    let example = example.to_str().unwrap();
+    for (format, expected) in [
+        (
+            "json",
+            "{\"ip\":\"220.247.1.40\",\"time\":\"2026-03-01T01:00:14+01:00\",",
+        ),
+        ("csv", "220.247.1.40,2026-03-01T01:00:14+01:00,"),
+        ("kv", "ip=220.247.1.40 time=2026-03-01T01:00:14+01:00 "),
+    ] {
+        let times = ["--output-option", "times=rfc3339"];
+        let flags = ["--limit", "1", "--output-format", format];
+        let said = run([&["enrich", example][..], &flags, &times].concat()).ended(0);
+        assert!(said.out.contains(expected), "{}", said.out);
+    }
+}

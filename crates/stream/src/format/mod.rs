@@ -17,6 +17,7 @@ mod regex;
 mod seen;
 mod syslog;
 mod syslog_data;
+mod times;
 
 pub use access::fuzz_access;
 pub use csv::fuzz_csv;

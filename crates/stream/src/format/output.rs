@@ -9,6 +9,7 @@ use super::json_out::JsonEncoder;
 use super::kv::KvEncoder;
 use super::options::OptionReader;
 use super::raw::{RAW, RawEncoder};
+use super::times::{Rfc3339Encoder, Times};
 use super::{Encoder, FormatOptions};
 use crate::{Error, Result};
 
@@ -18,6 +19,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct OutputFormat {
     kind: Kind,
+    times: Times,
 }
 
 #[derive(Clone, Debug)]
@@ -44,8 +46,9 @@ impl OutputFormat {
             return Err(Error::unknown_format("output", name, &Self::NAMES));
         };
         let known: &[&str] = match format {
-            "csv" => &["delimiter", "header", "columns", "extra"],
-            "kv" => &["pair_separator", "value_separator"],
+            "json" => &["times"],
+            "csv" => &["delimiter", "header", "columns", "extra", "times"],
+            "kv" => &["pair_separator", "value_separator", "times"],
             _ => &[],
         };
         let options = options.of(format, known)?;
@@ -61,7 +64,8 @@ impl OutputFormat {
             }
             _ => Kind::Raw,
         };
-        Ok(Self { kind })
+        let times = Times::of(options)?;
+        Ok(Self { kind, times })
     }
 
     /// The format's name.
@@ -110,7 +114,8 @@ impl OutputFormat {
             Kind::Csv(csv) => Kind::Csv(Arc::new(csv.continuing(bytes, output)?)),
             kind => kind.clone(),
         };
-        Ok(Self { kind })
+        let times = self.times;
+        Ok(Self { kind, times })
     }
 
     /// Whether batches may be encoded in any order; false until the first record of an output has
@@ -125,7 +130,7 @@ impl OutputFormat {
     /// An encoder for one worker. `names` has seen [`Self::intern`] and is the table that the
     /// worker's batches start from.
     pub fn encoder(&self, names: &NameTable) -> Box<dyn Encoder> {
-        match &self.kind {
+        let encoder: Box<dyn Encoder> = match &self.kind {
             Kind::Json => Box::new(JsonEncoder::new(names)),
             Kind::Csv(csv) => Box::new(CsvEncoder::new(csv.clone())),
             &Kind::Kv {
@@ -135,6 +140,10 @@ impl OutputFormat {
             Kind::Raw => Box::new(RawEncoder {
                 raw: names.name(RAW).expect("the format's names are interned"),
             }),
+        };
+        match self.times {
+            Times::Civil => encoder,
+            Times::Rfc3339 => Box::new(Rfc3339Encoder(encoder)),
         }
     }
 }

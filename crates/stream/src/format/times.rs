@@ -1,0 +1,108 @@
+//! The output option `times`: whether a time shows the offset that it was written with.
+
+use lookaside_value::{Batch, Object, Time, Value};
+
+use super::Encoder;
+use super::options::OptionReader;
+use crate::{Rejects, Result};
+
+/// How times are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// `2026-03-01 10:15:02`, as the clock showed it.
+    Civil,
+    /// `2026-03-01T10:15:02+01:00`; a time of unknown offset stays as the clock showed it.
+    Rfc3339,
+}
+
+impl Times {
+    pub(crate) fn of(options: OptionReader<'_>) -> Result<Self> {
+        match options.text("times") {
+            None | Some("civil") => Ok(Self::Civil),
+            Some("rfc3339") => Ok(Self::Rfc3339),
+            Some(other) => Err(options.bad("times", other, "`civil` or `rfc3339`")),
+        }
+    }
+}
+
+/// Lets another encoder write a batch whose times are texts already. The copy of the batch is the
+/// price of an option that few ask for: the formats themselves stay free of it.
+pub(crate) struct Rfc3339Encoder(pub(crate) Box<dyn Encoder>);
+
+impl Encoder for Rfc3339Encoder {
+    fn encode(&mut self, batch: &Batch, out: &mut String, rejects: &mut Rejects) {
+        let mut batch = batch.clone();
+        for record in batch.records_mut() {
+            for field in record.iter_mut() {
+                spell_times(&mut field.value);
+            }
+        }
+        self.0.encode(&batch, out, rejects);
+    }
+}
+
+/// Replaces times by their text. It recurses no deeper than values are nested, which whoever makes
+/// them limits.
+fn spell_times(value: &mut Value) {
+    match value {
+        Value::Time(time) => {
+            if let Some(text) = rfc3339(*time) {
+                *value = Value::from(text);
+            }
+        }
+        Value::Object(object) => {
+            let mut spelt = Object::new();
+            for (name, member) in object.iter() {
+                let mut member = member.clone();
+                spell_times(&mut member);
+                spelt.insert(name.clone(), member);
+            }
+            *value = Value::from(spelt);
+        }
+        Value::Array(array) => {
+            let mut spelt = array.to_vec();
+            spelt.iter_mut().for_each(spell_times);
+            *value = Value::from(spelt);
+        }
+        _ => {}
+    }
+}
+
+fn rfc3339(time: Time) -> Option<String> {
+    let offset = time.offset_minutes()?;
+    let mut text = String::new();
+    time.write(&mut text);
+    let mut text = text.replacen(' ', "T", 1);
+    if offset == 0 {
+        text.push('Z');
+    } else {
+        let sign = if offset < 0 { '-' } else { '+' };
+        let minutes = offset.unsigned_abs();
+        text.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_show_their_offset_where_they_have_one() {
+        let civil: Time = "2026-03-01 10:15:02.5".parse().unwrap();
+        let at = |minutes| rfc3339(civil.with_offset_minutes(minutes).unwrap());
+        assert_eq!(rfc3339(civil), None);
+        assert_eq!(at(0).as_deref(), Some("2026-03-01T10:15:02.5Z"));
+        assert_eq!(at(330).as_deref(), Some("2026-03-01T10:15:02.5+05:30"));
+        assert_eq!(at(-90).as_deref(), Some("2026-03-01T10:15:02.5-01:30"));
+        let time = Value::Time(civil.with_offset_minutes(60).unwrap());
+        let mut object = Object::new();
+        object.insert("a".into(), Value::from(vec![time, Value::Time(civil)]));
+        let mut value = Value::from(object);
+        spell_times(&mut value);
+        let mut json = String::new();
+        value.write_json(&mut json);
+        let expected = r#"{"a":["2026-03-01T10:15:02.5+01:00","2026-03-01 10:15:02.5"]}"#;
+        assert_eq!(json, expected);
+    }
+}
