@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{Decimal, Text, Time, Type, Value};
 
@@ -50,6 +50,33 @@ pub fn parse_int(text: &str) -> Option<i64> {
 /// A finite or infinite number as Rust writes it; `NaN` is refused, it is no measurement.
 pub fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|float: &f64| !float.is_nan())
+}
+
+/// An IPv4 address as four decimal numbers up to 255 without leading zeros, nothing around them: as
+/// strict as the standard library and, since it meets every address of every event and table row, in
+/// one pass.
+pub fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let (mut ip, mut octet, mut digit_count, mut point_count) = (0_u32, 0_u32, 0, 0);
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            if digit_count > 0 && octet == 0 {
+                return None;
+            }
+            octet = octet * 10 + u32::from(digit);
+            digit_count += 1;
+            if octet > 255 {
+                return None;
+            }
+        } else if byte == b'.' && digit_count > 0 && point_count < 3 {
+            ip = ip << 8 | octet;
+            (octet, digit_count) = (0, 0);
+            point_count += 1;
+        } else {
+            return None;
+        }
+    }
+    (point_count == 3 && digit_count > 0).then(|| Ipv4Addr::from(ip << 8 | octet))
 }
 
 impl Value {
@@ -150,6 +177,38 @@ mod tests {
             Some(Value::Float(-9_223_372_036_854_775_808.0)),
         );
         check(5_i64, Type::Bool, None);
+    }
+
+    #[test]
+    fn addresses_are_read_as_the_standard_library_reads_them() {
+        for text in [
+            "0.0.0.0",
+            "255.255.255.255",
+            "10.0.0.1",
+            "01.2.3.4",
+            "1.2.3.00",
+            "256.1.1.1",
+            "1.2.3",
+            "1.2.3.4.5",
+            "1.2.3.4.",
+            ".1.2.3",
+            "1..2.3",
+            "",
+            " 1.2.3.4",
+            "1.2.3.4 ",
+            "1.2.3.x",
+            "0000.0.0.0",
+            "4294967296.1.1.1",
+            "00.0.0.0",
+            "100.200.100.2000",
+            "a.b.c.d",
+            "1.1.1.1.",
+            "256.1.1.1",
+            "01.1.1.1",
+            "1.1.1",
+        ] {
+            assert_eq!(parse_ipv4(text.as_bytes()), text.parse().ok(), "{text:?}");
+        }
     }
 
     #[test]

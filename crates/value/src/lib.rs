@@ -27,7 +27,7 @@ mod text;
 mod time;
 mod value;
 
-pub use convert::{ConvertError, parse_bool, parse_float, parse_int};
+pub use convert::{ConvertError, parse_bool, parse_float, parse_int, parse_ipv4};
 pub use decimal::{Decimal, DecimalError};
 pub use json::write_json_text;
 pub use lookup::{Answer, Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};

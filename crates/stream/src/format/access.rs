@@ -6,7 +6,7 @@
 //!                                                       http/status   length http/referer
 //! ```
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use lookaside_value::{Name, NameTable, Names, Record, Time, TimeError, Value};
 use memchr::{memchr, memchr2, memmem, memrchr};
@@ -282,7 +282,7 @@ fn number(digits: &[u8]) -> Option<i64> {
 /// An address where the server logged one; a host name stays text.
 #[inline]
 fn host_value(host: &str) -> Value {
-    match ipv4(host.as_bytes()) {
+    match lookaside_value::parse_ipv4(host.as_bytes()) {
         Some(ip) => Value::Ip(IpAddr::V4(ip)),
         None => other_host(host),
     }
@@ -295,73 +295,8 @@ fn other_host(host: &str) -> Value {
     }
 }
 
-/// Dotted decimal in one pass, as strict as the standard library's; it answers a third sooner.
-#[inline]
-fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    if text.len() > 15 {
-        return None;
-    }
-    let mut octets = [0_u8; 4];
-    let mut index = 0;
-    let mut octet = 0_u32;
-    let mut digit_count = 0;
-    for &byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 {
-            if digit_count > 0 && octet == 0 {
-                return None;
-            }
-            octet = octet * 10 + u32::from(digit);
-            digit_count += 1;
-            if octet > 255 {
-                return None;
-            }
-        } else if byte == b'.' && digit_count > 0 && index < 3 {
-            octets[index] = octet as u8;
-            index += 1;
-            octet = 0;
-            digit_count = 0;
-        } else {
-            return None;
-        }
-    }
-    if index != 3 || digit_count == 0 {
-        return None;
-    }
-    octets[3] = octet as u8;
-    Some(Ipv4Addr::from(octets))
-}
-
 /// Decodes `data` as access-log lines: whatever it is, it must not panic.
 #[doc(hidden)]
 pub fn fuzz_access(data: &[u8]) {
     super::fuzz("access", &[], data);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_parse_as_the_standard_library_does() {
-        for text in [
-            "1.2.3.4",
-            "255.255.255.255",
-            "0.0.0.0",
-            "256.1.1.1",
-            "01.1.1.1",
-            "1.1.1",
-            "1.1.1.1.",
-            ".1.1.1",
-            "1..1.1",
-            "1.1.1.1.1",
-            "",
-            "a.b.c.d",
-            "1.1.1.1 ",
-            "00.0.0.0",
-            "100.200.100.2000",
-        ] {
-            assert_eq!(ipv4(text.as_bytes()), text.parse().ok(), "{text:?}");
-        }
-    }
 }
