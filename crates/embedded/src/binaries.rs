@@ -1,0 +1,95 @@
+//! Where the server's programs come from: what the environment names, what was fetched before, what
+//! is installed, or a download.
+
+#[cfg(feature = "download")]
+mod download;
+mod memo;
+mod progress;
+mod receipt;
+mod search;
+mod stock;
+
+use std::path::{Path, PathBuf};
+
+use crate::cache::Cache;
+use crate::{Result, Version, VersionRequirement};
+
+pub use progress::Progress;
+pub(crate) use memo::Memo;
+pub(crate) use search::{Installed, Places};
+pub(crate) use stock::{Condition, Stock};
+
+/// Where the server's programs were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// `LOOKASIDE_PG_BIN` names them.
+    Environment,
+    /// An earlier download is in the cache.
+    Cache,
+    /// They are installed on this machine.
+    Installed,
+    /// They were fetched just now.
+    Download,
+}
+
+/// The programs of one PostgreSQL.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    folder: PathBuf,
+    version: Version,
+    source: Source,
+}
+
+impl Binaries {
+    /// Finds programs of an accepted version, or fetches them if that is allowed.
+    ///
+    /// Looked at in this order: the folder `LOOKASIDE_PG_BIN`, the cache, what is installed (the
+    /// newest first). A download into the cache happens where the feature `download` is on, a
+    /// download of an accepted version is known, and `LOOKASIDE_PG_OFFLINE` is not set.
+    ///
+    /// With `LOOKASIDE_PG_VERIFY=full` each file of a cached server is compared with its receipt
+    /// first, and a damaged one is fetched anew.
+    ///
+    /// ```no_run
+    /// use lookaside_embedded::{Binaries, VersionRequirement};
+    ///
+    /// let binaries = Binaries::find(VersionRequirement::ANY, &())?;
+    /// println!("PostgreSQL {} in {}", binaries.version(), binaries.folder().display());
+    /// # Ok::<(), lookaside_embedded::Error>(())
+    /// ```
+    pub fn find(requirement: VersionRequirement, progress: &dyn Progress) -> Result<Self> {
+        search::find(&Places::of_process()?, Cache::open(), requirement, progress)
+    }
+
+    /// The version of the server.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The folder that holds the programs.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the programs were found.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The server.
+    pub fn postgres(&self) -> PathBuf {
+        self.folder.join("postgres")
+    }
+
+    /// What makes a new cluster.
+    pub fn initdb(&self) -> PathBuf {
+        self.folder.join("initdb")
+    }
+
+    /// A client program such as `pg_dump`, of the server's major version: from beside the server,
+    /// else from an installed PostgreSQL. Downloads hold no client programs.
+    pub fn tool(&self, name: &str) -> Option<PathBuf> {
+        search::tool(&Places::of_process().ok()?, &self.folder, self.version.major, name)
+    }
+}

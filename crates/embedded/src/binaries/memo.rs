@@ -1,0 +1,192 @@
+//! What programs answered when they were asked before, so that a start need not run them.
+//!
+//! `postgres --version` costs about 10 ms, as much as the whole of handing out a database.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::UNIX_EPOCH;
+
+use serde::{Deserialize, Serialize};
+
+use super::stock::FOLDER;
+use crate::cache::Cache;
+use crate::{Error, Result, Version};
+
+/// Answers that are kept; a machine has a few programs, and the file must not grow with each upgrade.
+const ANSWER_COUNT_MAX: usize = 100;
+
+/// Where answers are kept in the cache.
+const FILE: &str = "answers.toml";
+
+/// Answers of programs, by program and argument.
+pub(crate) struct Memo {
+    file: Option<PathBuf>,
+    answers: BTreeMap<String, Answer>,
+    is_changed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Answer {
+    /// State of the program when it answered: another state, another program.
+    modified_ns: i64,
+    size: u64,
+    text: String,
+}
+
+impl Memo {
+    /// What is remembered in the cache; nothing, where there is none.
+    pub(crate) fn read(cache: Option<&Cache>) -> Self {
+        let file = cache.map(|cache| cache.root().join(FOLDER).join(FILE));
+        let text = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
+        // A damaged file is as good as none: it is written anew.
+        let answers = text.and_then(|text| toml::from_str(&text).ok());
+        Self {
+            file,
+            answers: answers.unwrap_or_default(),
+            is_changed: false,
+        }
+    }
+
+    /// Remembers what was learnt. That it cannot be written costs time, not truth.
+    pub(crate) fn write(&mut self, cache: Option<&Cache>) {
+        let (Some(cache), Some(file), true) = (cache, &self.file, self.is_changed) else {
+            return;
+        };
+        if self.answers.len() > ANSWER_COUNT_MAX {
+            self.answers.retain(|key, _| {
+                key.split_once('\n')
+                    .is_some_and(|(program, _)| Path::new(program).exists())
+            });
+        }
+        if cache.folder(FOLDER).is_ok()
+            && let Ok(text) = toml::to_string(&self.answers)
+            && cache.write(file, text.as_bytes()).is_ok()
+        {
+            self.is_changed = false;
+        }
+    }
+
+    /// The version of a program of PostgreSQL.
+    pub(crate) fn version(&mut self, program: &Path) -> Result<Version> {
+        let banner = self.ask(program, "--version")?;
+        Version::from_banner(&banner)
+            .ok_or_else(|| Error::program_fails(program, &format!("its version is `{banner}`")))
+    }
+
+    /// The first line that `program` answers to `argument`.
+    pub(crate) fn ask(&mut self, program: &Path, argument: &str) -> Result<String> {
+        let Some((key, modified_ns, size)) = state(program, argument) else {
+            return ask(program, argument);
+        };
+        if let Some(answer) = self.answers.get(&key)
+            && (answer.modified_ns, answer.size) == (modified_ns, size)
+        {
+            return Ok(answer.text.clone());
+        }
+        let text = ask(program, argument)?;
+        let answer = Answer {
+            modified_ns,
+            size,
+            text: text.clone(),
+        };
+        self.answers.insert(key, answer);
+        self.is_changed = true;
+        Ok(text)
+    }
+}
+
+/// What tells one state of a program from another; `None` where that cannot be written down.
+fn state(program: &Path, argument: &str) -> Option<(String, i64, u64)> {
+    let metadata = fs::metadata(program).ok()?;
+    let age = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    let key = format!("{}\n{argument}", program.to_str()?);
+    Some((key, age.as_nanos().try_into().ok()?, metadata.len()))
+}
+
+/// Runs a program for the first line it writes.
+pub(super) fn ask(program: &Path, argument: &str) -> Result<String> {
+    let output = Command::new(program)
+        .arg(argument)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Error::program_fails(program, "it cannot be started").because(e))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().next().unwrap_or_default();
+        return Err(Error::program_fails(
+            program,
+            &format!("{}: {said}", output.status),
+        ));
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A program that writes down each time it runs.
+    fn program(folder: &Path, banner: &str) -> PathBuf {
+        let program = folder.join("postgres");
+        let runs = folder.join("runs");
+        let text = format!(
+            "#!/bin/sh\necho run >>'{}'\necho '{banner}'\n",
+            runs.display()
+        );
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        program
+    }
+
+    #[test]
+    fn a_program_is_asked_once_until_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path().join("cache"));
+        let check = |banner: &str, minor: u32, runs_expected: usize| {
+            let program = if runs_expected == 0 {
+                folder.path().join("postgres")
+            } else {
+                program(folder.path(), banner)
+            };
+            let runs = folder.path().join("runs");
+            let _ = fs::remove_file(&runs);
+            for _ in 0..3 {
+                let mut memo = Memo::read(Some(&cache));
+                assert_eq!(
+                    memo.version(&program).unwrap(),
+                    Version { major: 17, minor }
+                );
+                memo.write(Some(&cache));
+            }
+            let runs = fs::read_to_string(&runs).unwrap_or_default();
+            assert_eq!(runs.lines().count(), runs_expected, "{banner}");
+        };
+        check("postgres (PostgreSQL) 17.2", 2, 1);
+        check("", 2, 0);
+        check("postgres (PostgreSQL) 17.10", 10, 1);
+        fs::write(cache.root().join(FOLDER).join(FILE), "not = [toml").unwrap();
+        check("postgres (PostgreSQL) 17.11", 11, 1);
+    }
+
+    #[test]
+    fn a_program_that_fails_is_named_with_its_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("postgres");
+        fs::write(&program, "#!/bin/sh\necho 'no libpq' >&2\nexit 3\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let error = Memo::read(None).version(&program).unwrap_err().to_string();
+        assert!(
+            error.contains("no libpq") && error.contains("postgres`"),
+            "{error}"
+        );
+        fs::write(&program, "#!/bin/sh\necho hello\n").unwrap();
+        let error = Memo::read(None).version(&program).unwrap_err().to_string();
+        assert!(error.contains("`hello`"), "{error}");
+    }
+}

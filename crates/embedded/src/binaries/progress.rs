@@ -1,0 +1,17 @@
+//! What a user is told while the server's programs are got.
+
+/// Is told what takes time. Every method does nothing unless it is written.
+pub trait Progress: Send + Sync {
+    /// So much of `what` has come over the network; called at least at the begin and at the end.
+    fn download(&self, what: &str, bytes_done: u64, bytes_total: Option<u64>) {
+        let _ = (what, bytes_done, bytes_total);
+    }
+
+    /// A step that takes time, or a fact worth a line: a sentence without a full stop.
+    fn step(&self, what: &str) {
+        let _ = what;
+    }
+}
+
+/// Tells nobody.
+impl Progress for () {}

@@ -1,0 +1,338 @@
+//! The search for a server's programs, place after place.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{self, Path, PathBuf};
+
+#[cfg(feature = "download")]
+use super::download::provide;
+use super::receipt::Verify;
+use super::{Binaries, Condition, Memo, Progress, Source, Stock};
+use crate::cache::Cache;
+use crate::{Error, ErrorKind, Result, Version, VersionRequirement};
+
+/// Folders in which installers leave one folder for each version: its parent, how its name begins,
+/// and where in it the programs are.
+const FAMILIES: [(&str, &str, &str); 7] = [
+    ("/usr/lib/postgresql", "", "bin"),         // Debian, Ubuntu
+    ("/usr", "pgsql-", "bin"),                  // Red Hat, from postgresql.org
+    ("/usr/lib", "postgresql", "bin"),          // SUSE
+    ("/usr/libexec", "postgresql", ""),         // Alpine
+    ("/opt/homebrew/opt", "postgresql", "bin"), // Homebrew on Apple's processors
+    ("/usr/local/opt", "postgresql", "bin"),    // Homebrew on Intel's
+    ("/usr/local", "pgsql", "bin"),             // built from source
+];
+
+/// Whether a server may be downloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    Allowed,
+    Forbidden,
+}
+
+/// Where to look, and what is allowed.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// `LOOKASIDE_PG_BIN`.
+    pub(crate) named: Option<PathBuf>,
+    /// The folders of `PATH`.
+    pub(crate) path: Vec<PathBuf>,
+    /// As [`FAMILIES`].
+    pub(crate) families: Vec<(PathBuf, &'static str, &'static str)>,
+    /// Without `LOOKASIDE_PG_OFFLINE`.
+    pub(crate) network: Network,
+    /// `LOOKASIDE_PG_VERIFY`.
+    pub(crate) verify: Verify,
+}
+
+/// A server on this machine that is not ours.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) folder: PathBuf,
+    pub(crate) version: Result<Version>,
+}
+
+impl Places {
+    /// What the environment of this process says.
+    pub(crate) fn of_process() -> Result<Self> {
+        let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let verify = match set("LOOKASIDE_PG_VERIFY") {
+            None => Verify::Receipt,
+            Some(value) if value == "full" => Verify::Full,
+            Some(value) => {
+                let value = value.to_string_lossy();
+                let known = "write `full` to have each file compared with its receipt";
+                return Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known));
+            }
+        };
+        let network = match set("LOOKASIDE_PG_OFFLINE") {
+            Some(value) if value != "0" => Network::Forbidden,
+            _ => Network::Allowed,
+        };
+        Ok(Self {
+            named: set("LOOKASIDE_PG_BIN").map(PathBuf::from),
+            // Whoever may write into the working folder must not choose our programs.
+            path: env::split_paths(&set("PATH").unwrap_or_default())
+                .filter(|folder| folder.is_absolute())
+                .collect(),
+            families: FAMILIES
+                .map(|(parent, prefix, below)| (parent.into(), prefix, below))
+                .into(),
+            network,
+            verify,
+        })
+    }
+
+    /// The server that `LOOKASIDE_PG_BIN` names: the folder of its programs, or the one above.
+    pub(crate) fn named(&self, memo: &mut Memo) -> Result<Option<(PathBuf, Version)>> {
+        let Some(named) = &self.named else {
+            return Ok(None);
+        };
+        let named = path::absolute(named).map_err(|e| Error::file("find", named, e))?;
+        let folder = match named.join("bin") {
+            below if !is_program(&named.join("postgres")) && below.exists() => below,
+            _ => named.clone(),
+        };
+        for program in ["postgres", "initdb"] {
+            if !is_program(&folder.join(program)) {
+                return Err(Error::named_without(&named, program));
+            }
+        }
+        let version = memo.version(&folder.join("postgres"))?;
+        Ok(Some((folder, version)))
+    }
+
+    /// Each installed server, the newest first; those that do not run come last.
+    pub(crate) fn installed(&self, memo: &mut Memo) -> Vec<Installed> {
+        let mut seen = BTreeSet::new();
+        let mut all = Vec::new();
+        for folder in self.folders(memo) {
+            if let Some(folder) = server_folder(&folder)
+                && seen.insert(folder.clone())
+            {
+                let version = memo.version(&folder.join("postgres"));
+                all.push(Installed { folder, version });
+            }
+        }
+        all.sort_by_key(|installed| std::cmp::Reverse(installed.version.as_ref().ok().copied()));
+        all
+    }
+
+    /// Every folder in which programs of PostgreSQL may be.
+    fn folders(&self, memo: &mut Memo) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        let config = self.path.iter().map(|folder| folder.join("pg_config"));
+        if let Some(config) = config.into_iter().find(|config| is_program(config))
+            && let Ok(folder) = memo.ask(&config, "--bindir")
+        {
+            folders.push(folder.into());
+        }
+        for (parent, prefix, below) in &self.families {
+            for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+                if entry
+                    .file_name()
+                    .as_encoded_bytes()
+                    .starts_with(prefix.as_bytes())
+                {
+                    folders.push(entry.path().join(below));
+                }
+            }
+        }
+        folders.extend(self.path.iter().cloned());
+        folders
+    }
+}
+
+/// The first server of an accepted version; a download if there is none.
+pub(super) fn find(
+    places: &Places,
+    cache: Result<Cache>,
+    requirement: VersionRequirement,
+    progress: &dyn Progress,
+) -> Result<Binaries> {
+    // A server may be found without a cache.
+    let mut memo = Memo::read(cache.as_ref().ok());
+    let found = find_local(
+        places,
+        cache.as_ref().ok(),
+        &mut memo,
+        requirement,
+        progress,
+    );
+    memo.write(cache.as_ref().ok());
+    match found? {
+        Some(binaries) => Ok(binaries),
+        None => fetch(places, cache, requirement, progress),
+    }
+}
+
+fn find_local(
+    places: &Places,
+    cache: Option<&Cache>,
+    memo: &mut Memo,
+    requirement: VersionRequirement,
+    progress: &dyn Progress,
+) -> Result<Option<Binaries>> {
+    if let Some((folder, version)) = places.named(memo)? {
+        if requirement.accepts(version) {
+            let source = Source::Environment;
+            return Ok(Some(Binaries {
+                folder,
+                version,
+                source,
+            }));
+        }
+        progress.step(&format!(
+            "LOOKASIDE_PG_BIN names PostgreSQL {version}, and {requirement} is asked for: looking on"
+        ));
+    }
+    for stock in cache.map(Stock::all).unwrap_or_default() {
+        if requirement.accepts(stock.version)
+            && let Some(cache) = cache
+            && let Some(binaries) = take(stock, places, cache, progress)
+        {
+            return Ok(Some(binaries));
+        }
+    }
+    for Installed { folder, version } in places.installed(memo) {
+        if let Ok(version) = version
+            && requirement.accepts(version)
+        {
+            let source = Source::Installed;
+            return Ok(Some(Binaries {
+                folder,
+                version,
+                source,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// A server from the cache, mended if need be and possible.
+fn take(stock: Stock, places: &Places, cache: &Cache, progress: &dyn Progress) -> Option<Binaries> {
+    let version = stock.version;
+    match stock.condition(places.verify) {
+        Condition::Absent => None,
+        Condition::Sound => Some(Binaries {
+            folder: stock.bin(),
+            version,
+            source: Source::Cache,
+        }),
+        Condition::Damaged(damage) => {
+            let folder = stock.folder.display();
+            progress.step(&format!(
+                "PostgreSQL {version} in `{folder}` is damaged: {damage}"
+            ));
+            match provide(stock.clone(), places, cache, progress) {
+                Ok(binaries) => {
+                    progress.step(&format!("PostgreSQL {version} in `{folder}` is mended"));
+                    Some(binaries)
+                }
+                Err(error) => {
+                    progress.step(&format!("it cannot be mended: {error}"));
+                    None
+                }
+            }
+        }
+    }
+}
+
+/// The download that serves a requirement.
+fn fetch(
+    places: &Places,
+    cache: Result<Cache>,
+    requirement: VersionRequirement,
+    progress: &dyn Progress,
+) -> Result<Binaries> {
+    let Some(version) = download_of(requirement) else {
+        return Err(Error::missing(
+            requirement,
+            "only 15 to 18 can be downloaded",
+        ));
+    };
+    let cache = cache?;
+    provide(Stock::at(&cache, version), places, &cache, progress).map_err(|error| {
+        match error.kind() {
+            ErrorKind::Missing => Error::missing(requirement, &error.to_string()),
+            _ => error,
+        }
+    })
+}
+
+/// Without the feature there is nothing to provide a server with.
+#[cfg(not(feature = "download"))]
+fn provide(stock: Stock, _: &Places, _: &Cache, _: &dyn Progress) -> Result<Binaries> {
+    Err(Error::no_download(stock.version))
+}
+
+/// The versions that are downloaded: the newest of each major one in November 2026.
+const PINNED: [Version; 4] = [
+    Version {
+        major: 18,
+        minor: 6,
+    },
+    Version {
+        major: 17,
+        minor: 11,
+    },
+    Version {
+        major: 16,
+        minor: 15,
+    },
+    Version {
+        major: 15,
+        minor: 19,
+    },
+];
+
+/// The version to download: the one asked for, or the pinned one of its major version.
+fn download_of(requirement: VersionRequirement) -> Option<Version> {
+    let major = requirement.major().unwrap_or(PINNED[0].major);
+    let pinned = PINNED.into_iter().find(|version| version.major == major)?;
+    let minor = requirement.minor().unwrap_or(pinned.minor);
+    Some(Version { major, minor })
+}
+
+/// A client program of the major version: beside the server, else an installed one.
+pub(super) fn tool(places: &Places, beside: &Path, major: u32, name: &str) -> Option<PathBuf> {
+    let own = beside.join(name);
+    if is_program(&own) {
+        return Some(own);
+    }
+    let mut memo = Memo::read(None);
+    let mut folders = places.folders(&mut memo);
+    if let Ok(Some((folder, _))) = places.named(&mut memo) {
+        folders.insert(0, folder);
+    }
+    let programs = folders.iter().map(|folder| folder.join(name));
+    programs
+        .filter(|program| is_program(program))
+        .find(|program| {
+            let version = memo.version(program);
+            version.is_ok_and(|version| version.major == major)
+        })
+}
+
+/// The folder of a whole server at `folder`, without links where that leads to its other programs.
+fn server_folder(folder: &Path) -> Option<PathBuf> {
+    let is_server = |folder: &Path| {
+        ["postgres", "initdb"]
+            .iter()
+            .all(|name| is_program(&folder.join(name)))
+    };
+    let real = fs::canonicalize(folder.join("postgres")).ok()?;
+    let real = real.parent()?;
+    if is_server(real) {
+        return Some(real.to_owned());
+    }
+    is_server(folder).then(|| folder.to_owned())
+}
+
+/// Whether there is a file that can be executed.
+pub(super) fn is_program(path: &Path) -> bool {
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,123 @@
+//! The servers in the cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::receipt::{Receipt, Verify};
+use crate::Version;
+use crate::cache::Cache;
+
+/// The part of the cache that holds servers.
+pub(crate) const FOLDER: &str = "pg";
+
+/// A server in the cache, or the place of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stock {
+    pub(crate) version: Version,
+    /// Holds `bin`, `lib`, `share` and the receipt.
+    pub(crate) folder: PathBuf,
+}
+
+/// How a [`Stock`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Absent,
+    Sound,
+    Damaged(String),
+}
+
+impl Stock {
+    /// What there is, the newest first.
+    pub(crate) fn all(cache: &Cache) -> Vec<Self> {
+        let mut all: Vec<Self> = fs::read_dir(cache.root().join(FOLDER))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| Some(Self::at(cache, version_of(entry.file_name().to_str()?)?)))
+            .collect();
+        all.sort_by(|a, b| b.version.cmp(&a.version));
+        all
+    }
+
+    /// The place of one version.
+    pub(crate) fn at(cache: &Cache, version: Version) -> Self {
+        Self {
+            version,
+            folder: cache.root().join(FOLDER).join(version.to_string()),
+        }
+    }
+
+    /// The folder of the programs.
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    /// Looks at the files.
+    pub(crate) fn condition(&self, verify: Verify) -> Condition {
+        if !Path::new(&self.folder).exists() {
+            return Condition::Absent;
+        }
+        match Receipt::check(&self.folder, self.version, verify) {
+            Ok(()) => Condition::Sound,
+            Err(damage) => Condition::Damaged(damage),
+        }
+    }
+}
+
+/// The version a folder is named after, if it is.
+fn version_of(name: &str) -> Option<Version> {
+    let (major, minor) = name.split_once('.')?;
+    let version = Version {
+        major: major.parse().ok()?,
+        minor: minor.parse().ok()?,
+    };
+    (version.to_string() == name).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_named_after_versions_are_servers() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path().join("cache"));
+        assert_eq!(Stock::all(&cache), []);
+        for name in [
+            "9.6",
+            "18.6",
+            "17.11",
+            "17.9",
+            "18.6.partial-1-2",
+            "archives",
+            "017.1",
+            "x.y",
+        ] {
+            cache.folder(&format!("{FOLDER}/{name}")).unwrap();
+        }
+        let found: Vec<_> = Stock::all(&cache)
+            .iter()
+            .map(|stock| stock.version.to_string())
+            .collect();
+        assert_eq!(found, ["18.6", "17.11", "17.9", "9.6"]);
+        let absent = Stock::at(
+            &cache,
+            Version {
+                major: 15,
+                minor: 1,
+            },
+        );
+        assert_eq!(absent.condition(Verify::Receipt), Condition::Absent);
+        let empty = Stock::at(
+            &cache,
+            Version {
+                major: 18,
+                minor: 6,
+            },
+        );
+        assert!(matches!(
+            empty.condition(Verify::Receipt),
+            Condition::Damaged(_)
+        ));
+    }
+}
