@@ -247,6 +247,27 @@ impl Error {
             ),
         )
     }
+
+    pub(crate) fn no_user() -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            "PostgreSQL does not run as root, and here root may neither make a user namespace \
+             (`unshare --user`) nor is there a user `postgres` or `nobody`; run as another user, or \
+             add one",
+        )
+    }
+
+    pub(crate) fn out_of_reach(path: &Path, folder: &Path, user: &str) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "the server runs as `{user}`, who cannot enter `{}` on the way to `{}`; \
+                 `chmod o+x` it, or choose another place",
+                folder.display(),
+                path.display()
+            ),
+        )
+    }
 }
 
 impl fmt::Display for Error {
