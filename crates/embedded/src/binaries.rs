@@ -16,7 +16,7 @@ use crate::{Result, Version, VersionRequirement};
 
 pub use progress::Progress;
 pub(crate) use memo::Memo;
-pub(crate) use search::{Installed, Places};
+pub(crate) use search::{Installed, Network, Places, download_of};
 pub(crate) use stock::{Condition, Stock};
 
 /// Where the server's programs were found.
@@ -90,6 +90,6 @@ impl Binaries {
     /// A client program such as `pg_dump`, of the server's major version: from beside the server,
     /// else from an installed PostgreSQL. Downloads hold no client programs.
     pub fn tool(&self, name: &str) -> Option<PathBuf> {
-        search::tool(&Places::of_process().ok()?, &self.folder, self.version.major, name)
+        Places::of_process().ok()?.tool(&self.folder, self.version.major, name)
     }
 }

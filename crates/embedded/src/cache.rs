@@ -169,7 +169,7 @@ impl Cache {
         Ok((path, file))
     }
 
-    /// Makes the root, or refuses one from which others could have us run their programs.
+    /// Makes the root if need be, and checks it.
     fn prepare(&self) -> Result<()> {
         if !self.root.exists() {
             let mode = match self.reach {
@@ -185,6 +185,11 @@ impl Cache {
             }
             make_folder(&self.root, mode)?;
         }
+        self.check()
+    }
+
+    /// Refuses a root from which others could have us run their programs.
+    pub(crate) fn check(&self) -> Result<()> {
         let mode = check_owner(&self.root)?;
         if mode & 0o002 != 0 {
             return Err(Error::cache_open_to_all(&self.root));

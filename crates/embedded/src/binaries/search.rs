@@ -120,6 +120,24 @@ impl Places {
         all
     }
 
+    /// A client program of the major version: beside the server, else an installed one.
+    pub(crate) fn tool(&self, beside: &Path, major: u32, name: &str) -> Option<PathBuf> {
+        let own = beside.join(name);
+        if is_program(&own) {
+            return Some(own);
+        }
+        let mut memo = Memo::read(None);
+        let mut folders = self.folders(&mut memo);
+        if let Ok(Some((folder, _))) = self.named(&mut memo) {
+            folders.insert(0, folder);
+        }
+        let programs = folders.iter().map(|folder| folder.join(name));
+        let mut version = |program: &PathBuf| memo.version(program).ok();
+        programs
+            .filter(|program| is_program(program))
+            .find(|program| version(program).is_some_and(|version| version.major == major))
+    }
+
     /// Every folder in which programs of PostgreSQL may be.
     fn folders(&self, memo: &mut Memo) -> Vec<PathBuf> {
         let mut folders = Vec::new();
@@ -289,31 +307,11 @@ const PINNED: [Version; 4] = [
 ];
 
 /// The version to download: the one asked for, or the pinned one of its major version.
-fn download_of(requirement: VersionRequirement) -> Option<Version> {
+pub(crate) fn download_of(requirement: VersionRequirement) -> Option<Version> {
     let major = requirement.major().unwrap_or(PINNED[0].major);
     let pinned = PINNED.into_iter().find(|version| version.major == major)?;
     let minor = requirement.minor().unwrap_or(pinned.minor);
     Some(Version { major, minor })
-}
-
-/// A client program of the major version: beside the server, else an installed one.
-pub(super) fn tool(places: &Places, beside: &Path, major: u32, name: &str) -> Option<PathBuf> {
-    let own = beside.join(name);
-    if is_program(&own) {
-        return Some(own);
-    }
-    let mut memo = Memo::read(None);
-    let mut folders = places.folders(&mut memo);
-    if let Ok(Some((folder, _))) = places.named(&mut memo) {
-        folders.insert(0, folder);
-    }
-    let programs = folders.iter().map(|folder| folder.join(name));
-    programs
-        .filter(|program| is_program(program))
-        .find(|program| {
-            let version = memo.version(program);
-            version.is_ok_and(|version| version.major == major)
-        })
 }
 
 /// The folder of a whole server at `folder`, without links where that leads to its other programs.

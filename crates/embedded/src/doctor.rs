@@ -1,0 +1,373 @@
+//! What is found on this machine, and what to do about it. Looks only: nothing is made or fetched.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
+use crate::cache::Cache;
+use crate::{Result, Version, VersionRequirement};
+
+/// What a look at this machine found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// In the order in which a start looks at things.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether something is to be done.
+    pub grade: Grade,
+    /// What was looked at, such as `installed PostgreSQL 17.11`.
+    pub what: String,
+    /// How it is.
+    pub state: String,
+    /// What to do about it; `None` where all is well.
+    pub advice: Option<String>,
+}
+
+/// Whether something is to be done about a [`Finding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// Nothing.
+    Good,
+    /// Something could be better, but servers start.
+    Notice,
+    /// No server starts, or not as asked.
+    Bad,
+}
+
+/// Looks at what starts of a server depend on.
+pub fn doctor() -> Report {
+    let mut report = Report::default();
+    let cache = Cache::open();
+    report.binaries(cache.as_ref().ok());
+    report.cache(&cache);
+    report
+}
+
+impl Report {
+    /// The worst of the findings' grades.
+    pub fn grade(&self) -> Grade {
+        let grades = self.findings.iter().map(|finding| finding.grade);
+        grades.max().unwrap_or(Grade::Good)
+    }
+
+    pub(crate) fn good(&mut self, what: impl Into<String>, state: impl Into<String>) {
+        self.findings.push(Finding {
+            grade: Grade::Good,
+            what: what.into(),
+            state: state.into(),
+            advice: None,
+        });
+    }
+
+    pub(crate) fn advise(
+        &mut self,
+        grade: Grade,
+        what: impl Into<String>,
+        state: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        self.findings.push(Finding {
+            grade,
+            what: what.into(),
+            state: state.into(),
+            advice: Some(advice.into()),
+        });
+    }
+
+    /// Where servers are, and which of them is taken.
+    fn binaries(&mut self, cache: Option<&Cache>) {
+        let places = match Places::of_process() {
+            Ok(places) => places,
+            Err(error) => {
+                let advice = "set or unset the variable as it says";
+                return self.advise(Grade::Bad, "environment", error.to_string(), advice);
+            }
+        };
+        let mut memo = Memo::read(cache);
+        // The first of these is what a start without a wish for a version takes.
+        let mut usable: Vec<(Version, PathBuf)> = Vec::new();
+
+        match places.named(&mut memo) {
+            Ok(None) => self.good("LOOKASIDE_PG_BIN", "not set"),
+            Ok(Some((folder, version))) => {
+                let state = format!("PostgreSQL {version} in `{}`", folder.display());
+                self.server(
+                    "LOOKASIDE_PG_BIN".to_owned(),
+                    state,
+                    version,
+                    folder,
+                    &mut usable,
+                );
+            }
+            Err(error) => {
+                let advice = "correct LOOKASIDE_PG_BIN or unset it: until then no server starts";
+                self.advise(Grade::Bad, "LOOKASIDE_PG_BIN", error.to_string(), advice);
+            }
+        }
+        for stock in cache.map(Stock::all).unwrap_or_default() {
+            let what = format!("cached PostgreSQL {}", stock.version);
+            let folder = stock.folder.display();
+            match stock.condition(places.verify) {
+                Condition::Absent => {}
+                Condition::Sound => {
+                    let state = format!("sound, in `{folder}`");
+                    self.server(what, state, stock.version, stock.bin(), &mut usable);
+                }
+                Condition::Damaged(damage) => {
+                    let state = format!("damaged, in `{folder}`: {damage}");
+                    let advice =
+                        "the next start mends it, if it may download; or remove the folder";
+                    self.advise(Grade::Notice, what, state, advice);
+                }
+            }
+        }
+        for Installed { folder, version } in places.installed(&mut memo) {
+            match version {
+                Ok(version) => {
+                    let what = format!("installed PostgreSQL {version}");
+                    let state = format!("in `{}`", folder.display());
+                    self.server(what, state, version, folder, &mut usable);
+                }
+                Err(error) => {
+                    let advice = "it is passed by; mend or remove that installation";
+                    self.advise(
+                        Grade::Notice,
+                        "installed PostgreSQL",
+                        error.to_string(),
+                        advice,
+                    );
+                }
+            }
+        }
+        let fetchable = self.download(&places);
+        self.choice(&places, usable.first(), fetchable);
+    }
+
+    /// A server that runs, which may still be too old.
+    fn server(
+        &mut self,
+        what: String,
+        state: String,
+        version: Version,
+        folder: PathBuf,
+        usable: &mut Vec<(Version, PathBuf)>,
+    ) {
+        if VersionRequirement::ANY.accepts(version) {
+            self.good(what, state);
+            usable.push((version, folder));
+        } else {
+            let advice = format!("it is passed by: {} work", VersionRequirement::ANY);
+            self.advise(Grade::Notice, what, state, advice);
+        }
+    }
+
+    /// Whether a server can be fetched; the version it would have.
+    fn download(&mut self, places: &Places) -> Option<Version> {
+        let version = download_of(VersionRequirement::ANY)?;
+        if !cfg!(feature = "download") {
+            self.good("download", "not built into this program");
+            return None;
+        }
+        match places.network {
+            Network::Allowed => {
+                let state = format!("allowed; PostgreSQL {version}, where no other is found");
+                self.good("download", state);
+                Some(version)
+            }
+            Network::Forbidden => {
+                self.good("download", "forbidden by LOOKASIDE_PG_OFFLINE");
+                None
+            }
+        }
+    }
+
+    /// What a start without a wish for a version takes, and the client programs that go with it.
+    fn choice(
+        &mut self,
+        places: &Places,
+        usable: Option<&(Version, PathBuf)>,
+        fetchable: Option<Version>,
+    ) {
+        let what = "a start uses";
+        let Some((version, folder)) = usable else {
+            return match fetchable {
+                Some(version) => self.good(what, format!("PostgreSQL {version}, downloaded once")),
+                None => self.advise(
+                    Grade::Bad,
+                    what,
+                    "nothing: no server was found",
+                    "set LOOKASIDE_PG_BIN to a folder with `postgres` and `initdb`, or install \
+                     your distribution's package (`apt install postgresql`), or allow the download",
+                ),
+            };
+        };
+        self.good(
+            what,
+            format!("PostgreSQL {version} in `{}`", folder.display()),
+        );
+        for (name, purpose) in [("psql", "a shell"), ("pg_dump", "dumps as SQL")] {
+            let major = version.major;
+            let what = format!("`{name}` for {purpose}");
+            match places.tool(folder, major, name) {
+                Some(program) => self.good(what, format!("`{}`", program.display())),
+                None => self.advise(
+                    Grade::Notice,
+                    what,
+                    format!("none of version {major} is installed"),
+                    format!("install it if you need it (`apt install postgresql-client-{major}`)"),
+                ),
+            }
+        }
+    }
+
+    /// The cache folder, and the size of its parts.
+    fn cache(&mut self, cache: &Result<Cache>) {
+        let cache = match cache {
+            Ok(cache) => cache,
+            Err(error) => {
+                let advice = "set LOOKASIDE_CACHE to a folder of your own";
+                return self.advise(Grade::Bad, "cache", error.to_string(), advice);
+            }
+        };
+        let root = cache.root();
+        let state = format!("`{}`", root.display());
+        if !root.exists() {
+            return self.good("cache", format!("{state}, made when it is needed"));
+        }
+        if let Err(error) = cache.check() {
+            let advice = "until then no server starts";
+            return self.advise(Grade::Bad, "cache", error.to_string(), advice);
+        }
+        self.good("cache", format!("{state}, {}", Size(size_of(root))));
+        let mut parts: Vec<PathBuf> = fs::read_dir(root)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        parts.sort();
+        for part in parts.into_iter().filter(|part| part.is_dir()) {
+            let name = part
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            self.good(
+                format!("cache, part `{name}`"),
+                Size(size_of(&part)).to_string(),
+            );
+        }
+    }
+}
+
+/// Bytes on the disk below a path; what cannot be read counts nothing.
+fn size_of(path: &Path) -> u64 {
+    let Ok(metadata) = path.symlink_metadata() else {
+        return 0;
+    };
+    let below = if metadata.is_dir() {
+        fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| size_of(&entry.path()))
+            .sum()
+    } else {
+        0
+    };
+    // Of 512 bytes each, see stat(2).
+    metadata.blocks() * 512 + below
+}
+
+/// A size as people read it.
+struct Size(u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            size if size < 1 << 20 => write!(f, "{} KiB", size.div_ceil(1 << 10)),
+            size => write!(f, "{} MiB", size.div_ceil(1 << 20)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_looks_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path().join("cache"));
+        let mut report = Report::default();
+        report.binaries(Some(&cache));
+        let open = Ok(cache);
+        report.cache(&open);
+        assert!(!folder.path().join("cache").exists());
+        let find = |what: &str| report.findings.iter().find(|finding| finding.what == what);
+        assert!(find("cache").unwrap().state.contains("when it is needed"));
+        assert!(find("a start uses").is_some(), "{report:#?}");
+    }
+
+    #[test]
+    fn each_part_of_the_cache_has_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path().join("cache"));
+        fs::write(
+            cache.folder("pg/18.6").unwrap().join("file"),
+            vec![1; 3 << 20],
+        )
+        .unwrap();
+        cache.folder("template").unwrap();
+        let mut report = Report::default();
+        report.binaries(Some(&cache));
+        report.cache(&Ok(cache));
+        let find = |what: &str| {
+            report
+                .findings
+                .iter()
+                .find(|finding| finding.what == what)
+                .unwrap()
+        };
+        assert!(
+            find("cache, part `pg`").state.ends_with("MiB"),
+            "{report:#?}"
+        );
+        assert!(find("cache, part `template`").state.ends_with("KiB"));
+        let damaged = find("cached PostgreSQL 18.6");
+        assert_eq!(damaged.grade, Grade::Notice);
+        assert!(
+            damaged.state.contains("damaged") && damaged.advice.is_some(),
+            "{damaged:?}"
+        );
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_used_is_bad() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open_at(folder.path().join("cache"));
+        cache.folder("pg").unwrap();
+        fs::set_permissions(cache.root(), fs::Permissions::from_mode(0o777)).unwrap();
+        let mut report = Report::default();
+        report.cache(&Ok(cache));
+        assert_eq!(report.grade(), Grade::Bad);
+    }
+
+    #[test]
+    fn sizes_are_rounded_up() {
+        for (size, expected) in [
+            (0, "0 KiB"),
+            (1, "1 KiB"),
+            (1 << 20, "1 MiB"),
+            ((1 << 20) + 1, "2 MiB"),
+        ] {
+            assert_eq!(Size(size).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Everything on a real server.
+
+mod binaries;
