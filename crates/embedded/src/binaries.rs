@@ -6,6 +6,8 @@ mod download;
 mod memo;
 mod progress;
 mod receipt;
+#[cfg(feature = "download")]
+mod seal;
 mod search;
 mod stock;
 
@@ -14,8 +16,8 @@ use std::path::{Path, PathBuf};
 use crate::cache::Cache;
 use crate::{Result, Version, VersionRequirement};
 
-pub use progress::Progress;
 pub(crate) use memo::Memo;
+pub use progress::Progress;
 pub(crate) use search::{Installed, Network, Places, download_of};
 pub(crate) use stock::{Condition, Stock};
 
@@ -90,6 +92,8 @@ impl Binaries {
     /// A client program such as `pg_dump`, of the server's major version: from beside the server,
     /// else from an installed PostgreSQL. Downloads hold no client programs.
     pub fn tool(&self, name: &str) -> Option<PathBuf> {
-        Places::of_process().ok()?.tool(&self.folder, self.version.major, name)
+        Places::of_process()
+            .ok()?
+            .tool(&self.folder, self.version.major, name)
     }
 }

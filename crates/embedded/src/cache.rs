@@ -88,6 +88,7 @@ impl Cache {
     }
 
     /// As [`lock`](Self::lock), but `None` at once where another process holds it.
+    #[cfg(any(test, feature = "download"))]
     pub(crate) fn try_lock(&self, name: &str) -> Result<Option<File>> {
         let (path, file) = self.lock_file(name)?;
         match file.try_lock() {
@@ -110,13 +111,14 @@ impl Cache {
             return Ok(());
         }
         let partial = self.fill(target, fill)?;
-        match fs::rename(&partial.path, target) {
+        match partial.publish(target) {
             Err(_) if target.exists() => Ok(()),
             renamed => renamed.map_err(|e| Error::file("write", target, e)),
         }
     }
 
     /// As [`install`](Self::install), but what `target` holds is replaced.
+    #[cfg(any(test, feature = "download"))]
     pub(crate) fn replace(
         &self,
         target: &Path,
@@ -124,7 +126,9 @@ impl Cache {
     ) -> Result<()> {
         let partial = self.fill(target, fill)?;
         self.remove(target)?;
-        fs::rename(&partial.path, target).map_err(|e| Error::file("write", target, e))
+        partial
+            .publish(target)
+            .map_err(|e| Error::file("write", target, e))
     }
 
     /// Writes a file whole or not at all, over the one that may be there.
@@ -132,7 +136,7 @@ impl Cache {
         sweep(target);
         let partial = Partial::new(target, Shape::File)?;
         fs::write(&partial.path, bytes)
-            .and_then(|()| fs::rename(&partial.path, target))
+            .and_then(|()| partial.publish(target))
             .map_err(|e| Error::file("write", target, e).when_full(target))
     }
 
@@ -255,6 +259,7 @@ fn home_of(uid: u32, users: &[u8]) -> Option<OsString> {
 /// Something half made, which vanishes unless it is renamed away.
 struct Partial {
     path: PathBuf,
+    is_published: bool,
     /// Held as long as somebody works on it. Unlike a process number it is true across containers.
     _lock: File,
 }
@@ -287,18 +292,33 @@ impl Partial {
                 opened => opened.map_err(|e| Error::file("open", &path, e))?,
             };
             match lock.try_lock() {
-                Ok(()) if path.exists() => return Ok(Self { path, _lock: lock }),
+                Ok(()) if path.exists() => {
+                    return Ok(Self {
+                        path,
+                        is_published: false,
+                        _lock: lock,
+                    });
+                }
                 Ok(()) | Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(e)) => return Err(Error::file("lock", &path, e)),
             }
         }
     }
+
+    /// Puts it in its place.
+    fn publish(mut self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)?;
+        self.is_published = true;
+        Ok(())
+    }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // It is gone where it was renamed into its place. What cannot be removed, the next sweep takes.
-        let _ = remove_all(&self.path);
+        if !self.is_published {
+            // What cannot be removed, the next sweep takes.
+            let _ = remove_all(&self.path);
+        }
     }
 }
 

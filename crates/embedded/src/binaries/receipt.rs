@@ -9,11 +9,9 @@
 //! The receipt is written last and is small, so that a start reads a few hundred bytes.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -22,8 +20,8 @@ use super::search::is_program;
 use crate::digest::hex;
 use crate::{Error, Result, Version};
 
-const RECEIPT: &str = "receipt.toml";
-const FILES: &str = "files.sha256";
+pub(super) const RECEIPT: &str = "receipt.toml";
+pub(super) const FILES: &str = "files.sha256";
 
 /// The programs without which no server starts.
 pub(super) const PROGRAMS: [&str; 2] = ["bin/postgres", "bin/initdb"];
@@ -40,63 +38,17 @@ pub(crate) enum Verify {
 /// What was unpacked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Receipt {
-    version: String,
+    pub(super) version: String,
     /// How it came: the archive and its hash.
-    archive: String,
-    archive_sha512: String,
-    file_count: u64,
-    size: u64,
-    files_sha256: String,
-    programs: BTreeMap<String, u64>,
+    pub(super) archive: String,
+    pub(super) archive_sha512: String,
+    pub(super) file_count: u64,
+    pub(super) size: u64,
+    pub(super) files_sha256: String,
+    pub(super) programs: BTreeMap<String, u64>,
 }
 
 impl Receipt {
-    /// Writes the receipt of what is in `folder`, and makes all of it readable by everyone: the
-    /// server may run as another user.
-    #[cfg(feature = "download")]
-    pub(super) fn write(
-        folder: &Path,
-        version: Version,
-        archive: &str,
-        archive_sha512: &str,
-    ) -> Result<()> {
-        let mut paths = Vec::new();
-        open_to_all(folder, &mut paths)?;
-        paths.sort();
-
-        let mut files = String::new();
-        let mut size = 0;
-        for path in &paths {
-            let relative = path.strip_prefix(folder).unwrap_or(path);
-            let (hash, file_size) = hash_file(path)?;
-            size += file_size;
-            // Writing into a string succeeds.
-            let _ = writeln!(files, "{hash}  {}", relative.display());
-        }
-        let mut programs = BTreeMap::new();
-        for program in PROGRAMS {
-            let path = folder.join(program);
-            let metadata = fs::metadata(&path).map_err(|e| Error::file("read", &path, e))?;
-            programs.insert(program.to_owned(), metadata.len());
-        }
-        let receipt = Self {
-            version: version.to_string(),
-            archive: archive.to_owned(),
-            archive_sha512: archive_sha512.to_owned(),
-            file_count: paths.len() as u64,
-            size,
-            files_sha256: hex(&Sha256::digest(&files)),
-            programs,
-        };
-        let text = toml::to_string(&receipt).expect("strings and small numbers are TOML");
-        for (name, text) in [(FILES, files), (RECEIPT, text)] {
-            let path = folder.join(name);
-            fs::write(&path, text).map_err(|e| Error::file("write", &path, e))?;
-            set_mode(&path, 0o644)?;
-        }
-        Ok(())
-    }
-
     /// What is wrong with the server of `version` in `folder`.
     pub(super) fn check(folder: &Path, version: Version, verify: Verify) -> Result<(), String> {
         let text = fs::read_to_string(folder.join(RECEIPT))
@@ -142,38 +94,8 @@ impl Receipt {
     }
 }
 
-/// Gives everyone the right to read and enter, and lists the files.
-#[cfg(feature = "download")]
-fn open_to_all(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    set_mode(folder, 0o755)?;
-    for entry in fs::read_dir(folder).map_err(|e| Error::file("read", folder, e))? {
-        let entry = entry.map_err(|e| Error::file("read", folder, e))?;
-        let (path, kind) = (entry.path(), entry.file_type());
-        let kind = kind.map_err(|e| Error::file("read", &path, e))?;
-        if kind.is_dir() {
-            open_to_all(&path, files)?;
-            continue;
-        }
-        if kind.is_file() {
-            let metadata = entry
-                .metadata()
-                .map_err(|e| Error::file("read", &path, e))?;
-            let is_program = metadata.permissions().mode() & 0o111 != 0;
-            set_mode(&path, if is_program { 0o755 } else { 0o644 })?;
-        }
-        files.push(path);
-    }
-    Ok(())
-}
-
-#[cfg(feature = "download")]
-fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(mode))
-        .map_err(|e| Error::file("change the rights of", path, e))
-}
-
 /// The hash of what is read at `path`, through links, and its size.
-fn hash_file(path: &Path) -> Result<(String, u64)> {
+pub(super) fn hash_file(path: &Path) -> Result<(String, u64)> {
     let failed = |e| Error::file("read", path, e);
     let mut file = File::open(path).map_err(failed)?;
     let mut hasher = Sha256::new();
@@ -186,108 +108,5 @@ fn hash_file(path: &Path) -> Result<(String, u64)> {
         }
         hasher.update(&buffer[..count]);
         size += count as u64;
-    }
-}
-
-#[cfg(all(test, feature = "download"))]
-mod tests {
-    use super::*;
-
-    const VERSION: Version = Version {
-        major: 18,
-        minor: 6,
-    };
-
-    fn server() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("bin")).unwrap();
-        fs::create_dir_all(folder.path().join("share/with space")).unwrap();
-        for program in PROGRAMS {
-            fs::write(folder.path().join(program), "program").unwrap();
-            set_mode(&folder.path().join(program), 0o700).unwrap();
-        }
-        fs::write(folder.path().join("share/with space/a"), "text").unwrap();
-        set_mode(&folder.path().join("share"), 0o700).unwrap();
-        Receipt::write(folder.path(), VERSION, "an archive", "a hash").unwrap();
-        folder
-    }
-
-    #[test]
-    fn a_server_has_the_modes_that_others_need() {
-        let folder = server();
-        for (path, expected) in [
-            ("", 0o755),
-            ("bin/postgres", 0o755),
-            ("share", 0o755),
-            ("share/with space/a", 0o644),
-            (RECEIPT, 0o644),
-        ] {
-            let mode = fs::metadata(folder.path().join(path))
-                .unwrap()
-                .permissions()
-                .mode();
-            assert_eq!(mode & 0o777, expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn each_damage_is_seen_and_named() {
-        let check = |damage: &dyn Fn(&Path), quick: Option<&str>, full: Option<&str>| {
-            let folder = server();
-            damage(folder.path());
-            for (verify, expected) in [(Verify::Receipt, quick), (Verify::Full, full)] {
-                let found = Receipt::check(folder.path(), VERSION, verify).err();
-                match (found, expected) {
-                    (None, None) => {}
-                    (Some(found), Some(expected)) if found.contains(expected) => {}
-                    (found, expected) => panic!("{verify:?}: {found:?}, not {expected:?}"),
-                }
-            }
-        };
-        let write = |path: &'static str, text: &'static str| {
-            move |folder: &Path| fs::write(folder.join(path), text).unwrap()
-        };
-        let remove =
-            |path: &'static str| move |folder: &Path| fs::remove_file(folder.join(path)).unwrap();
-        let both = |text| (Some(text), Some(text));
-
-        check(&|_| (), None, None);
-        check(&write("extra", "x"), None, None);
-        for path in [RECEIPT, "bin/postgres", "bin/initdb"] {
-            let (quick, full) = both(path);
-            check(&remove(path), quick, full);
-            check(&write(path, "other"), quick, full);
-            check(&write(path, ""), quick, full);
-        }
-        check(
-            &write("bin/postgres", "PROGRAM"),
-            None,
-            Some("bin/postgres"),
-        );
-        check(
-            &write("share/with space/a", "t3xt"),
-            None,
-            Some("share/with space/a"),
-        );
-        check(
-            &remove("share/with space/a"),
-            None,
-            Some("share/with space/a"),
-        );
-        check(&write(FILES, ""), None, Some(FILES));
-        check(&remove(FILES), None, Some(FILES));
-        let no_program = |folder: &Path| set_mode(&folder.join("bin/postgres"), 0o644).unwrap();
-        check(&no_program, Some("no program"), Some("no program"));
-    }
-
-    #[test]
-    fn a_receipt_of_another_version_is_no_receipt() {
-        let folder = server();
-        let other = Version {
-            major: 18,
-            minor: 5,
-        };
-        let found = Receipt::check(folder.path(), other, Verify::Receipt).unwrap_err();
-        assert!(found.contains("18.6"), "{found}");
     }
 }

@@ -1,7 +1,8 @@
 //! The servers in the cache.
 
+use std::cmp::Reverse;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::receipt::{Receipt, Verify};
 use crate::Version;
@@ -35,7 +36,7 @@ impl Stock {
             .flatten()
             .filter_map(|entry| Some(Self::at(cache, version_of(entry.file_name().to_str()?)?)))
             .collect();
-        all.sort_by(|a, b| b.version.cmp(&a.version));
+        all.sort_by_key(|stock| Reverse(stock.version));
         all
     }
 
@@ -54,7 +55,7 @@ impl Stock {
 
     /// Looks at the files.
     pub(crate) fn condition(&self, verify: Verify) -> Condition {
-        if !Path::new(&self.folder).exists() {
+        if !self.folder.exists() {
             return Condition::Absent;
         }
         match Receipt::check(&self.folder, self.version, verify) {

@@ -253,7 +253,7 @@ fn without_a_server_and_a_network_three_ways_out_are_named() {
     check(
         "18.1",
         &[("HTTPS_PROXY", proxy)],
-        &["18.1 cannot be downloaded"],
+        &["18.1 cannot be downloaded from Maven Central"],
     );
     assert_eq!(files(cache.path()), [""; 0].map(PathBuf::from));
 
@@ -385,7 +385,8 @@ fn a_damaged_archive_is_refused_and_removed() {
         archives[0].clone()
     };
     // Cut short, one bit other, and without the hash that it had when it came.
-    let damages: [&dyn Fn(&Path, Vec<u8>); 3] = [
+    type Damage<'a> = &'a dyn Fn(&Path, Vec<u8>);
+    let damages: [Damage<'_>; 3] = [
         &|archive, bytes| fs::write(archive, &bytes[..bytes.len() / 2]).unwrap(),
         &|archive, mut bytes| {
             let middle = bytes.len() / 2;
