@@ -3,7 +3,9 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
+use crate::admin::Refusal;
 use crate::{Version, VersionRequirement};
 
 /// A result of this crate.
@@ -16,6 +18,8 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     sqlstate: Option<String>,
+    /// The server ended before it answered.
+    at_start: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -53,6 +57,7 @@ impl Error {
             kind,
             message: message.into(),
             sqlstate: None,
+            at_start: false,
             source: None,
         }))
     }
@@ -225,7 +230,7 @@ impl Error {
     pub(crate) fn download_failed(version: Version, outcome: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Missing,
-            format!("PostgreSQL {version} cannot be downloaded: {outcome}"),
+            format!("PostgreSQL {version} cannot be downloaded from Maven Central: {outcome}"),
         )
     }
 
@@ -267,6 +272,288 @@ impl Error {
                 path.display()
             ),
         )
+    }
+
+    pub(crate) fn not_ours(folder: &Path) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "`{}` belongs to somebody else; set LOOKASIDE_PG_TEMP to a folder of your own",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn no_pipe(source: io::Error) -> Self {
+        Self::new(ErrorKind::Environment, "cannot make a pipe").because(source)
+    }
+
+    pub(crate) fn no_port(source: io::Error) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            "cannot find a free port of 127.0.0.1",
+        )
+        .because(source)
+    }
+
+    pub(crate) fn cannot_spawn(source: io::Error) -> Self {
+        Self::new(ErrorKind::Environment, "cannot start a program").because(source)
+    }
+
+    pub(crate) fn cannot_wait(source: io::Error) -> Self {
+        Self::new(ErrorKind::Environment, "cannot end the server").because(source)
+    }
+
+    pub(crate) fn connection_lost(doing: &str, source: io::Error) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!("the connection to the server broke while {doing}"),
+        )
+        .because(source)
+    }
+
+    pub(crate) fn refused(doing: &str, refusal: &Refusal) -> Self {
+        let mut error = Self::new(
+            ErrorKind::Refused,
+            format!("the server refused while {doing}: {refusal}"),
+        );
+        error.0.sqlstate = Some(refusal.sqlstate.clone());
+        error
+    }
+
+    pub(crate) fn schema_refused(label: &str, line: Option<usize>, refusal: &Refusal) -> Self {
+        let line = line.map_or(String::new(), |line| format!(", line {line}"));
+        let mut error = Self::new(
+            ErrorKind::Refused,
+            format!("the server refused {label}{line}: {refusal}"),
+        );
+        error.0.sqlstate = Some(refusal.sqlstate.clone());
+        error
+    }
+
+    pub(crate) fn initdb_failed(data: &Path, said: &str) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!("initdb cannot make `{}`: {said}", data.display()),
+        )
+    }
+
+    pub(crate) fn start_failed(folder: &Path, log: &str) -> Self {
+        let mut error = Self::new(
+            ErrorKind::Crashed,
+            format!(
+                "the server in `{}` did not start; its log ends:\n{log}",
+                folder.display()
+            ),
+        );
+        error.0.at_start = true;
+        error
+    }
+
+    pub(crate) fn start_too_slow(folder: &Path, timeout: Duration, log: &str) -> Self {
+        Self::new(
+            ErrorKind::Crashed,
+            format!(
+                "the server in `{}` did not answer within {} s; its log ends:\n{log}",
+                folder.display(),
+                timeout.as_secs()
+            ),
+        )
+    }
+
+    pub(crate) fn crashed(folder: &Path, log: &str) -> Self {
+        Self::new(
+            ErrorKind::Crashed,
+            format!(
+                "the server in `{}` has ended; its log ends:\n{log}",
+                folder.display()
+            ),
+        )
+    }
+
+    /// Whether a server ended before it answered.
+    pub(crate) fn is_start_failure(&self) -> bool {
+        self.0.at_start
+    }
+
+    pub(crate) fn template_damaged(data: &Path) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "a fresh copy of the template in `{}` is not whole; is another program writing into the cache?",
+                data.display()
+            ),
+        )
+    }
+
+    pub(crate) fn no_migrations(folder: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "there is no `.sql` file in the migrations folder `{}`",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn snapshot_exists(name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("there is a snapshot `{name}` already; drop it first, or choose another name"),
+        )
+    }
+
+    pub(crate) fn no_snapshot(name: &str, known: &[String]) -> Self {
+        let known = match known {
+            [] => "there are none".to_owned(),
+            known => format!("there are: {}", known.join(", ")),
+        };
+        Self::new(
+            ErrorKind::Misuse,
+            format!("there is no snapshot `{name}`; {known}"),
+        )
+    }
+
+    pub(crate) fn bad_app_name(name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "`{name}` cannot name an application's folder; use a plain name such as `notes`"
+            ),
+        )
+    }
+
+    pub(crate) fn no_home() -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            "there is no home folder; set HOME or XDG_DATA_HOME",
+        )
+    }
+
+    pub(crate) fn folder_not_empty(folder: &Path, name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "`{}` holds `{name}` and is not one of ours; name a new or an empty folder",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn folder_in_use(folder: &Path, pid: Option<u32>) -> Self {
+        let owner = pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+        Self::new(
+            ErrorKind::Busy,
+            format!(
+                "`{}` is in use by {owner}; end it first (`lookaside pg stop` if it was started by \
+                 `lookaside pg start`), or connect to its URL",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn does_not_stop(folder: &Path, pid: u32, timeout: Duration) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "the server {pid} in `{}` was told to stop and still runs after {} s; see its log there",
+                folder.display(),
+                timeout.as_secs()
+            ),
+        )
+    }
+
+    pub(crate) fn no_cluster(folder: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "there is no cluster in `{}`; `lookaside pg start` makes one",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn bad_receipt(path: &Path) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!("`{}` is damaged", path.display()),
+        )
+    }
+
+    pub(crate) fn other_major(folder: &Path, found: u32, wanted: VersionRequirement) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "`{}` was made by PostgreSQL {found}, and {wanted} cannot read it; open it with \
+                 {found}, dump it as SQL and load that into a new folder",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn archive_of_shared() -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            "an archive holds a whole server, and this one is shared with others; build the database \
+             with `fresh_cluster()`",
+        )
+    }
+
+    pub(crate) fn archive_of_other_major(file: &Path, found: u32, version: Version) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "`{}` is an archive of PostgreSQL {found}, and {version} cannot read it; ask for version {found}",
+                file.display()
+            ),
+        )
+    }
+
+    pub(crate) fn archive_damaged(file: &Path) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!("the archive `{}` is damaged or cut off", file.display()),
+        )
+    }
+
+    pub(crate) fn not_an_archive(file: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "`{}` is no archive that `lookaside pg dump` wrote",
+                file.display()
+            ),
+        )
+    }
+
+    pub(crate) fn has_tablespaces() -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            "the cluster has tablespaces, whose data lies outside its folder; dump it as SQL instead",
+        )
+    }
+
+    pub(crate) fn no_backup_label() -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            "the server ended the backup without a label",
+        )
+    }
+
+    pub(crate) fn no_pg_dump(version: Version) -> Self {
+        let major = version.major;
+        Self::new(
+            ErrorKind::Missing,
+            format!(
+                "no pg_dump of PostgreSQL {major} was found; install `postgresql-client-{major}` (for \
+                 Debian and Ubuntu, from apt.postgresql.org if the distribution has none), or write an \
+                 archive (`.tar.zst`), which needs none"
+            ),
+        )
+    }
+
+    pub(crate) fn pg_dump_failed(said: &str) -> Self {
+        Self::new(ErrorKind::Environment, format!("pg_dump failed: {said}"))
     }
 }
 

@@ -1,15 +1,60 @@
 //! A PostgreSQL that starts inside a test or an app.
+//!
+//! ```no_run
+//! use lookaside_embedded::Postgres;
+//!
+//! let db = Postgres::temporary()?;       // isolated, empty, dropped with the value
+//! println!("{}", db.url());              // any client: sqlx, tokio-postgres, diesel, psql, Python, Go
+//! # Ok::<(), lookaside_embedded::Error>(())
+//! ```
+//!
+//! The server is a real one, found on this machine or fetched once, and takes many connections.
+//! A cluster is a copy of a template that `initdb` made once; a temporary database is a copy of an
+//! empty one, made in about ten milliseconds, or handed out at once where one stands ready. This
+//! crate hands out URLs and knows no driver.
+//!
+//! A server ends with its owner, however that ends: a small process of its own watches a pipe that
+//! the kernel closes. `docs/EMBEDDED.md` has the guide.
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `LOOKASIDE_PG_BIN` | the folder with `postgres` and `initdb` to use |
+//! | `LOOKASIDE_PG_OFFLINE` | fetch nothing |
+//! | `LOOKASIDE_PG_VERIFY=full` | compare each fetched file with its receipt first |
+//! | `LOOKASIDE_PG_TEMP` | where temporary clusters live |
+//! | `LOOKASIDE_CACHE` | where servers and templates are kept |
+
 #![forbid(unsafe_code)]
 
+mod admin;
+mod archive;
 mod binaries;
+mod builder;
 mod cache;
+mod cluster;
 mod digest;
 mod doctor;
+mod dump;
+mod endpoint;
 mod error;
+mod folder;
 mod identity;
+mod instance;
+mod keeper;
+mod persistent;
+mod place;
+mod postgres;
+mod schema;
+mod server;
+mod setup;
+mod template;
+mod temporary;
 mod version;
 
 pub use binaries::{Binaries, Progress, Source};
+pub use builder::Builder;
 pub use doctor::{Finding, Grade, Report, doctor};
 pub use error::{Error, ErrorKind, Result};
+pub use instance::{Instance, Running, Status};
+pub use postgres::{Extension, Postgres};
 pub use version::{Version, VersionRequirement};

@@ -20,18 +20,30 @@ pub struct Version {
 impl Version {
     /// Reads what `postgres --version` prints, such as `postgres (PostgreSQL) 15.18 (Debian 15.18-0)`.
     pub(crate) fn from_banner(banner: &str) -> Option<Self> {
-        let number = banner.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+        let number = banner
+            .split_whitespace()
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
         Self::from_number(number)
     }
 
     /// Reads `18.6`; a missing or unreleased minor version (`18`, `19devel`) counts as 0.
     fn from_number(number: &str) -> Option<Self> {
-        let (major, rest) = number.split_at(number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len()));
+        let (major, rest) = number.split_at(
+            number
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(number.len()),
+        );
         let minor = rest.strip_prefix('.').unwrap_or_default();
-        let minor = &minor[..minor.find(|c: char| !c.is_ascii_digit()).unwrap_or(minor.len())];
+        let minor = &minor[..minor
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(minor.len())];
         Some(Self {
             major: major.parse().ok()?,
-            minor: if minor.is_empty() { 0 } else { minor.parse().ok()? },
+            minor: if minor.is_empty() {
+                0
+            } else {
+                minor.parse().ok()?
+            },
         })
     }
 }
@@ -51,7 +63,18 @@ pub struct VersionRequirement {
 
 impl VersionRequirement {
     /// Every version that this crate can use.
-    pub const ANY: Self = Self { major: None, minor: None };
+    pub const ANY: Self = Self {
+        major: None,
+        minor: None,
+    };
+
+    /// All versions of one major version.
+    pub(crate) fn of_major(major: u32) -> Self {
+        Self {
+            major: Some(major),
+            minor: None,
+        }
+    }
 
     /// Whether `version` is accepted.
     pub fn accepts(self, version: Version) -> bool {
@@ -81,11 +104,16 @@ impl FromStr for VersionRequirement {
             Some((major, minor)) => (major, Some(minor)),
         };
         let major: u32 = major.parse().map_err(|_| refuse())?;
-        let minor = minor.map(|minor| minor.parse().map_err(|_| refuse())).transpose()?;
+        let minor = minor
+            .map(|minor| minor.parse().map_err(|_| refuse()))
+            .transpose()?;
         if major < MAJOR_MIN {
             return Err(Error::version_too_old(text));
         }
-        Ok(Self { major: Some(major), minor })
+        Ok(Self {
+            major: Some(major),
+            minor,
+        })
     }
 }
 
@@ -107,7 +135,10 @@ mod tests {
     fn banners_of_every_kind_are_read() {
         for (banner, expected) in [
             ("postgres (PostgreSQL) 18.6", Some((18, 6))),
-            ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", Some((15, 18))),
+            (
+                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
+                Some((15, 18)),
+            ),
             ("PostgreSQL 14.12 - Percona", Some((14, 12))),
             ("postgres (PostgreSQL) 19devel", Some((19, 0))),
             ("postgres (PostgreSQL) 18beta1", Some((18, 0))),
@@ -121,13 +152,24 @@ mod tests {
 
     #[test]
     fn a_requirement_accepts_what_it_names() {
-        let version = Version { major: 17, minor: 11 };
-        for (requirement, accepted) in [("17", true), ("17.11", true), ("17.10", false), ("18", false)] {
+        let version = Version {
+            major: 17,
+            minor: 11,
+        };
+        for (requirement, accepted) in [
+            ("17", true),
+            ("17.11", true),
+            ("17.10", false),
+            ("18", false),
+        ] {
             let requirement: VersionRequirement = requirement.parse().unwrap();
             assert_eq!(requirement.accepts(version), accepted, "{requirement}");
         }
         assert!(VersionRequirement::ANY.accepts(version));
-        assert!(!VersionRequirement::ANY.accepts(Version { major: 13, minor: 22 }));
+        assert!(!VersionRequirement::ANY.accepts(Version {
+            major: 13,
+            minor: 22
+        }));
         for text in ["", "x", "17.", "17.x", "13", "17.1.2", "-1"] {
             assert!(text.parse::<VersionRequirement>().is_err(), "{text:?}");
         }

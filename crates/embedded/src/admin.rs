@@ -1,0 +1,262 @@
+//! A connection that administers: a startup packet and simple queries on the cluster's own socket.
+//!
+//! The socket's folder is private and its server trusts it, so no authentication stands here.
+
+use std::fmt;
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::Error;
+
+/// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Largest message taken from the server: what we ask for fits many times.
+const MESSAGE_SIZE_MAX: usize = 64 << 20;
+
+/// Protocol 3.0, see "StartupMessage" in PostgreSQL's manual.
+const PROTOCOL_VERSION: i32 = 3 << 16;
+
+/// One row, its fields as text.
+pub(crate) type Row = Vec<Option<String>>;
+
+/// A session with the server.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: BufReader<UnixStream>,
+}
+
+/// Why there is no session or no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nobody answers, or no longer.
+    Lost(io::Error),
+    /// The server said no.
+    Refused(Refusal),
+}
+
+/// The fields of an ErrorResponse that matter here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refusal {
+    pub(crate) sqlstate: String,
+    pub(crate) message: String,
+    pub(crate) detail: String,
+    /// Characters into the query, from 1.
+    pub(crate) position: Option<usize>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (SQLSTATE {})", self.message, self.sqlstate)?;
+        if !self.detail.is_empty() {
+            write!(f, "; {}", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+impl Failure {
+    /// 57P03: the server is there but not ready.
+    pub(crate) fn is_starting_up(&self) -> bool {
+        matches!(self, Self::Refused(refusal) if refusal.sqlstate == "57P03")
+    }
+
+    /// As an error of this crate, in the course of `doing`.
+    pub(crate) fn during(self, doing: &str) -> Error {
+        match self {
+            Self::Lost(error) => Error::connection_lost(doing, error),
+            Self::Refused(refusal) => Error::refused(doing, &refusal),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl Connection {
+    /// Opens a session on the socket of `port` in `folder`.
+    pub(crate) fn open(
+        folder: &Path,
+        port: u16,
+        user: &str,
+        database: &str,
+    ) -> Result<Self, Failure> {
+        let stream = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        let mut connection = Self {
+            stream: BufReader::new(stream),
+        };
+        let mut startup = PROTOCOL_VERSION.to_be_bytes().to_vec();
+        for text in [
+            "user",
+            user,
+            "database",
+            database,
+            "application_name",
+            "lookaside",
+            "client_encoding",
+            "UTF8",
+        ] {
+            startup.extend_from_slice(text.as_bytes());
+            startup.push(0);
+        }
+        startup.push(0);
+        connection.send(None, &startup)?;
+        connection.receive_until_ready()?;
+        Ok(connection)
+    }
+
+    /// Runs one or more statements and returns the rows of all of them.
+    pub(crate) fn query(&mut self, sql: &str) -> Result<Vec<Row>, Failure> {
+        if sql.contains('\0') {
+            return Err(
+                io::Error::new(io::ErrorKind::InvalidInput, "SQL holds a zero byte").into(),
+            );
+        }
+        let mut body = sql.as_bytes().to_vec();
+        body.push(0);
+        self.send(Some(b'Q'), &body)?;
+        self.receive_until_ready()
+    }
+
+    fn send(&mut self, kind: Option<u8>, body: &[u8]) -> io::Result<()> {
+        let size = i32::try_from(body.len() + 4)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "SQL is longer than 2 GB"))?;
+        let mut message = Vec::with_capacity(body.len() + 5);
+        message.extend(kind);
+        message.extend_from_slice(&size.to_be_bytes());
+        message.extend_from_slice(body);
+        self.stream.get_mut().write_all(&message)
+    }
+
+    /// Collects rows up to ReadyForQuery; after a refusal too, so that the session stays usable.
+    fn receive_until_ready(&mut self) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::new();
+        let mut refusal = None;
+        loop {
+            let (kind, body) = match self.receive() {
+                Ok(message) => message,
+                // FATAL: the server explained itself and hung up.
+                Err(error) => return Err(refusal.map_or(Failure::Lost(error), Failure::Refused)),
+            };
+            match kind {
+                b'Z' => break,
+                b'D' => rows.push(row_of(&body).ok_or_else(|| garbled("DataRow"))?),
+                b'E' => refusal = Some(refusal_of(&body)),
+                b'R' if body != [0; 4] => {
+                    return Err(garbled("authentication that was not asked for").into());
+                }
+                // COPY from a client that has nothing to give: CopyFail.
+                b'G' => self.send(Some(b'f'), b"COPY FROM STDIN needs a client of its own\0")?,
+                _ => {}
+            }
+        }
+        match refusal {
+            None => Ok(rows),
+            Some(refusal) => Err(Failure::Refused(refusal)),
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<(u8, Vec<u8>)> {
+        let mut head = [0; 5];
+        self.stream.read_exact(&mut head)?;
+        let [kind, size @ ..] = head;
+        let size = usize::try_from(i32::from_be_bytes(size))
+            .ok()
+            .and_then(|size| size.checked_sub(4));
+        let size = size
+            .filter(|size| *size <= MESSAGE_SIZE_MAX)
+            .ok_or_else(|| garbled("message size"))?;
+        let mut body = vec![0; size];
+        self.stream.read_exact(&mut body)?;
+        Ok((kind, body))
+    }
+}
+
+fn garbled(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the server sent a wrong {what}"),
+    )
+}
+
+/// The fields of a DataRow: a count, then each with its size, -1 for NULL.
+fn row_of(body: &[u8]) -> Option<Row> {
+    let (count, mut rest) = body.split_first_chunk()?;
+    let mut row = Row::new();
+    for _ in 0..i16::from_be_bytes(*count) {
+        let (size, after) = rest.split_first_chunk()?;
+        let Ok(size) = usize::try_from(i32::from_be_bytes(*size)) else {
+            row.push(None);
+            rest = after;
+            continue;
+        };
+        let (field, after) = after.split_at_checked(size)?;
+        row.push(Some(String::from_utf8_lossy(field).into_owned()));
+        rest = after;
+    }
+    Some(row)
+}
+
+/// The fields of an ErrorResponse: a letter and a text each, up to a zero.
+fn refusal_of(body: &[u8]) -> Refusal {
+    let mut refusal = Refusal::default();
+    for field in body.split(|byte| *byte == 0) {
+        let Some((letter, text)) = field.split_first() else {
+            break;
+        };
+        let text = String::from_utf8_lossy(text);
+        match letter {
+            b'C' => refusal.sqlstate = text.into_owned(),
+            b'M' => refusal.message = text.into_owned(),
+            b'D' => refusal.detail = text.into_owned(),
+            b'P' => refusal.position = text.parse().ok(),
+            _ => {}
+        }
+    }
+    refusal
+}
+
+/// A name as SQL takes it whatever it holds.
+pub(crate) fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text as SQL takes it whatever it holds.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_refusals_are_read_and_cut_ones_are_not() {
+        let body = b"\0\x03\0\0\0\x02ab\xff\xff\xff\xff\0\0\0\0";
+        let row = vec![Some("ab".to_owned()), None, Some(String::new())];
+        assert_eq!(row_of(body), Some(row));
+        for end in 0..body.len() {
+            assert_eq!(row_of(&body[..end]), None, "cut at {end}");
+        }
+        let refusal = refusal_of(b"SERROR\0C42601\0Msyntax error\0P7\0\0");
+        assert_eq!(
+            (refusal.sqlstate.as_str(), refusal.position),
+            ("42601", Some(7))
+        );
+        assert_eq!(refusal.message, "syntax error");
+        refusal_of(b"");
+        refusal_of(b"\0C");
+    }
+
+    #[test]
+    fn names_and_texts_cannot_break_out() {
+        assert_eq!(identifier(r#"a"; drop"#), r#""a""; drop""#);
+        assert_eq!(literal("it's"), "'it''s'");
+    }
+}

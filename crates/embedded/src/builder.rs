@@ -1,0 +1,355 @@
+//! Wishes about a database, and the way to it.
+
+use std::env;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::admin::identifier;
+use crate::binaries::Progress;
+use crate::cluster::Cluster;
+use crate::keeper::Job;
+use crate::persistent::{self, Keeping};
+use crate::postgres::{Lease, Span, Tenure};
+use crate::schema::Schema;
+use crate::server::{Ending, Listen};
+use crate::setup::Setup;
+use crate::template::{RELAXED, USER};
+use crate::temporary::{self, Wishes};
+use crate::{Error, Postgres, Result, VersionRequirement, archive};
+
+/// Wishes about a database; begun with [`Postgres::builder`].
+///
+/// ```no_run
+/// use lookaside_embedded::Postgres;
+///
+/// let db = Postgres::builder()
+///     .extension("pg_trgm")
+///     .migrations("migrations")
+///     .start()?;
+/// # Ok::<(), lookaside_embedded::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing starts before `start`"]
+pub struct Builder {
+    requirement: VersionRequirement,
+    home: Home,
+    user: Option<String>,
+    database: Option<String>,
+    settings: Vec<(String, String)>,
+    listen: Listen,
+    relaxed: bool,
+    schema: Schema,
+    migrations: Vec<PathBuf>,
+    archive: Option<PathBuf>,
+    progress: Arc<dyn Progress>,
+}
+
+/// Where the cluster lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Home {
+    /// With those of other processes.
+    Shared,
+    /// Alone, as long as its value.
+    Fresh,
+    /// In a folder of the caller's.
+    Folder(PathBuf),
+    /// In the platform's folder for the data of an application.
+    App(String),
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            requirement: VersionRequirement::ANY,
+            home: Home::Shared,
+            user: None,
+            database: None,
+            settings: Vec::new(),
+            listen: Listen::Socket,
+            relaxed: false,
+            schema: Schema::default(),
+            migrations: Vec::new(),
+            archive: None,
+            progress: Arc::new(()),
+        }
+    }
+
+    /// Only these versions; any from 14 on by default.
+    pub fn version(mut self, requirement: VersionRequirement) -> Self {
+        self.requirement = requirement;
+        self
+    }
+
+    /// A server of its own, which ends with the value: for tests of roles, settings or crashes.
+    pub fn fresh_cluster(mut self) -> Self {
+        if self.home == Home::Shared {
+            self.home = Home::Fresh;
+        }
+        self
+    }
+
+    /// A server of its own whose data stays in `folder`, which is made if need be. The server ends
+    /// with the value; the data is there for the next one.
+    pub fn path(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.home = Home::Folder(folder.into());
+        self
+    }
+
+    /// As [`path`](Self::path), in the platform's folder for the data of the application `name`:
+    /// `$XDG_DATA_HOME/name/postgres`, by default in `~/.local/share`.
+    pub fn app(mut self, name: impl Into<String>) -> Self {
+        self.home = Home::App(name.into());
+        self
+    }
+
+    /// A superuser of this name instead of `postgres`. Users belong to the whole server, so it is
+    /// one of its own.
+    pub fn user(mut self, name: impl Into<String>) -> Self {
+        self.user = Some(name.into());
+        self.fresh_cluster()
+    }
+
+    /// A database of this name. Other processes may want the same, so the server is one of its own.
+    pub fn database(mut self, name: impl Into<String>) -> Self {
+        self.database = Some(name.into());
+        self.fresh_cluster()
+    }
+
+    /// A setting of the server, as in `postgresql.conf`. Databases with the same settings share a
+    /// server.
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Writes are answered before they are safe: a crash of the machine may destroy the data.
+    /// Temporary databases always do so.
+    pub fn relaxed_durability(mut self) -> Self {
+        self.relaxed = true;
+        self
+    }
+
+    /// SQL that the database begins with. A template gets it once, and each database is a copy.
+    pub fn sql(mut self, sql: &str) -> Self {
+        self.schema.add_sql(sql);
+        self
+    }
+
+    /// A folder whose `.sql` files the database begins with, in the order of their names (without
+    /// `….down.sql`). As [`sql`](Self::sql), they run once for all databases of equal contents. A
+    /// folder given to [`path`](Self::path) gets them when it is made.
+    pub fn migrations(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.migrations.push(folder.into());
+        self
+    }
+
+    /// An extension that the database begins with, such as `pg_trgm`.
+    pub fn extension(mut self, name: &str) -> Self {
+        self.schema.add_extension(name);
+        self
+    }
+
+    /// Lets replication slots decode changes: `wal_level = logical`.
+    pub fn logical_replication(self) -> Self {
+        self.setting("wal_level", "logical")
+    }
+
+    /// Listens on a free port of 127.0.0.1 too, with a random password, for clients that need a
+    /// host. See [`Postgres::tcp_url`].
+    pub fn tcp(mut self) -> Self {
+        self.listen = Listen::Tcp;
+        self
+    }
+
+    /// Begins with the contents of an archive that [`Postgres::archive`] wrote, in a server of its
+    /// own.
+    pub fn restore(mut self, archive: impl Into<PathBuf>) -> Self {
+        self.archive = Some(archive.into());
+        self.fresh_cluster()
+    }
+
+    /// Hears of downloads and preparations.
+    pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Makes the database.
+    ///
+    /// # Errors
+    ///
+    /// If no PostgreSQL is found and none can be fetched, if the server does not start (the error
+    /// quotes its log), if a folder belongs to another owner or another major version, and if the
+    /// server refuses the SQL (the error names file and line).
+    pub fn start(mut self) -> Result<Postgres> {
+        for folder in std::mem::take(&mut self.migrations) {
+            self.schema.add_migrations(&folder)?;
+        }
+        let folder = match &self.home {
+            Home::Shared => return self.start_shared(),
+            Home::Fresh => return self.start_fresh(),
+            Home::Folder(folder) => folder.clone(),
+            Home::App(name) => app_folder(name)?,
+        };
+        let opened = self.open_folder(&folder, Ending::Stop)?;
+        opened.cluster.later(Job::DropOfTheDead);
+        let lease = Lease {
+            cluster: opened.cluster,
+            tenure: Tenure::Databases,
+        };
+        Ok(Postgres::new(
+            Arc::new(lease),
+            opened.user,
+            opened.database,
+            Span::Folder,
+        ))
+    }
+
+    /// Opens a persistent folder, and makes it first if need be.
+    pub(crate) fn open_folder(&self, folder: &Path, ending: Ending) -> Result<persistent::Opened> {
+        let relaxed = RELAXED
+            .iter()
+            .filter(|_| self.relaxed)
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let keeping = Keeping {
+            requirement: self.requirement,
+            user: self.user.as_deref(),
+            database: self.database.as_deref(),
+            settings: relaxed.chain(self.settings.iter().cloned()).collect(),
+            listen: self.listen,
+            is_durable: !self.relaxed,
+            schema: &self.schema,
+            archive: self.archive.as_deref(),
+            progress: &self.progress,
+            ending,
+        };
+        persistent::open(folder, &keeping)
+    }
+
+    fn start_shared(self) -> Result<Postgres> {
+        let setup = self.setup()?;
+        let cluster = temporary::shared(&setup, &self.wishes())?;
+        let template = cluster.template_of(&self.schema)?;
+        let database = cluster.hand_out(&template)?;
+        cluster.later(Job::TidyPlace {
+            setup: Box::new(setup),
+        });
+        let lease = Lease {
+            cluster,
+            tenure: Tenure::Process,
+        };
+        Ok(Postgres::new(
+            Arc::new(lease),
+            USER.to_owned(),
+            database,
+            Span::Value,
+        ))
+    }
+
+    fn start_fresh(self) -> Result<Postgres> {
+        let setup = self.setup()?;
+        let (cluster, receipt) = match &self.archive {
+            None => (temporary::fresh(&setup, &self.wishes())?, None),
+            Some(archive) => {
+                let (cluster, receipt) = temporary::restored(&setup, &self.wishes(), archive)?;
+                (cluster, Some(receipt))
+            }
+        };
+        let lease = Arc::new(Lease {
+            cluster,
+            tenure: Tenure::Databases,
+        });
+        let cluster = &lease.cluster;
+        let restored = receipt.map(|receipt| (receipt.user, receipt.database));
+        let (user, database) = restored.unwrap_or_else(|| (USER.to_owned(), cluster.new_name()));
+        let (user, database) = (self.user.unwrap_or(user), self.database.unwrap_or(database));
+        prepare(cluster, &user, &database, &self.schema)?;
+        cluster.later(Job::TidyPlace {
+            setup: Box::new(setup),
+        });
+        Ok(Postgres::new(
+            Arc::clone(&lease),
+            user,
+            database,
+            Span::Value,
+        ))
+    }
+
+    fn setup(&self) -> Result<Setup> {
+        let requirement = archive::requirement_of(self.archive.as_deref(), self.requirement)?;
+        Setup::find(requirement, &self.progress)
+    }
+
+    fn wishes(&self) -> Wishes {
+        Wishes {
+            listen: self.listen,
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+/// Makes user and database where they are missing; a database that is made gets the schema.
+pub(crate) fn prepare(
+    cluster: &Cluster,
+    user: &str,
+    database: &str,
+    schema: &Schema,
+) -> Result<()> {
+    if user != USER {
+        let name = identifier(user);
+        let password = cluster
+            .password
+            .as_ref()
+            .map(|password| format!(" PASSWORD '{password}'"));
+        let password = password.unwrap_or_default();
+        if !cluster.has_role(user)? {
+            cluster.query(
+                "creating the user",
+                &format!("CREATE ROLE {name} SUPERUSER LOGIN{password}"),
+            )?;
+        } else if !password.is_empty() {
+            cluster.query(
+                "setting the password",
+                &format!("ALTER ROLE {name}{password}"),
+            )?;
+        }
+    }
+    if !cluster.has_database(database)? {
+        cluster.copy_database(crate::template::BLANK, database)?;
+        if user != USER {
+            let sql = format!(
+                "ALTER DATABASE {} OWNER TO {}",
+                identifier(database),
+                identifier(user)
+            );
+            cluster.query("creating the database", &sql)?;
+        }
+        if !schema.is_empty() {
+            schema.apply(cluster, database)?;
+        }
+    }
+    Ok(())
+}
+
+fn app_folder(name: &str) -> Result<PathBuf> {
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return Err(Error::bad_app_name(name));
+    }
+    let data = match env::var_os("XDG_DATA_HOME").filter(|folder| Path::new(folder).is_absolute()) {
+        Some(folder) => PathBuf::from(folder),
+        None => env::home_dir()
+            .ok_or_else(Error::no_home)?
+            .join(".local/share"),
+    };
+    Ok(data.join(name).join("postgres"))
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("requirement", &self.requirement)
+            .field("home", &self.home)
+            .finish_non_exhaustive()
+    }
+}

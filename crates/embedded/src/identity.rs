@@ -1,0 +1,256 @@
+//! Who the server runs as. It refuses root, so root lends it another identity.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::{Error, Result};
+
+/// How the server's programs are started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// We are not root, and the server is who we are.
+    Own,
+    /// Root in a user namespace of its own, where it is called `uid`. Outside it stays root, so no
+    /// file changes its owner and every folder that root can reach can be used.
+    Namespace {
+        unshare: PathBuf,
+        uid: u32,
+        gid: u32,
+    },
+    /// Root gives up its rights and becomes another user of the machine.
+    User { uid: u32, gid: u32, name: String },
+}
+
+/// The order in which users are preferred for the server: one that owns nothing of the system.
+const USERS_PREFERRED: [&str; 2] = ["postgres", "nobody"];
+
+impl Identity {
+    /// What this process can do; tried once.
+    pub(crate) fn current() -> Result<&'static Self> {
+        static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
+        IDENTITY
+            .get_or_init(|| {
+                let is_root = rustix::process::geteuid().is_root();
+                let path = env::var_os("PATH").unwrap_or_default();
+                let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+                Self::choose(is_root, &path, &users)
+            })
+            .as_ref()
+            .ok_or_else(Error::no_user)
+    }
+
+    fn choose(is_root: bool, path: &OsStr, passwd: &str) -> Option<Self> {
+        if !is_root {
+            return Some(Self::Own);
+        }
+        let users: Vec<(&str, u32, u32)> = passwd.lines().filter_map(user_of).collect();
+        // In a namespace any user will do, but it needs an entry, because initdb asks for its name,
+        // and 65534 also stands for whoever has no number there.
+        let inside = (users.iter()).find(|(_, uid, _)| *uid != 0 && *uid != 65534);
+        if let (Some((_, uid, gid)), Some(unshare)) = (inside, find_in(path, "unshare")) {
+            let identity = Self::Namespace {
+                unshare,
+                uid: *uid,
+                gid: *gid,
+            };
+            if identity.works() {
+                return Some(identity);
+            }
+        }
+        let (name, uid, gid) = (USERS_PREFERRED.iter()).find_map(|wanted| {
+            users
+                .iter()
+                .find(|(name, uid, _)| name == wanted && *uid != 0)
+        })?;
+        Some(Self::User {
+            uid: *uid,
+            gid: *gid,
+            name: (*name).to_owned(),
+        })
+    }
+
+    /// Whether a program can be started so; kernels and containers may forbid namespaces.
+    fn works(&self) -> bool {
+        let mut command = self.command(Path::new("/bin/sh"));
+        command
+            .args(["-c", "exit 0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// A command that starts `program` with this identity and with nothing of our environment that
+    /// could lead PostgreSQL elsewhere.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = match self {
+            Self::Own => Command::new(program),
+            Self::Namespace { unshare, uid, gid } => {
+                let mut command = Command::new(unshare);
+                command
+                    .arg("--user")
+                    .arg(format!("--map-user={uid}"))
+                    .arg(format!("--map-group={gid}"))
+                    .arg("--")
+                    .arg(program);
+                command
+            }
+            Self::User { uid, gid, .. } => {
+                let mut command = Command::new(program);
+                command.uid(*uid).gid(*gid);
+                command
+            }
+        };
+        for (name, _) in env::vars_os() {
+            if name.as_bytes().starts_with(b"PG") {
+                command.env_remove(name);
+            }
+        }
+        // Messages are read by us, and a cluster must not depend on who made it.
+        command.env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
+        command
+    }
+
+    /// Makes a file or a whole folder the server's own.
+    pub(crate) fn give(&self, path: &Path) -> Result<()> {
+        let Self::User { uid, gid, .. } = self else {
+            return Ok(());
+        };
+        let metadata = path
+            .symlink_metadata()
+            .map_err(|error| Error::file("read", path, error))?;
+        if !metadata.is_symlink() {
+            chown(path, Some(*uid), Some(*gid))
+                .map_err(|error| Error::file("change the owner of", path, error))?;
+        }
+        if metadata.is_dir() {
+            let entries = fs::read_dir(path).map_err(|error| Error::file("read", path, error))?;
+            for entry in entries {
+                let entry = entry.map_err(|error| Error::file("read", path, error))?;
+                self.give(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder the server's own, without what is in it.
+    pub(crate) fn give_folder(&self, folder: &Path) -> Result<()> {
+        match self {
+            Self::User { uid, gid, .. } => chown(folder, Some(*uid), Some(*gid))
+                .map_err(|error| Error::file("change the owner of", folder, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the server can get to `path`; an error names the folder in its way.
+    pub(crate) fn check_reach(&self, path: &Path) -> Result<()> {
+        let Self::User { uid, gid, name } = self else {
+            return Ok(());
+        };
+        for folder in path.ancestors().skip(1) {
+            let Ok(metadata) = folder.metadata() else {
+                continue;
+            };
+            let mode = metadata.permissions().mode();
+            let search_bit = match (metadata.uid() == *uid, metadata.gid() == *gid) {
+                (true, _) => 0o100,
+                (false, true) => 0o010,
+                (false, false) => 0o001,
+            };
+            if mode & search_bit == 0 {
+                return Err(Error::out_of_reach(path, folder, name));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a report says about it.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Own => "the server runs as you".to_owned(),
+            Self::Namespace { uid, .. } => {
+                format!("you are root; the server runs in a user namespace, as user {uid} there")
+            }
+            Self::User { name, uid, .. } => {
+                format!(
+                    "you are root and user namespaces are not allowed; the server runs as `{name}` ({uid})"
+                )
+            }
+        }
+    }
+}
+
+/// Name, user and group number of a line of `/etc/passwd`.
+fn user_of(line: &str) -> Option<(&str, u32, u32)> {
+    let mut fields = line.split(':');
+    let name = fields.next()?;
+    let uid = fields.nth(1)?.parse().ok()?;
+    let gid = fields.next()?.parse().ok()?;
+    Some((name, uid, gid))
+}
+
+/// The first file called `name` in the folders of a search path.
+fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
+    env::split_paths(path)
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\n\
+        nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n\
+        broken line\n\
+        daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n";
+
+    #[test]
+    fn root_becomes_somebody_else() {
+        let nowhere = OsStr::new("/nonexistent");
+        assert_eq!(
+            Identity::choose(false, nowhere, PASSWD),
+            Some(Identity::Own)
+        );
+        let nobody = Identity::User {
+            uid: 65534,
+            gid: 65534,
+            name: "nobody".to_owned(),
+        };
+        assert_eq!(Identity::choose(true, nowhere, PASSWD), Some(nobody));
+        assert_eq!(
+            Identity::choose(true, nowhere, "root:x:0:0::/root:/bin/sh"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_blocking_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let closed = folder.path().join("closed");
+        let inner = closed.join("inner");
+        fs::create_dir_all(&inner).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        let nobody = Identity::User {
+            uid: 65534,
+            gid: 65534,
+            name: "nobody".to_owned(),
+        };
+        let error = nobody.check_reach(&inner).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("`{}`", closed.display())),
+            "{error}"
+        );
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o711)).unwrap();
+        nobody.check_reach(&inner).unwrap();
+        Identity::Own.check_reach(&inner).unwrap();
+    }
+}

@@ -1,0 +1,295 @@
+//! A persistent folder whose server outlives the command that started it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::cache::Cache;
+use crate::cluster::{Address, Cluster, Hold};
+use crate::endpoint::Endpoint;
+use crate::folder::{server_pid, take_lock};
+use crate::persistent::{self, Listening, Receipt, number};
+use crate::postgres::{Lease, Span, Tenure};
+use crate::server::{DATA, Ending, log_end};
+use crate::temporary::PASSWORD;
+use crate::{Binaries, Builder, Error, Postgres, Result, Version, VersionRequirement, digest};
+
+/// Folder of the cache with a file for each folder that was started.
+const KNOWN: &str = "instances";
+
+/// How long a server may take to write everything down.
+const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A folder for [`Builder::path`], seen from outside: started and stopped by separate commands.
+///
+/// ```no_run
+/// use lookaside_embedded::{Instance, Postgres};
+///
+/// let instance = Instance::at("data")?;
+/// let running = instance.start(Postgres::builder())?;
+/// println!("{}", running.url);
+/// instance.stop()?;
+/// # Ok::<(), lookaside_embedded::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    folder: PathBuf,
+}
+
+/// What a folder's server does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// There is no cluster in the folder.
+    Absent,
+    /// There is one, of this major version, and nobody serves it.
+    Stopped {
+        /// The major version of PostgreSQL.
+        major: u32,
+    },
+    /// It is served until it is stopped.
+    Running(Running),
+    /// A program serves it for itself.
+    Owned {
+        /// The program's process number, where it is known.
+        pid: Option<u32>,
+    },
+}
+
+/// A server that runs by itself.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Running {
+    /// The server's process number.
+    pub pid: u32,
+    /// For its Unix socket.
+    pub url: String,
+    /// For 127.0.0.1, with the password in it.
+    pub tcp_url: Option<String>,
+    /// Of the server.
+    pub version: Version,
+    /// What clients take as a host.
+    pub socket_folder: PathBuf,
+    /// Of 127.0.0.1, and in the name of the socket.
+    pub port: u16,
+    /// The superuser.
+    pub user: String,
+    /// For TCP.
+    pub password: Option<String>,
+    /// The database of the folder.
+    pub database: String,
+}
+
+impl std::fmt::Debug for Running {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("pid", &self.pid)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Instance {
+    /// The instance of a folder, which need not exist.
+    ///
+    /// # Errors
+    ///
+    /// If the current folder is unknown.
+    pub fn at(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let absolute = folder
+            .canonicalize()
+            .or_else(|_| std::path::absolute(folder));
+        let folder = absolute.map_err(|error| Error::file("find", folder, error))?;
+        Ok(Self { folder })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts the server, which then runs until [`stop`](Self::stop). One that runs already is
+    /// left alone. A place that the builder names does not count.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::start`].
+    pub fn start(&self, builder: Builder) -> Result<Running> {
+        if let Status::Running(running) = self.status()? {
+            return Ok(running);
+        }
+        builder.open_folder(&self.folder, Ending::Outlive)?;
+        remember(&self.folder)?;
+        match self.status()? {
+            Status::Running(running) => Ok(running),
+            _ => Err(Error::crashed(&self.folder, &log_end(&self.folder, 0))),
+        }
+    }
+
+    /// What the server does.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be read.
+    pub fn status(&self) -> Result<Status> {
+        let Some(receipt) = Receipt::read(&self.folder)? else {
+            return Ok(Status::Absent);
+        };
+        if take_lock(&self.folder)?.is_some() {
+            return Ok(Status::Stopped {
+                major: receipt.major,
+            });
+        }
+        let listening = Listening::read(&self.folder)?;
+        let pid = server_pid(&self.folder.join(DATA));
+        if let (Some(listening), Some(pid)) = (listening, pid) {
+            return Ok(Status::Running(self.running(
+                number(pid),
+                &receipt,
+                listening,
+            )));
+        }
+        let owner = persistent::owner_of(&self.folder);
+        Ok(Status::Owned {
+            pid: owner.map(number),
+        })
+    }
+
+    fn running(&self, pid: u32, receipt: &Receipt, listening: Listening) -> Running {
+        let password = fs::read_to_string(self.folder.join(PASSWORD))
+            .ok()
+            .filter(|_| listening.tcp);
+        let address = Endpoint {
+            socket_folder: &listening.socket_folder,
+            port: listening.port,
+            user: &receipt.user,
+            password: password.as_deref(),
+            database: &receipt.database,
+        };
+        Running {
+            pid,
+            url: address.url(),
+            tcp_url: address.tcp_url(),
+            version: Version {
+                major: listening.major,
+                minor: listening.minor,
+            },
+            port: listening.port,
+            user: receipt.user.clone(),
+            database: receipt.database.clone(),
+            socket_folder: listening.socket_folder,
+            password,
+        }
+    }
+
+    /// Stops the server and waits until everything is written down. `false` if none ran.
+    ///
+    /// # Errors
+    ///
+    /// If a program owns the folder, or the server does not end.
+    pub fn stop(&self) -> Result<bool> {
+        let running = match self.status()? {
+            Status::Absent | Status::Stopped { .. } => return Ok(false),
+            Status::Owned { pid } => return Err(Error::folder_in_use(&self.folder, pid)),
+            Status::Running(running) => running,
+        };
+        let pid = server_pid(&self.folder.join(DATA)).filter(|pid| number(*pid) == running.pid);
+        if let Some(pid) = pid {
+            kill_process(pid, Signal::INT).map_err(|error| Error::cannot_wait(error.into()))?;
+        }
+        let begin = Instant::now();
+        // The watching shell lets go of the lock when the server has ended.
+        while take_lock(&self.folder)?.is_none() {
+            if begin.elapsed() > STOP_TIMEOUT {
+                return Err(Error::does_not_stop(
+                    &self.folder,
+                    running.pid,
+                    STOP_TIMEOUT,
+                ));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Listening::forget(&self.folder);
+        Ok(true)
+    }
+
+    /// Writes the folder's cluster into an archive, or its database as SQL if the file's name ends
+    /// with `.sql`. A server that does not run is started for the time.
+    ///
+    /// # Errors
+    ///
+    /// If there is no cluster, a program owns it, or the file cannot be written.
+    pub fn dump(&self, file: &Path) -> Result<()> {
+        match self.status()? {
+            Status::Absent => Err(Error::no_cluster(&self.folder)),
+            Status::Stopped { .. } => {
+                let database = Postgres::builder().path(&self.folder).start()?;
+                database.dump(file)?;
+                database.close()
+            }
+            Status::Owned { pid } => Err(Error::folder_in_use(&self.folder, pid)),
+            Status::Running(running) => self.visit(running)?.dump(file),
+        }
+    }
+
+    /// The handle of a server that somebody else keeps running.
+    fn visit(&self, running: Running) -> Result<Postgres> {
+        let requirement = VersionRequirement::of_major(running.version.major);
+        let binaries = Binaries::find(requirement, &())?;
+        let address = Address {
+            folder: self.folder.clone(),
+            socket_folder: running.socket_folder,
+            port: running.port,
+            password: running.password,
+        };
+        let cluster = Cluster::new(binaries, address, Hold::Visited)
+            .map_err(|failure| failure.during("connecting to the server"))?;
+        let lease = Lease {
+            cluster,
+            tenure: Tenure::Databases,
+        };
+        Ok(Postgres::new(
+            Arc::new(lease),
+            running.user,
+            running.database,
+            Span::Folder,
+        ))
+    }
+
+    /// Every folder that this user ever started and that still holds a cluster, sorted.
+    ///
+    /// # Errors
+    ///
+    /// If the cache cannot be read.
+    pub fn list() -> Result<Vec<Self>> {
+        let known = Cache::open()?.folder(KNOWN)?;
+        let failed = |error| Error::file("read", &known, error);
+        let mut instances = Vec::new();
+        for entry in fs::read_dir(&known).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let folder = PathBuf::from(OsString::from_vec(fs::read(&path).map_err(failed)?));
+            if matches!(Receipt::read(&folder), Ok(None)) {
+                let _ = fs::remove_file(path);
+                continue;
+            }
+            instances.push(Self { folder });
+        }
+        instances.sort_by(|a, b| a.folder.cmp(&b.folder));
+        Ok(instances)
+    }
+}
+
+/// Notes a folder for [`Instance::list`].
+fn remember(folder: &Path) -> Result<()> {
+    let cache = Cache::open()?;
+    let bytes = folder.as_os_str().as_bytes();
+    cache.write(&cache.folder(KNOWN)?.join(digest::of(bytes)), bytes)
+}

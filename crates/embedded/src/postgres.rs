@@ -1,0 +1,454 @@
+//! The handle of one database.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::admin::{Failure, identifier, literal};
+use crate::binaries::Binaries;
+use crate::builder::Builder;
+use crate::cluster::Cluster;
+use crate::endpoint::Endpoint;
+use crate::keeper::Job;
+use crate::persistent::Receipt;
+use crate::{Error, Result, Version, archive, dump};
+
+/// A PostgreSQL database that this process owns.
+///
+/// Dropping the value drops a temporary database, and ends the server if it was the value's own.
+///
+/// ```no_run
+/// let db = lookaside_embedded::Postgres::temporary()?;
+/// db.execute("CREATE TABLE users (id int PRIMARY KEY, name text)")?;
+/// // Give this to any client: sqlx, tokio-postgres, diesel, psql, Python, Go.
+/// println!("{}", db.url());
+/// # Ok::<(), lookaside_embedded::Error>(())
+/// ```
+pub struct Postgres {
+    lease: Arc<Lease>,
+    user: String,
+    database: String,
+    span: Span,
+}
+
+/// How long a database lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// As long as its value.
+    Value,
+    /// As long as its folder.
+    Folder,
+}
+
+/// The use of a cluster by one or more databases of this process.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) tenure: Tenure,
+}
+
+/// What happens to the cluster after its last database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tenure {
+    /// It stays for the next one, until the process ends.
+    Process,
+    /// It ends.
+    Databases,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.tenure == Tenure::Databases {
+            // Nobody is left to tell; `close` tells.
+            let _ = self.cluster.end();
+        }
+    }
+}
+
+/// An extension that the server can create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// What `CREATE EXTENSION` calls it.
+    pub name: String,
+    /// The version that would be created.
+    pub version: String,
+    /// The version that this database has.
+    pub installed: Option<String>,
+    /// What it is for, in a line.
+    pub comment: String,
+}
+
+impl Postgres {
+    /// An isolated, empty database, dropped with the value.
+    ///
+    /// It lives in a server that this user's processes share; the first to come starts it, and it
+    /// ends with the last, however they end. Its data is in memory where there is room for it, and
+    /// is not made safe against a crash of the machine.
+    ///
+    /// # Errors
+    ///
+    /// If no PostgreSQL is found and none can be fetched, or it does not start.
+    pub fn temporary() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// A database with wishes.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn new(lease: Arc<Lease>, user: String, database: String, span: Span) -> Self {
+        Self {
+            lease,
+            user,
+            database,
+            span,
+        }
+    }
+
+    fn cluster(&self) -> &Arc<Cluster> {
+        &self.lease.cluster
+    }
+
+    fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint {
+            socket_folder: self.socket_folder(),
+            port: self.port(),
+            user: &self.user,
+            password: self.password(),
+            database: &self.database,
+        }
+    }
+
+    /// A URL for the server's Unix socket, such as
+    /// `postgres:///t_1?host=/dev/shm/lookaside-1000/c-1/s&user=postgres`.
+    pub fn url(&self) -> String {
+        self.endpoint().url()
+    }
+
+    /// A URL for 127.0.0.1 with the password in it, if the database was built with
+    /// [`tcp`](Builder::tcp).
+    pub fn tcp_url(&self) -> Option<String> {
+        self.endpoint().tcp_url()
+    }
+
+    /// The database's name.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The superuser to connect as.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The user's password for TCP; the socket needs none.
+    pub fn password(&self) -> Option<&str> {
+        self.cluster().password.as_deref()
+    }
+
+    /// The folder of the server's Unix socket, which clients take as a host.
+    pub fn socket_folder(&self) -> &Path {
+        &self.cluster().socket_folder
+    }
+
+    /// The port of 127.0.0.1, and in the name of the socket.
+    pub fn port(&self) -> u16 {
+        self.cluster().port
+    }
+
+    /// The server's version.
+    pub fn version(&self) -> Version {
+        self.cluster().binaries.version()
+    }
+
+    /// The server's programs.
+    pub fn binaries(&self) -> &Binaries {
+        &self.cluster().binaries
+    }
+
+    /// The folder of the cluster: its data, its log, its lock.
+    pub fn folder(&self) -> &Path {
+        &self.cluster().folder
+    }
+
+    /// Whether other processes of this user may have databases in the same server.
+    pub fn is_shared(&self) -> bool {
+        self.lease.tenure == Tenure::Process
+    }
+
+    /// Runs SQL, one statement or several, and forgets what it returns. For setting up; queries
+    /// are a client's work.
+    ///
+    /// # Errors
+    ///
+    /// If the server refuses; [`Error::sqlstate`] has its code.
+    pub fn execute(&self, sql: &str) -> Result<()> {
+        let doing = "executing SQL";
+        let mut session = self.cluster().open(&self.database, doing)?;
+        session
+            .query(sql)
+            .map_err(|failure| self.cluster().explain(failure, doing))?;
+        Ok(())
+    }
+
+    /// The extensions that can be created.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot be asked.
+    pub fn extensions(&self) -> Result<Vec<Extension>> {
+        let doing = "listing extensions";
+        let mut session = self.cluster().open(&self.database, doing)?;
+        let sql = "SELECT name, default_version, installed_version, comment FROM pg_available_extensions ORDER BY name";
+        let rows = session
+            .query(sql)
+            .map_err(|failure| self.cluster().explain(failure, doing))?;
+        Ok(rows
+            .into_iter()
+            .filter_map(|row| {
+                let [name, version, installed, comment] = <[_; 4]>::try_from(row).ok()?;
+                Some(Extension {
+                    name: name?,
+                    version: version.unwrap_or_default(),
+                    installed,
+                    comment: comment.unwrap_or_default(),
+                })
+            })
+            .collect())
+    }
+
+    /// Keeps a copy of the database as it is now under a name, for [`reset_to`](Self::reset_to).
+    ///
+    /// Copying needs the database alone: sessions on it are ended, and new ones wait for nothing
+    /// but are refused meanwhile (SQLSTATE 57P01 and 55000); a pool connects again by itself.
+    ///
+    /// # Errors
+    ///
+    /// If there is a snapshot of that name already.
+    pub fn snapshot(&self, name: &str) -> Result<()> {
+        if self.find_snapshot(name)?.is_some() {
+            return Err(Error::snapshot_exists(name));
+        }
+        let copy = self.cluster().new_name();
+        self.alone(|| self.cluster().copy_database(&self.database, &copy))?;
+        let comment = literal(&format!("{}{name}", self.snapshot_prefix()));
+        let copy = identifier(&copy);
+        let doing = "keeping a snapshot";
+        self.cluster()
+            .query(doing, &format!("COMMENT ON DATABASE {copy} IS {comment}"))?;
+        self.cluster().query(
+            doing,
+            &format!("ALTER DATABASE {copy} ALLOW_CONNECTIONS false"),
+        )?;
+        Ok(())
+    }
+
+    /// Makes the database what it was at a snapshot, which stays. Sessions on it are ended.
+    ///
+    /// The copy is made first and takes the database's name at the end, so a failure leaves the
+    /// database as it was.
+    ///
+    /// # Errors
+    ///
+    /// If there is no snapshot of that name.
+    pub fn reset_to(&self, name: &str) -> Result<()> {
+        let Some(snapshot) = self.find_snapshot(name)? else {
+            return Err(Error::no_snapshot(name, &self.snapshots()?));
+        };
+        let cluster = self.cluster();
+        let (fresh, old) = (cluster.new_name(), cluster.new_name());
+        cluster.copy_database(&snapshot, &fresh)?;
+        let rename = |from: &str, to: &str| {
+            let sql = format!(
+                "ALTER DATABASE {} RENAME TO {}",
+                identifier(from),
+                identifier(to)
+            );
+            cluster.query("resetting the database", &sql)
+        };
+        let renamed = self.alone(|| {
+            rename(&self.database, &old)?;
+            rename(&fresh, &self.database)
+                .or_else(|error| rename(&old, &self.database).and(Err(error)))
+        });
+        match renamed {
+            Ok(_) => cluster.drop_database(&old),
+            Err(error) => {
+                let _ = cluster.drop_database(&fresh);
+                Err(error)
+            }
+        }
+    }
+
+    /// The names of this database's snapshots, sorted.
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot be asked.
+    pub fn snapshots(&self) -> Result<Vec<String>> {
+        let snapshots = self.cluster().commented(&self.snapshot_prefix())?;
+        Ok(snapshots.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// Forgets a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name.
+    pub fn drop_snapshot(&self, name: &str) -> Result<()> {
+        match self.find_snapshot(name)? {
+            Some(snapshot) => self.cluster().drop_database(&snapshot),
+            None => Err(Error::no_snapshot(name, &self.snapshots()?)),
+        }
+    }
+
+    fn find_snapshot(&self, name: &str) -> Result<Option<String>> {
+        let snapshots = self.cluster().commented(&self.snapshot_prefix())?;
+        Ok(snapshots
+            .into_iter()
+            .find(|(_, found)| found == name)
+            .map(|(database, _)| database))
+    }
+
+    fn snapshot_prefix(&self) -> String {
+        snapshot_prefix(&self.database)
+    }
+
+    /// A new database with the same contents, dropped with its own value. Sessions on this one are
+    /// ended, as for a [`snapshot`](Self::snapshot).
+    ///
+    /// # Errors
+    ///
+    /// If the server cannot copy it.
+    pub fn try_clone(&self) -> Result<Self> {
+        let copy = self.cluster().new_name();
+        self.alone(|| self.cluster().copy_database(&self.database, &copy))?;
+        Ok(Self::new(
+            Arc::clone(&self.lease),
+            self.user.clone(),
+            copy,
+            Span::Value,
+        ))
+    }
+
+    /// Writes the whole cluster into a `.tar.zst` file, from which [`Builder::restore`] makes it
+    /// again with any minor version of the same major one. The server keeps running and sessions
+    /// go on. It must be the value's own.
+    ///
+    /// # Errors
+    ///
+    /// If the server is shared, has tablespaces, or the file cannot be written; what was there
+    /// before then stays.
+    pub fn archive(&self, file: impl AsRef<Path>) -> Result<()> {
+        if self.is_shared() {
+            return Err(Error::archive_of_shared());
+        }
+        let receipt = Receipt {
+            major: self.version().major,
+            user: self.user.clone(),
+            database: self.database.clone(),
+            is_complete: true,
+        };
+        archive::write(self.cluster(), &receipt, file.as_ref())
+    }
+
+    /// Writes the database as SQL, by the `pg_dump` of the same major version.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such `pg_dump`, or it fails.
+    pub fn dump_sql(&self, file: impl AsRef<Path>) -> Result<()> {
+        dump::write(self.cluster(), &self.user, &self.database, file.as_ref())
+    }
+
+    /// What the file's name asks for: SQL for `.sql`, else an archive.
+    pub(crate) fn dump(&self, file: &Path) -> Result<()> {
+        match file.extension() {
+            Some(extension) if extension == "sql" => self.dump_sql(file),
+            _ => self.archive(file),
+        }
+    }
+
+    /// Does something that needs the database without sessions.
+    fn alone<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let doing = "ending the sessions on the database";
+        let cluster = self.cluster();
+        let name = identifier(&self.database);
+        cluster.query(
+            doing,
+            &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
+        )?;
+        let end_sessions = || {
+            let mut session = cluster.open("postgres", doing)?;
+            let sql = format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
+                literal(&self.database)
+            );
+            session
+                .query(&sql)
+                .map_err(|failure: Failure| cluster.explain(failure, doing))?;
+            cluster.wait_until_unused(&self.database, &mut session)
+        };
+        let result = end_sessions().and_then(|()| work());
+        let allowed = cluster.query(
+            doing,
+            &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true"),
+        );
+        let result = result?;
+        allowed?;
+        Ok(result)
+    }
+
+    /// Drops the value, waits until its database is gone or its server has ended, and tells what
+    /// went wrong.
+    ///
+    /// # Errors
+    ///
+    /// If the server refuses to drop the database, or cannot be waited for.
+    pub fn close(mut self) -> Result<()> {
+        if self.span == Span::Value && self.is_shared() {
+            self.span = Span::Folder;
+            return self.cluster().drop_with_snapshots(&self.database);
+        }
+        match Arc::strong_count(&self.lease) {
+            1 => self.cluster().end(),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn snapshot_prefix(database: &str) -> String {
+    format!("lookaside snapshot of {database}: ")
+}
+
+impl Cluster {
+    /// Drops a database and what was kept of it.
+    pub(crate) fn drop_with_snapshots(&self, database: &str) -> Result<()> {
+        let snapshots = self.commented(&snapshot_prefix(database))?;
+        for (snapshot, _) in snapshots {
+            self.drop_database(&snapshot)?;
+        }
+        self.drop_database(database)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let goes_with_cluster = !self.is_shared() && Arc::strong_count(&self.lease) == 1;
+        if self.span == Span::Value && !goes_with_cluster {
+            self.cluster().later(Job::Drop {
+                database: self.database.clone(),
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres")
+            .field("url", &self.url())
+            .field("version", &self.version())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! What a database holds from the beginning: extensions, SQL and migrations.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use crate::admin::{Connection, Failure, identifier, literal};
+use crate::cluster::{Cluster, lock};
+use crate::template::BLANK;
+use crate::{Error, Result, digest};
+
+/// Statements to run in a new database, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schema {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    /// What an error calls it: a file, an extension, or the caller's SQL.
+    label: String,
+    sql: String,
+}
+
+impl Schema {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    pub(crate) fn add_sql(&mut self, sql: &str) {
+        self.add("the initial SQL".to_owned(), sql.to_owned());
+    }
+
+    pub(crate) fn add_extension(&mut self, name: &str) {
+        let sql = format!(
+            "CREATE EXTENSION IF NOT EXISTS {} CASCADE",
+            identifier(name)
+        );
+        // Before everything else: SQL and migrations may use it.
+        let place = self
+            .steps
+            .iter()
+            .take_while(|step| step.label.starts_with("extension"))
+            .count();
+        self.steps.insert(
+            place,
+            Step {
+                label: format!("extension `{name}`"),
+                sql,
+            },
+        );
+    }
+
+    /// Adds the `.sql` files of a folder in the order of their names; `….down.sql` undo others and
+    /// are left out.
+    pub(crate) fn add_migrations(&mut self, folder: &Path) -> Result<()> {
+        let failed = |error| Error::file("read the migrations in", folder, error);
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.ends_with(".sql") && !name.ends_with(".down.sql") {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(Error::no_migrations(folder));
+        }
+        paths.sort();
+        for path in paths {
+            let sql =
+                fs::read_to_string(&path).map_err(|error| Error::file("read", &path, error))?;
+            self.add(format!("`{}`", path.display()), sql);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, label: String, sql: String) {
+        self.steps.push(Step { label, sql });
+    }
+
+    /// Names the schema by all that it says.
+    fn digest(&self) -> String {
+        let mut text = String::new();
+        for step in &self.steps {
+            text.extend([&*step.label, "\0", &step.sql, "\0"]);
+        }
+        digest::of(text.as_bytes())
+    }
+
+    /// Runs all steps in a database.
+    pub(crate) fn apply(&self, cluster: &Cluster, database: &str) -> Result<()> {
+        let mut session = cluster.open(database, "applying the schema")?;
+        for step in &self.steps {
+            session.query(&step.sql).map_err(|failure| match failure {
+                Failure::Refused(refusal) => Error::schema_refused(
+                    &step.label,
+                    refusal.position.map(|at| line_of(&step.sql, at)),
+                    &refusal,
+                ),
+                lost => cluster.explain(lost, &format!("applying {}", step.label)),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The line, from 1, of a position in characters, from 1.
+fn line_of(sql: &str, position: usize) -> usize {
+    1 + sql
+        .chars()
+        .take(position.saturating_sub(1))
+        .filter(|char| *char == '\n')
+        .count()
+}
+
+impl Cluster {
+    /// The database to copy for a schema, made on its first use by any of the processes that share
+    /// the cluster.
+    pub(crate) fn template_of(&self, schema: &Schema) -> Result<String> {
+        if schema.is_empty() {
+            return Ok(BLANK.to_owned());
+        }
+        let digest = schema.digest();
+        let template = format!("template_{digest}");
+        if lock(&self.templates).contains(&template) {
+            return Ok(template);
+        }
+        let doing = "preparing the schema";
+        let mut session = self.open("postgres", doing)?;
+        let mut ask = |sql: &str| {
+            session
+                .query(sql)
+                .map_err(|failure| self.explain(failure, doing))
+        };
+        // Held until the session ends, however this ends.
+        ask(&format!(
+            "SELECT pg_advisory_lock(hashtextextended({}, 0))",
+            literal(&template)
+        ))?;
+        let found = ask(&format!(
+            "SELECT 1 FROM pg_database WHERE datname = {}",
+            literal(&template)
+        ))?;
+        if found.is_empty() {
+            let making = format!("making_{digest}");
+            self.drop_database(&making)?;
+            self.copy_database(BLANK, &making)?;
+            if let Err(error) = schema.apply(self, &making) {
+                let _ = self.drop_database(&making);
+                return Err(error);
+            }
+            self.wait_until_unused(&making, &mut session)?;
+            let (making, template) = (identifier(&making), identifier(&template));
+            self.query(
+                doing,
+                &format!("ALTER DATABASE {making} RENAME TO {template}"),
+            )?;
+            self.query(
+                doing,
+                &format!("ALTER DATABASE {template} ALLOW_CONNECTIONS false"),
+            )?;
+        }
+        lock(&self.templates).push(template.clone());
+        Ok(template)
+    }
+
+    /// Waits until the server knows that nobody is connected to a database: a session that was
+    /// closed takes a moment to go, and statements that need the database alone look every 100 ms.
+    pub(crate) fn wait_until_unused(&self, database: &str, session: &mut Connection) -> Result<()> {
+        let sql = format!(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = {} LIMIT 1",
+            literal(database)
+        );
+        for _ in 0..2000 {
+            let used = session
+                .query(&sql)
+                .map_err(|failure| self.explain(failure, "waiting for sessions to end"))?;
+            if used.is_empty() {
+                break;
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_becomes_a_line() {
+        for (position, line) in [(0, 1), (1, 1), (3, 1), (4, 2), (6, 3), (99, 3)] {
+            assert_eq!(line_of("é;\nb\nc", position), line, "{position}");
+        }
+    }
+
+    #[test]
+    fn migrations_come_in_the_order_of_their_names_and_extensions_first() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["2_b.sql", "1_a.up.sql", "1_a.down.sql", "notes.md"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        let mut schema = Schema::default();
+        schema.add_migrations(folder.path()).unwrap();
+        schema.add_extension("b");
+        schema.add_extension("a");
+        let labels: Vec<&str> = schema
+            .steps
+            .iter()
+            .map(|step| step.label.rsplit('/').next().unwrap())
+            .collect();
+        assert_eq!(
+            labels,
+            ["extension `b`", "extension `a`", "1_a.up.sql`", "2_b.sql`"]
+        );
+        fs::remove_file(folder.path().join("2_b.sql")).unwrap();
+        fs::remove_file(folder.path().join("1_a.up.sql")).unwrap();
+        assert!(Schema::default().add_migrations(folder.path()).is_err());
+    }
+}

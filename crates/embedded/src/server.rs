@@ -1,0 +1,415 @@
+//! One running server, and the small process that ends it when its owners are gone.
+//!
+//! A shell, in a process group of its own, starts the server and waits for it. A second shell reads
+//! a pipe whose write end the owners hold; the kernel closes that end however an owner dies, and at
+//! end of file the server is stopped and, if it was temporary, its folder removed. No parent-death
+//! signal is used: it follows the thread that spawned, and tests run on threads that end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::admin::{Connection, Failure};
+use crate::binaries::Binaries;
+use crate::identity::Identity;
+use crate::{Error, Result};
+
+/// Starting from a crashed folder replays its log first.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How often a start looks for the socket; the server needs some 15 ms, so this adds a few percent.
+const START_POLL: Duration = Duration::from_micros(500);
+
+/// How long a lost connection waits to learn whether its server has ended.
+const CRASH_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// A port may be taken between its choice and its use.
+const PORT_TRIES: usize = 5;
+
+/// The port of a server without TCP: it names its socket alone, and clients assume it.
+pub(crate) const PORT_DEFAULT: u16 = 5432;
+
+/// What is quoted of a log.
+const LOG_QUOTE_SIZE: u64 = 2048;
+
+/// File in the cluster's folder through which further owners join; see `shared.rs`.
+pub(crate) const OWNERS: &str = "owners";
+/// Folder with an empty file for each owner whose joining was heard.
+pub(crate) const JOINED: &str = "joined";
+/// Appears when the server is told to end.
+pub(crate) const ENDING: &str = "ending";
+/// The server's data folder.
+pub(crate) const DATA: &str = "data";
+/// Locked as long as the watching shells or an owner live.
+pub(crate) const LOCK: &str = "lock";
+/// What the server says.
+pub(crate) const LOG: &str = "log";
+
+/// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
+/// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
+/// locked file, so the lock lasts as long as either shell.
+const WATCH: &str = r#"
+folder=$1 signal=$2 remove=$3
+shift 3
+exec 3<&0 </dev/null
+"$@" 3<&- >>"$folder/log" 2>&1 &
+server=$!
+(
+    while read -r owner <&3; do : >"$folder/joined/$owner"; done
+    : >"$folder/ending"
+    kill -s "$signal" "$server"
+) &
+reader=$!
+exec 3<&-
+wait "$server"
+code=$?
+kill "$reader"
+if [ -e "$folder/ending" ] && [ -n "$remove" ]; then rm -rf -- "$remove"; fi
+exit "$code"
+"#;
+
+/// What to start.
+pub(crate) struct Spec<'a> {
+    pub(crate) binaries: &'a Binaries,
+    pub(crate) identity: &'a Identity,
+    /// The cluster's folder, which holds [`DATA`].
+    pub(crate) folder: &'a Path,
+    pub(crate) socket_folder: &'a Path,
+    pub(crate) listen: Listen,
+    /// Settings of the server, beyond those of its folder.
+    pub(crate) settings: &'a [(String, String)],
+    pub(crate) ending: Ending,
+    /// The lock on [`LOCK`], which the watching process keeps.
+    pub(crate) lock: &'a File,
+}
+
+/// Where the server listens beside its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// Nowhere.
+    Socket,
+    /// On a free port of 127.0.0.1.
+    Tcp,
+}
+
+/// What happens when the owners are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The server dies at once, and its folder goes with it.
+    Remove,
+    /// As `Remove`; further owners may join through [`OWNERS`].
+    RemoveShared,
+    /// The server writes everything down and ends.
+    Stop,
+    /// Nothing: it runs until it is told.
+    Outlive,
+}
+
+/// A running server that this process owns or started.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// `None` once waited for.
+    watch: Option<Child>,
+    /// The write end of the owners' pipe.
+    owner: Option<OwnedFd>,
+    folder: PathBuf,
+    port: u16,
+    ending: Ending,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers.
+    pub(crate) fn start(spec: &Spec<'_>) -> Result<Self> {
+        let log_start = fs::metadata(spec.folder.join(LOG)).map_or(0, |metadata| metadata.len());
+        for attempt in 1.. {
+            let mut server = Self::spawn(spec)?;
+            match server.wait_until_ready(spec, log_start) {
+                Ok(()) => return Ok(server),
+                Err(error) => {
+                    server.abandon();
+                    let log = log_end(spec.folder, log_start);
+                    let port_taken =
+                        spec.listen == Listen::Tcp && log.contains("Address already in use");
+                    if !port_taken || attempt == PORT_TRIES {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    fn spawn(spec: &Spec<'_>) -> Result<Self> {
+        let port = match spec.listen {
+            Listen::Socket => PORT_DEFAULT,
+            Listen::Tcp => free_port()?,
+        };
+        let mut command = spec.identity.command(Path::new("/bin/sh"));
+        let (signal, remove) = match spec.ending {
+            Ending::Remove | Ending::RemoveShared => ("QUIT", spec.folder.as_os_str()),
+            Ending::Stop | Ending::Outlive => ("INT", "".as_ref()),
+        };
+        command
+            .args(["-c", WATCH, "lookaside-watch"])
+            .arg(spec.folder)
+            .arg(signal)
+            .arg(remove);
+        add_server(&mut command, spec, port);
+        let _ = fs::remove_file(spec.folder.join(ENDING));
+        let (input, owner) = match spec.ending {
+            Ending::RemoveShared => {
+                let (input, owner) = shared_pipe(spec.folder, spec.identity)?;
+                (Stdio::from(input), Some(OwnedFd::from(owner)))
+            }
+            Ending::Remove | Ending::Stop => {
+                let (input, owner) = io::pipe().map_err(Error::no_pipe)?;
+                (Stdio::from(input), Some(OwnedFd::from(owner)))
+            }
+            Ending::Outlive => (endless_pipe(spec.folder, spec.identity)?, None),
+        };
+        let lock = spec
+            .lock
+            .try_clone()
+            .map_err(|error| Error::file("share the lock", spec.folder, error))?;
+        let watch = command
+            .stdin(input)
+            .stdout(lock)
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(Error::cannot_spawn)?;
+        Ok(Self {
+            watch: Some(watch),
+            owner,
+            folder: spec.folder.to_owned(),
+            port,
+            ending: spec.ending,
+        })
+    }
+
+    fn wait_until_ready(&mut self, spec: &Spec<'_>, log_start: u64) -> Result<()> {
+        let socket = spec.socket_folder.join(format!(".s.PGSQL.{}", self.port));
+        let begin = Instant::now();
+        loop {
+            if socket.exists() {
+                match Connection::open(
+                    spec.socket_folder,
+                    self.port,
+                    crate::template::USER,
+                    "postgres",
+                ) {
+                    Ok(_) => return Ok(()),
+                    Err(failure) if failure.is_starting_up() => {}
+                    // The socket of a server that was killed stands until the new one has its own.
+                    Err(Failure::Lost(_)) => {}
+                    Err(failure) => return Err(failure.during("starting the server")),
+                }
+            }
+            let watch = self
+                .watch
+                .as_mut()
+                .expect("a server that starts is watched");
+            if let Ok(Some(_)) = watch.try_wait() {
+                return Err(Error::start_failed(
+                    spec.folder,
+                    &log_end(spec.folder, log_start),
+                ));
+            }
+            if begin.elapsed() > START_TIMEOUT {
+                return Err(Error::start_too_slow(
+                    spec.folder,
+                    START_TIMEOUT,
+                    &log_end(spec.folder, log_start),
+                ));
+            }
+            thread::sleep(START_POLL);
+        }
+    }
+
+    /// The port of its socket and, with [`Listen::Tcp`], of 127.0.0.1.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether the server has not ended by itself.
+    pub(crate) fn is_running(&mut self) -> bool {
+        let watch = self.watch.as_mut();
+        watch.is_some_and(|watch| matches!(watch.try_wait(), Ok(None)))
+    }
+
+    /// What the end of the log says if the server has ended by itself, or does within a moment: a
+    /// connection breaks before its server is quite gone.
+    pub(crate) fn crash_soon(&mut self) -> Option<Error> {
+        let watch = self.watch.as_mut()?;
+        let begin = Instant::now();
+        while begin.elapsed() < CRASH_TIMEOUT {
+            if let Ok(Some(_)) = watch.try_wait() {
+                return Some(Error::crashed(&self.folder, &log_end(&self.folder, 0)));
+            }
+            thread::sleep(START_POLL);
+        }
+        None
+    }
+
+    /// Tells the server to end. One with lasting data is waited for, so that its folder can be
+    /// opened again; a temporary one is nobody's business any more.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.owner = None;
+        let Some(mut watch) = self.watch.take() else {
+            return Ok(());
+        };
+        match self.ending {
+            Ending::Stop => {
+                watch.wait().map_err(Error::cannot_wait)?;
+            }
+            Ending::Remove | Ending::RemoveShared => {
+                // Collects the exit status; without a thread that waits until we end, harmlessly.
+                let thread = thread::Builder::new().name("lookaside-pg-end".to_owned());
+                let _ = thread.spawn(move || watch.wait());
+            }
+            Ending::Outlive => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a server whose start failed, without removing what it said.
+    fn abandon(&mut self) {
+        if let Some(mut watch) = self.watch.take() {
+            // The group holds both shells and the server.
+            let group = rustix::process::Pid::from_child(&watch);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = watch.wait();
+        }
+        self.owner = None;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nobody is left to tell; whoever wants to know calls `end` before.
+        let _ = self.end();
+    }
+}
+
+fn add_server(command: &mut Command, spec: &Spec<'_>, port: u16) {
+    command
+        .arg(spec.binaries.postgres())
+        .arg("-D")
+        .arg(spec.folder.join(DATA));
+    let folder = spec.socket_folder.to_string_lossy();
+    let addresses = match spec.listen {
+        Listen::Socket => "",
+        Listen::Tcp => "127.0.0.1",
+    };
+    for (name, value) in [
+        ("unix_socket_directories", &*quote_list_item(&folder)),
+        ("unix_socket_permissions", "0700"),
+        ("listen_addresses", addresses),
+        ("port", &port.to_string()),
+        ("logging_collector", "off"),
+        ("log_destination", "stderr"),
+    ] {
+        command.arg("-c").arg(format!("{name}={value}"));
+    }
+    for (name, value) in spec.settings {
+        command.arg("-c").arg(format!("{name}={value}"));
+    }
+}
+
+/// `unix_socket_directories` is a list, in which a name with spaces or commas stands in quotes.
+fn quote_list_item(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The named pipe through which other processes become owners too.
+fn shared_pipe(folder: &Path, identity: &Identity) -> Result<(File, File)> {
+    let path = make_pipe(folder, identity)?;
+    let open = |options: &mut OpenOptions| {
+        options
+            .open(&path)
+            .map_err(|error| Error::file("open", &path, error))
+    };
+    // Linux opens a named pipe for both at once without waiting for the other side.
+    let both = open(OpenOptions::new().read(true).write(true))?;
+    let input = open(OpenOptions::new().read(true))?;
+    let owner = open(OpenOptions::new().write(true))?;
+    drop(both);
+    Ok((input, owner))
+}
+
+/// A pipe that the watching process holds open itself: it never ends.
+fn endless_pipe(folder: &Path, identity: &Identity) -> Result<Stdio> {
+    let path = make_pipe(folder, identity)?;
+    let both = OpenOptions::new().read(true).write(true).open(&path);
+    let both = both.map_err(|error| Error::file("open", &path, error))?;
+    Ok(both.into())
+}
+
+fn make_pipe(folder: &Path, identity: &Identity) -> Result<PathBuf> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let path = folder.join(OWNERS);
+    let _ = fs::remove_file(&path);
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+        .map_err(|error| Error::file("make the pipe", &path, error.into()))?;
+    identity.give(&path)?;
+    Ok(path)
+}
+
+/// Becomes a further owner of a running shared server: the pipe's write end, once it was heard.
+/// `None` if the server has ended or is about to.
+pub(crate) fn join(folder: &Path) -> Option<File> {
+    let mut owner = OpenOptions::new()
+        .write(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(folder.join(OWNERS))
+        .ok()?;
+    let name = crate::digest::random(8);
+    // Lines that were written before the end of file was seen are read before it: an owner who was
+    // heard is an owner for whom the server stays.
+    owner.write_all(format!("{name}\n").as_bytes()).ok()?;
+    let heard = folder.join(JOINED).join(name);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        if fs::remove_file(&heard).is_ok() {
+            return Some(owner);
+        }
+        if folder.join(ENDING).exists() || !folder.exists() {
+            return None;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    None
+}
+
+/// As [`Server::crash_soon`] for a server that another process started.
+pub(crate) fn crash_of_other(folder: &Path) -> Option<Error> {
+    let is_running = crate::folder::server_pid(&folder.join(DATA)).is_some();
+    (!is_running).then(|| Error::crashed(folder, &log_end(folder, 0)))
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::no_port)?;
+    Ok(listener.local_addr().map_err(Error::no_port)?.port())
+}
+
+/// The end of what the server said since `start`.
+pub(crate) fn log_end(folder: &Path, start: u64) -> String {
+    let read = || -> io::Result<String> {
+        let mut log = File::open(folder.join(LOG))?;
+        let size = log.metadata()?.len();
+        log.seek(SeekFrom::Start(
+            start.max(size.saturating_sub(LOG_QUOTE_SIZE)),
+        ))?;
+        let mut text = Vec::new();
+        log.read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).trim().to_owned())
+    };
+    read().unwrap_or_default()
+}

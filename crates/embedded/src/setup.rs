@@ -1,0 +1,77 @@
+//! What every start needs: programs, identity, cache, place and template.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::binaries::{Binaries, Progress};
+use crate::cache::Cache;
+use crate::folder;
+use crate::identity::Identity;
+use crate::place::Place;
+use crate::template::{Makers, Template};
+use crate::{Result, VersionRequirement};
+
+/// All that was found before a cluster is made.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) binaries: Binaries,
+    pub(crate) identity: &'static Identity,
+    cache: Cache,
+    pub(crate) place: Place,
+    pub(crate) template: Template,
+    progress: Arc<dyn Progress>,
+}
+
+impl Setup {
+    pub(crate) fn find(
+        requirement: VersionRequirement,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Self> {
+        let identity = Identity::current()?;
+        let binaries = Binaries::find(requirement, &**progress)?;
+        identity.check_reach(&binaries.postgres())?;
+        let cache = Cache::open()?;
+        let place = Place::find(identity)?;
+        let template = Template::find(Makers {
+            binaries: &binaries,
+            identity,
+            cache: &cache,
+            place: &place,
+            progress: &**progress,
+        })?;
+        Ok(Self {
+            binaries,
+            identity,
+            cache,
+            place,
+            template,
+            progress: Arc::clone(progress),
+        })
+    }
+
+    pub(crate) fn makers(&self) -> Makers<'_> {
+        Makers {
+            binaries: &self.binaries,
+            identity: self.identity,
+            cache: &self.cache,
+            place: &self.place,
+            progress: &*self.progress,
+        }
+    }
+
+    /// Lays a spare copy for the next cluster, and removes what the dead left.
+    pub(crate) fn tidy(&self) {
+        // Without a spare the next start copies for itself, and gets the error.
+        let _ = folder::lay_spare(&self.template, self.makers());
+        folder::sweep(&self.place);
+    }
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("binaries", &self.binaries)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,254 @@
+//! A cluster made once with `initdb`, of which every other one is a copy.
+//!
+//! It holds, beside the usual databases, [`BLANK`]: an empty one that has been connected to, so that
+//! its copies find the server's catalog cache written and answer their first query sooner.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::Connection;
+use crate::binaries::{Binaries, Progress};
+use crate::cache::Cache;
+use crate::identity::Identity;
+use crate::place::{Place, make_private};
+use crate::server::{DATA, Ending, LOCK, Listen, Server, Spec};
+use crate::{Error, Result, digest};
+
+/// The superuser of every cluster.
+pub(crate) const USER: &str = "postgres";
+
+/// The database whose copies are handed out.
+pub(crate) const BLANK: &str = "template_lookaside";
+
+/// Counts up when what is made here changes.
+const FORMAT: u32 = 1;
+
+/// File beside the data that tells how much there is to copy.
+const RECEIPT: &str = "template.toml";
+
+/// Durability that a temporary cluster does without: it is never opened again.
+pub(crate) const RELAXED: [(&str, &str); 3] = [
+    ("fsync", "off"),
+    ("synchronous_commit", "off"),
+    ("full_page_writes", "off"),
+];
+
+/// Options of `initdb` for every version. Small segments of the log keep a copy small: one of 1 MB
+/// instead of 16 is half of it.
+const INITDB_OPTIONS: [&str; 6] = [
+    "--username=postgres",
+    "--auth-local=trust",
+    "--auth-host=scram-sha-256",
+    "--encoding=UTF8",
+    "--wal-segsize=1",
+    "--no-sync",
+];
+
+/// A cluster to copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    folder: PathBuf,
+    key: String,
+}
+
+/// What a whole copy amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Extent {
+    file_count: u64,
+    byte_count: u64,
+}
+
+/// What is needed to make a cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Makers<'a> {
+    pub(crate) binaries: &'a Binaries,
+    pub(crate) identity: &'a Identity,
+    pub(crate) cache: &'a Cache,
+    pub(crate) place: &'a Place,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+impl Template {
+    /// Finds the template of these programs in the cache, or makes it there.
+    pub(crate) fn find(makers: Makers<'_>) -> Result<Self> {
+        let programs = makers.binaries.folder().as_os_str().as_encoded_bytes();
+        let version = makers.binaries.version();
+        let key = format!("{version}-{}-{FORMAT}", digest::of(programs));
+        let folder = makers.cache.folder("template")?.join(&key);
+        let template = Self { folder, key };
+        if !template.folder.join(RECEIPT).exists() {
+            template.make(makers)?;
+        }
+        Ok(template)
+    }
+
+    /// Names the programs and the way it was made: equal keys have equal contents.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Makes the template anew, because a copy of it did not work.
+    pub(crate) fn mend(&self, makers: Makers<'_>) -> Result<()> {
+        makers
+            .progress
+            .step("the template is damaged and is made anew");
+        makers.cache.remove(&self.folder)?;
+        self.make(makers)
+    }
+
+    fn make(&self, makers: Makers<'_>) -> Result<()> {
+        let _lock = makers.cache.lock(&format!("template-{}", self.key))?;
+        if self.folder.join(RECEIPT).exists() {
+            return Ok(());
+        }
+        makers.cache.remove(&self.folder)?;
+        makers.progress.step(&format!(
+            "preparing PostgreSQL {} for its first use",
+            makers.binaries.version()
+        ));
+        makers.cache.install(&self.folder, |folder| {
+            makers.identity.check_reach(&folder.join(DATA))?;
+            makers.identity.give(folder)?;
+            initialise(folder, makers)?;
+            warm(folder, makers)?;
+            let data = folder.join(DATA);
+            let _ = fs::remove_file(data.join("postmaster.opts"));
+            let receipt = toml::to_string(&measure(&data)?).expect("two numbers can be written");
+            let path = folder.join(RECEIPT);
+            fs::write(&path, receipt).map_err(|error| Error::file("write", &path, error))
+        })
+    }
+
+    /// Copies the cluster's data to `data`, which must not exist. File systems that can share
+    /// blocks do: the standard library's copy asks for it. `false` if the template is damaged.
+    pub(crate) fn copy_to(&self, data: &Path, identity: &Identity) -> Result<bool> {
+        let path = self.folder.join(RECEIPT);
+        let receipt =
+            fs::read_to_string(&path).map_err(|error| Error::file("read", &path, error))?;
+        let Ok(expected) = toml::from_str::<Extent>(&receipt) else {
+            return Ok(false);
+        };
+        let mut copied = Extent::default();
+        copy_folder(&self.folder.join(DATA), data, &mut copied)?;
+        identity.give(data)?;
+        Ok(copied == expected)
+    }
+}
+
+/// Runs `initdb`.
+fn initialise(folder: &Path, makers: Makers<'_>) -> Result<()> {
+    let data = folder.join(DATA);
+    let mut command = makers.identity.command(&makers.binaries.initdb());
+    command.args(INITDB_OPTIONS).arg("-D").arg(&data);
+    // Sorts by code point, handles case for all of Unicode, and is the same on every machine.
+    if makers.binaries.version().major >= 17 {
+        command.args([
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+        ]);
+    } else {
+        command.arg("--locale=C");
+    }
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::cannot_spawn)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Err(Error::initdb_failed(&data, said.trim()).when_full(folder))
+}
+
+/// Adds [`BLANK`] and connects to each database once.
+fn warm(folder: &Path, makers: Makers<'_>) -> Result<()> {
+    // The cache's path may be too long for a socket.
+    let socket_folder = makers.place.folder.join(format!("s-{}", digest::random(8)));
+    make_private(&socket_folder, makers.identity)?;
+    let lock_path = folder.join(LOCK);
+    let lock =
+        fs::File::create(&lock_path).map_err(|error| Error::file("write", &lock_path, error))?;
+    let settings = RELAXED.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mut server = Server::start(&Spec {
+        binaries: makers.binaries,
+        identity: makers.identity,
+        folder,
+        socket_folder: &socket_folder,
+        listen: Listen::Socket,
+        settings: &settings,
+        ending: Ending::Stop,
+        lock: &lock,
+    })?;
+    let warmed = || -> Result<(), crate::admin::Failure> {
+        let open = |database: &str| Connection::open(&socket_folder, server.port(), USER, database);
+        let mut postgres = open("postgres")?;
+        postgres.query(&format!("CREATE DATABASE {BLANK}"))?;
+        open(BLANK)?.query("SELECT count(*) FROM pg_class")?;
+        postgres.query(&format!(
+            "ALTER DATABASE {BLANK} ALLOW_CONNECTIONS false IS_TEMPLATE true"
+        ))?;
+        Ok(())
+    }();
+    server.end()?;
+    let _ = fs::remove_dir_all(&socket_folder);
+    warmed.map_err(|failure| failure.during("making the template"))
+}
+
+fn measure(folder: &Path) -> Result<Extent> {
+    let mut extent = Extent::default();
+    for_each_entry(folder, |entry, kind| {
+        if kind.is_dir() {
+            let inner = measure(&entry)?;
+            extent.file_count += inner.file_count;
+            extent.byte_count += inner.byte_count;
+        } else {
+            let metadata = entry
+                .metadata()
+                .map_err(|error| Error::file("read", &entry, error))?;
+            extent.file_count += 1;
+            extent.byte_count += metadata.len();
+        }
+        Ok(())
+    })?;
+    Ok(extent)
+}
+
+fn copy_folder(from: &Path, to: &Path, copied: &mut Extent) -> Result<()> {
+    // The server refuses a data folder that others can enter.
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(to)
+        .map_err(|error| Error::file("create the folder", to, error))?;
+    for_each_entry(from, |entry, kind| {
+        let target = to.join(entry.file_name().expect("an entry of a folder has a name"));
+        if kind.is_dir() {
+            return copy_folder(&entry, &target, copied);
+        }
+        copied.file_count += 1;
+        copied.byte_count +=
+            fs::copy(&entry, &target).map_err(|error| Error::file("copy to", &target, error))?;
+        Ok(())
+    })
+}
+
+fn for_each_entry(
+    folder: &Path,
+    mut visit: impl FnMut(PathBuf, fs::FileType) -> Result<()>,
+) -> Result<()> {
+    let failed = |error: io::Error| Error::file("read", folder, error);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        visit(entry.path(), entry.file_type().map_err(failed)?)?;
+    }
+    Ok(())
+}

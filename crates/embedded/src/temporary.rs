@@ -1,0 +1,216 @@
+//! Clusters without a future: one that this user's processes share, or one for a single owner.
+//!
+//! The shared one is found through a file with its name. A process that joins writes its name into
+//! the owners' pipe and waits to be heard; one that is not heard, because the server was about to
+//! end, makes a new cluster and puts its name into the file.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::admin::{Connection, literal};
+use crate::cluster::{Address, Cluster, Hold, lock};
+use crate::folder::{self, Folder};
+use crate::keeper::Job;
+use crate::persistent::Receipt;
+use crate::place;
+use crate::server::{self, Ending, Listen, Server, Spec};
+use crate::setup::Setup;
+use crate::template::{RELAXED, USER};
+use crate::{Error, Result, archive, digest};
+
+/// Sessions that a shared cluster takes: tests of many processes, each with a pool.
+const CONNECTION_COUNT_MAX: &str = "300";
+
+/// How a cluster is to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) listen: Listen,
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Wishes {
+    /// The server's settings: ours for clusters without a future, then the caller's.
+    fn settings(&self) -> Vec<(String, String)> {
+        let ours = RELAXED
+            .into_iter()
+            .chain([("max_connections", CONNECTION_COUNT_MAX)]);
+        let ours = ours.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        ours.chain(self.settings.iter().cloned()).collect()
+    }
+
+    /// Names a shared cluster: whoever wants the same finds the same.
+    fn key(&self, setup: &Setup) -> String {
+        let mut text = format!("{}\0{:?}", setup.template.key(), self.listen);
+        for (name, value) in &self.settings {
+            text.extend(["\0", name, "\0", value]);
+        }
+        format!("shared-{}", digest::of(text.as_bytes()))
+    }
+}
+
+/// The cluster that this process and others of its user share.
+pub(crate) fn shared(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
+    /// Kept to the end of the process, so that the next database costs no start.
+    static CLUSTERS: Mutex<Option<HashMap<String, Arc<Cluster>>>> = Mutex::new(None);
+    let key = wishes.key(setup);
+    let mut clusters = lock(&CLUSTERS);
+    let clusters = clusters.get_or_insert_default();
+    if let Some(cluster) = clusters.get(&key) {
+        if cluster.is_running() {
+            return Ok(Arc::clone(cluster));
+        }
+        clusters.remove(&key);
+    }
+    let cluster = join_or_start(setup, wishes, &key)?;
+    clusters.insert(key, Arc::clone(&cluster));
+    Ok(cluster)
+}
+
+fn join_or_start(setup: &Setup, wishes: &Wishes, key: &str) -> Result<Arc<Cluster>> {
+    let current = setup.place.folder.join(format!("{key}.current"));
+    if let Some(cluster) = join(setup, &current) {
+        return Ok(cluster);
+    }
+    let _making = folder::lock(&setup.place.folder.join(format!("{key}.lock")))?;
+    // Somebody else may have been quicker.
+    if let Some(cluster) = join(setup, &current) {
+        return Ok(cluster);
+    }
+    let cluster = start(setup, wishes, Ending::RemoveShared)?;
+    let name = cluster
+        .folder
+        .file_name()
+        .expect("a cluster's folder has a name");
+    fs::write(&current, name.as_encoded_bytes())
+        .map_err(|error| Error::file("write", &current, error))?;
+    Ok(cluster)
+}
+
+fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
+    let name = fs::read_to_string(current).ok()?;
+    let folder = setup.place.folder.join(name);
+    let owner = server::join(&folder)?;
+    let port = fs::read_to_string(folder.join(PORT)).ok()?.parse().ok()?;
+    let password = fs::read_to_string(folder.join(PASSWORD)).ok();
+    let address = Address {
+        socket_folder: folder.join("s"),
+        folder,
+        port,
+        password,
+    };
+    let cluster = Cluster::new(
+        setup.binaries.clone(),
+        address,
+        Hold::Joined { _owner: owner },
+    )
+    .ok()?;
+    cluster.later(Job::DropOfTheDead);
+    Some(cluster)
+}
+
+/// File with the port of a cluster that others may join.
+const PORT: &str = "port";
+/// File with the superuser's password for TCP.
+pub(crate) const PASSWORD: &str = "password";
+
+/// A cluster for one owner.
+pub(crate) fn fresh(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
+    start(setup, wishes, Ending::Remove)
+}
+
+/// A cluster for one owner with the data of an archive, and what it says of itself.
+pub(crate) fn restored(
+    setup: &Setup,
+    wishes: &Wishes,
+    archive: &Path,
+) -> Result<(Arc<Cluster>, Receipt)> {
+    let (folder, receipt) = Folder::create_with(setup.makers(), |data| {
+        archive::unpack(archive, data, setup.identity, setup.binaries.version())
+    })?;
+    Ok((start_in(folder, setup, wishes, Ending::Remove)?, receipt))
+}
+
+fn start(setup: &Setup, wishes: &Wishes, ending: Ending) -> Result<Arc<Cluster>> {
+    let start_once = || {
+        start_in(
+            Folder::create(&setup.template, setup.makers())?,
+            setup,
+            wishes,
+            ending,
+        )
+    };
+    match start_once() {
+        // The copy may be at fault: its template is made anew, unless the caller's settings explain
+        // the failure as well.
+        Err(error) if error.is_start_failure() && wishes.settings.is_empty() => {
+            folder::drop_spare(&setup.template, &setup.place);
+            setup.template.mend(setup.makers())?;
+            start_once().map_err(|_| error)
+        }
+        result => result,
+    }
+}
+
+fn start_in(
+    mut folder: Folder,
+    setup: &Setup,
+    wishes: &Wishes,
+    ending: Ending,
+) -> Result<Arc<Cluster>> {
+    let path = folder.path.clone();
+    let written = folder::sign(&mut folder.lock, &std::process::id().to_string());
+    written.map_err(|error| Error::file("write", &path, error))?;
+    let socket_folder = path.join("s");
+    let started = Server::start(&Spec {
+        binaries: &setup.binaries,
+        identity: setup.identity,
+        folder: &path,
+        socket_folder: &socket_folder,
+        listen: wishes.listen,
+        settings: &wishes.settings(),
+        ending,
+        lock: &folder.lock,
+    });
+    let server = match started {
+        Ok(server) => server,
+        Err(error) => {
+            let _ = fs::remove_dir_all(&path);
+            return Err(error);
+        }
+    };
+    let port = server.port();
+    let password = match wishes.listen {
+        Listen::Socket => None,
+        Listen::Tcp => Some(set_password(&path, &socket_folder, port, setup)?),
+    };
+    let port_path = path.join(PORT);
+    fs::write(&port_path, port.to_string())
+        .map_err(|error| Error::file("write", &port_path, error))?;
+    let address = Address {
+        folder: path,
+        socket_folder,
+        port,
+        password,
+    };
+    Cluster::new(setup.binaries.clone(), address, Hold::Started(server))
+        .map_err(|failure| failure.during("starting the server"))
+}
+
+/// Gives the superuser a password that nobody can guess, and keeps it beside the data.
+pub(crate) fn set_password(
+    folder: &Path,
+    socket_folder: &Path,
+    port: u16,
+    setup: &Setup,
+) -> Result<String> {
+    let doing = "setting the password";
+    let password = digest::random(16);
+    let sql = format!("ALTER ROLE {USER} PASSWORD {}", literal(&password));
+    Connection::open(socket_folder, port, USER, "postgres")
+        .and_then(|mut session| session.query(&sql))
+        .map_err(|failure| failure.during(doing))?;
+    place::write_private(&folder.join(PASSWORD), &password, setup.identity)?;
+    Ok(password)
+}
