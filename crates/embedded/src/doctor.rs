@@ -1,4 +1,4 @@
-//! What is found on this machine, and what to do about it. Looks only: nothing is made or fetched.
+//! What is found on this machine, and what to do about it. Nothing is fetched, mended or removed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
 use crate::cache::Cache;
+use crate::folder;
+use crate::identity::Identity;
+use crate::place::Place;
 use crate::{Result, Version, VersionRequirement};
 
 /// What a look at this machine found.
@@ -45,6 +48,20 @@ pub fn doctor() -> Report {
     let cache = Cache::open();
     report.binaries(cache.as_ref().ok());
     report.cache(&cache);
+    match Identity::current() {
+        Ok(identity) => {
+            report.good("user", identity.describe());
+            report.place(identity);
+        }
+        Err(error) => {
+            report.advise(
+                Grade::Bad,
+                "user",
+                error.to_string(),
+                "until then no server starts",
+            );
+        }
+    }
     report
 }
 
@@ -262,6 +279,35 @@ impl Report {
                 Size(size_of(&part)).to_string(),
             );
         }
+    }
+
+    /// Where temporary clusters live, and what was left there.
+    fn place(&mut self, identity: &Identity) {
+        let what = "temporary clusters";
+        let place = match Place::find(identity) {
+            Ok(place) => place,
+            Err(error) => {
+                let advice = "set LOOKASIDE_PG_TEMP to a folder of your own";
+                return self.advise(Grade::Bad, what, error.to_string(), advice);
+            }
+        };
+        let (folder, room) = (place.folder.display(), Size(place.room));
+        if place.is_memory {
+            self.good(what, format!("in memory, `{folder}`, {room} free"));
+        } else {
+            let state = format!("on a disk, `{folder}`, {room} free");
+            let advice = "they start faster in memory: give /dev/shm 512 MiB or more \
+                          (`docker run --shm-size`), or set LOOKASIDE_PG_TEMP to a tmpfs";
+            self.advise(Grade::Notice, what, state, advice);
+        }
+        let stale = folder::stale(&place);
+        if stale.is_empty() {
+            return self.good("leavings of dead processes", "none");
+        }
+        let size = Size(stale.iter().map(|(folder, _lock)| size_of(folder)).sum());
+        let state = format!("{} in `{folder}`, {size}", stale.len());
+        let advice = "nothing: the next start removes them";
+        self.advise(Grade::Notice, "leavings of dead processes", state, advice);
     }
 }
 
