@@ -54,7 +54,7 @@ pub(crate) enum Hold {
 #[derive(Debug)]
 struct Owner {
     number: i64,
-    _session: Mutex<Connection>,
+    session: Mutex<Connection>,
 }
 
 /// Databases made ahead for one template.
@@ -79,6 +79,7 @@ impl Cluster {
         binaries: Binaries,
         address: Address,
         hold: Hold,
+        mut session: Connection,
     ) -> Result<Arc<Self>, Failure> {
         let Address {
             folder,
@@ -86,7 +87,6 @@ impl Cluster {
             port,
             password,
         } = address;
-        let mut session = Connection::open(&socket_folder, port, USER, "postgres")?;
         let number = i64::from_str_radix(&digest::random(7), 16).expect("seven bytes fit");
         session.query(&format!("SELECT pg_advisory_lock({number})"))?;
         Ok(Arc::new_cyclic(|cluster| Self {
@@ -99,7 +99,7 @@ impl Cluster {
             idle: Mutex::default(),
             owner: Owner {
                 number,
-                _session: Mutex::new(session),
+                session: Mutex::new(session),
             },
             templates: Mutex::default(),
             ready: Mutex::default(),
@@ -110,22 +110,22 @@ impl Cluster {
 
     /// Runs statements in the database `postgres` and returns their rows.
     pub(crate) fn query(&self, doing: &str, sql: &str) -> Result<Vec<Row>> {
+        // The owner's session is there already; whoever finds it at work takes another.
+        if let Ok(mut session) = self.owner.session.try_lock() {
+            return session
+                .query(sql)
+                .map_err(|failure| self.explain(failure, doing));
+        }
         let idle = lock(&self.idle).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
+        let mut session = match idle {
+            Some(session) => session,
             None => self.open("postgres", doing)?,
         };
-        match connection.query(sql) {
-            Ok(rows) => {
-                lock(&self.idle).push(connection);
-                Ok(rows)
-            }
-            Err(Failure::Refused(refusal)) => {
-                lock(&self.idle).push(connection);
-                Err(Error::refused(doing, &refusal))
-            }
-            Err(failure) => Err(self.explain(failure, doing)),
+        let answer = session.query(sql);
+        if !matches!(answer, Err(Failure::Lost(_))) {
+            lock(&self.idle).push(session);
         }
+        answer.map_err(|failure| self.explain(failure, doing))
     }
 
     /// A session of its own in a database.

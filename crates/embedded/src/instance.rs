@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
+use crate::admin::Connection;
 use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
@@ -17,6 +18,7 @@ use crate::folder::{server_pid, take_lock};
 use crate::persistent::{self, Listening, Receipt, number};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::server::{DATA, Ending, log_end};
+use crate::template::USER;
 use crate::temporary::PASSWORD;
 use crate::{Binaries, Builder, Error, Postgres, Result, Version, VersionRequirement, digest};
 
@@ -250,7 +252,9 @@ impl Instance {
             port: running.port,
             password: running.password,
         };
-        let cluster = Cluster::new(binaries, address, Hold::Visited)
+        let connected = Connection::open(&address.socket_folder, address.port, USER, "postgres");
+        let cluster = connected
+            .and_then(|session| Cluster::new(binaries, address, Hold::Visited, session))
             .map_err(|failure| failure.during("connecting to the server"))?;
         let lease = Lease {
             cluster,

@@ -285,7 +285,7 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
     make_private(&folder.join(JOINED), setup.identity)?;
     let socket_folder = setup.place.socket_folder(folder);
     make_private(&socket_folder, setup.identity)?;
-    let server = Server::start(&Spec {
+    let (server, mut session) = Server::start(&Spec {
         binaries: &setup.binaries,
         identity: setup.identity,
         folder,
@@ -301,7 +301,7 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
         // One that stands stays, so that URLs do.
         Listen::Tcp => match fs::read_to_string(folder.join(PASSWORD)) {
             Ok(password) => Some(password),
-            Err(_) => Some(set_password(folder, &socket_folder, port, setup)?),
+            Err(_) => Some(set_password(folder, &mut session, setup)?),
         },
     };
     let address = Address {
@@ -310,8 +310,13 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
         port,
         password,
     };
-    Cluster::new(setup.binaries.clone(), address, Hold::Started(server))
-        .map_err(|failure| failure.during("starting the server"))
+    Cluster::new(
+        setup.binaries.clone(),
+        address,
+        Hold::Started(server),
+        session,
+    )
+    .map_err(|failure| failure.during("starting the server"))
 }
 
 /// How a server that outlives its command is reached; the file is there while it should run.

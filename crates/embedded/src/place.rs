@@ -15,7 +15,7 @@ use crate::{Error, Result};
 const ROOM_MIN: u64 = 512 << 20;
 
 /// `f_type` of tmpfs, see statfs(2).
-const TMPFS_MAGIC: i64 = 0x0102_1994;
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
 /// Size of `sun_path` in Linux's `sockaddr_un` without the final zero, see unix(7); other systems
 /// have 103.
@@ -131,7 +131,7 @@ pub(crate) fn room(folder: &Path) -> u64 {
 
 #[cfg(target_os = "linux")]
 pub(crate) fn is_memory(folder: &Path) -> bool {
-    rustix::fs::statfs(folder).is_ok_and(|stat| stat.f_type as i64 == TMPFS_MAGIC)
+    rustix::fs::statfs(folder).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -125,13 +125,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it answers.
-    pub(crate) fn start(spec: &Spec<'_>) -> Result<Self> {
+    /// Starts a server and waits until it answers; the first session is the caller's.
+    pub(crate) fn start(spec: &Spec<'_>) -> Result<(Self, Connection)> {
         let log_start = fs::metadata(spec.folder.join(LOG)).map_or(0, |metadata| metadata.len());
         for attempt in 1.. {
             let mut server = Self::spawn(spec)?;
             match server.wait_until_ready(spec, log_start) {
-                Ok(()) => return Ok(server),
+                Ok(session) => return Ok((server, session)),
                 Err(error) => {
                     server.abandon();
                     let log = log_end(spec.folder, log_start);
@@ -194,7 +194,7 @@ impl Server {
         })
     }
 
-    fn wait_until_ready(&mut self, spec: &Spec<'_>, log_start: u64) -> Result<()> {
+    fn wait_until_ready(&mut self, spec: &Spec<'_>, log_start: u64) -> Result<Connection> {
         let socket = spec.socket_folder.join(format!(".s.PGSQL.{}", self.port));
         let begin = Instant::now();
         loop {
@@ -205,7 +205,7 @@ impl Server {
                     crate::template::USER,
                     "postgres",
                 ) {
-                    Ok(_) => return Ok(()),
+                    Ok(session) => return Ok(session),
                     Err(failure) if failure.is_starting_up() => {}
                     // The socket of a server that was killed stands until the new one has its own.
                     Err(Failure::Lost(_)) => {}

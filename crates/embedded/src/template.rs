@@ -179,7 +179,7 @@ fn warm(folder: &Path, makers: Makers<'_>) -> Result<()> {
     let lock =
         fs::File::create(&lock_path).map_err(|error| Error::file("write", &lock_path, error))?;
     let settings = RELAXED.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let mut server = Server::start(&Spec {
+    let (mut server, mut postgres) = Server::start(&Spec {
         binaries: makers.binaries,
         identity: makers.identity,
         folder,
@@ -190,10 +190,9 @@ fn warm(folder: &Path, makers: Makers<'_>) -> Result<()> {
         lock: &lock,
     })?;
     let warmed = || -> Result<(), crate::admin::Failure> {
-        let open = |database: &str| Connection::open(&socket_folder, server.port(), USER, database);
-        let mut postgres = open("postgres")?;
         postgres.query(&format!("CREATE DATABASE {BLANK}"))?;
-        open(BLANK)?.query("SELECT count(*) FROM pg_class")?;
+        let mut blank = Connection::open(&socket_folder, server.port(), USER, BLANK)?;
+        blank.query("SELECT count(*) FROM pg_class")?;
         postgres.query(&format!(
             "ALTER DATABASE {BLANK} ALLOW_CONNECTIONS false IS_TEMPLATE true"
         ))?;

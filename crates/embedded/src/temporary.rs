@@ -100,12 +100,9 @@ fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
         port,
         password,
     };
-    let cluster = Cluster::new(
-        setup.binaries.clone(),
-        address,
-        Hold::Joined { _owner: owner },
-    )
-    .ok()?;
+    let session = Connection::open(&address.socket_folder, port, USER, "postgres").ok()?;
+    let hold = Hold::Joined { _owner: owner };
+    let cluster = Cluster::new(setup.binaries.clone(), address, hold, session).ok()?;
     cluster.later(Job::DropOfTheDead);
     Some(cluster)
 }
@@ -173,8 +170,8 @@ fn start_in(
         ending,
         lock: &folder.lock,
     });
-    let server = match started {
-        Ok(server) => server,
+    let (server, mut session) = match started {
+        Ok(started) => started,
         Err(error) => {
             let _ = fs::remove_dir_all(&path);
             return Err(error);
@@ -183,7 +180,7 @@ fn start_in(
     let port = server.port();
     let password = match wishes.listen {
         Listen::Socket => None,
-        Listen::Tcp => Some(set_password(&path, &socket_folder, port, setup)?),
+        Listen::Tcp => Some(set_password(&path, &mut session, setup)?),
     };
     let port_path = path.join(PORT);
     fs::write(&port_path, port.to_string())
@@ -194,22 +191,26 @@ fn start_in(
         port,
         password,
     };
-    Cluster::new(setup.binaries.clone(), address, Hold::Started(server))
-        .map_err(|failure| failure.during("starting the server"))
+    Cluster::new(
+        setup.binaries.clone(),
+        address,
+        Hold::Started(server),
+        session,
+    )
+    .map_err(|failure| failure.during("starting the server"))
 }
 
 /// Gives the superuser a password that nobody can guess, and keeps it beside the data.
 pub(crate) fn set_password(
     folder: &Path,
-    socket_folder: &Path,
-    port: u16,
+    session: &mut Connection,
     setup: &Setup,
 ) -> Result<String> {
     let doing = "setting the password";
     let password = digest::random(16);
     let sql = format!("ALTER ROLE {USER} PASSWORD {}", literal(&password));
-    Connection::open(socket_folder, port, USER, "postgres")
-        .and_then(|mut session| session.query(&sql))
+    session
+        .query(&sql)
         .map_err(|failure| failure.during(doing))?;
     place::write_private(&folder.join(PASSWORD), &password, setup.identity)?;
     Ok(password)
