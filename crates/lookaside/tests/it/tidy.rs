@@ -13,7 +13,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("knowledge", &["value"]),
     ("oml", &["value"]),
     ("stream", &["value"]),
-    ("lookaside", &["value", "knowledge", "oml", "stream"]),
+    ("embedded", &[]),
+    (
+        "lookaside",
+        &["value", "knowledge", "oml", "stream", "embedded"],
+    ),
 ];
 
 /// Past this, a file holds a second noun that wants out.
