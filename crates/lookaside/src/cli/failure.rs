@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Interrupted,
     /// SIGTERM, likewise.
     Terminated,
+    /// As a command that was run ended, or what `--help` says of one that could not be run.
+    Passed(u8),
 }
 
 impl Exit {
@@ -29,6 +31,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            Self::Passed(number) => number,
         }
     }
 }
@@ -100,6 +103,12 @@ impl Failure {
     /// Adds the way out.
     pub(crate) fn with_help(mut self, help: impl Display) -> Self {
         self.help = Some(help.to_string());
+        self
+    }
+
+    /// Lets the process end otherwise than with the number of a failed run.
+    pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
         self
     }
 

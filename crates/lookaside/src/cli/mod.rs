@@ -13,6 +13,7 @@ mod model_test;
 mod models;
 mod new;
 mod output;
+mod pg;
 mod progress;
 mod project;
 mod query;
@@ -68,6 +69,7 @@ enum Command {
     New(new::NewArguments),
     Test(model_test::TestArguments),
     Bench(bench::BenchArguments),
+    Pg(Box<pg::PgArguments>),
     Completions(completions::CompletionsArguments),
 }
 
@@ -94,6 +96,7 @@ fn answer(command: &Command) -> Outcome {
         Command::New(arguments) => new::run(arguments),
         Command::Test(arguments) => model_test::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Pg(arguments) => pg::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
     }
 }

@@ -4,6 +4,7 @@ mod commands;
 mod enrich;
 mod live;
 mod mistakes;
+mod pg;
 mod program;
 mod signals;
 mod tidy;

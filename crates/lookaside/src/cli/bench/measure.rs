@@ -21,14 +21,15 @@ pub(crate) struct Rounds {
 
 /// Nanoseconds for one operation, over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Spread {
-    pub(super) min: f64,
-    pub(super) median: f64,
-    pub(super) max: f64,
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
-    fn new(mut samples: Vec<f64>) -> Self {
+    /// Over the samples, of which there is one at least.
+    pub(crate) fn new(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         assert!(!samples.is_empty(), "at least one round was measured");
         let (min, max) = (samples[0], samples[samples.len() - 1]);
@@ -59,7 +60,7 @@ pub(super) struct Measured {
 }
 
 /// CPU time that the process used so far, user and system, all threads.
-pub(super) fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
@@ -95,20 +96,20 @@ pub(super) fn measure<E>(
 
 /// FNV-1a over answers, each ended by a line feed: the rivals' programs print the same.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AnswerHash(u64);
+pub(crate) struct AnswerHash(u64);
 
 impl AnswerHash {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    pub(super) fn add(&mut self, answer: &[u8]) {
+    pub(crate) fn add(&mut self, answer: &[u8]) {
         for &byte in answer.iter().chain(b"\n") {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         format!("{:016x}", self.0)
     }
 }

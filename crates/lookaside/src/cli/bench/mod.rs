@@ -3,11 +3,11 @@
 mod enrich;
 mod load;
 mod lookup;
-mod measure;
+pub(super) mod measure;
 mod oml;
 mod project;
 mod report;
-mod workload;
+pub(super) mod workload;
 
 use std::error::Error;
 

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): five lines, and every run draws the same numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -21,7 +21,7 @@ impl Random {
     }
 
     /// A number below `bound`; the bias of the multiplication is below 2^-32 for the bounds here.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 

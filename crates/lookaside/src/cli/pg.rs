@@ -1,0 +1,108 @@
+//! `lookaside pg`: a PostgreSQL that starts in milliseconds, for commands, tests and local work.
+
+mod bar;
+mod bench;
+mod child;
+mod client;
+mod doctor;
+mod dump;
+mod instance;
+mod prompt;
+mod run;
+mod shell;
+mod statement;
+mod target;
+
+use std::error::Error;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::failure::{Failure, Outcome};
+
+/// Start, ask, dump and measure a PostgreSQL of your own
+///
+/// The server's programs are those that LOOKASIDE_PG_BIN names, else those that were fetched
+/// before, else those of an installed PostgreSQL 14 or newer, else they are fetched once.
+/// `lookaside pg doctor` says what was found.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside pg run -- cargo test         a server for one command
+  lookaside pg start ./data              a server that stays; prints its URL
+  lookaside pg shell                     a temporary database to try things in")]
+pub(crate) struct PgArguments {
+    #[command(subcommand)]
+    command: PgCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PgCommand {
+    Run(run::RunArguments),
+    Start(instance::StartArguments),
+    /// Stop the server of a folder; its data stays
+    Stop(instance::FolderArguments),
+    /// Say whether a folder's server runs; exit code 1 if it does not
+    Status(instance::FolderArguments),
+    Url(instance::UrlArguments),
+    /// List the folders that servers were started on
+    List,
+    Shell(shell::ShellArguments),
+    Dump(dump::DumpArguments),
+    Restore(dump::RestoreArguments),
+    /// Say which PostgreSQL was found, what the cache holds, and what to do about it
+    Doctor,
+    Bench(bench::BenchArguments),
+}
+
+pub(crate) fn run(arguments: &PgArguments) -> Outcome {
+    match &arguments.command {
+        PgCommand::Run(arguments) => run::run(arguments),
+        PgCommand::Start(arguments) => instance::start(arguments),
+        PgCommand::Stop(arguments) => instance::stop(arguments),
+        PgCommand::Status(arguments) => instance::status(arguments),
+        PgCommand::Url(arguments) => instance::url(arguments),
+        PgCommand::List => instance::list(),
+        PgCommand::Shell(arguments) => shell::run(arguments),
+        PgCommand::Dump(arguments) => dump::dump(arguments),
+        PgCommand::Restore(arguments) => dump::restore(arguments),
+        PgCommand::Doctor => doctor::run(),
+        PgCommand::Bench(arguments) => bench::run(arguments),
+    }
+}
+
+/// A setting of the server and its value.
+type Setting = (String, String);
+
+fn read_setting(text: &str) -> Result<Setting, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write NAME=VALUE, such as work_mem=64MB".to_owned()),
+    }
+}
+
+/// An error of the embedded server for the user. Those of the library say the way out themselves.
+fn failure(error: &lookaside_embedded::Error) -> Failure {
+    Failure::from_error(error)
+}
+
+/// What a server refused, with its own lines; or why it cannot be reached.
+fn client_failure(error: &client::Error) -> Failure {
+    match error {
+        client::Error::Connection { .. } => Failure::from_error(error),
+        client::Error::Refused(refusal) => {
+            let mut failure = Failure::new(format!("{} ({})", refusal.message, refusal.sqlstate));
+            if let Some(detail) = &refusal.detail {
+                failure = failure.with_excerpt(format!("  detail: {detail}"));
+            }
+            match &refusal.hint {
+                Some(hint) => failure.with_help(hint),
+                None => failure,
+            }
+        }
+    }
+}
+
+/// The error of a benchmark, which is told and not handled.
+type AnyError = Box<dyn Error>;

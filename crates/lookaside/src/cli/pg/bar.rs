@@ -1,0 +1,75 @@
+//! How far a download or a benchmark is, drawn on a terminal and nowhere else.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lookaside_embedded::Progress;
+
+/// How often the sign of life turns while nothing is counted.
+const TICK: Duration = Duration::from_millis(120);
+
+/// A bar while the server's programs are fetched. It draws nothing until there is something to
+/// tell, and is gone when the download is done: whoever holds it may outlive the start.
+pub(super) struct DownloadBar(ProgressBar);
+
+impl DownloadBar {
+    pub(super) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, target());
+        Self(bar.with_style(style_of("{spinner} fetching {msg}")))
+    }
+}
+
+impl Progress for DownloadBar {
+    fn download(&self, what: &str, bytes_done: u64, bytes_total: Option<u64>) {
+        if bytes_total.is_some_and(|total| bytes_done >= total) {
+            return self.0.finish_and_clear();
+        }
+        match bytes_total {
+            Some(total) => {
+                let style = "fetching {msg} {wide_bar} {bytes}/{total_bytes} {eta}";
+                self.0.set_style(style_of(style));
+                self.0.set_length(total);
+            }
+            None => turn(&self.0),
+        }
+        self.0.set_message(what.to_owned());
+        self.0.set_position(bytes_done);
+    }
+
+    fn step(&self, what: &str) {
+        self.0.finish_and_clear();
+        if io::stderr().is_terminal() {
+            // Without a terminal there is nobody to tell.
+            let _ = writeln!(io::stderr(), "{what}");
+        } else {
+            tracing::info!("{what}");
+        }
+    }
+}
+
+/// A sign of life with a message.
+pub(super) fn spinner() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, target()).with_style(style_of("{spinner} {msg}"));
+    turn(&bar);
+    bar
+}
+
+/// Turns the sign of life; what nobody sees needs no thread for it.
+fn turn(bar: &ProgressBar) {
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(TICK);
+    }
+}
+
+fn target() -> ProgressDrawTarget {
+    if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    }
+}
+
+fn style_of(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is well formed")
+}

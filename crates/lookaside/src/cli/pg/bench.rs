@@ -1,0 +1,59 @@
+//! `lookaside pg bench`: what the embedded server, or any other, costs on this machine.
+
+mod cold;
+mod measure;
+mod report;
+mod rtt;
+mod served;
+mod speed;
+mod updates;
+mod warm;
+
+use clap::{Args, Subcommand};
+
+use super::AnyError;
+use crate::cli::failure::{Exit, Failure, Outcome};
+
+/// Measure the embedded server, or any other, on this machine
+///
+/// Prints the median, the smallest and the largest round, and the CPU time of the client's process.
+/// Each figure says what stood already when its clock began. The hash is over the rows that came
+/// back: equal hashes, equal answers.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside pg bench warm
+  lookaside pg bench speed --json
+  lookaside pg bench rtt --target postgres://postgres@127.0.0.1/postgres")]
+pub(super) struct BenchArguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    Cold(cold::ColdArguments),
+    Warm(warm::WarmArguments),
+    Rtt(rtt::RttArguments),
+    Speed(speed::SpeedArguments),
+    PreparedUpdates(updates::UpdatesArguments),
+    #[command(hide = true)]
+    Fresh(cold::FreshArguments),
+}
+
+pub(super) fn run(arguments: &BenchArguments) -> Outcome {
+    let done = match &arguments.bench {
+        Bench::Cold(arguments) => cold::run(arguments),
+        Bench::Warm(arguments) => warm::run(arguments),
+        Bench::Rtt(arguments) => rtt::run(arguments),
+        Bench::Speed(arguments) => speed::run(arguments),
+        Bench::PreparedUpdates(arguments) => updates::run(arguments),
+        Bench::Fresh(arguments) => cold::run_fresh(arguments),
+    };
+    done.map(|()| Exit::Done)
+        .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
+}
+
+/// A benchmark prepares data and runs foreign and own code; all of it can fail, none of it is
+/// handled other than by telling.
+type Result<T> = std::result::Result<T, AnyError>;

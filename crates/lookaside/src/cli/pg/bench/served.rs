@@ -1,0 +1,129 @@
+//! The server that a benchmark asks: ours, or the one at a URL.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use lookaside_embedded::{Postgres, VersionRequirement};
+
+use super::Result;
+use crate::cli::pg::bar::DownloadBar;
+use crate::cli::pg::client::Client;
+use crate::cli::pg::target::Target;
+use crate::cli::pg::{Setting, read_setting};
+
+/// Everything that a benchmark makes is in here, and goes with it.
+const SCHEMA: &str = "lookaside_bench";
+
+/// Which server, how often, and how it is shown.
+#[derive(Debug, Args)]
+pub(super) struct ServedArguments {
+    /// Measure the server at this URL instead of an embedded one; makes and drops the schema
+    /// lookaside_bench there
+    #[arg(long, value_name = "URL", conflicts_with_all = ["pg_version", "set", "relaxed_durability"])]
+    target: Option<String>,
+
+    /// Which PostgreSQL to embed: a major version such as 17, or exactly one such as 17.11
+    #[arg(long, value_name = "VERSION")]
+    pg_version: Option<VersionRequirement>,
+
+    /// A setting of the embedded server; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = read_setting)]
+    set: Vec<Setting>,
+
+    /// Let the embedded server answer before data is safe on the disk
+    #[arg(long)]
+    relaxed_durability: bool,
+
+    /// Put the embedded server's data into this new folder instead of the fastest place
+    #[arg(long, value_name = "DIR", conflicts_with = "target")]
+    path: Option<PathBuf>,
+
+    /// Rounds after one that warms up; the median is the figure to quote
+    #[arg(long, default_value_t = 5, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) rounds: u16,
+
+    /// One line of JSON a case
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A server that is up, and how to reach it.
+pub(super) struct Served {
+    pub(super) target: Target,
+    /// Named once a connection has told the version.
+    is_ours: bool,
+    /// Ends with the benchmark.
+    _server: Option<Postgres>,
+}
+
+impl Served {
+    /// Starts the embedded server, or only reads the URL.
+    pub(super) fn start(arguments: &ServedArguments) -> Result<Self> {
+        if let Some(url) = &arguments.target {
+            return Ok(Self {
+                target: url.parse()?,
+                is_ours: false,
+                _server: None,
+            });
+        }
+        let mut builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
+        builder = match &arguments.path {
+            Some(folder) => builder.path(folder),
+            None => builder.fresh_cluster(),
+        };
+        if let Some(version) = arguments.pg_version {
+            builder = builder.version(version);
+        }
+        if arguments.relaxed_durability {
+            builder = builder.relaxed_durability();
+        }
+        for (name, value) in &arguments.set {
+            builder = builder.setting(name, value);
+        }
+        let server = builder.start()?;
+        Ok(Self {
+            target: server.url().parse()?,
+            is_ours: true,
+            _server: Some(server),
+        })
+    }
+
+    /// A connection with an empty schema of ours in front.
+    pub(super) fn connect(&self) -> Result<Client> {
+        let mut client = Client::connect(&self.target)?;
+        let setup = format!("create schema {SCHEMA}; set search_path = {SCHEMA}");
+        client.query(&setup, 0).map_err(|error| {
+            format!("{error}\nif an earlier run was cut short: drop schema {SCHEMA} cascade")
+        })?;
+        Ok(client)
+    }
+
+    /// Ends a connection of [`Self::connect`] and takes away what it made.
+    pub(super) fn disconnect(mut client: Client) -> Result<()> {
+        client.query("set client_min_messages = warning", 0)?;
+        client.query(&format!("drop schema {SCHEMA} cascade"), 0)?;
+        Ok(())
+    }
+
+    /// What the figures are of.
+    pub(super) fn engine(&self, client: &Client) -> String {
+        let version = client.server_version();
+        if self.is_ours {
+            format!("embedded PostgreSQL {version}")
+        } else {
+            format!("PostgreSQL {version} at {}", self.target)
+        }
+    }
+
+    /// What the server's answers wait for, as it says itself.
+    pub(super) fn durability(&self, client: &mut Client) -> Result<String> {
+        let sql = "select string_agg(name || '=' || setting, ' ' order by name) from pg_settings \
+                   where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'wal_level')";
+        let answers = client.query(sql, 1)?;
+        let text = answers
+            .first()
+            .and_then(|answer| answer.rows.first()?.first()?.clone());
+        Ok(text.unwrap_or_default())
+    }
+}

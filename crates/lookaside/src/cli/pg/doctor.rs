@@ -1,0 +1,28 @@
+//! `lookaside pg doctor`: what was found on this machine, and what to do about it.
+
+use lookaside_embedded::{Grade, doctor};
+
+use crate::cli::failure::{Exit, Outcome};
+use crate::cli::output::write_stdout;
+
+pub(super) fn run() -> Outcome {
+    let report = doctor();
+    write_stdout(|out| {
+        for finding in &report.findings {
+            let sign = match finding.grade {
+                Grade::Good => "ok",
+                Grade::Notice => "note",
+                Grade::Bad => "bad",
+            };
+            writeln!(out, "{sign:<4}  {}: {}", finding.what, finding.state)?;
+            if let Some(advice) = &finding.advice {
+                writeln!(out, "      {advice}")?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(match report.grade() {
+        Grade::Good | Grade::Notice => Exit::Done,
+        Grade::Bad => Exit::Failed,
+    })
+}

@@ -1,0 +1,91 @@
+//! `lookaside pg dump` and `restore`: a folder of data as one file, and back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use lookaside_embedded::{Postgres, Status};
+
+use super::bar::DownloadBar;
+use super::failure;
+use super::instance::at;
+use crate::cli::failure::{Exit, Failure, Outcome};
+
+/// Write a folder's data to a file
+///
+/// FILE.tar.zst is the folder itself, packed: quick both ways, and for the same major version of
+/// PostgreSQL. FILE.sql is what pg_dump writes: for every version, and for reading.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside pg dump ./data backup.tar.zst
+  lookaside pg dump ./data backup.sql           # needs pg_dump of the server's version")]
+pub(super) struct DumpArguments {
+    /// The folder of data
+    dir: PathBuf,
+
+    /// The file to write: its name ends in .tar.zst or .sql
+    file: PathBuf,
+}
+
+/// Make a folder of data from a file that `pg dump` wrote
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  lookaside pg restore backup.tar.zst ./copy && lookaside pg start ./copy")]
+pub(super) struct RestoreArguments {
+    /// The file to read, which ends in .tar.zst
+    file: PathBuf,
+
+    /// The folder to make; it must not exist or be empty
+    dir: PathBuf,
+}
+
+const PHYSICAL: &str = ".tar.zst";
+const LOGICAL: &str = ".sql";
+
+pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
+    if !ends(&arguments.file, PHYSICAL) && !ends(&arguments.file, LOGICAL) {
+        return Err(Failure::usage(format!(
+            "{}: what is written is known by the name's end: {PHYSICAL} or {LOGICAL}",
+            arguments.file.display()
+        )));
+    }
+    at(&arguments.dir)?
+        .dump(&arguments.file)
+        .map_err(|error| failure(&error))?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn restore(arguments: &RestoreArguments) -> Outcome {
+    if ends(&arguments.file, LOGICAL) {
+        let (file, dir) = (arguments.file.display(), arguments.dir.display());
+        return Err(
+            Failure::usage(format!("{file} is SQL, which any client reads")).with_help(
+                format_args!(
+                    "`lookaside pg start {dir}`, then `lookaside pg shell {dir} < {file}`"
+                ),
+            ),
+        );
+    }
+    let instance = at(&arguments.dir)?;
+    let status = instance.status().map_err(|error| failure(&error))?;
+    if status != Status::Absent {
+        let folder = instance.folder().display();
+        return Err(Failure::new(format!("{folder} holds data already"))
+            .with_help("name a folder that does not exist yet"));
+    }
+    Postgres::builder()
+        .path(&arguments.dir)
+        .restore(&arguments.file)
+        .progress(Arc::new(DownloadBar::new()))
+        .start()
+        .and_then(Postgres::close)
+        .map_err(|error| failure(&error))?;
+    Ok(Exit::Done)
+}
+
+fn ends(file: &Path, end: &str) -> bool {
+    let name = file.file_name().unwrap_or_default();
+    name.as_encoded_bytes().ends_with(end.as_bytes())
+}

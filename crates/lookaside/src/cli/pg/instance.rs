@@ -1,0 +1,192 @@
+//! `lookaside pg start`, `stop`, `status`, `url` and `list`: servers that outlive the command.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+use lookaside_embedded::{Instance, Postgres, Running, Status, VersionRequirement};
+
+use super::bar::DownloadBar;
+use super::failure;
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::output::{finish_stdout, printable, write_stdout};
+
+/// Start a server on a folder of data and print its URL
+///
+/// The folder is made if it does not exist. The server goes on after the command, until
+/// `lookaside pg stop` or the end of the machine. One that runs already is left as it is.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside pg start ./data
+  psql \"$(lookaside pg start ./data)\"
+  lookaside pg start ./data --tcp            # for clients that need a host and a port")]
+pub(super) struct StartArguments {
+    /// The folder of data
+    dir: PathBuf,
+
+    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    #[arg(long, value_name = "VERSION")]
+    pg_version: Option<VersionRequirement>,
+
+    /// Answer before data is safe on the disk: faster, and a crash of the machine may lose it
+    #[arg(long)]
+    relaxed_durability: bool,
+
+    /// Listen on 127.0.0.1 as well, with a random password, and print that URL
+    #[arg(long)]
+    tcp: bool,
+}
+
+/// Print the URL of a folder's server
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  export DATABASE_URL=\"$(lookaside pg url ./data)\"")]
+pub(super) struct UrlArguments {
+    /// The folder of data
+    dir: PathBuf,
+
+    /// The URL for clients that need a host and a port; the server was started with --tcp
+    #[arg(long)]
+    tcp: bool,
+}
+
+/// A command that needs the folder and no more.
+#[derive(Debug, Args)]
+pub(super) struct FolderArguments {
+    /// The folder of data
+    pub(super) dir: PathBuf,
+}
+
+pub(super) fn start(arguments: &StartArguments) -> Outcome {
+    let instance = at(&arguments.dir)?;
+    let mut builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
+    if let Some(version) = arguments.pg_version {
+        builder = builder.version(version);
+    }
+    if arguments.relaxed_durability {
+        builder = builder.relaxed_durability();
+    }
+    if arguments.tcp {
+        builder = builder.tcp();
+    }
+    let running = instance.start(builder).map_err(|error| failure(&error))?;
+    print_url(&arguments.dir, &running, arguments.tcp)
+}
+
+fn print_url(folder: &Path, running: &Running, tcp: bool) -> Outcome {
+    let url = match (&running.tcp_url, tcp) {
+        (_, false) => &running.url,
+        (Some(url), true) => url,
+        (None, true) => {
+            let folder = folder.display();
+            return Err(Failure::new(format!(
+                "the server of {folder} runs, and does not listen on TCP"
+            ))
+            .with_help(format_args!(
+                "`lookaside pg stop {folder}`, then start it with --tcp"
+            )));
+        }
+    };
+    finish_stdout(|out| writeln!(out, "{url}"))
+}
+
+pub(super) fn stop(arguments: &FolderArguments) -> Outcome {
+    let was_running = at(&arguments.dir)?
+        .stop()
+        .map_err(|error| failure(&error))?;
+    if !was_running {
+        let _ = writeln!(
+            std::io::stderr(),
+            "no server of {} was running",
+            arguments.dir.display()
+        );
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn status(arguments: &FolderArguments) -> Outcome {
+    let status = at(&arguments.dir)?
+        .status()
+        .map_err(|error| failure(&error))?;
+    write_stdout(|out| {
+        writeln!(out, "{}", state(&status))?;
+        if let Status::Running(running) = &status {
+            writeln!(out, "{}", running.url)?;
+            if let Some(url) = &running.tcp_url {
+                writeln!(out, "{url}")?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(match status {
+        Status::Running(_) | Status::Owned { .. } => Exit::Done,
+        _ => Exit::Failed,
+    })
+}
+
+pub(super) fn url(arguments: &UrlArguments) -> Outcome {
+    let running = running(&at(&arguments.dir)?)?;
+    print_url(&arguments.dir, &running, arguments.tcp)
+}
+
+pub(super) fn list() -> Outcome {
+    let instances = Instance::list().map_err(|error| failure(&error))?;
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_BORDERS_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(["folder", "state", "url"]);
+    for instance in &instances {
+        let (state, url) = match instance.status() {
+            Ok(Status::Running(running)) => {
+                let url = running.url.clone();
+                (state(&Status::Running(running)), url)
+            }
+            Ok(status) => (state(&status), String::new()),
+            Err(error) => (printable(&error.to_string()), String::new()),
+        };
+        let folder = printable(&instance.folder().display().to_string());
+        table.add_row([folder, state, url]);
+    }
+    finish_stdout(|out| {
+        if instances.is_empty() {
+            return writeln!(out, "no folders; `lookaside pg start DIR` makes one");
+        }
+        writeln!(out, "{table}")
+    })
+}
+
+pub(super) fn at(folder: &Path) -> Result<Instance, Failure> {
+    Instance::at(folder).map_err(|error| failure(&error))
+}
+
+/// The server of a folder, which must run beyond a command.
+pub(super) fn running(instance: &Instance) -> Result<Running, Failure> {
+    let status = instance.status().map_err(|error| failure(&error))?;
+    if let Status::Running(running) = status {
+        return Ok(running);
+    }
+    let folder = instance.folder().display();
+    Err(Failure::new(format!("{folder}: {}", state(&status)))
+        .with_help(format_args!("`lookaside pg start {folder}` starts it")))
+}
+
+fn state(status: &Status) -> String {
+    match status {
+        Status::Running(running) => {
+            format!(
+                "running, PostgreSQL {}, pid {}",
+                running.version, running.pid
+            )
+        }
+        Status::Owned { pid: Some(pid) } => format!("running for the process {pid} only"),
+        Status::Owned { pid: None } => "running for another process only".to_owned(),
+        Status::Stopped { major } => format!("stopped, PostgreSQL {major}"),
+        Status::Absent => "no data".to_owned(),
+        _ => "unknown".to_owned(),
+    }
+}

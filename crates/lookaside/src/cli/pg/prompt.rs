@@ -1,0 +1,292 @@
+//! The prompt of our own: statements in, tables out.
+
+use std::io::{self, BufRead as _, Write as _};
+
+use lookaside_value::{Decimal, RowSet, RowSetBuilder, Value};
+
+use super::client::{Answer, Client, Column, Error};
+use super::client_failure;
+use super::statement::StatementReader;
+use super::target::Target;
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::output::{printable, write_stdout};
+use crate::cli::rows::{RowForm, write_rows};
+
+/// Rows of one answer that are shown. A table is drawn once all of it is known, and whoever asks
+/// for more than a person can read has a use for `COPY … TO STDOUT`, which has no limit.
+const ROW_COUNT_MAX: usize = 10_000;
+
+/// Where statements come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Script<'a> {
+    /// A person types them; an error is shown and the next one is asked for.
+    Prompt,
+    /// Standard input holds them; the first error is the end.
+    Input,
+    /// They were given as arguments; likewise.
+    Commands(&'a [String]),
+}
+
+/// Whether to go on after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Line,
+    End,
+}
+
+/// Answers statements until there are no more.
+pub(super) fn run(client: Client, target: &Target, script: Script<'_>, form: RowForm) -> Outcome {
+    let mut prompt = Prompt {
+        client,
+        form,
+        statements: StatementReader::default(),
+    };
+    match script {
+        Script::Commands(commands) => {
+            for text in commands {
+                if prompt.take(text)? == Next::End {
+                    return Ok(Exit::Done);
+                }
+                prompt.finish()?;
+            }
+        }
+        Script::Input => {
+            for line in io::stdin().lock().lines() {
+                if prompt.take(&line.map_err(no_input)?)? == Next::End {
+                    return Ok(Exit::Done);
+                }
+            }
+            prompt.finish()?;
+        }
+        Script::Prompt => prompt.ask(target)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn no_input(error: io::Error) -> Failure {
+    Failure::new("cannot read standard input").because(&error)
+}
+
+struct Prompt {
+    client: Client,
+    form: RowForm,
+    statements: StatementReader,
+}
+
+impl Prompt {
+    /// Asks a person for line after line.
+    fn ask(&mut self, target: &Target) -> Result<(), Failure> {
+        say(&format!(
+            "PostgreSQL {} at {target}; \\? for help",
+            self.client.server_version()
+        ));
+        loop {
+            let sign = if self.statements.is_begun() {
+                "->"
+            } else {
+                "=>"
+            };
+            write_stdout(|out| write!(out, "{}{sign} ", target.database))?;
+            let mut line = String::new();
+            if io::stdin().read_line(&mut line).map_err(no_input)? == 0 {
+                // The line of the prompt is still open.
+                return write_stdout(|out| writeln!(out));
+            }
+            match self.take(&line) {
+                Ok(Next::Line) => {}
+                Ok(Next::End) => return Ok(()),
+                Err(failure) => {
+                    // Without standard error there is nobody left to tell.
+                    let _ = failure.write(&mut io::stderr().lock());
+                    if self.client.is_broken() {
+                        return Err(Failure::new("the server has gone"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a line: a command if a backslash begins it between statements, else SQL.
+    fn take(&mut self, line: &str) -> Result<Next, Failure> {
+        let line = line.trim_end_matches(['\r', '\n']);
+        if let Some(command) = line.trim_start().strip_prefix('\\')
+            && !self.statements.is_begun()
+            && !self.statements.is_inside()
+        {
+            return self.command(command.trim_end().trim_end_matches(';').trim_end());
+        }
+        self.statements.push(line);
+        self.statements.push("\n");
+        while let Some(statement) = self.statements.next() {
+            self.answer(&statement)?;
+        }
+        Ok(Next::Line)
+    }
+
+    /// Answers what is left without a `;`.
+    fn finish(&mut self) -> Result<(), Failure> {
+        match self.statements.finish() {
+            Some(statement) => self.answer(&statement),
+            None => Ok(()),
+        }
+    }
+
+    fn command(&mut self, command: &str) -> Result<Next, Failure> {
+        let (name, argument) = command
+            .split_once(char::is_whitespace)
+            .unwrap_or((command, ""));
+        match (name, argument.trim()) {
+            ("q", "") => return Ok(Next::End),
+            ("dt", "") => self.answer(TABLES)?,
+            ("d", "") => self.answer(TABLES)?,
+            ("d", table) => self.describe(table)?,
+            ("?", "") => say(HELP),
+            _ => {
+                let message = format!("unknown command \\{}", printable(command));
+                return Err(Failure::new(message).with_help("\\? lists those that are known"));
+            }
+        }
+        Ok(Next::Line)
+    }
+
+    fn describe(&mut self, table: &str) -> Result<(), Failure> {
+        // The server resolves the name as it does in a statement, and says what it is if it fails.
+        let table = format!("'{}'::pg_catalog.regclass", table.replace('\'', "''"));
+        self.answer(&COLUMNS.replace("$table", &table))?;
+        let indexes = self.query(&INDEXES.replace("$table", &table))?;
+        if indexes.iter().any(|answer| !answer.rows.is_empty()) {
+            self.show(&indexes)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, sql: &str) -> Result<(), Failure> {
+        let answers = self.query(sql);
+        for notice in self.client.take_notices() {
+            say(&notice.to_string());
+        }
+        self.show(&answers?)
+    }
+
+    fn query(&mut self, sql: &str) -> Result<Vec<Answer>, Failure> {
+        self.client
+            .query(sql, ROW_COUNT_MAX)
+            .map_err(|error: Error| client_failure(&error))
+    }
+
+    fn show(&self, answers: &[Answer]) -> Result<(), Failure> {
+        for answer in answers {
+            if answer.columns.is_empty() && answer.copied.is_empty() {
+                // What a statement did is no result: a program that reads rows must not meet it.
+                say(&answer.tag);
+                continue;
+            }
+            write_stdout(|out| {
+                out.write_all(&answer.copied)?;
+                if answer.columns.is_empty() {
+                    return Ok(());
+                }
+                write_rows(&row_set(answer), self.form, out)
+            })?;
+            if answer.rows_left_out > 0 {
+                say(&format!(
+                    "{} more rows are not shown; COPY (…) TO STDOUT writes all of them",
+                    answer.rows_left_out
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says something that is no result.
+fn say(text: &str) {
+    let lines: Vec<_> = text.lines().map(printable).collect();
+    // Without standard error there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
+}
+
+fn row_set(answer: &Answer) -> RowSet {
+    let names = answer.columns.iter().map(|column| column.name.as_str());
+    let mut rows = RowSetBuilder::new(names);
+    for row in &answer.rows {
+        let cells = row.iter().zip(&answer.columns);
+        rows.push(cells.map(|(text, column)| match text {
+            None => Value::Null,
+            Some(text) => value(text, column),
+        }));
+    }
+    rows.build()
+}
+
+/// The text as the server wrote it, as a number or a truth where it is one and shows as the same.
+fn value(text: &str, column: &Column) -> Value {
+    // From the catalogue `pg_type`, whose numbers of built-in types never change.
+    const BOOL: u32 = 16;
+    const INTEGERS: [u32; 4] = [20, 21, 23, 26];
+    const DECIMALS: [u32; 3] = [700, 701, 1700];
+    let number = match column.type_oid {
+        BOOL if text == "t" => return Value::Bool(true),
+        BOOL if text == "f" => return Value::Bool(false),
+        oid if INTEGERS.contains(&oid) => text.parse().ok().map(Value::Int),
+        oid if DECIMALS.contains(&oid) => text.parse::<Decimal>().ok().map(Value::Decimal),
+        _ => None,
+    };
+    number
+        .filter(|number| number.to_text() == text)
+        .unwrap_or_else(|| Value::from(text))
+}
+
+const HELP: &str = "\
+statements end with ;
+\\dt          lists tables
+\\d TABLE     lists the columns and indexes of a table
+\\q           ends";
+
+const TABLES: &str = "\
+select n.nspname as schema, c.relname as name,
+       case c.relkind when 'r' then 'table' when 'p' then 'partitioned table' when 'v' then 'view'
+            when 'm' then 'materialized view' when 'f' then 'foreign table' end as kind,
+       pg_catalog.pg_get_userbyid(c.relowner) as owner
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p', 'v', 'm', 'f')
+  and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_(toast|temp)'
+order by 1, 2";
+
+const COLUMNS: &str = "\
+select a.attname as column, pg_catalog.format_type(a.atttypid, a.atttypmod) as type,
+       not a.attnotnull as nullable, pg_catalog.pg_get_expr(d.adbin, d.adrelid) as \"default\"
+from pg_catalog.pg_attribute a
+left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+where a.attrelid = $table and a.attnum > 0 and not a.attisdropped
+order by a.attnum";
+
+const INDEXES: &str = "\
+select c.relname as index, pg_catalog.pg_get_indexdef(i.indexrelid) as definition
+from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid
+where i.indrelid = $table
+order by i.indisprimary desc, c.relname";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_the_text_that_the_server_wrote() {
+        for (text, type_oid, expected) in [
+            ("7", 23, Value::Int(7)),
+            ("-9223372036854775808", 20, Value::Int(i64::MIN)),
+            ("1.50", 1700, Value::Decimal("1.50".parse().unwrap())),
+            ("1e+20", 701, Value::from("1e+20")),
+            ("-0", 701, Value::from("-0")),
+            ("t", 16, Value::Bool(true)),
+            ("7", 25, Value::from("7")),
+        ] {
+            let column = Column {
+                name: "a".into(),
+                type_oid,
+            };
+            assert_eq!(value(text, &column), expected, "{text}");
+        }
+    }
+}

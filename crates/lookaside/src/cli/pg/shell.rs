@@ -1,0 +1,161 @@
+//! `lookaside pg shell`: psql where it is found, else the prompt of our own.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use clap::Args;
+use lookaside_embedded::{Binaries, Postgres, Status, Version, VersionRequirement};
+
+use super::bar::DownloadBar;
+use super::child::Foreground;
+use super::client::Client;
+use super::instance::{at, running};
+use super::prompt::{self, Script};
+use super::target::Target;
+use super::{client_failure, failure};
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::rows::RowForm;
+
+/// Ask a server: with psql where there is one, else at a prompt of our own
+///
+/// DIR is a folder that `lookaside pg start` serves; one that is stopped is served for as long as
+/// the shell lasts. Without a folder and a URL, the shell opens a temporary database, which is gone
+/// afterwards. What comes on standard input or with --command ends at the first error.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Our own prompt knows:
+  statements, which end with ;
+  \\dt          lists tables
+  \\d TABLE     lists the columns and indexes of a table
+  \\q           ends, as the end of the input does
+
+Examples:
+  lookaside pg shell ./data
+  lookaside pg shell --url \"$DATABASE_URL\"
+  lookaside pg shell ./data -c \"select * from users\" --format csv
+  lookaside pg shell < script.sql")]
+pub(super) struct ShellArguments {
+    /// The folder of data
+    #[arg(conflicts_with = "url")]
+    dir: Option<PathBuf>,
+
+    /// Any PostgreSQL that speaks without TLS: postgres://user:password@host:port/database
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+
+    /// Statements to run instead of asking for them; can be repeated
+    #[arg(long, short, value_name = "SQL")]
+    command: Vec<String>,
+
+    /// Our own prompt, also where psql is found
+    #[arg(long)]
+    builtin: bool,
+
+    /// How our own prompt writes rows; with it, psql is not looked for
+    #[arg(long, short, value_enum, value_name = "FORM")]
+    format: Option<RowForm>,
+}
+
+/// The server that is asked, which is kept up meanwhile if it is ours.
+struct Server {
+    target: Target,
+    /// `None` where the server is not ours and its version not known.
+    version: Option<Version>,
+    owned: Option<Postgres>,
+}
+
+pub(super) fn run(arguments: &ShellArguments) -> Outcome {
+    let server = find(arguments)?;
+    let wants_ours = arguments.builtin || arguments.format.is_some();
+    let psql = if wants_ours { None } else { psql(&server) };
+    let outcome = match psql {
+        Some(program) => run_psql(arguments, &server.target, program),
+        None => run_prompt(arguments, &server.target),
+    };
+    if let Some(owned) = server.owned {
+        owned.close().map_err(|error| failure(&error))?;
+    }
+    outcome
+}
+
+fn find(arguments: &ShellArguments) -> Result<Server, Failure> {
+    if let Some(url) = &arguments.url {
+        let target = url.parse().map_err(|error: String| Failure::usage(error))?;
+        return Ok(Server {
+            target,
+            version: None,
+            owned: None,
+        });
+    }
+    let builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
+    let builder = match &arguments.dir {
+        None => builder,
+        Some(folder) => {
+            let instance = at(folder)?;
+            let status = instance.status().map_err(|error| failure(&error))?;
+            if !matches!(status, Status::Stopped { .. }) {
+                let running = running(&instance)?;
+                let target = running.url.parse().map_err(Failure::new)?;
+                return Ok(Server {
+                    target,
+                    version: Some(running.version),
+                    owned: None,
+                });
+            }
+            builder.path(folder)
+        }
+    };
+    let owned = builder.start().map_err(|error| failure(&error))?;
+    Ok(Server {
+        target: owned.url().parse().map_err(Failure::new)?,
+        version: Some(owned.version()),
+        owned: Some(owned),
+    })
+}
+
+/// The psql that fits the server; of a server that we know nothing of, the one that a shell finds.
+fn psql(server: &Server) -> Option<PathBuf> {
+    if let Some(owned) = &server.owned {
+        return owned.binaries().tool("psql");
+    }
+    let Some(version) = server.version else {
+        let path = std::env::var_os("PATH")?;
+        let mut found = std::env::split_paths(&path).map(|folder| folder.join("psql"));
+        return found.find(|program| program.is_file());
+    };
+    let requirement: VersionRequirement = version.major.to_string().parse().ok()?;
+    let binaries = Binaries::find(requirement, &()).ok()?;
+    binaries.tool("psql")
+}
+
+fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Outcome {
+    let mut command = Command::new(program);
+    command.envs(target.variables());
+    for sql in &arguments.command {
+        command.arg("--command").arg(sql);
+    }
+    if !arguments.command.is_empty() || !io::stdin().is_terminal() {
+        command.args(["--set", "ON_ERROR_STOP=1"]);
+    }
+    let status = Foreground::take()?.run(&mut command)?;
+    Ok(if status.success() {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
+}
+
+fn run_prompt(arguments: &ShellArguments, target: &Target) -> Outcome {
+    let client = Client::connect(target).map_err(|error| client_failure(&error))?;
+    let form = arguments.format.unwrap_or(RowForm::Table);
+    let script = if !arguments.command.is_empty() {
+        Script::Commands(&arguments.command)
+    } else if io::stdin().is_terminal() {
+        Script::Prompt
+    } else {
+        Script::Input
+    };
+    prompt::run(client, target, script, form)
+}

@@ -1,0 +1,488 @@
+//! `lookaside pg` with a real server. Every test has a cache and a temporary place in which other
+//! runs have no part, except for what all of them only read.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::program::{Project, Said, lookaside};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program's `pg`, without what the developer's shell says about another server.
+fn pg() -> Command {
+    let mut command = lookaside();
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"PG") || name == "DATABASE_URL" {
+            command.env_remove(name);
+        }
+    }
+    command.arg("pg");
+    command
+}
+
+fn said(arguments: &[&str], folder: &Path) -> Said {
+    let mut command = pg();
+    command.args(arguments).current_dir(folder);
+    command.output().expect("the program starts").into()
+}
+
+/// A folder whose server is stopped in the end, however the test ends.
+struct Data {
+    project: Project,
+}
+
+impl Data {
+    fn new() -> Self {
+        Self {
+            project: Project::empty(),
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Said {
+        said(arguments, self.project.path())
+    }
+
+    /// Asks the server of a folder by the built-in prompt.
+    fn ask(&self, folder: &str, sql: &str) -> String {
+        let arguments = ["shell", folder, "--format", "csv", "-c", sql];
+        self.run(&arguments).ended(0).out
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(self.project.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if entry.path().is_dir() {
+                let mut command = pg();
+                command.arg("stop").arg(entry.path());
+                let _ = command.output();
+            }
+        }
+    }
+}
+
+/// Whether a process is there and not only waited for.
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.starts_with(" Z"))
+}
+
+#[track_caller]
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn run_gives_a_command_a_server_and_takes_it_away() {
+    let folder = Project::with(&[
+        (
+            "seed.sql",
+            "create table seeded (n integer); insert into seeded values (41);",
+        ),
+        ("migrations/1_a.sql", "create table migrated (n integer);"),
+        (
+            "migrations/2_b.sql",
+            "insert into migrated select n + 1 from seeded;",
+        ),
+    ]);
+    let script = r#"
+        set -e
+        echo "url $DATABASE_URL"
+        echo "parts postgres://$PGUSER:$PGPASSWORD@$PGHOST:$PGPORT/$PGDATABASE"
+        "$LOOKASIDE" pg shell --url "$DATABASE_URL" --format csv \
+            -c "select n from migrated" -c "show work_mem" \
+            -c "select extname from pg_extension where extname = 'pg_trgm'" \
+            -c "show data_directory"
+    "#;
+    let arguments = [
+        "run",
+        "--sql",
+        "seed.sql",
+        "--migrations",
+        "migrations",
+        "--extension",
+        "pg_trgm",
+        "--set",
+        "work_mem=7MB",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let mut command = pg();
+    command
+        .args(arguments)
+        .env("LOOKASIDE", env!("CARGO_BIN_EXE_lookaside"))
+        .env("PGSERVICE", "elsewhere")
+        .env("PGHOSTADDR", "192.0.2.1")
+        .current_dir(folder.path());
+    let said = Said::from(command.output().unwrap()).ended(0);
+    let lines: Vec<_> = said.out.lines().collect();
+    let [
+        url,
+        parts,
+        "n",
+        "42",
+        "work_mem",
+        "7MB",
+        "extname",
+        "pg_trgm",
+        "data_directory",
+        data,
+    ] = lines[..]
+    else {
+        panic!("{}", said.out);
+    };
+    let url = url.strip_prefix("url ").unwrap();
+    assert!(url.starts_with("postgres://postgres:"), "{url}");
+    assert!(url.contains("@127.0.0.1:"), "{url}");
+    assert_eq!(parts.strip_prefix("parts "), Some(url));
+    wait_until("the data is gone", || !Path::new(data).exists());
+}
+
+#[test]
+fn run_ends_as_its_command_did() {
+    let folder = Project::empty();
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        said(&["run", "--", "sh", "-c", script], folder.path()).ended(code);
+    }
+    // Without `--` as well, and flags behind the command are the command's.
+    said(&["run", "sh", "-c", "exit 3"], folder.path()).ended(3);
+}
+
+#[test]
+fn run_tells_its_own_failures_from_those_of_the_command() {
+    let folder = Project::with(&[
+        ("bad.sql", "create table t (n integer);\nselect nope;\n"),
+        ("no-program", "not executable"),
+    ]);
+    said(&["run", "--", "./no-such-program"], folder.path())
+        .ended(127)
+        .err_has(&["cannot run `./no-such-program`"]);
+    said(&["run", "--", "./no-program"], folder.path())
+        .ended(126)
+        .err_has(&["cannot run `./no-program`"]);
+    let said_of = |arguments: &[&str]| {
+        let arguments = [&["run"], arguments, &["--", "echo", "ran"]].concat();
+        let said = said(&arguments, folder.path()).ended(125);
+        assert_eq!(said.out, "");
+        said
+    };
+    said_of(&["--sql", "bad.sql"]).err_has(&["nope"]);
+    said_of(&["--sql", "no.sql"]).err_has(&["cannot read no.sql"]);
+    said_of(&["--extension", "no_such_extension"]).err_has(&["no_such_extension"]);
+    said_of(&["--pg-version", "99"]).err_has(&["99"]);
+    said(&["run", "--set", "work_mem", "--", "true"], folder.path()).ended(2);
+    said(&["run", "--pg-version", "x", "--", "true"], folder.path()).ended(2);
+    said(&["run"], folder.path()).ended(2);
+}
+
+/// A command of `pg run` that has begun: the first line that it wrote, and the rest to read.
+fn begin(script: &str, folder: &Path) -> (Child, String, impl BufRead + use<>) {
+    let mut child = pg()
+        .args(["run", "--", "sh", "-c", script])
+        .env("LOOKASIDE", env!("CARGO_BIN_EXE_lookaside"))
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    (child, line.trim_end().to_owned(), out)
+}
+
+fn send(signal: &str, pid: &str) {
+    let command = format!("kill -{signal} {pid}");
+    let status = Command::new("sh").args(["-c", &command]).status().unwrap();
+    assert!(status.success(), "{command}");
+}
+
+const DATA_FOLDER: &str = r#""$LOOKASIDE" pg shell --url "$DATABASE_URL" --format csv -c "copy (select current_setting('data_directory')) to stdout""#;
+
+#[test]
+fn signals_reach_the_command_of_run_and_the_server_goes() {
+    let folder = Project::empty();
+    for (signal, code) in [("TERM", 4), ("INT", 5), ("HUP", 6)] {
+        let script = format!(
+            "trap 'echo got TERM; exit 4' TERM; trap 'echo got INT; exit 5' INT
+             trap 'echo got HUP; exit 6' HUP
+             {DATA_FOLDER}
+             while :; do sleep 0.05; done"
+        );
+        let (mut child, data, mut out) = begin(&script, folder.path());
+        assert!(Path::new(&data).is_dir(), "{data}");
+        send(signal, &child.id().to_string());
+        let mut rest = String::new();
+        out.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, format!("got {signal}\n"));
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        wait_until("the data is gone", || !Path::new(&data).exists());
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_no_server() {
+    let folder = Project::empty();
+    let script = format!("{DATA_FOLDER}; echo $$; exec sleep 60");
+    let (mut child, data, mut out) = begin(&script, folder.path());
+    let pid_file = Path::new(&data).join("postmaster.pid");
+    let text = fs::read_to_string(&pid_file).unwrap();
+    let server = text.lines().next().unwrap().to_owned();
+    let mut command = String::new();
+    out.read_line(&mut command).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the data is gone", || !Path::new(&data).exists());
+    // In a namespace of its own the server knows itself by another number.
+    assert!(
+        !is_alive(&server)
+            || !fs::read_to_string(format!("/proc/{server}/comm"))
+                .unwrap_or_default()
+                .contains("postgres"),
+        "the server {server} is alive"
+    );
+    send("KILL", command.trim_end());
+}
+
+#[test]
+fn a_folder_is_served_until_it_is_stopped() {
+    let data = Data::new();
+    data.run(&["status", "data"]).ended(1).out_has(&["no data"]);
+    data.run(&["url", "data"])
+        .ended(1)
+        .err_has(&["no data", "help: `lookaside pg start "]);
+    let url = data.run(&["start", "data"]).ended(0).out;
+    assert!(
+        url.starts_with("postgres:///") && url.contains("host="),
+        "{url}"
+    );
+    assert_eq!(url.lines().count(), 1);
+    // A second start and other questions find the same server.
+    assert_eq!(data.run(&["start", "data"]).ended(0).out, url);
+    assert_eq!(data.run(&["url", "data"]).ended(0).out, url);
+    data.run(&["status", "data"])
+        .ended(0)
+        .out_has(&["running, PostgreSQL ", ", pid ", &url]);
+    let folder = data.project.file("data");
+    let shown = folder.canonicalize().unwrap().display().to_string();
+    data.run(&["list"]).ended(0).out_has(&[&shown, "running"]);
+
+    data.ask(
+        "data",
+        "create table kept (n integer); insert into kept values (7)",
+    );
+    data.run(&["stop", "data"]).ended(0);
+    data.run(&["stop", "data"])
+        .ended(0)
+        .err_has(&["no server of data was running"]);
+    data.run(&["status", "data"])
+        .ended(1)
+        .out_has(&["stopped, PostgreSQL "]);
+    data.run(&["list"]).ended(0).out_has(&[&shown, "stopped"]);
+    data.run(&["url", "data"]).ended(1).err_has(&["stopped"]);
+
+    // A shell serves a stopped folder for as long as it lasts.
+    assert_eq!(data.ask("data", "select n from kept"), "n\n7\n");
+    data.run(&["status", "data"]).ended(1).out_has(&["stopped"]);
+
+    // It does not listen on TCP unless it is asked to.
+    data.run(&["start", "data"]).ended(0);
+    data.run(&["url", "data", "--tcp"])
+        .ended(1)
+        .err_has(&["does not listen on TCP", "--tcp"]);
+    data.run(&["stop", "data"]).ended(0);
+    let url = data.run(&["start", "data", "--tcp"]).ended(0).out;
+    assert!(url.contains("@127.0.0.1:"), "{url}");
+    assert_eq!(data.run(&["url", "data", "--tcp"]).ended(0).out, url);
+    let arguments = [
+        "shell",
+        "--url",
+        url.trim_end(),
+        "--format",
+        "csv",
+        "-c",
+        "select n from kept",
+    ];
+    assert_eq!(data.run(&arguments).ended(0).out, "n\n7\n");
+}
+
+#[test]
+fn dumps_of_a_folder_are_restored_into_another() {
+    let data = Data::new();
+    data.run(&["start", "first"]).ended(0);
+    data.ask("first", "create table t (n integer primary key, v text)");
+    data.ask(
+        "first",
+        "insert into t select n, 'row ' || n from generate_series(1, 1000) n",
+    );
+    data.run(&["dump", "first", "out.txt"])
+        .ended(2)
+        .err_has(&[".tar.zst or .sql"]);
+    data.run(&["dump", "first", "out.tar.zst"]).ended(0);
+    data.run(&["restore", "out.tar.zst", "second"]).ended(0);
+    data.run(&["restore", "out.tar.zst", "second"]).ended(1);
+    data.run(&["restore", "out.sql", "third"])
+        .ended(2)
+        .err_has(&["pg shell third < out.sql"]);
+    data.run(&["start", "second"]).ended(0);
+    let sum = "select count(*), max(v) from t";
+    assert_eq!(data.ask("second", sum), "count,max\n1000,row 999\n");
+    assert_eq!(data.ask("second", sum), data.ask("first", sum));
+}
+
+#[test]
+fn the_prompt_answers_a_script() {
+    let folder = Project::with(&[(
+        "script.sql",
+        "create table users (id integer primary key, name text default 'é;');\n\
+         insert into users values (1), -- not yet ;\n (2);\n\
+         \\dt\n\\d users\n\
+         select id, name,\n  id * 1.50 as n, null as nothing from users;\n\
+         \\q\nselect nope;\n",
+    )]);
+    let shell = |arguments: &[&str], script: &str| {
+        let mut command = pg();
+        command
+            .arg("shell")
+            .args(arguments)
+            .current_dir(folder.path());
+        let script = fs::File::open(folder.file(script)).unwrap();
+        Said::from(command.stdin(script).output().unwrap())
+    };
+    let said = shell(&["--builtin"], "script.sql").ended(0);
+    assert_eq!(said.err, "CREATE TABLE\nINSERT 0 2\n");
+    assert_eq!(
+        said.out,
+        "┌───────────────────────────────────┐\n\
+         │ schema   name    kind    owner    │\n\
+         ╞═══════════════════════════════════╡\n\
+         │ public   users   table   postgres │\n\
+         └───────────────────────────────────┘\n\
+         1 row\n\
+         ┌──────────────────────────────────────────┐\n\
+         │ column   type      nullable   default    │\n\
+         ╞══════════════════════════════════════════╡\n\
+         │ id       integer   false      NULL       │\n\
+         │ name     text      true       'é;'::text │\n\
+         └──────────────────────────────────────────┘\n\
+         2 rows\n\
+         ┌──────────────────────────────────────────────────────────────────────────────┐\n\
+         │ index        definition                                                      │\n\
+         ╞══════════════════════════════════════════════════════════════════════════════╡\n\
+         │ users_pkey   CREATE UNIQUE INDEX users_pkey ON public.users USING btree (id) │\n\
+         └──────────────────────────────────────────────────────────────────────────────┘\n\
+         1 row\n\
+         ┌────────────────────────────┐\n\
+         │ id   name      n   nothing │\n\
+         ╞════════════════════════════╡\n\
+         │  1   é;     1.50   NULL    │\n\
+         │  2   é;     3.00   NULL    │\n\
+         └────────────────────────────┘\n\
+         2 rows\n"
+    );
+    folder.write(
+        "error.sql",
+        "select 1 as one;\nselect nope;\nselect 2 as two;\n",
+    );
+    let said = shell(&["--format", "csv"], "error.sql").ended(1);
+    assert_eq!(said.out, "one\n1\n");
+    said.err_has(&["error: column \"nope\" does not exist (42703)"]);
+    folder.write("unknown.sql", "\\x\n");
+    shell(&["--builtin"], "unknown.sql")
+        .ended(1)
+        .err_has(&["unknown command \\x", "help: \\?"]);
+}
+
+#[test]
+fn a_shell_without_a_server_says_what_is_missing() {
+    let data = Data::new();
+    data.run(&["shell", "nowhere"])
+        .ended(1)
+        .err_has(&["no data", "pg start"]);
+    data.run(&["shell", "--url", "mysql://u:secret@h/d"])
+        .ended(2)
+        .err_has(&["postgres://"]);
+    let said = data
+        .run(&["shell", "--builtin", "--url", "postgres:///d?host=/nowhere"])
+        .ended(1);
+    said.err_has(&["cannot connect to /nowhere/.s.PGSQL.5432"]);
+    data.run(&["shell", "data", "--url", "postgres://h/d"])
+        .ended(2);
+}
+
+#[test]
+fn the_doctor_finds_a_server() {
+    let folder = Project::empty();
+    let said = said(&["doctor"], folder.path()).ended(0);
+    assert!(said.out.contains("PostgreSQL "), "{}", said.out);
+    assert!(
+        said.out.lines().any(|line| line.starts_with("ok ")),
+        "{}",
+        said.out
+    );
+}
+
+#[test]
+fn benchmarks_run_and_write_json() {
+    let data = Data::new();
+    let cases = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let arguments = [&["bench"], arguments, &["--rounds", "1", "--json"]].concat();
+        let said = data.run(&arguments).ended(0);
+        let lines = said.out.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+            .collect()
+    };
+    for (arguments, count) in [
+        (&["rtt", "--ops", "20"][..], 17),
+        (&["prepared-updates", "--ops", "250"], 4),
+        (&["warm"], 11),
+        // A test leaves the files of other programs in memory, so two of these are left out.
+        (&["cold", "--keep-file-cache"], 6),
+    ] {
+        let cases = cases(arguments);
+        assert_eq!(cases.len(), count, "{arguments:?}: {cases:?}");
+        for case in cases.iter().filter(|case| case["skipped"].is_null()) {
+            assert!(
+                case["engine"].as_str().unwrap().contains("PostgreSQL "),
+                "{case}"
+            );
+            assert!(
+                case["wall_ns_per_op"]["median"].as_f64().unwrap() > 0.0,
+                "{case}"
+            );
+            assert!(!case["from"].as_str().unwrap().is_empty(), "{case}");
+        }
+    }
+
+    // Any other server will do, and is left as it was.
+    let url = data.run(&["start", "data"]).ended(0).out;
+    let found = cases(&[
+        "prepared-updates",
+        "--ops",
+        "10",
+        "--target",
+        url.trim_end(),
+    ]);
+    assert!(
+        found[0]["engine"].as_str().unwrap().contains(" at "),
+        "{found:?}"
+    );
+    let left = "select count(*) from pg_namespace where nspname = 'lookaside_bench'";
+    assert_eq!(data.ask("data", left), "count\n0\n");
+}
