@@ -54,7 +54,9 @@ pub(crate) const LOG: &str = "log";
 
 /// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
 /// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
-/// locked file, so the lock lasts as long as either shell.
+/// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
+/// The signal is sent until it is obeyed: a shell starts its background processes with INT and QUIT
+/// ignored, and the server listens to them a moment after its start only.
 const WATCH: &str = r#"
 folder=$1 signal=$2 remove=$3
 shift 3
@@ -64,13 +66,14 @@ server=$!
 (
     while read -r owner <&3; do : >"$folder/joined/$owner"; done
     : >"$folder/ending"
-    kill -s "$signal" "$server"
+    while kill -s "$signal" "$server"; do sleep 0.1 >/dev/null || break; done
 ) &
 reader=$!
 exec 3<&-
 wait "$server"
 code=$?
 kill "$reader"
+wait "$reader"
 if [ -e "$folder/ending" ] && [ -n "$remove" ]; then rm -rf -- "$remove"; fi
 exit "$code"
 "#;
@@ -119,6 +122,8 @@ pub(crate) struct Server {
     watch: Option<Child>,
     /// The write end of the owners' pipe.
     owner: Option<OwnedFd>,
+    /// The watch's lock too, so that nobody sweeps what a crashed server said before it is read.
+    lock: Option<File>,
     folder: PathBuf,
     port: u16,
     ending: Ending,
@@ -174,13 +179,13 @@ impl Server {
             }
             Ending::Outlive => (endless_pipe(spec.folder, spec.identity)?, None),
         };
-        let lock = spec
-            .lock
-            .try_clone()
-            .map_err(|error| Error::file("share the lock", spec.folder, error))?;
+        let share_lock = || {
+            let shared = spec.lock.try_clone();
+            shared.map_err(|error| Error::file("share the lock", spec.folder, error))
+        };
         let watch = command
             .stdin(input)
-            .stdout(lock)
+            .stdout(share_lock()?)
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
@@ -188,6 +193,7 @@ impl Server {
         Ok(Self {
             watch: Some(watch),
             owner,
+            lock: Some(share_lock()?),
             folder: spec.folder.to_owned(),
             port,
             ending: spec.ending,
@@ -262,6 +268,7 @@ impl Server {
     /// opened again; a temporary one is nobody's business any more.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.owner = None;
+        self.lock = None;
         let Some(mut watch) = self.watch.take() else {
             return Ok(());
         };
@@ -288,6 +295,7 @@ impl Server {
             let _ = watch.wait();
         }
         self.owner = None;
+        self.lock = None;
     }
 }
 
