@@ -91,10 +91,12 @@ pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>)
     }
 }
 
-/// Lays a copy of the template ready for the next cluster, unless there is one.
+/// Lays a copy of the template ready for the next cluster, unless there is one or somebody else is
+/// at it.
 pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
     let spare = spare_path(makers.place, template);
-    if spare.exists() {
+    let laying = open_lock(&spare.with_added_extension("lock"))?;
+    if spare.exists() || laying.try_lock().is_err() {
         return Ok(());
     }
     let path = makers.place.folder.join(format!("n-{}", digest::random(5)));

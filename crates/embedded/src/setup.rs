@@ -59,11 +59,12 @@ impl Setup {
         }
     }
 
-    /// Lays a spare copy for the next cluster, and removes what the dead left.
+    /// Removes what the dead left, and lays a spare copy for the next cluster. In this order: a
+    /// process that ends in the middle of its copy leaves it to the next one, which may live as short.
     pub(crate) fn tidy(&self) {
+        folder::sweep(&self.place);
         // Without a spare the next start copies for itself, and gets the error.
         let _ = folder::lay_spare(&self.template, self.makers());
-        folder::sweep(&self.place);
     }
 }
 
