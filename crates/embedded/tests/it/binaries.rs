@@ -109,7 +109,7 @@ fn fake_server(folder: &Path, version: &str) {
 
 /// A cache that holds a real server of version 18, downloaded once for all tests; `None` where there
 /// is neither one nor a network.
-fn stocked_cache() -> Option<&'static Path> {
+pub(crate) fn stocked_cache() -> Option<&'static Path> {
     static CACHE: OnceLock<Option<PathBuf>> = OnceLock::new();
     CACHE
         .get_or_init(|| {
@@ -130,7 +130,7 @@ fn stocked_cache() -> Option<&'static Path> {
 }
 
 /// An empty cache with only the archive of a stocked one, so that it unpacks without a network.
-fn cache_with_archive(stocked: &Path) -> tempfile::TempDir {
+pub(crate) fn cache_with_archive(stocked: &Path) -> tempfile::TempDir {
     let cache = tempfile::tempdir().unwrap();
     let archives = cache.path().join("pg/archives");
     fs::create_dir_all(&archives).unwrap();

@@ -1,3 +1,110 @@
 //! Everything on a real server.
+#![allow(
+    clippy::print_stderr,
+    reason = "seeds and what a test had to leave out are said; children speak through it"
+)]
 
 mod binaries;
+mod child;
+mod clients;
+mod concurrency;
+mod death;
+mod persistent;
+mod site;
+mod temporary;
+
+use std::env;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookaside_embedded::{Binaries, Builder, Error, Postgres};
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+/// The major version that these tests are about. They say it themselves, so that they do the same
+/// on every machine.
+const VERSION: &str = "18";
+
+/// How long something that happens by itself may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Wishes of every test.
+fn builder() -> Builder {
+    Postgres::builder().version(VERSION.parse().unwrap())
+}
+
+/// Whether there is a server to test with. In CI there must be.
+fn has_server() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| match Binaries::find(VERSION.parse().unwrap(), &()) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
+            eprintln!("SKIP: no PostgreSQL {VERSION} to test with: {error}");
+            false
+        }
+    })
+}
+
+/// The first column of what a client gets from a database.
+#[track_caller]
+fn ask(url: &str, sql: &str) -> Vec<String> {
+    try_ask(url, sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+}
+
+fn try_ask(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+    block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let messages = client.simple_query(sql).await;
+        drop(client);
+        let _ = connection.await;
+        Ok(messages?
+            .into_iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or("NULL").to_owned()),
+                _ => None,
+            })
+            .collect())
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
+}
+
+/// Waits for what happens by itself.
+#[track_caller]
+fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !happened() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// An error with all that led to it.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// The seed of a random test: printed, and given again by `LOOKASIDE_TEST_SEED`.
+fn rng(test: &str) -> fastrand::Rng {
+    let seed = env::var("LOOKASIDE_TEST_SEED").map_or_else(
+        |_| fastrand::u64(..),
+        |seed| seed.parse().expect("LOOKASIDE_TEST_SEED is a number"),
+    );
+    eprintln!("{test}: LOOKASIDE_TEST_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}

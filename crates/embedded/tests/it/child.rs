@@ -1,0 +1,199 @@
+//! A process that owns a database: this test binary, with [`run`] as its only test.
+//!
+//! It says through its standard error what it has, and does what it is told through its standard
+//! input, to whose end it lives.
+
+use std::env;
+use std::io::{self, BufRead as _, BufReader, Lines, Write as _};
+use std::path::Path;
+use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use lookaside_embedded::{Error, Postgres, Progress};
+
+use crate::site::Site;
+use crate::{builder, chain};
+
+/// Tells the child what to own; unset in an ordinary run.
+const ROLE: &str = "LOOKASIDE_TEST_ROLE";
+
+/// Tells a child of the role `path` its folder.
+const FOLDER: &str = "LOOKASIDE_TEST_FOLDER";
+
+#[test]
+fn run() {
+    struct Aloud;
+    impl Progress for Aloud {
+        fn step(&self, what: &str) {
+            eprintln!("step {what}");
+        }
+    }
+    let Ok(role) = env::var(ROLE) else {
+        return;
+    };
+    let folder = env::var(FOLDER).unwrap_or_default();
+    let wishes = match &*role {
+        "temporary" => builder(),
+        "fresh" => builder().fresh_cluster(),
+        "path" => builder().path(folder),
+        "migrated path" => builder()
+            .path(&folder)
+            .migrations(Path::new(&folder).join("../sql")),
+        _ => panic!("no role `{role}`"),
+    };
+    let wishes = wishes.progress(Arc::new(Aloud));
+    let mut database = match wishes.clone().start() {
+        Ok(database) => database,
+        Err(error) => return say_error(&error),
+    };
+    introduce(&database);
+    for order in io::stdin().lines() {
+        let order = order.unwrap();
+        match order.split_once(' ').unwrap_or((&order, "")) {
+            ("sql", sql) => match database.execute(sql) {
+                Ok(()) => eprintln!("done"),
+                Err(error) => say_error(&error),
+            },
+            ("another", _) => match wishes.clone().start() {
+                Ok(another) => {
+                    database = another;
+                    introduce(&database);
+                }
+                Err(error) => say_error(&error),
+            },
+            // Rows numbered from 1, one transaction each, until somebody ends it.
+            ("count", _) => {
+                for number in 1.. {
+                    database
+                        .execute(&format!("INSERT INTO counted VALUES ({number})"))
+                        .unwrap();
+                    eprintln!("counted {number}");
+                }
+            }
+            ("abort", _) => process::abort(),
+            _ => panic!("no order `{order}`"),
+        }
+    }
+}
+
+fn introduce(database: &Postgres) {
+    eprintln!("url {}", database.url());
+    eprintln!("folder {}", database.folder().display());
+    eprintln!("database {}", database.database());
+    eprintln!("ready");
+}
+
+fn say_error(error: &Error) {
+    eprintln!(
+        "error {:?} {}",
+        error.kind(),
+        chain(error).replace('\n', " | ")
+    );
+}
+
+/// A child, from outside. Dropping it kills it.
+pub(crate) struct Child {
+    pub(crate) process: process::Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStderr>>,
+    said: Vec<String>,
+}
+
+impl Child {
+    pub(crate) fn start(site: &Site, role: &str) -> Self {
+        Self::start_with(site, role, |_| {})
+    }
+
+    pub(crate) fn start_in(site: &Site, folder: &Path) -> Self {
+        Self::start_with(site, "path", |command| {
+            command.env(FOLDER, folder);
+        })
+    }
+
+    pub(crate) fn start_with(site: &Site, role: &str, also: impl FnOnce(&mut Command)) -> Self {
+        Self::start_through(Command::new(env::current_exe().unwrap()), site, role, also)
+    }
+
+    /// One whose command line comes after that of another program.
+    pub(crate) fn start_through(
+        mut command: Command,
+        site: &Site,
+        role: &str,
+        also: impl FnOnce(&mut Command),
+    ) -> Self {
+        command.args(["child::run", "--exact", "--nocapture"]);
+        site.place(&mut command);
+        command
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        also(&mut command);
+        let mut process = command.spawn().unwrap();
+        let output = BufReader::new(process.stderr.take().unwrap()).lines();
+        Self {
+            input: process.stdin.take(),
+            output,
+            process,
+            said: Vec::new(),
+        }
+    }
+
+    /// Tells a child of the role `path` its folder.
+    pub(crate) fn folder(folder: &Path) -> impl FnOnce(&mut Command) {
+        let folder = folder.to_owned();
+        move |command| {
+            command.env(FOLDER, folder);
+        }
+    }
+
+    pub(crate) fn tell(&mut self, order: &str) {
+        let input = self.input.as_mut().expect("it was not told to end");
+        input.write_all(format!("{order}\n").as_bytes()).unwrap();
+    }
+
+    /// What comes after `word` in the next line that begins with it.
+    #[track_caller]
+    pub(crate) fn hear(&mut self, word: &str) -> String {
+        match self.hear_or_end(word) {
+            Some(rest) => rest,
+            None => panic!("the child never said `{word}`, but {:#?}", self.said),
+        }
+    }
+
+    /// As [`hear`](Self::hear); `None` if the child ends before.
+    pub(crate) fn hear_or_end(&mut self, word: &str) -> Option<String> {
+        while let Some(Ok(line)) = self.output.next() {
+            self.said.push(line.clone());
+            if let Some(rest) = line.strip_prefix(word) {
+                return Some(rest.trim().to_owned());
+            }
+        }
+        None
+    }
+
+    /// All that was heard.
+    pub(crate) fn said(&self) -> String {
+        self.said.join("\n")
+    }
+
+    /// Kills the process alone, with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Lets it end by itself.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        self.input = None;
+        while self.hear_or_end("\n").is_some() {}
+        self.process.wait().unwrap()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

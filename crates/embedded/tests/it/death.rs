@@ -1,0 +1,198 @@
+//! However an owner ends, its server ends too, and nothing of it stays.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use lookaside_embedded::ErrorKind;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::child::Child;
+use crate::site::{Site, processes};
+use crate::{ask, builder, has_server, rng, wait_until};
+
+/// Longest time after which an owner is killed: some twice as long as a start takes here.
+const LIFE_MAX: Duration = Duration::from_millis(300);
+
+fn kill(pid: i32) {
+    // It may have ended by itself.
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}
+
+pub(crate) fn server_pid(folder: &Path) -> i32 {
+    let file = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap();
+    file.lines().next().unwrap().parse().unwrap()
+}
+
+/// Kills the server of a cluster, and waits until it and its sessions are gone.
+pub(crate) fn crash(folder: &Path) {
+    kill(server_pid(folder));
+    wait_until("the server is gone", || processes(folder).is_empty());
+}
+
+/// Kills the shells that watch over a cluster.
+fn kill_watch(folder: &Path) {
+    let mut count = 0;
+    for (pid, command) in processes(folder) {
+        if command.contains("lookaside-watch") {
+            kill(pid);
+            count += 1;
+        }
+    }
+    assert_eq!(count, 2, "a shell that waits and one that reads");
+}
+
+#[test]
+fn an_owner_that_is_killed_leaves_no_process_no_folder_and_no_lock() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("an_owner_that_is_killed");
+    let site = Site::new();
+    for round in 0..24 {
+        let role = if rng.bool() { "temporary" } else { "fresh" };
+        let mut child = Child::start(&site, role);
+        let life = LIFE_MAX.mul_f64(rng.f64());
+        thread::sleep(life);
+        child.kill();
+        eprintln!("round {round}: {role} killed after {life:?}");
+        // Without anybody's help.
+        site.wait_until_deserted();
+    }
+    // A folder can only be left by one that was killed before its server was watched; the next
+    // start takes it away.
+    let mut next = Child::start(&site, "temporary");
+    let folder = next.hear("folder ");
+    wait_until("the folders are swept", || {
+        site.cluster_folders() == [Path::new(&folder)]
+    });
+    next.kill();
+    site.wait_until_clean();
+}
+
+#[test]
+fn an_owner_that_aborts_takes_its_server_along() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    for role in ["temporary", "fresh"] {
+        let mut child = Child::start(&site, role);
+        child.hear("ready");
+        child.tell("abort");
+        assert!(!child.end().success());
+        site.wait_until_clean();
+    }
+}
+
+#[test]
+fn a_server_without_owner_and_watch_is_swept_by_the_next_start() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    for role in ["temporary", "fresh"] {
+        let mut child = Child::start(&site, role);
+        let folder = child.hear("folder ");
+        let folder = Path::new(&folder);
+        child.hear("ready");
+        kill_watch(folder);
+        child.kill();
+        // Nobody is left to end it.
+        let pid = server_pid(folder);
+        assert!(processes(folder).iter().any(|(other, _)| *other == pid));
+        let mut next = Child::start(&site, "fresh");
+        next.hear("ready");
+        wait_until("the folder is swept", || !folder.exists());
+        assert_eq!(processes(folder), []);
+        assert!(next.end().success());
+        site.wait_until_clean();
+    }
+}
+
+#[test]
+fn a_folder_outlives_every_owner_with_what_was_committed() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("a_folder_outlives_every_owner");
+    let site = Site::new();
+    let folder = site.path().join("data of an app");
+    let mut committed = 0;
+    for round in 0..12 {
+        let mut child = Child::start_in(&site, &folder);
+        if rng.u8(0..3) == 0 {
+            // Perhaps before it is even there.
+            thread::sleep(LIFE_MAX.mul_f64(rng.f64()));
+        } else {
+            let url = child.hear("url ");
+            child.hear("ready");
+            child.tell("sql CREATE TABLE IF NOT EXISTS counted (number int); TRUNCATE counted");
+            child.hear("done");
+            child.tell("count");
+            for _ in 0..rng.usize(1..100) {
+                committed = child.hear("counted ").parse().unwrap();
+            }
+            assert!(
+                ask(&url, "SELECT max(number) FROM counted")[0]
+                    .parse::<i32>()
+                    .unwrap()
+                    >= committed
+            );
+        }
+        match rng.u8(0..3) {
+            // The server crashes first: it has to replay its log.
+            0 if folder.join("data/postmaster.pid").exists() => crash(&folder),
+            // Nobody tells the server to end: the next start does.
+            1 if processes(&folder).len() > 5 => kill_watch(&folder),
+            _ => {}
+        }
+        child.kill();
+        eprintln!("round {round}: {committed} committed");
+        let db = builder().path(&folder).start().unwrap();
+        if committed > 0 {
+            let max = ask(&db.url(), "SELECT max(number) FROM counted");
+            let count = ask(&db.url(), "SELECT count(*) FROM counted");
+            assert_eq!(max, count);
+            assert!(max[0].parse::<i32>().unwrap() >= committed, "{max:?}");
+        }
+        db.close().unwrap();
+        assert_eq!(processes(&folder), []);
+    }
+    site.wait_until_clean();
+}
+
+#[test]
+fn a_crash_is_an_error_that_quotes_the_log() {
+    if !has_server() {
+        return;
+    }
+    let db = builder().fresh_cluster().start().unwrap();
+    db.execute("DO $$ BEGIN RAISE WARNING 'the last words'; END $$")
+        .unwrap();
+    let folder = db.folder().to_owned();
+    crash(&folder);
+    let error = db.execute("SELECT 1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Crashed, "{error}");
+    for part in ["has ended", "the last words", folder.to_str().unwrap()] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert_eq!(db.snapshot("x").unwrap_err().kind(), ErrorKind::Crashed);
+    drop(db);
+    fs::remove_dir_all(&folder).unwrap_or_default();
+}
+
+#[test]
+fn a_setting_that_the_server_refuses_is_quoted_and_leaves_nothing() {
+    if !has_server() {
+        return;
+    }
+    let error = builder()
+        .fresh_cluster()
+        .setting("no_such_setting", "1")
+        .start()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Crashed, "{error}");
+    assert!(error.to_string().contains("no_such_setting"), "{error}");
+}

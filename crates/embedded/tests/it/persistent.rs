@@ -1,0 +1,195 @@
+//! Folders that keep a cluster: one owner at a time, any path, whole or not at all.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::thread;
+
+use lookaside_embedded::ErrorKind;
+
+use crate::child::Child;
+use crate::site::{Site, processes};
+use crate::{ask, builder, has_server, rng};
+
+/// Opens a folder that may be new, adds a row and says how many there are.
+fn add_row(folder: &Path) -> String {
+    let db = builder().path(folder).start().unwrap();
+    db.execute("CREATE TABLE IF NOT EXISTS kept (id serial); INSERT INTO kept DEFAULT VALUES")
+        .unwrap();
+    let count = ask(&db.url(), "SELECT count(*) FROM kept").remove(0);
+    db.close().unwrap();
+    assert_eq!(processes(folder), [], "`close` waits");
+    count
+}
+
+#[test]
+fn a_folder_keeps_its_data_whatever_it_is_called() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    // The last one is longer than a socket's name may be.
+    let long = format!("{}/{}", "x".repeat(150), "y".repeat(150));
+    for name in [
+        "plain",
+        "with spaces",
+        r#"it's "quoted", \ and $HOME; ünï*"#,
+        "%41&b?c=d#e",
+        &long,
+    ] {
+        let folder = parent.path().join(name);
+        assert_eq!(add_row(&folder), "1", "{name}");
+        assert_eq!(add_row(&folder), "2", "{name}");
+        let mode = folder.join("data").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}
+
+#[test]
+fn a_second_owner_is_refused_and_told_who_the_first_is() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let folder = site.path().join("data");
+    let mut first = Child::start_in(&site, &folder);
+    first.hear("ready");
+    let error = builder().path(&folder).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    let pid = first.process.id();
+    assert!(
+        error.to_string().contains(&format!("process {pid}")),
+        "{error}"
+    );
+    first.tell("sql SELECT 1");
+    first.hear("done");
+    assert!(first.end().success());
+    // At once, although the first one's server may still write down.
+    assert_eq!(add_row(&folder), "1");
+
+    // Within one process too.
+    let one = builder().path(&folder).start().unwrap();
+    assert_eq!(
+        builder().path(&folder).start().unwrap_err().kind(),
+        ErrorKind::Busy
+    );
+    drop(one);
+    assert_eq!(add_row(&folder), "2");
+}
+
+#[test]
+fn what_an_interrupted_first_start_left_is_made_anew() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    for left in ["data.partial", "data"] {
+        let folder = parent.path().join(left);
+        fs::create_dir_all(folder.join(left).join("base")).unwrap();
+        fs::write(folder.join(left).join("PG_VERSION"), "18\n").unwrap();
+        fs::write(folder.join("lock"), "1").unwrap();
+        assert_eq!(add_row(&folder), "1");
+        assert!(!folder.join("data.partial").exists());
+    }
+}
+
+#[test]
+fn a_first_start_that_is_killed_in_the_middle_of_migrations_begins_again() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("a_first_start_that_is_killed");
+    let site = Site::new();
+    let sql = site.path().join("sql");
+    fs::create_dir(&sql).unwrap();
+    for number in 10..40 {
+        let text = format!("CREATE TABLE t{number} (id int); SELECT pg_sleep(0.005)");
+        fs::write(sql.join(format!("{number}.sql")), text).unwrap();
+    }
+    for round in 0..6 {
+        let folder = site.path().join(format!("data {round}"));
+        let mut child = Child::start_with(&site, "migrated path", Child::folder(&folder));
+        // They take some 200 ms, after as much for the start.
+        thread::sleep(std::time::Duration::from_millis(rng.u64(0..500)));
+        child.kill();
+        let db = builder().path(&folder).migrations(&sql).start().unwrap();
+        let tables = "SELECT count(*) FROM pg_class WHERE relname ~ '^t[0-9]+$'";
+        assert_eq!(ask(&db.url(), tables), ["30"]);
+    }
+}
+
+#[test]
+fn a_folder_of_other_things_is_refused_and_left_alone() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("thesis.txt"), "ten years").unwrap();
+    let error = builder().path(folder.path()).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+    assert!(error.to_string().contains("thesis.txt"), "{error}");
+    let names: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["thesis.txt"]);
+
+    let file = folder.path().join("thesis.txt");
+    let error = builder().path(&file).start().unwrap_err();
+    assert!(error.to_string().contains("thesis.txt"), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "ten years");
+}
+
+#[test]
+fn a_folder_of_another_major_version_is_refused() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(add_row(folder.path()), "1");
+    let receipt = folder.path().join("lookaside.toml");
+    let text = fs::read_to_string(&receipt).unwrap();
+    fs::write(&receipt, text.replace("major = 18", "major = 17")).unwrap();
+    let error = builder().path(folder.path()).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+    for part in ["PostgreSQL 17", "18", "dump"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    fs::write(&receipt, "major = ").unwrap();
+    let error = builder().path(folder.path()).start().unwrap_err();
+    assert!(
+        error.to_string().contains("lookaside.toml` is damaged"),
+        "{error}"
+    );
+    fs::write(&receipt, text).unwrap();
+    assert_eq!(add_row(folder.path()), "2");
+}
+
+#[test]
+fn user_and_database_of_a_folder_are_remembered() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let first = builder()
+        .path(folder.path())
+        .user("chef")
+        .database("küche")
+        .sql("CREATE TABLE pots (id int)");
+    let db = first.start().unwrap();
+    db.execute("INSERT INTO pots VALUES (1)").unwrap();
+    db.close().unwrap();
+    let db = builder().path(folder.path()).start().unwrap();
+    assert_eq!((db.user(), db.database()), ("chef", "küche"));
+    assert_eq!(ask(&db.url(), "SELECT count(*) FROM pots"), ["1"]);
+    assert_eq!(ask(&db.url(), "SELECT current_user"), ["chef"]);
+    // Folders hold data that matters.
+    assert_eq!(ask(&db.url(), "SHOW fsync"), ["on"]);
+    db.close().unwrap();
+    let relaxed = builder()
+        .path(folder.path())
+        .relaxed_durability()
+        .start()
+        .unwrap();
+    assert_eq!(ask(&relaxed.url(), "SHOW fsync"), ["off"]);
+}

@@ -1,0 +1,145 @@
+//! Temporary databases: each alone, gone with its value, handed out from those that stand ready.
+
+use lookaside_embedded::{ErrorKind, Postgres};
+
+use crate::child::Child;
+use crate::site::Site;
+use crate::{ask, builder, has_server, try_ask, wait_until};
+
+fn databases(url: &str) -> Vec<String> {
+    ask(
+        url,
+        "SELECT datname FROM pg_database WHERE datname LIKE 't\\_%' ORDER BY 1",
+    )
+}
+
+#[test]
+fn databases_are_isolated_and_go_with_their_values() {
+    if !has_server() {
+        return;
+    }
+    let (one, other) = (builder().start().unwrap(), builder().start().unwrap());
+    assert_ne!(one.database(), other.database());
+    assert_eq!(one.folder(), other.folder());
+    one.execute("CREATE TABLE mine (id int); INSERT INTO mine VALUES (1), (2)")
+        .unwrap();
+    assert_eq!(ask(&one.url(), "SELECT count(*) FROM mine"), ["2"]);
+    let error = other.execute("SELECT * FROM mine").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.sqlstate()),
+        (ErrorKind::Refused, Some("42P01"))
+    );
+
+    // Also with a session on it.
+    let (name, url) = (one.database().to_owned(), one.url());
+    let session = std::thread::spawn(move || try_ask(&url, "SELECT pg_sleep(60)"));
+    let sessions = format!(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND query LIKE '%pg_sleep%'"
+    );
+    wait_until("there is a session", || {
+        !ask(&other.url(), &sessions).is_empty()
+    });
+    drop(one);
+    wait_until("the database is gone", || {
+        !databases(&other.url()).contains(&name)
+    });
+    assert!(session.join().unwrap().is_err());
+
+    // `close` waits by itself.
+    let third = builder().start().unwrap();
+    let name = third.database().to_owned();
+    third.close().unwrap();
+    assert!(!databases(&other.url()).contains(&name));
+}
+
+#[test]
+fn a_new_database_is_empty_and_speaks_unicode() {
+    if !has_server() {
+        return;
+    }
+    let db = builder().start().unwrap();
+    assert_eq!(db.version().major, 18);
+    assert!(db.is_shared());
+    assert_eq!(db.tcp_url(), None);
+    assert_eq!(db.password(), None);
+    let tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace";
+    assert_eq!(ask(&db.url(), tables), ["0"]);
+    assert_eq!(ask(&db.url(), "SHOW server_encoding"), ["UTF8"]);
+    assert_eq!(ask(&db.url(), "SELECT lower('ÄÖÉ')"), ["äöé"]);
+    assert_eq!(ask(&db.url(), "SELECT current_user"), [db.user()]);
+    assert_eq!(ask(&db.url(), "SELECT current_database()"), [db.database()]);
+    assert_eq!(ask(&db.url(), "SHOW listen_addresses"), [""]);
+}
+
+#[test]
+fn the_next_database_stands_ready() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let mut child = Child::start(&site, "temporary");
+    let url = child.hear("url ");
+    let first = child.hear("database ");
+    // As many as were missing so far: one.
+    let mut ready = Vec::new();
+    wait_until("a database stands ready", || {
+        ready = databases(&url);
+        ready.retain(|name| *name != first);
+        !ready.is_empty()
+    });
+    assert_eq!(ready.len(), 1);
+    child.tell("another");
+    assert_eq!(child.hear("database "), ready[0]);
+    child.hear("ready");
+    assert!(child.end().success());
+    site.wait_until_clean();
+}
+
+#[test]
+fn a_cluster_of_its_own_ends_with_its_value() {
+    if !has_server() {
+        return;
+    }
+    let db = builder().fresh_cluster().start().unwrap();
+    assert!(!db.is_shared());
+    let clone = db.try_clone().unwrap();
+    let folder = db.folder().to_owned();
+    assert_eq!(ask(&db.url(), "SELECT 1"), ["1"]);
+    // The last one turns out the light.
+    drop(db);
+    assert_eq!(ask(&clone.url(), "SELECT 1"), ["1"]);
+    clone.close().unwrap();
+    wait_until("the folder is gone", || !folder.exists());
+    assert_eq!(crate::site::processes(&folder), []);
+}
+
+#[test]
+fn a_shared_server_that_crashed_is_replaced() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let mut child = Child::start(&site, "temporary");
+    let folder = child.hear("folder ");
+    child.hear("ready");
+    crate::death::crash(folder.as_ref());
+    child.tell("sql SELECT 1");
+    let error = child.hear("error ");
+    assert!(error.starts_with("Crashed"), "{error}");
+    assert!(
+        error.contains("database system is ready to accept connections"),
+        "{error}"
+    );
+    child.tell("another");
+    assert_ne!(child.hear("folder "), folder);
+    child.tell("sql SELECT 1");
+    child.hear("done");
+    assert!(child.end().success());
+    site.wait_until_deserted();
+}
+
+#[test]
+fn handles_pass_between_threads() {
+    fn check<T: Send + Sync + std::fmt::Debug>() {}
+    check::<Postgres>();
+}
