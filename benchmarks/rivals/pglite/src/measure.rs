@@ -96,6 +96,8 @@ pub struct Measure {
     client_cpu: Duration,
     /// Nothing once a single operation's was unknown.
     server_cpu: Option<Duration>,
+    /// Over what the operations left behind: equal hashes, equal work.
+    hash: Option<String>,
 }
 
 impl Measure {
@@ -105,7 +107,15 @@ impl Measure {
             walls: Vec::new(),
             client_cpu: Duration::ZERO,
             server_cpu: Some(Duration::ZERO),
+            hash: None,
         }
+    }
+
+    /// Records what the operations left behind, by its FNV-1a hash.
+    pub fn set_answers(&mut self, answers: &str) {
+        let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let hash = answers.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+        self.hash = Some(format!("{hash:016x}"));
     }
 
     /// One operation, timed as a whole.
@@ -153,6 +163,7 @@ impl Measure {
             "count": count,
             "client_cpu_us": rounded(share(self.client_cpu)),
             "server_cpu_us": self.server_cpu.map(|cpu| rounded(share(cpu))),
+            "hash": self.hash,
         })
     }
 }
