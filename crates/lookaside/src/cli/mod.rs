@@ -43,6 +43,7 @@ Exit codes:
   1    the run failed, or --strict, check or test found problems
   2    the command line makes no sense
   130  ended by Ctrl-C (SIGINT); 143 by SIGTERM: the output holds whole events
+`pg run` ends as its command does; its --help has the rest.
 
 Standard output carries results only; the summary, progress, log and errors go to standard error.";
 

@@ -102,6 +102,7 @@ fn run_gives_a_command_a_server_and_takes_it_away() {
     let script = r#"
         set -e
         echo "url $DATABASE_URL"
+        echo "foreign ${PGSERVICE-no} ${PGHOSTADDR-no}"
         echo "parts postgres://$PGUSER:$PGPASSWORD@$PGHOST:$PGPORT/$PGDATABASE"
         "$LOOKASIDE" pg shell --url "$DATABASE_URL" --format csv \
             -c "select n from migrated" -c "show work_mem" \
@@ -134,6 +135,7 @@ fn run_gives_a_command_a_server_and_takes_it_away() {
     let lines: Vec<_> = said.out.lines().collect();
     let [
         url,
+        "foreign no no",
         parts,
         "n",
         "42",
@@ -222,7 +224,7 @@ fn signals_reach_the_command_of_run_and_the_server_goes() {
             "trap 'echo got TERM; exit 4' TERM; trap 'echo got INT; exit 5' INT
              trap 'echo got HUP; exit 6' HUP
              {DATA_FOLDER}
-             while :; do sleep 0.05; done"
+             for i in $(seq 400); do sleep 0.05; done"
         );
         let (mut child, data, mut out) = begin(&script, folder.path());
         assert!(Path::new(&data).is_dir(), "{data}");

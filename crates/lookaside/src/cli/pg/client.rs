@@ -417,7 +417,7 @@ impl Client {
                     }
                 }
                 Message::CopyInResponse(_) => {
-                    frontend::copy_fail("COPY FROM STDIN is not known here", &mut self.output)?;
+                    frontend::copy_fail("COPY FROM STDIN needs psql", &mut self.output)?;
                     self.flush()?;
                 }
                 message => each(message)?,
@@ -519,4 +519,114 @@ fn row(body: &DataRowBody) -> io::Result<Vec<Option<String>>> {
         Ok(range.map(|range| String::from_utf8_lossy(&body.buffer()[range]).into_owned()))
     };
     body.ranges().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A message of the server.
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(body.len() + 4).unwrap();
+        [&[tag], &size.to_be_bytes()[..], body].concat()
+    }
+
+    const READY: &[u8] = b"I";
+
+    fn refusal(severity: &str, text: &str) -> Vec<u8> {
+        message(b'E', format!("S{severity}\0C22P02\0M{text}\0\0").as_bytes())
+    }
+
+    /// A client and a server that reads one request, says the next of `replies`, and closes after
+    /// the last. The first is said after the startup message.
+    fn client(replies: Vec<Vec<u8>>) -> Client {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("postgres:///d?host={}&user=u", folder.path().display());
+        let target: Target = url.parse().unwrap();
+        let listener = UnixListener::bind(target.socket().unwrap()).unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for reply in replies {
+                // Each request here is written at once, and is smaller than that.
+                let size = stream.read(&mut [0; 4096]).unwrap();
+                assert!(size > 0);
+                // In pieces, as a slow network brings them.
+                for byte in reply {
+                    stream.write_all(&[byte]).unwrap();
+                }
+            }
+        });
+        Client::connect(&target).unwrap()
+    }
+
+    fn logged_in() -> Vec<u8> {
+        let status = message(b'S', b"server_version\018.6\0");
+        [message(b'R', &[0; 4]), status, message(b'Z', READY)].concat()
+    }
+
+    #[test]
+    fn one_refused_execution_of_a_batch_leaves_the_others_their_replies() {
+        let done = || {
+            [
+                message(b'2', b""),
+                message(b'C', b"UPDATE 1\0"),
+                message(b'Z', READY),
+            ]
+            .concat()
+        };
+        let refused = [refusal("ERROR", "no number"), message(b'Z', READY)].concat();
+        let answer = [
+            message(
+                b'T',
+                b"\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0",
+            ),
+            message(b'D', b"\0\x01\0\0\0\x017"),
+            message(b'D', b"\0\x01\xff\xff\xff\xff"),
+            message(b'D', b"\0\x01\0\0\0\0"),
+            message(b'C', b"SELECT 3\0"),
+            message(b'Z', READY),
+        ]
+        .concat();
+        let mut client = client(vec![
+            logged_in(),
+            [done(), refused, done()].concat(),
+            answer,
+        ]);
+        assert_eq!(client.server_version(), "18.6");
+        let batch = client.execute_batch("u", &[["1"], ["x"], ["3"]], Batch::SyncEach);
+        assert!(matches!(batch, Err(Error::Refused(refusal)) if refusal.message == "no number"));
+        let answers = client.query("select a", 2).unwrap();
+        let expected = Answer {
+            columns: vec![Column {
+                name: "a".into(),
+                type_oid: 23,
+            }],
+            rows: vec![vec![Some("7".into())], vec![None]],
+            rows_left_out: 1,
+            copied: Vec::new(),
+            tag: "SELECT 3".into(),
+        };
+        assert_eq!(answers, [expected]);
+        assert!(!client.is_broken());
+    }
+
+    #[test]
+    fn a_server_that_ends_is_believed_its_reason() {
+        let mut client = client(vec![logged_in(), refusal("FATAL", "shutting down")]);
+        let refused = client.query("select 1", 1).unwrap_err();
+        assert_eq!(refused.to_string(), "FATAL: shutting down (SQLSTATE 22P02)");
+        assert!(client.is_broken());
+    }
+
+    #[test]
+    fn text_that_cannot_be_sent_breaks_nothing() {
+        let empty = [message(b'I', b""), message(b'Z', READY)].concat();
+        let mut client = client(vec![logged_in(), empty]);
+        let unsent = client.query("select '\0'", 1).unwrap_err();
+        assert_eq!(unsent.to_string(), "the statement cannot be sent");
+        assert_eq!(client.query("", 1).unwrap(), []);
+    }
 }

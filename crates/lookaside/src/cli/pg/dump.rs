@@ -63,7 +63,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Outcome {
         return Err(
             Failure::usage(format!("{file} is SQL, which any client reads")).with_help(
                 format_args!(
-                    "`lookaside pg start {dir}`, then `lookaside pg shell {dir} < {file}`"
+                    "`lookaside pg start {dir}`, then `lookaside pg shell {dir} < {file}` with psql"
                 ),
             ),
         );

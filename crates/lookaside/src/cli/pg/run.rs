@@ -17,18 +17,6 @@ use crate::cli::failure::{Exit, Failure, Outcome};
 /// Our own failures, as `timeout`, `env` and others tell them from those of their command.
 const EXIT_OURS: Exit = Exit::Passed(125);
 
-/// What a shell may have set for another server, and what would lead the command there.
-const VARIABLES_FOREIGN: [&str; 8] = [
-    "PGHOSTADDR",
-    "PGSERVICE",
-    "PGSERVICEFILE",
-    "PGPASSFILE",
-    "PGOPTIONS",
-    "PGSSLMODE",
-    "PGREQUIRESSL",
-    "PGTARGETSESSIONATTRS",
-];
-
 /// Run a command with a PostgreSQL of its own
 ///
 /// Starts a temporary server that listens on 127.0.0.1, sets DATABASE_URL, PGHOST, PGPORT, PGUSER,
@@ -125,9 +113,7 @@ fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failu
         .expect("clap wants a command");
     let mut command = Command::new(program);
     command.args(rest);
-    for name in VARIABLES_FOREIGN {
-        command.env_remove(name);
-    }
-    command.env("DATABASE_URL", url).envs(target.variables());
+    command.env("DATABASE_URL", url);
+    target.give_to(&mut command);
     Ok(command)
 }

@@ -132,7 +132,7 @@ fn psql(server: &Server) -> Option<PathBuf> {
 
 fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Outcome {
     let mut command = Command::new(program);
-    command.envs(target.variables());
+    target.give_to(&mut command);
     for sql in &arguments.command {
         command.arg("--command").arg(sql);
     }

@@ -2,10 +2,23 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::str::FromStr;
 
 /// The server's own default.
 const PORT: u16 = 5432;
+
+/// What a shell may have set for another server, and what would lead a command there.
+const VARIABLES_FOREIGN: [&str; 8] = [
+    "PGHOSTADDR",
+    "PGSERVICE",
+    "PGSERVICEFILE",
+    "PGPASSFILE",
+    "PGOPTIONS",
+    "PGSSLMODE",
+    "PGREQUIRESSL",
+    "PGTARGETSESSIONATTRS",
+];
 
 /// A server and a database of it.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,19 +67,21 @@ impl Target {
         }
     }
 
-    /// The variables from which libpq and most other clients read where to connect. A password in
-    /// the environment is seen by the same user only, one among the arguments by everybody.
-    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        let mut variables = vec![
-            ("PGHOST", self.host.to_string()),
-            ("PGPORT", self.port.to_string()),
-            ("PGUSER", self.user.clone()),
-            ("PGDATABASE", self.database.clone()),
-        ];
-        if let Some(password) = &self.password {
-            variables.push(("PGPASSWORD", password.clone()));
+    /// Leads a command here by the variables that libpq and most other clients read. A password
+    /// in the environment is seen by the same user only, one among the arguments by everybody.
+    pub(crate) fn give_to(&self, command: &mut Command) {
+        for name in VARIABLES_FOREIGN {
+            command.env_remove(name);
         }
-        variables
+        command
+            .env("PGHOST", self.host.to_string())
+            .env("PGPORT", self.port.to_string())
+            .env("PGUSER", &self.user)
+            .env("PGDATABASE", &self.database);
+        match &self.password {
+            Some(password) => command.env("PGPASSWORD", password),
+            None => command.env_remove("PGPASSWORD"),
+        };
     }
 }
 
