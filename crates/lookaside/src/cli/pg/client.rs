@@ -563,7 +563,7 @@ mod tests {
     }
 
     fn logged_in() -> Vec<u8> {
-        let status = message(b'S', b"server_version\018.6\0");
+        let status = message(b'S', b"server_version\x0018.6\0");
         [message(b'R', &[0; 4]), status, message(b'Z', READY)].concat()
     }
 
