@@ -67,7 +67,9 @@ fn write_partial(cluster: &Cluster, receipt: &Receipt, partial: &Path) -> Result
     let data = cluster.data();
     refuse_tablespaces(&data)?;
     let output = BufWriter::new(File::create(partial).map_err(failed)?);
-    let mut tar = tar::Builder::new(zstd::Encoder::new(output, LEVEL).map_err(failed)?);
+    let mut encoder = zstd::Encoder::new(output, LEVEL).map_err(failed)?;
+    encoder.include_checksum(true).map_err(failed)?;
+    let mut tar = tar::Builder::new(encoder);
     let text = toml::to_string(receipt).expect("numbers and texts can be written");
     add_bytes(&mut tar, Path::new("lookaside.toml"), text.as_bytes()).map_err(failed)?;
 
@@ -306,8 +308,14 @@ fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<Receip
                 .map(drop),
             _ => return Err(Error::archive_damaged(file)),
         }
-        .map_err(|error| Error::file("unpack to", &target, error).when_full(data))?;
+        .map_err(|error| match error.raw_os_error() {
+            Some(_) => Error::file("unpack to", &target, error).when_full(data),
+            // It was not the system that refused, but what is read.
+            None => damaged(error),
+        })?;
     }
+    // The checksum stands behind the last member.
+    io::copy(&mut tar.into_inner(), &mut io::sink()).map_err(damaged)?;
     // The label is the last but for the log: without it the archive was cut.
     match data.join("backup_label").exists() {
         true => Ok(receipt),
