@@ -309,7 +309,7 @@ fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<Receip
             _ => return Err(Error::archive_damaged(file)),
         }
         .map_err(|error| match error.raw_os_error() {
-            Some(_) => Error::file("unpack to", &target, error).when_full(data),
+            Some(_) => Error::file("unpack to", &target, error),
             // It was not the system that refused, but what is read.
             None => damaged(error),
         })?;

@@ -193,7 +193,6 @@ impl Builder {
             Home::App(name) => app_folder(name)?,
         };
         let opened = self.open_folder(&folder, Ending::Stop)?;
-        opened.cluster.later(Job::DropOfTheDead);
         let lease = Lease {
             cluster: opened.cluster,
             tenure: Tenure::Databases,
@@ -249,6 +248,10 @@ impl Builder {
 
     fn start_fresh(self) -> Result<Postgres> {
         let setup = self.setup()?;
+        let contents = match &self.archive {
+            None => Contents::New,
+            Some(_) => Contents::Kept,
+        };
         let (cluster, receipt) = match &self.archive {
             None => (temporary::fresh(&setup, &self.wishes())?, None),
             Some(archive) => {
@@ -264,7 +267,7 @@ impl Builder {
         let restored = receipt.map(|receipt| (receipt.user, receipt.database));
         let (user, database) = restored.unwrap_or_else(|| (USER.to_owned(), cluster.new_name()));
         let (user, database) = (self.user.unwrap_or(user), self.database.unwrap_or(database));
-        prepare(cluster, &user, &database, &self.schema)?;
+        prepare(cluster, &user, &database, &self.schema, contents)?;
         cluster.later(Job::TidyPlace {
             setup: Box::new(setup),
         });
@@ -289,12 +292,23 @@ impl Builder {
     }
 }
 
-/// Makes user and database where they are missing; a database that is made gets the schema.
+/// What a cluster holds before it is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Only what every cluster begins with.
+    New,
+    /// Somebody's data.
+    Kept,
+}
+
+/// Makes user and database where they are missing; a database that is made, or is new with the whole
+/// cluster, gets the schema.
 pub(crate) fn prepare(
     cluster: &Cluster,
     user: &str,
     database: &str,
     schema: &Schema,
+    contents: Contents,
 ) -> Result<()> {
     if user != USER {
         let name = identifier(user);
@@ -315,19 +329,12 @@ pub(crate) fn prepare(
             )?;
         }
     }
-    if !cluster.has_database(database)? {
-        cluster.copy_database(crate::template::BLANK, database)?;
-        if user != USER {
-            let sql = format!(
-                "ALTER DATABASE {} OWNER TO {}",
-                identifier(database),
-                identifier(user)
-            );
-            cluster.query("creating the database", &sql)?;
-        }
-        if !schema.is_empty() {
-            schema.apply(cluster, database)?;
-        }
+    let is_made = !cluster.has_database(database)?;
+    if is_made {
+        cluster.create_blank(database, user)?;
+    }
+    if (is_made || contents == Contents::New) && !schema.is_empty() {
+        schema.apply(cluster, database)?;
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
 //! A running cluster and the databases made in it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
 use crate::keeper::{Job, Keeper};
 use crate::server::Server;
-use crate::template::USER;
+use crate::template::{BLANK, FIRST, USER};
 use crate::{Error, Result, digest};
 
 /// How many databases stand ready at most for one template; a request that finds none doubles the
@@ -17,6 +17,21 @@ const READY_COUNT_MAX: usize = 4;
 
 /// Databases of this crate: the letter, the owner's number, a running number.
 const DATABASE_PREFIX: &str = "t_";
+
+/// The database in which we ourselves are connected.
+pub(crate) const HOME: &str = "postgres";
+
+/// How the comment on a snapshot begins; after it come `<database>: <name>`.
+pub(crate) const SNAPSHOT: &str = "lookaside snapshot of ";
+
+/// The owner's number that the name of a database, or what begins with one, holds.
+fn owner_of(name: &str) -> Option<i64> {
+    let (digits, rest) = name.strip_prefix(DATABASE_PREFIX)?.split_at_checked(14)?;
+    let is_ours = rest.starts_with('_') && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_ours
+        .then(|| i64::from_str_radix(digits, 16).ok())
+        .flatten()
+}
 
 /// A cluster that this process uses, alone or with others.
 #[derive(Debug)]
@@ -36,6 +51,7 @@ pub(crate) struct Cluster {
     ready: Mutex<Vec<Ready>>,
     keeper: Keeper,
     database_count: AtomicU64,
+    has_first: AtomicBool,
 }
 
 /// What keeps the server running as long as we want it.
@@ -105,6 +121,7 @@ impl Cluster {
             ready: Mutex::default(),
             keeper: Keeper::new(cluster.clone()),
             database_count: AtomicU64::new(0),
+            has_first: AtomicBool::new(false),
         }))
     }
 
@@ -186,6 +203,8 @@ impl Cluster {
         };
         while missing(&lock(&self.ready)) {
             let name = self.create_copy(template)?;
+            // Brings its catalog into the server's memory: 1 ms less for whoever connects next.
+            drop(self.open(&name, "making a database ready")?);
             let mut ready = lock(&self.ready);
             let ready = ready.iter_mut().find(|ready| ready.template == template);
             ready
@@ -198,8 +217,47 @@ impl Cluster {
 
     fn create_copy(&self, template: &str) -> Result<String> {
         let name = self.new_name();
-        self.copy_database(template, &name)?;
+        match template {
+            BLANK => self.create_blank(&name, USER)?,
+            template => self.copy_database(template, &name, USER)?,
+        }
         Ok(name)
+    }
+
+    /// Makes an empty database: the one that came with a new cluster, or a copy.
+    pub(crate) fn create_blank(&self, name: &str, owner: &str) -> Result<()> {
+        // Whoever takes it takes it alone.
+        if !self.has_first.swap(false, Ordering::Relaxed) {
+            return self.copy_database(BLANK, name, owner);
+        }
+        let doing = "creating a database";
+        let (name, owner) = (identifier(name), identifier(owner));
+        self.query(doing, &format!("ALTER DATABASE {FIRST} RENAME TO {name}"))?;
+        if owner != identifier(USER) {
+            self.query(doing, &format!("ALTER DATABASE {name} OWNER TO {owner}"))?;
+        }
+        Ok(())
+    }
+
+    /// Offers [`FIRST`], which only a new cluster has.
+    pub(crate) fn offer_first(&self) {
+        self.has_first.store(true, Ordering::Relaxed);
+    }
+
+    /// Connects to [`BLANK`] once, so that its copies find the server's catalog cache written and
+    /// answer their first query 4 ms sooner. A server that starts removes it.
+    pub(crate) fn warm_blank(&self) -> Result<()> {
+        let doing = "warming the template";
+        self.query(
+            doing,
+            &format!("ALTER DATABASE {BLANK} ALLOW_CONNECTIONS true"),
+        )?;
+        drop(self.open(BLANK, doing)?);
+        self.query(
+            doing,
+            &format!("ALTER DATABASE {BLANK} ALLOW_CONNECTIONS false"),
+        )?;
+        self.wait_until_unused(BLANK, &mut lock(&self.owner.session))
     }
 
     /// A name that no database has, and that tells whose it is.
@@ -210,8 +268,8 @@ impl Cluster {
     }
 
     /// Makes a database as a copy of another one, to which nobody may be connected.
-    pub(crate) fn copy_database(&self, from: &str, to: &str) -> Result<()> {
-        let (source, target) = (identifier(from), identifier(to));
+    pub(crate) fn copy_database(&self, from: &str, to: &str, owner: &str) -> Result<()> {
+        let (source, target, owner) = (identifier(from), identifier(to), identifier(owner));
         // By files instead of through the log: 12 ms where the default takes 32 to 39. Older
         // versions know only this way.
         let strategy = if self.binaries.version().major >= 15 {
@@ -221,7 +279,7 @@ impl Cluster {
         };
         self.query(
             "creating a database",
-            &format!("CREATE DATABASE {target} TEMPLATE {source}{strategy}"),
+            &format!("CREATE DATABASE {target} OWNER {owner} TEMPLATE {source}{strategy}"),
         )?;
         Ok(())
     }
@@ -254,21 +312,27 @@ impl Cluster {
         self.keeper.send(job);
     }
 
-    /// Drops the databases of owners that are gone: their sessions no longer hold their numbers.
-    pub(crate) fn drop_databases_of_the_dead(&self) -> Result<()> {
+    /// Drops the databases of owners that are gone: their sessions no longer hold their numbers. What
+    /// lasts as long as a folder is spared: those that are `kept`, and all snapshots of others than
+    /// temporary databases.
+    pub(crate) fn drop_databases_of_the_dead(&self, kept: &[String]) -> Result<()> {
         let doing = "looking for databases of dead processes";
-        let pattern = literal(&format!("^{DATABASE_PREFIX}[0-9a-f]{{14}}_"));
-        let names = self.query(
-            doing,
-            &format!("SELECT datname FROM pg_database WHERE datname ~ {pattern}"),
-        )?;
+        let spared = self.commented(SNAPSHOT)?;
+        let spared: Vec<String> = spared
+            .into_iter()
+            .filter(|(_, of)| {
+                owner_of(of).is_none()
+                    || kept.iter().any(|kept| of.starts_with(&format!("{kept}: ")))
+            })
+            .map(|(name, _)| name)
+            .collect();
+        let names = self.query(doing, "SELECT datname FROM pg_database")?;
         for name in names.into_iter().flatten().flatten() {
-            let digits = &name[DATABASE_PREFIX.len()..][..14];
-            let Ok(owner) = i64::from_str_radix(digits, 16) else {
+            let Some(owner) = owner_of(&name) else {
                 continue;
             };
             // In the session that asks a lock counts for itself, so ours must be told apart.
-            if owner == self.owner.number {
+            if owner == self.owner.number || kept.contains(&name) || spared.contains(&name) {
                 continue;
             }
             let mut session = self.open("postgres", doing)?;

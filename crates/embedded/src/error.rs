@@ -137,17 +137,21 @@ impl Error {
         )
     }
 
-    /// The same error; where it comes from a full file system, led by the way out.
+    /// The same error; where it comes from a full file system, led by the way out for the cache.
     pub(crate) fn when_full(self, target: &Path) -> Self {
+        let way_out = "set LOOKASIDE_CACHE to a folder on another file system";
+        self.when_no_room(target.parent().unwrap_or(target), way_out)
+    }
+
+    /// As [`when_full`](Self::when_full), for any folder.
+    pub(crate) fn when_no_room(self, folder: &Path, way_out: &str) -> Self {
         if !self.is_full() {
             return self;
         }
-        let folder = target.parent().unwrap_or(target);
         Self::new(
             ErrorKind::Environment,
             format!(
-                "no room is left for `{}`; free some, or set LOOKASIDE_CACHE to a folder on \
-                 another file system",
+                "no room is left for `{}`; free some, or {way_out}",
                 folder.display()
             ),
         )
@@ -392,6 +396,16 @@ impl Error {
             format!(
                 "there is no `.sql` file in the migrations folder `{}`",
                 folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn never_alone(database: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "the server is administered through the database `{database}`, so it cannot be \
+                 copied; give yours another name with `database`"
             ),
         )
     }

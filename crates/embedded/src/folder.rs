@@ -71,18 +71,27 @@ impl Folder {
     }
 
     fn or_remove<T>(&self, result: Result<T>) -> Result<T> {
-        result.inspect_err(|_| {
+        let place = self.path.parent().unwrap_or(&self.path);
+        let way_out = "set LOOKASIDE_PG_TEMP to a folder on another file system";
+        result.map_err(|error| {
             let _ = fs::remove_dir_all(&self.path);
+            error.when_no_room(place, way_out)
         })
     }
 }
 
 /// Copies the template; one that turns out damaged is made anew, once.
 pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>) -> Result<()> {
-    if template.copy_to(data, makers.identity).unwrap_or(false) {
+    let copied = template.copy_to(data, makers.identity);
+    if let Ok(true) = copied {
         return Ok(());
     }
     let _ = fs::remove_dir_all(data);
+    match copied {
+        // It is not the template that is at fault.
+        Err(error) if error.is_full() => return Err(error),
+        _ => {}
+    }
     let _ = fs::remove_dir_all(spare_path(makers.place, template));
     template.mend(makers)?;
     match template.copy_to(data, makers.identity)? {

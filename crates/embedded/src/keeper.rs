@@ -4,8 +4,12 @@ use std::sync::Mutex;
 use std::sync::Weak;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
 
 use crate::cluster::{Cluster, lock};
+
+/// A copy takes the server some 8 ms of work; whoever was just handed a database connects first.
+const READY_DELAY: Duration = Duration::from_millis(4);
 
 /// Work for later.
 #[derive(Debug)]
@@ -16,8 +20,8 @@ pub(crate) enum Job {
     Drop { database: String },
     /// A spare copy of the cluster's template, and what the dead left.
     TidyPlace { setup: Box<crate::setup::Setup> },
-    /// Databases of dead processes that shared this cluster.
-    DropOfTheDead,
+    /// Databases of dead processes that used this cluster, but for these and their snapshots.
+    DropOfTheDead { kept: Vec<String> },
 }
 
 /// The way to a cluster's thread; it starts with the first job and ends with the cluster.
@@ -62,14 +66,15 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
         };
         match job {
             Job::MakeReady { template } => {
+                thread::sleep(READY_DELAY);
                 let _ = cluster.make_ready(&template);
             }
             Job::Drop { database } => {
                 let _ = cluster.drop_with_snapshots(&database);
             }
             Job::TidyPlace { setup } => setup.tidy(),
-            Job::DropOfTheDead => {
-                let _ = cluster.drop_databases_of_the_dead();
+            Job::DropOfTheDead { kept } => {
+                let _ = cluster.drop_databases_of_the_dead(&kept);
             }
         }
     }

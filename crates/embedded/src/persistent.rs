@@ -20,15 +20,16 @@ use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
-use crate::builder::prepare;
+use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
 use crate::folder::{copy_or_mend, end_server, sign, take_lock};
 use crate::identity::Identity;
+use crate::keeper::Job;
 use crate::place::make_private;
 use crate::schema::Schema;
 use crate::server::{DATA, Ending, JOINED, Listen, Server, Spec};
 use crate::setup::Setup;
-use crate::template::USER;
+use crate::template::{FIRST, USER};
 use crate::temporary::{PASSWORD, set_password};
 use crate::{Error, Result, VersionRequirement, archive};
 
@@ -38,8 +39,12 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// File that says what the folder is.
 const RECEIPT: &str = "lookaside.toml";
 
-/// The database of a folder, if no other name is wished for.
-const DATABASE: &str = "postgres";
+/// The database of a folder, if no other name is wished for. Not `postgres`, where we are connected
+/// ourselves: it could not be copied for snapshots.
+const DATABASE: &str = "main";
+
+/// The way out of a full file system.
+const OTHER_PLACE: &str = "choose another place for the data";
 
 /// How a persistent folder is to be kept.
 pub(crate) struct Keeping<'a> {
@@ -108,7 +113,8 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     sign(&mut lock, &process::id().to_string())
         .map_err(|error| Error::file("write", folder, error))?;
 
-    let receipt = Receipt::read(folder)?;
+    // One that was left half made is made anew.
+    let receipt = Receipt::read(folder)?.filter(|receipt| receipt.is_complete);
     let requirement = match &receipt {
         None => archive::requirement_of(keeping.archive, keeping.requirement)?,
         Some(receipt) => version_of_folder(folder, receipt, keeping.requirement)?,
@@ -116,24 +122,18 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     let setup = Setup::find(requirement, keeping.progress)?;
     setup.identity.check_reach(&folder.join(DATA))?;
     setup.identity.give_folder(folder)?;
-    let receipt = match receipt {
-        Some(receipt) => receipt,
-        None => lay_data(folder, keeping, &setup)?,
-    };
     // A server that outlived both its watch and its owner.
     end_server(&folder.join(DATA));
+    let (receipt, contents) = match receipt {
+        Some(receipt) => (receipt, Contents::Kept),
+        None => lay_data(folder, keeping, &setup)?,
+    };
     let user = keeping.user.unwrap_or(&receipt.user).to_owned();
     let database = keeping.database.unwrap_or(&receipt.database).to_owned();
     let cluster = start(folder, keeping, &setup, &lock)?;
-    if !receipt.is_complete && receipt.database != DATABASE {
-        // It was left half made.
-        cluster.drop_database(&receipt.database)?;
-    }
-    prepare(&cluster, &user, &database, keeping.schema)?;
+    prepare(&cluster, &user, &database, keeping.schema, contents)?;
     if !receipt.is_complete {
-        if database == DATABASE && !keeping.schema.is_empty() {
-            keeping.schema.apply(&cluster, &database)?;
-        }
+        cluster.drop_database(FIRST)?;
         let receipt = Receipt {
             user: user.clone(),
             database: database.clone(),
@@ -141,6 +141,10 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
             ..receipt
         };
         receipt.write(folder)?;
+    }
+    if keeping.ending == Ending::Stop {
+        let kept = vec![receipt.database, database.clone()];
+        cluster.later(Job::DropOfTheDead { kept });
     }
     match keeping.ending {
         Ending::Outlive => Listening::of(&cluster, keeping.listen).write(folder)?,
@@ -226,8 +230,10 @@ fn version_of_folder(
 }
 
 /// Fills a new folder with data; until the receipt stands, the next start does it again.
-fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<Receipt> {
+fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Receipt, Contents)> {
     let (partial, data) = (folder.join("data.partial"), folder.join(DATA));
+    // It belongs to the data that goes.
+    let _ = fs::remove_file(folder.join(PASSWORD));
     for leftover in [&partial, &data] {
         match fs::remove_dir_all(leftover) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -242,24 +248,29 @@ fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<Recei
         database: keeping.database.unwrap_or(DATABASE).to_owned(),
         is_complete: false,
     };
-    match keeping.archive {
-        None => copy_or_mend(&setup.template, &partial, setup.makers())
-            .map_err(|error| error.when_full(folder))?,
+    let contents = match keeping.archive {
+        None => {
+            copy_or_mend(&setup.template, &partial, setup.makers())
+                .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
+            Contents::New
+        }
         Some(archive) => {
             let restored =
-                archive::unpack(archive, &partial, setup.identity, setup.binaries.version())?;
+                archive::unpack(archive, &partial, setup.identity, setup.binaries.version())
+                    .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
             receipt = Receipt {
                 is_complete: true,
                 ..restored
             };
+            Contents::Kept
         }
-    }
+    };
     if keeping.is_durable {
         sync(&setup.binaries, setup.identity, &partial)?;
     }
     fs::rename(&partial, &data).map_err(|error| Error::file("write", &data, error))?;
     receipt.write(folder)?;
-    Ok(receipt)
+    Ok((receipt, contents))
 }
 
 /// Makes a copied folder safe against a crash of the machine.

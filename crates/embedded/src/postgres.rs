@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::admin::{Failure, identifier, literal};
 use crate::binaries::Binaries;
 use crate::builder::Builder;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, HOME, SNAPSHOT};
 use crate::endpoint::Endpoint;
 use crate::keeper::Job;
 use crate::persistent::Receipt;
@@ -231,7 +231,7 @@ impl Postgres {
             return Err(Error::snapshot_exists(name));
         }
         let copy = self.cluster().new_name();
-        self.alone(|| self.cluster().copy_database(&self.database, &copy))?;
+        self.alone(|| self.copy_database(&self.database, &copy))?;
         let comment = literal(&format!("{}{name}", self.snapshot_prefix()));
         let copy = identifier(&copy);
         let doing = "keeping a snapshot";
@@ -258,7 +258,7 @@ impl Postgres {
         };
         let cluster = self.cluster();
         let (fresh, old) = (cluster.new_name(), cluster.new_name());
-        cluster.copy_database(&snapshot, &fresh)?;
+        self.copy_database(&snapshot, &fresh)?;
         let rename = |from: &str, to: &str| {
             let sql = format!(
                 "ALTER DATABASE {} RENAME TO {}",
@@ -303,6 +303,11 @@ impl Postgres {
         }
     }
 
+    /// A copy belongs to the same user.
+    fn copy_database(&self, from: &str, to: &str) -> Result<()> {
+        self.cluster().copy_database(from, to, &self.user)
+    }
+
     fn find_snapshot(&self, name: &str) -> Result<Option<String>> {
         let snapshots = self.cluster().commented(&self.snapshot_prefix())?;
         Ok(snapshots
@@ -323,7 +328,7 @@ impl Postgres {
     /// If the server cannot copy it.
     pub fn try_clone(&self) -> Result<Self> {
         let copy = self.cluster().new_name();
-        self.alone(|| self.cluster().copy_database(&self.database, &copy))?;
+        self.alone(|| self.copy_database(&self.database, &copy))?;
         Ok(Self::new(
             Arc::clone(&self.lease),
             self.user.clone(),
@@ -372,6 +377,9 @@ impl Postgres {
 
     /// Does something that needs the database without sessions.
     fn alone<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.database == HOME {
+            return Err(Error::never_alone(&self.database));
+        }
         let doing = "ending the sessions on the database";
         let cluster = self.cluster();
         let name = identifier(&self.database);
@@ -419,7 +427,7 @@ impl Postgres {
 }
 
 fn snapshot_prefix(database: &str) -> String {
-    format!("lookaside snapshot of {database}: ")
+    format!("{SNAPSHOT}{database}: ")
 }
 
 impl Cluster {

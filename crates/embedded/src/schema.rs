@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, lock};
-use crate::template::BLANK;
+use crate::template::{BLANK, USER};
 use crate::{Error, Result, digest};
 
 /// Statements to run in a new database, in order.
@@ -146,7 +146,7 @@ impl Cluster {
         if found.is_empty() {
             let making = format!("making_{digest}");
             self.drop_database(&making)?;
-            self.copy_database(BLANK, &making)?;
+            self.copy_database(BLANK, &making, USER)?;
             if let Err(error) = schema.apply(self, &making) {
                 let _ = self.drop_database(&making);
                 return Err(error);
