@@ -38,7 +38,7 @@ fn run() {
         "path" => builder().path(folder),
         "migrated path" => builder()
             .path(&folder)
-            .migrations(Path::new(&folder).join("../sql")),
+            .migrations(Path::new(&folder).with_file_name("sql")),
         _ => panic!("no role `{role}`"),
     };
     let wishes = wishes.progress(Arc::new(Aloud));
@@ -47,6 +47,7 @@ fn run() {
         Err(error) => return say_error(&error),
     };
     introduce(&database);
+    let mut clones = Vec::new();
     for order in io::stdin().lines() {
         let order = order.unwrap();
         match order.split_once(' ').unwrap_or((&order, "")) {
@@ -61,6 +62,14 @@ fn run() {
                 }
                 Err(error) => say_error(&error),
             },
+            ("snapshot", name) => match database.snapshot(name) {
+                Ok(()) => eprintln!("done"),
+                Err(error) => say_error(&error),
+            },
+            ("clone", _) => {
+                clones.push(database.try_clone().unwrap());
+                eprintln!("done {}", clones[clones.len() - 1].database());
+            }
             // Rows numbered from 1, one transaction each, until somebody ends it.
             ("count", _) => {
                 for number in 1.. {
@@ -168,6 +177,8 @@ impl Child {
             if let Some(rest) = line.strip_prefix(word) {
                 return Some(rest.trim().to_owned());
             }
+            // Instead of waiting for what will not come.
+            assert!(!line.starts_with("error "), "{:#?}", self.said);
         }
         None
     }

@@ -4,13 +4,20 @@
     reason = "seeds and what a test had to leave out are said; children speak through it"
 )]
 
+mod archive;
 mod binaries;
 mod child;
 mod clients;
 mod concurrency;
+mod damage;
 mod death;
+mod instance;
 mod persistent;
+mod root;
+mod schema;
+mod settings;
 mod site;
+mod snapshot;
 mod temporary;
 
 use std::env;

@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use lookaside_embedded::ErrorKind;
 
 use crate::child::Child;
 use crate::site::{Site, processes};
-use crate::{ask, builder, has_server, rng};
+use crate::{ask, builder, has_server, rng, wait_until};
 
 /// Opens a folder that may be new, adds a row and says how many there are.
 fn add_row(folder: &Path) -> String {
@@ -109,8 +110,11 @@ fn a_first_start_that_is_killed_in_the_middle_of_migrations_begins_again() {
     for round in 0..6 {
         let folder = site.path().join(format!("data {round}"));
         let mut child = Child::start_with(&site, "migrated path", Child::folder(&folder));
-        // They take some 200 ms, after as much for the start.
-        thread::sleep(std::time::Duration::from_millis(rng.u64(0..500)));
+        // The folder is there and its database begins, for some 200 ms.
+        wait_until("the folder is there", || {
+            folder.join("lookaside.toml").exists()
+        });
+        thread::sleep(Duration::from_millis(rng.u64(0..250)));
         child.kill();
         let db = builder().path(&folder).migrations(&sql).start().unwrap();
         let tables = "SELECT count(*) FROM pg_class WHERE relname ~ '^t[0-9]+$'";

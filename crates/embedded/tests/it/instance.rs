@@ -1,0 +1,193 @@
+//! Servers that outlive the command that started them.
+
+use std::fs;
+
+use lookaside_embedded::{Binaries, ErrorKind, Instance, Source, Status};
+
+use crate::child::Child;
+use crate::death::crash;
+use crate::site::{Site, processes};
+use crate::{ask, builder, has_server, try_ask};
+
+/// Stops the server however a test ends.
+struct Stop<'a>(&'a Instance);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.stop();
+    }
+}
+
+#[test]
+fn an_instance_runs_until_it_is_stopped() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("my data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    assert_eq!(instance.status().unwrap(), Status::Absent);
+    assert!(!instance.stop().unwrap());
+    assert!(!folder.exists());
+
+    let running = instance
+        .start(
+            builder()
+                .tcp()
+                .database("shop")
+                .sql("CREATE TABLE items (id int)"),
+        )
+        .unwrap();
+    assert_eq!(ask(&running.url, "SELECT current_database()"), ["shop"]);
+    let url = running.tcp_url.clone().unwrap();
+    assert_eq!(ask(&url, "SELECT 1"), ["1"]);
+    assert_eq!((running.version.major, &*running.database), (18, "shop"));
+    assert_eq!(
+        crate::death::server_pid(&folder),
+        i32::try_from(running.pid).unwrap()
+    );
+    assert!(!format!("{running:?}").contains(running.password.as_deref().unwrap()));
+    // Others see it, and leave it alone.
+    assert_eq!(instance.status().unwrap(), Status::Running(running.clone()));
+    assert_eq!(
+        Instance::at(&folder).unwrap().start(builder()).unwrap(),
+        running
+    );
+    assert!(Instance::list().unwrap().contains(&instance));
+    let error = builder().path(&folder).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert_eq!(
+        ask(&url, "INSERT INTO items VALUES (7) RETURNING id"),
+        ["7"]
+    );
+
+    assert!(instance.stop().unwrap());
+    assert!(!instance.stop().unwrap());
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+    assert_eq!(processes(&folder), []);
+    assert!(try_ask(&running.url, "SELECT 1").is_err());
+    // The password stays, and so does the data.
+    let again = instance.start(builder().tcp()).unwrap();
+    assert_eq!(again.password, running.password);
+    assert_eq!(ask(&again.tcp_url.unwrap(), "SELECT id FROM items"), ["7"]);
+    assert!(instance.stop().unwrap());
+    let plain = instance.start(builder()).unwrap();
+    assert_eq!((plain.tcp_url, plain.password), (None, None));
+    assert!(instance.stop().unwrap());
+
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(!Instance::list().unwrap().contains(&instance));
+}
+
+#[test]
+fn an_instance_outlives_a_crash_and_is_not_taken_from_a_program() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let folder = site.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    let mut owner = Child::start_in(&site, &folder);
+    owner.hear("ready");
+    let pid = owner.process.id();
+    assert_eq!(instance.status().unwrap(), Status::Owned { pid: Some(pid) });
+    for error in [
+        instance.stop().unwrap_err(),
+        instance.start(builder()).unwrap_err(),
+        instance.dump(&site.path().join("x.tar.zst")).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        assert!(error.to_string().contains(&pid.to_string()), "{error}");
+    }
+    assert!(owner.end().success());
+    let running = instance.start(builder()).unwrap();
+    crash(&folder);
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+    let again = instance.start(builder()).unwrap();
+    assert_ne!(again.pid, running.pid);
+    assert_eq!(ask(&again.url, "SELECT 1"), ["1"]);
+    assert!(instance.stop().unwrap());
+    site.wait_until_clean();
+}
+
+#[test]
+fn an_instance_is_dumped_running_or_not() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let instance = Instance::at(parent.path().join("data")).unwrap();
+    let _stop = Stop(&instance);
+    let error = instance
+        .dump(&parent.path().join("none.tar.zst"))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+    instance
+        .start(builder().sql("CREATE TABLE items AS SELECT 42 AS id"))
+        .unwrap();
+    let (hot, cold) = (
+        parent.path().join("hot.tar.zst"),
+        parent.path().join("cold.tar.zst"),
+    );
+    instance.dump(&hot).unwrap();
+    assert!(matches!(instance.status().unwrap(), Status::Running(_)));
+    assert!(instance.stop().unwrap());
+    instance.dump(&cold).unwrap();
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+    for archive in [hot, cold] {
+        let db = builder().restore(&archive).start().unwrap();
+        assert_eq!(ask(&db.url(), "SELECT id FROM items"), ["42"]);
+    }
+}
+
+#[test]
+fn sql_needs_the_pg_dump_of_the_same_major_version() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.sql");
+    let db = builder()
+        .sql("CREATE TABLE items AS SELECT 42 AS id")
+        .start()
+        .unwrap();
+    if db.binaries().tool("pg_dump").is_some() {
+        db.dump_sql(&file).unwrap();
+        assert!(
+            fs::read_to_string(&file)
+                .unwrap()
+                .contains("CREATE TABLE public.items")
+        );
+    } else {
+        let error = db.dump_sql(&file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Missing, "{error}");
+        assert!(
+            error.to_string().contains("postgresql-client-18"),
+            "{error}"
+        );
+        assert!(!file.exists());
+    }
+    // An installed server mostly comes with its own.
+    let installed = Binaries::find(lookaside_embedded::VersionRequirement::ANY, &());
+    let installed = installed
+        .ok()
+        .filter(|binaries| binaries.tool("pg_dump").is_some());
+    let Some(installed) = installed.filter(|binaries| binaries.source() == Source::Installed)
+    else {
+        eprintln!("SKIP: no server with a pg_dump is installed");
+        return;
+    };
+    let version = installed.version().to_string().parse().unwrap();
+    let db = builder()
+        .version(version)
+        .sql("CREATE TABLE items AS SELECT 42 AS id")
+        .start()
+        .unwrap();
+    db.dump_sql(&file).unwrap();
+    let copy = builder().version(version).start().unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("CREATE TABLE public.items"), "{text}");
+    drop(copy);
+}

@@ -1,0 +1,144 @@
+//! Root, to whom the server says no: in a namespace of its own, or as another user.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::child::Child;
+use crate::death::server_pid;
+use crate::site::Site;
+use crate::{ask, binaries, builder, has_server};
+
+/// Whether these tests run as root; the others run as whoever it is.
+fn is_root() -> bool {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root {
+        eprintln!("SKIP: only root becomes somebody else");
+    }
+    is_root
+}
+
+/// The user who a server runs as, seen from outside.
+fn user_of(folder: &Path) -> u32 {
+    fs::metadata(format!("/proc/{}", server_pid(folder)))
+        .unwrap()
+        .uid()
+}
+
+fn open_to_all(folder: &Path) {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A search path with what the watch needs but not `unshare`.
+fn path_without_unshare(folder: &Path) -> PathBuf {
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).unwrap();
+    for program in ["rm", "sleep"] {
+        let found = env::split_paths(&env::var_os("PATH").unwrap())
+            .map(|folder| folder.join(program))
+            .find(|path| path.exists());
+        symlink(found.unwrap(), bin.join(program)).unwrap();
+    }
+    bin
+}
+
+#[test]
+fn in_a_namespace_the_server_stays_root_outside_and_no_file_changes_its_owner() {
+    if !has_server() || !is_root() {
+        return;
+    }
+    let allowed = Command::new("unshare")
+        .args(["--user", "--map-user=1", "--map-group=1", "true"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !allowed {
+        eprintln!("SKIP: no user namespaces here");
+        return;
+    }
+    // Nobody else gets in here.
+    let parent = tempfile::tempdir().unwrap();
+    let db = builder().path(parent.path().join("data")).start().unwrap();
+    assert_eq!(user_of(db.folder()), 0);
+    let map = fs::read_to_string(format!("/proc/{}/uid_map", server_pid(db.folder()))).unwrap();
+    let map: Vec<&str> = map.split_whitespace().collect();
+    assert_ne!(map[0], "0", "who it is inside");
+    assert_eq!(&map[1..], ["0", "1"], "who it is outside");
+    db.execute("CREATE TABLE items (id int); COPY items TO '/dev/null'")
+        .unwrap();
+    for file in ["data/PG_VERSION", "data/base", "lock", "log"] {
+        assert_eq!(
+            db.folder().join(file).metadata().unwrap().uid(),
+            0,
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn without_namespaces_the_server_is_another_user() {
+    if !has_server() || !is_root() {
+        return;
+    }
+    let Some(stocked) = binaries::stocked_cache() else {
+        return;
+    };
+    // Reachable for everybody, and unpacked by a process that knows that it has to be.
+    let home = tempfile::tempdir().unwrap();
+    open_to_all(home.path());
+    let cache = home.path().join("cache");
+    let archives = cache.join("pg/archives");
+    fs::create_dir_all(&archives).unwrap();
+    for entry in fs::read_dir(stocked.join("pg/archives")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), archives.join(entry.file_name())).unwrap();
+    }
+    let site = Site::with_cache(&cache);
+    open_to_all(site.path());
+    let bin = path_without_unshare(home.path());
+    let start = |role: &str, folder: &Path| {
+        Child::start_with(&site, role, |command| {
+            Child::folder(folder)(command);
+            command
+                .env("PATH", &bin)
+                .env("LOOKASIDE_PG_OFFLINE", "1")
+                .env_remove("LOOKASIDE_PG_BIN");
+        })
+    };
+    for role in ["temporary", "fresh", "path"] {
+        let mut child = start(role, &home.path().join("my data"));
+        let folder = PathBuf::from(child.hear("folder "));
+        child.hear("ready");
+        assert_ne!(user_of(&folder), 0, "{role}");
+        assert_eq!(
+            folder.join("data").metadata().unwrap().uid(),
+            user_of(&folder)
+        );
+        child.tell("sql CREATE TABLE IF NOT EXISTS items (id int); INSERT INTO items VALUES (1)");
+        child.hear("done");
+        match role {
+            "temporary" => child.kill(),
+            _ => assert!(child.end().success()),
+        }
+        site.wait_until_deserted();
+        assert_eq!(folder.exists(), role == "path", "{role}");
+    }
+    // Its owner may look on, and a second start finds everything.
+    let mut child = start("path", &home.path().join("my data"));
+    let url = child.hear("url ");
+    child.hear("ready");
+    assert_eq!(ask(&url, "SELECT count(*) FROM items"), ["1"]);
+    assert!(child.end().success());
+
+    // What that user cannot reach is named.
+    let closed = home.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut child = start("path", &closed.join("data"));
+    let error = child.hear("error ");
+    assert!(error.starts_with("Environment"), "{error}");
+    for part in [closed.to_str().unwrap(), "chmod o+x"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
