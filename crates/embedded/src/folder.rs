@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -82,6 +82,7 @@ impl Folder {
 
 /// Copies the template; one that turns out damaged is made anew, once.
 pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>) -> Result<()> {
+    let begin = SystemTime::now();
     let copied = template.copy_to(data, makers.identity);
     if let Ok(true) = copied {
         return Ok(());
@@ -93,7 +94,7 @@ pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>)
         _ => {}
     }
     let _ = fs::remove_dir_all(spare_path(makers.place, template));
-    template.mend(makers)?;
+    template.mend(makers, begin)?;
     match template.copy_to(data, makers.identity)? {
         true => Ok(()),
         false => Err(Error::template_damaged(data)),

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -95,20 +96,36 @@ impl Template {
         &self.key
     }
 
-    /// Makes the template anew, because a copy of it did not work.
-    pub(crate) fn mend(&self, makers: Makers<'_>) -> Result<()> {
+    /// Makes the template anew, because a copy that began at `since` did not work; unless somebody
+    /// else has done so meanwhile.
+    pub(crate) fn mend(&self, makers: Makers<'_>, since: SystemTime) -> Result<()> {
+        let _lock = self.lock(makers)?;
+        let made = self.folder.join(RECEIPT).metadata();
+        if made
+            .and_then(|made| made.modified())
+            .is_ok_and(|made| made > since)
+        {
+            return Ok(());
+        }
         makers
             .progress
             .step("the template is damaged and is made anew");
-        makers.cache.remove(&self.folder)?;
-        self.make(makers)
+        self.make_alone(makers)
     }
 
     fn make(&self, makers: Makers<'_>) -> Result<()> {
-        let _lock = makers.cache.lock(&format!("template-{}", self.key))?;
+        let _lock = self.lock(makers)?;
         if self.folder.join(RECEIPT).exists() {
             return Ok(());
         }
+        self.make_alone(makers)
+    }
+
+    fn lock(&self, makers: Makers<'_>) -> Result<fs::File> {
+        makers.cache.lock(&format!("template-{}", self.key))
+    }
+
+    fn make_alone(&self, makers: Makers<'_>) -> Result<()> {
         makers.cache.remove(&self.folder)?;
         makers.progress.step(&format!(
             "preparing PostgreSQL {} for its first use",
@@ -175,8 +192,7 @@ fn initialise(folder: &Path, makers: Makers<'_>) -> Result<()> {
 
 /// Adds [`BLANK`] and [`FIRST`].
 fn add_databases(folder: &Path, makers: Makers<'_>) -> Result<()> {
-    // The cache's path may be too long for a socket.
-    let socket_folder = makers.place.folder.join(format!("s-{}", digest::random(8)));
+    let socket_folder = makers.place.socket_folder(folder);
     make_private(&socket_folder, makers.identity)?;
     let lock_path = folder.join(LOCK);
     let lock =

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use crate::admin::{Connection, literal};
 use crate::cluster::{Address, Cluster, Hold, lock};
@@ -146,12 +147,13 @@ fn start(setup: &Setup, wishes: &Wishes, ending: Ending) -> Result<Arc<Cluster>>
             ending,
         )
     };
+    let begin = SystemTime::now();
     let cluster = match start_once() {
         // The copy may be at fault: its template is made anew, unless the caller's settings explain
         // the failure as well.
         Err(error) if error.is_start_failure() && wishes.settings.is_empty() => {
             folder::drop_spare(&setup.template, &setup.place);
-            setup.template.mend(setup.makers())?;
+            setup.template.mend(setup.makers(), begin)?;
             start_once().map_err(|_| error)
         }
         result => result,

@@ -12,7 +12,7 @@ use crate::site::{Site, entries};
 use crate::{VERSION, has_server, wait_until};
 
 /// Has children use the programs that this process has found, whatever their cache.
-fn with_our_programs(command: &mut Command) {
+pub(crate) fn with_our_programs(command: &mut Command) {
     let binaries = Binaries::find(VERSION.parse().unwrap(), &()).unwrap();
     command
         .env("LOOKASIDE_PG_BIN", binaries.folder())

@@ -9,7 +9,8 @@ use lookaside_embedded::ErrorKind;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
-use crate::site::{Site, processes};
+use crate::damage::with_our_programs;
+use crate::site::{Site, entries, processes};
 use crate::{ask, builder, has_server, rng, wait_until};
 
 /// Longest time after which an owner is killed: some twice as long as a start takes here.
@@ -69,6 +70,36 @@ fn an_owner_that_is_killed_leaves_no_process_no_folder_and_no_lock() {
     });
     next.kill();
     site.wait_until_clean();
+}
+
+#[test]
+fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_make_it() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("an_owner_that_is_killed_while_it_makes_the_template");
+    let cache = tempfile::tempdir().unwrap();
+    let site = Site::with_cache(cache.path());
+    for round in 0..5 {
+        let mut child = Child::start_with(&site, "fresh", with_our_programs);
+        let life = Duration::from_millis(rng.u64(0..1000));
+        thread::sleep(life);
+        child.kill();
+        eprintln!("round {round}: killed after {life:?}");
+        // What initdb does alone ends by itself.
+        wait_until("nobody works in the cache", || {
+            processes(cache.path()).is_empty()
+        });
+        site.wait_until_deserted();
+    }
+    let mut child = Child::start_with(&site, "fresh", with_our_programs);
+    child.hear("ready");
+    assert!(child.end().success());
+    wait_until("nobody works in the cache", || {
+        processes(cache.path()).is_empty()
+    });
+    site.wait_until_clean();
+    assert_eq!(entries(&cache.path().join("template")).len(), 1);
 }
 
 #[test]
