@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::admin::identifier;
 use crate::binaries::Progress;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, READY_COUNT_MAX};
 use crate::keeper::Job;
 use crate::persistent::{self, Keeping};
 use crate::postgres::{Lease, Span, Tenure};
@@ -42,6 +42,7 @@ pub struct Builder {
     schema: Schema,
     migrations: Vec<PathBuf>,
     archive: Option<PathBuf>,
+    ready_count_max: usize,
     progress: Arc<dyn Progress>,
 }
 
@@ -71,6 +72,7 @@ impl Builder {
             schema: Schema::default(),
             migrations: Vec::new(),
             archive: None,
+            ready_count_max: READY_COUNT_MAX,
             progress: Arc::new(()),
         }
     }
@@ -169,6 +171,13 @@ impl Builder {
         self.fresh_cluster()
     }
 
+    /// How many temporary databases of this kind may be made ahead, so that the next ones are handed
+    /// out at once: four by default, none with 0. It begins with one and grows as they are wanted.
+    pub fn ready(mut self, count_max: usize) -> Self {
+        self.ready_count_max = count_max;
+        self
+    }
+
     /// Hears of downloads and preparations.
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
@@ -230,7 +239,7 @@ impl Builder {
         let setup = self.setup()?;
         let cluster = temporary::shared(&setup, &self.wishes())?;
         let template = cluster.template_of(&self.schema)?;
-        let database = cluster.hand_out(&template)?;
+        let database = cluster.hand_out(&template, self.ready_count_max)?;
         cluster.later(Job::TidyPlace {
             setup: Box::new(setup),
         });

@@ -11,9 +11,9 @@ use crate::server::Server;
 use crate::template::{BLANK, FIRST, USER};
 use crate::{Error, Result, digest};
 
-/// How many databases stand ready at most for one template; a request that finds none doubles the
-/// number.
-const READY_COUNT_MAX: usize = 4;
+/// How many databases stand ready at most for one template, if the caller has no other wish; a
+/// request that finds none doubles the number.
+pub(crate) const READY_COUNT_MAX: usize = 4;
 
 /// Databases of this crate: the letter, the owner's number, a running number.
 const DATABASE_PREFIX: &str = "t_";
@@ -161,8 +161,12 @@ impl Cluster {
         crash.unwrap_or_else(|| failure.during(doing))
     }
 
-    /// A new database, a copy of `template`: one that stands ready, or one made now.
-    pub(crate) fn hand_out(self: &Arc<Self>, template: &str) -> Result<String> {
+    /// A new database, a copy of `template`: one that stands ready, or one made now. After it up to
+    /// `ready_count_max` are made ready.
+    pub(crate) fn hand_out(&self, template: &str, ready_count_max: usize) -> Result<String> {
+        if ready_count_max == 0 {
+            return self.create_copy(template);
+        }
         let name = {
             let mut ready = lock(&self.ready);
             let ready = match ready
@@ -181,7 +185,7 @@ impl Cluster {
             };
             let name = ready.names.pop();
             if name.is_none() {
-                ready.wanted = (ready.wanted * 2).clamp(1, READY_COUNT_MAX);
+                ready.wanted = (ready.wanted * 2).clamp(1, ready_count_max);
             }
             name
         };
@@ -376,6 +380,14 @@ impl Cluster {
     pub(crate) fn end(&self) -> Result<()> {
         match &mut *lock(&self.hold) {
             Hold::Started(server) => server.end(),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`end`](Self::end), and waits until nothing of it is left.
+    pub(crate) fn end_and_wait(&self) -> Result<()> {
+        match &mut *lock(&self.hold) {
+            Hold::Started(server) => server.end_and_wait(),
             _ => Ok(()),
         }
     }
