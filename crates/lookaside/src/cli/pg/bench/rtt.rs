@@ -60,8 +60,9 @@ pub(super) fn run(arguments: &RttArguments) -> Result<()> {
         report.measuring(trip.case);
         measure(&mut client, &trip, index, arguments, &mut report)?;
     }
-    connections(&served, arguments, &mut report, &engine, &durability)?;
+    // A server of one connection has room for the next.
     Served::disconnect(client)?;
+    connections(&served, arguments, &mut report, &engine, &durability)?;
     report.finish()
 }
 

@@ -63,13 +63,9 @@ pub(super) fn run(arguments: &WarmArguments) -> Result<()> {
     })?;
 
     report.begin(&engine, "a warm process, its server up");
-    // The same copy of the same empty template that a hand-out makes when no database is ready.
-    hand_outs(
-        &mut report,
-        "on demand (copy of an empty database)",
-        rounds,
-        || timed(|| Ok(base.try_clone()?)),
-    )?;
+    hand_outs(&mut report, "on demand", rounds, || {
+        timed(|| Ok(builder(arguments).ready(0).start()?))
+    })?;
     drops(arguments, &mut report)?;
     snapshots(arguments, &mut report)?;
     parallel(arguments, &mut report)?;
