@@ -415,14 +415,14 @@ impl Postgres {
     ///
     /// If the server refuses to drop the database, or cannot be waited for.
     pub fn close(mut self) -> Result<()> {
-        if self.span == Span::Value && self.is_shared() {
+        if !self.is_shared() && Arc::strong_count(&self.lease) == 1 {
+            return self.cluster().end_and_wait();
+        }
+        if self.span == Span::Value {
             self.span = Span::Folder;
             return self.cluster().drop_with_snapshots(&self.database);
         }
-        match Arc::strong_count(&self.lease) {
-            1 => self.cluster().end(),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

@@ -267,21 +267,28 @@ impl Server {
     /// Tells the server to end. One with lasting data is waited for, so that its folder can be
     /// opened again; a temporary one is nobody's business any more.
     pub(crate) fn end(&mut self) -> Result<()> {
+        if !matches!(self.ending, Ending::Remove | Ending::RemoveShared) {
+            return self.end_and_wait();
+        }
         self.owner = None;
         self.lock = None;
-        let Some(mut watch) = self.watch.take() else {
-            return Ok(());
-        };
-        match self.ending {
-            Ending::Stop => {
+        if let Some(mut watch) = self.watch.take() {
+            // Collects the exit status; without a thread that waits until we end, harmlessly.
+            let thread = thread::Builder::new().name("lookaside-pg-end".to_owned());
+            let _ = thread.spawn(move || watch.wait());
+        }
+        Ok(())
+    }
+
+    /// As [`end`](Self::end), but a temporary server is waited for too, until its folder is gone.
+    pub(crate) fn end_and_wait(&mut self) -> Result<()> {
+        self.owner = None;
+        self.lock = None;
+        match self.watch.take() {
+            Some(mut watch) if self.ending != Ending::Outlive => {
                 watch.wait().map_err(Error::cannot_wait)?;
             }
-            Ending::Remove | Ending::RemoveShared => {
-                // Collects the exit status; without a thread that waits until we end, harmlessly.
-                let thread = thread::Builder::new().name("lookaside-pg-end".to_owned());
-                let _ = thread.spawn(move || watch.wait());
-            }
-            Ending::Outlive => {}
+            _ => {}
         }
         Ok(())
     }

@@ -108,8 +108,13 @@ fn a_cluster_of_its_own_ends_with_its_value() {
     // The last one turns out the light.
     drop(db);
     assert_eq!(ask(&clone.url(), "SELECT 1"), ["1"]);
+    // `close` waits by itself.
+    let second = clone.try_clone().unwrap();
+    let name = second.database().to_owned();
+    second.close().unwrap();
+    assert!(!databases(&clone.url()).contains(&name));
     clone.close().unwrap();
-    wait_until("the folder is gone", || !folder.exists());
+    assert!(!folder.exists());
     assert_eq!(crate::site::processes(&folder), []);
 }
 
