@@ -1,0 +1,59 @@
+//! CommandComplete: a statement is done, and what it did.
+//!
+//! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `CommandComplete`
+
+use std::ffi::CStr;
+use std::fmt;
+
+use crate::error::ProtocolError;
+use crate::read::Reader;
+
+/// The command that was done, with its count of rows: `SELECT 3`, `INSERT 0 1`, `CREATE TABLE`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CommandTag<'a>(&'a CStr);
+
+impl<'a> CommandTag<'a> {
+    pub(crate) fn decode(mut reader: Reader<'a>) -> Result<Self, ProtocolError> {
+        let tag = reader.c_str()?;
+        reader.finish()?;
+        Ok(Self(tag))
+    }
+
+    /// The tag as the server wrote it.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0.to_bytes()
+    }
+
+    /// How many rows were selected, changed or copied; `None` for commands that do not count them.
+    pub fn row_count(self) -> Option<u64> {
+        // Before the count, INSERT still has the place for the id of its row: `INSERT 0 1`.
+        let digits = self.as_bytes().rsplit(|&byte| byte == b' ').next()?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+}
+
+impl fmt::Debug for CommandTag<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_the_last_word() {
+        for (tag, expected) in [
+            (c"SELECT 3", Some(3)),
+            (c"INSERT 0 1", Some(1)),
+            (c"COPY 18446744073709551615", Some(u64::MAX)),
+            (c"COPY 18446744073709551616", None),
+            (c"CREATE TABLE", None),
+            (c"", None),
+            (c"SELECT ", None),
+        ] {
+            assert_eq!(CommandTag(tag).row_count(), expected, "{tag:?}");
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Which message may follow which: the state of a session, and all steps between its states.
+//!
+//! <https://www.postgresql.org/docs/current/protocol-flow.html>
+
+use super::event::Event;
+use super::queue::{Kind, Phase, Queue};
+use crate::error::{ProtocolError, Reason, RequestError};
+use crate::postgres::auth::{Credentials, Login};
+use crate::postgres::backend::ready_for_query;
+use crate::postgres::frontend;
+use crate::postgres::{
+    Authentication, CancelKey, CommandTag, CopyResponse, DataRow, ErrorResponse,
+    NegotiateProtocolVersion, NotificationResponse, ParameterDescription, ParameterStatus,
+    ProtocolVersion, RowDescription, Startup, TransactionStatus,
+};
+use crate::read::Reader;
+use crate::{RequestId, RequestIds};
+
+/// A session without the bytes that come.
+pub(super) struct Dialogue {
+    output: Vec<u8>,
+    queue: Queue,
+    /// Until the log-in is done.
+    login: Option<Box<Login>>,
+    version: ProtocolVersion,
+    cancel_key: Option<CancelKey>,
+    status: TransactionStatus,
+    /// The request whose failure makes the server skip all others up to the next Sync.
+    failed: Option<RequestId>,
+    syncs: Syncs,
+    is_terminated: bool,
+}
+
+/// Syncs behind a COPY from us.
+///
+/// A server that waits for data drops each Sync, so those that were queued before it said that it
+/// waits are sent once more behind the data. But if it gave the COPY up before it read them, as
+/// for a trigger that runs before the first row, it answers them twice; then one answer is dropped
+/// here. It comes before the answer to any later request.
+#[derive(Default)]
+struct Syncs {
+    /// How many have to be sent again when the COPY ends.
+    resend_count: usize,
+    /// How many answers may come to none that waits.
+    stray_count_max: usize,
+}
+
+impl Dialogue {
+    pub(super) fn new(
+        startup: &Startup<'_>,
+        credentials: Credentials,
+        iteration_count_max: u32,
+    ) -> Result<Self, RequestError> {
+        let mut output = Vec::new();
+        startup.encode(&mut output)?;
+        let login = Login::new(startup.user_name(), credentials, iteration_count_max);
+        Ok(Self {
+            output,
+            queue: Queue::new(),
+            login: Some(Box::new(login)),
+            version: startup.version_asked(),
+            cancel_key: None,
+            status: TransactionStatus::Idle,
+            failed: None,
+            syncs: Syncs::default(),
+            is_terminated: false,
+        })
+    }
+
+    pub(super) fn take_output(&mut self, target: &mut Vec<u8>) {
+        if target.is_empty() {
+            std::mem::swap(&mut self.output, target);
+        } else {
+            target.append(&mut self.output);
+        }
+    }
+
+    pub(super) fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn unanswered(&self) -> RequestIds {
+        self.queue.ids()
+    }
+
+    pub(super) fn transaction_status(&self) -> TransactionStatus {
+        self.status
+    }
+
+    pub(super) fn cancel_key(&self) -> Option<&CancelKey> {
+        self.cancel_key.as_ref()
+    }
+
+    /// Whether the server let us in.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.login.as_ref().is_none_or(|login| login.is_done())
+    }
+
+    pub(super) fn writable(&self) -> Result<(), RequestError> {
+        if self.login.is_some() {
+            Err(RequestError::NotReady)
+        } else if self.is_terminated {
+            Err(RequestError::Closed)
+        } else if self.queue.phase == Phase::CopyIn {
+            Err(RequestError::CopyOpen)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        kind: Kind,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
+    ) -> Result<RequestId, RequestError> {
+        encode(&mut self.output)?;
+        Ok(self.queue.push(kind))
+    }
+
+    pub(super) fn flush(&mut self) {
+        frontend::flush(&mut self.output);
+    }
+
+    pub(super) fn terminate(&mut self) {
+        if !self.is_terminated {
+            frontend::terminate(&mut self.output);
+            self.is_terminated = true;
+        }
+    }
+
+    pub(super) fn copy_data(&mut self, data: &[u8]) -> Result<(), RequestError> {
+        self.copy_open()?;
+        frontend::copy_data(&mut self.output, data)
+    }
+
+    pub(super) fn copy_done(&mut self) -> Result<(), RequestError> {
+        self.copy_open()?;
+        frontend::copy_done(&mut self.output)?;
+        self.copy_in_ended();
+        Ok(())
+    }
+
+    pub(super) fn copy_fail(&mut self, reason: &str) -> Result<(), RequestError> {
+        self.copy_open()?;
+        frontend::copy_fail(&mut self.output, reason)?;
+        self.copy_in_ended();
+        Ok(())
+    }
+
+    fn copy_open(&self) -> Result<(), RequestError> {
+        match self.queue.phase {
+            Phase::CopyIn if !self.is_terminated => Ok(()),
+            _ => Err(RequestError::CopyClosed),
+        }
+    }
+
+    fn copy_in_ended(&mut self) {
+        self.queue.phase = Phase::CopyInEnded;
+        for _ in 0..self.syncs.resend_count {
+            frontend::sync(&mut self.output);
+        }
+    }
+
+    /// Requests that the server skips, once each.
+    pub(super) fn skipped(&mut self) -> Option<Event<'static>> {
+        let failed = self.failed?;
+        let ids = self.queue.pop_until_sync();
+        (!ids.is_empty()).then_some(Event::Skipped { ids, failed })
+    }
+
+    /// Whether the message is the second answer to a Sync that was sent twice.
+    pub(super) fn absorbs(&mut self, tag: u8) -> bool {
+        if tag != b'Z' || self.syncs.stray_count_max == 0 || self.takes_ready() {
+            return false;
+        }
+        self.syncs.stray_count_max -= 1;
+        true
+    }
+
+    fn takes_ready(&self) -> bool {
+        let Some((_, kind)) = self.queue.head() else {
+            return false;
+        };
+        match kind {
+            Kind::Sync | Kind::Startup => true,
+            Kind::Query => matches!(self.queue.phase, Phase::Between | Phase::Ending),
+            _ => false,
+        }
+    }
+
+    /// Takes a message.
+    pub(super) fn message<'a>(
+        &mut self,
+        tag: u8,
+        body: Reader<'a>,
+    ) -> Result<Event<'a>, ProtocolError> {
+        match tag {
+            b'S' => ParameterStatus::decode(body).map(Event::ParameterStatus),
+            b'N' => ErrorResponse::decode(body).map(Event::Notice),
+            b'A' if self.login.is_none() => {
+                NotificationResponse::decode(body).map(Event::Notification)
+            }
+            b'E' => self.error(body),
+            _ => match self.queue.head() {
+                Some((_, Kind::Startup)) => self.startup(tag, body),
+                Some((id, kind)) => self.answer(id, kind, tag, body),
+                None => Err(body.error(Reason::Unexpected("while no request waits"))),
+            },
+        }
+    }
+
+    /// A message of the log-in.
+    fn startup<'a>(&mut self, tag: u8, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
+        let login = self.login.as_mut();
+        let login = login.expect("the log-in is the first request as long as it lasts");
+        let unexpected = Err(body.error(Reason::Unexpected(Kind::Startup.waiting())));
+        match (tag, login.is_done()) {
+            (b'R', false) => {
+                let step = Authentication::decode(body)?;
+                login.step(step, &mut self.output)?;
+                Ok(Event::Authentication(step))
+            }
+            (b'v', false) => {
+                let negotiated = NegotiateProtocolVersion::decode(body, self.version)?;
+                self.version = negotiated.version();
+                Ok(Event::NegotiateProtocolVersion(negotiated))
+            }
+            (b'K', true) => {
+                self.cancel_key = Some(CancelKey::decode(body, self.version)?);
+                Ok(Event::BackendKeyData)
+            }
+            (b'Z', true) => {
+                // And with it the password.
+                self.login = None;
+                self.ready(RequestId::STARTUP, body)
+            }
+            _ => unexpected,
+        }
+    }
+
+    /// A message of the answer to the first request.
+    fn answer<'a>(
+        &mut self,
+        id: RequestId,
+        kind: Kind,
+        tag: u8,
+        body: Reader<'a>,
+    ) -> Result<Event<'a>, ProtocolError> {
+        use Kind as K;
+        use Phase as P;
+        let empty = |event: Event<'a>| body.finish().map(|()| event);
+        let phase = self.queue.phase;
+        // What the request waits for next; `None` when this message is its last.
+        let (event, next) = match (kind, phase, tag) {
+            (K::Execute, P::Fresh, b'D') => {
+                let row = DataRow::decode(body)?;
+                (Event::DataRow { id, row }, Some(P::Fresh))
+            }
+            (K::Bind, _, b'2') => (empty(Event::BindComplete { id })?, None),
+            (K::Execute, P::Fresh | P::CopyInEnded | P::CopyOutEnded, b'C') => {
+                let tag = CommandTag::decode(body)?;
+                (Event::CommandComplete { id, tag }, None)
+            }
+            (K::Sync, _, b'Z') | (K::Query, P::Between | P::Ending, b'Z') => {
+                return self.ready(id, body);
+            }
+
+            (K::Query, P::Rows, b'D') => {
+                let row = DataRow::decode(body)?;
+                (Event::DataRow { id, row }, Some(P::Rows))
+            }
+            (K::Query, P::Fresh | P::Between, b'T') => {
+                let description = RowDescription::decode(body)?;
+                (Event::RowDescription { id, description }, Some(P::Rows))
+            }
+            (
+                K::Query,
+                P::Fresh | P::Between | P::Rows | P::CopyInEnded | P::CopyOutEnded,
+                b'C',
+            ) => {
+                let tag = CommandTag::decode(body)?;
+                (Event::CommandComplete { id, tag }, Some(P::Between))
+            }
+            (K::Query, P::Fresh, b'I') => (empty(Event::EmptyQuery { id })?, Some(P::Ending)),
+
+            (K::Parse, _, b'1') => (empty(Event::ParseComplete { id })?, None),
+            (K::Close, _, b'3') => (empty(Event::CloseComplete { id })?, None),
+            (K::DescribeStatement, P::Fresh, b't') => {
+                let description = ParameterDescription::decode(body)?;
+                let event = Event::ParameterDescription { id, description };
+                (event, Some(P::Parameters))
+            }
+            (K::DescribeStatement, P::Parameters, b'T') | (K::DescribePortal, _, b'T') => {
+                let description = RowDescription::decode(body)?;
+                (Event::RowDescription { id, description }, None)
+            }
+            (K::DescribeStatement, P::Parameters, b'n') | (K::DescribePortal, _, b'n') => {
+                (empty(Event::NoData { id })?, None)
+            }
+            (K::Execute, P::Fresh, b's') => (empty(Event::PortalSuspended { id })?, None),
+            (K::Execute, P::Fresh, b'I') => (empty(Event::EmptyQuery { id })?, None),
+
+            (K::Query, P::Fresh | P::Between, b'G') | (K::Execute, P::Fresh, b'G') => {
+                let response = CopyResponse::decode(body)?;
+                self.syncs.resend_count = self.queue.sync_count_behind_head();
+                (Event::CopyIn { id, response }, Some(P::CopyIn))
+            }
+            (K::Query, P::Fresh | P::Between, b'H') | (K::Execute, P::Fresh, b'H') => {
+                let response = CopyResponse::decode(body)?;
+                (Event::CopyOut { id, response }, Some(P::CopyOut))
+            }
+            (K::Query | K::Execute, P::CopyOut, b'd') => {
+                let mut body = body;
+                let data = body.rest();
+                (Event::CopyData { id, data }, Some(P::CopyOut))
+            }
+            (K::Query | K::Execute, P::CopyOut, b'c') => {
+                (empty(Event::CopyDone { id })?, Some(P::CopyOutEnded))
+            }
+            _ => return Err(body.error(Reason::Unexpected(kind.waiting()))),
+        };
+        // The server is past every Sync that came before this request.
+        self.syncs.stray_count_max = 0;
+        match next {
+            Some(phase) => self.queue.phase = phase,
+            None => self.queue.pop(),
+        }
+        Ok(event)
+    }
+
+    /// ReadyForQuery: the log-in, a query or a Sync is done.
+    fn ready<'a>(&mut self, id: RequestId, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
+        let status = ready_for_query(body)?;
+        if self
+            .queue
+            .head()
+            .is_some_and(|(_, kind)| kind == Kind::Sync)
+        {
+            self.failed = None;
+        }
+        self.status = status;
+        self.queue.pop();
+        Ok(Event::Ready { id, status })
+    }
+
+    /// ErrorResponse: the session ends, or the first request fails, and perhaps more with it.
+    fn error<'a>(&mut self, body: Reader<'a>) -> Result<Event<'a>, ProtocolError> {
+        let error = ErrorResponse::decode(body)?;
+        if error.is_fatal() {
+            return Ok(Event::Fatal { error });
+        }
+        let Some((id, kind)) = self.queue.head() else {
+            return Err(body.error(Reason::Unexpected("while no request waits")));
+        };
+        if matches!(self.queue.phase, Phase::CopyIn | Phase::CopyInEnded) {
+            if self.queue.phase == Phase::CopyIn {
+                self.copy_in_ended();
+            }
+            self.syncs.stray_count_max = self.syncs.resend_count;
+        }
+        match kind {
+            // Whatever it is called, there is no session after it.
+            Kind::Startup => return Ok(Event::Fatal { error }),
+            Kind::Query | Kind::Sync => self.queue.phase = Phase::Ending,
+            _ => {
+                self.queue.pop();
+                self.failed = Some(id);
+            }
+        }
+        Ok(Event::Failed { id, error })
+    }
+}

@@ -1,0 +1,304 @@
+//! A connection: requests in, bytes out; bytes in, events out.
+
+mod dialogue;
+mod event;
+mod queue;
+
+use crate::error::{ProtocolError, Reason, RequestError};
+use crate::limits::Limits;
+use crate::postgres::auth::Credentials;
+use crate::postgres::frame::{HEADER_SIZE, Header};
+use crate::postgres::frontend;
+use crate::postgres::{Bind, CancelKey, ParameterWriter, Request, Startup, TransactionStatus};
+use crate::read::Reader;
+use crate::receive::ReceiveBuffer;
+use crate::{RequestId, RequestIds};
+
+use dialogue::Dialogue;
+pub use event::Event;
+use queue::Kind;
+
+/// The longest message before the server let us in, in bytes of its body. Whoever it is by then,
+/// it need not be a server; libpq takes 30,000.
+const STARTUP_MESSAGE_SIZE_MAX: usize = 64 * 1024;
+
+/// A connection to a server, without the socket. See the [module](crate::postgres).
+pub struct Connection {
+    receive: ReceiveBuffer,
+    dialogue: Dialogue,
+    limits: Limits,
+    end: End,
+}
+
+/// Whether there is more to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Yes.
+    Open,
+    /// The socket is at its end, and what came before it may not be read yet.
+    Input,
+    /// The last event was taken.
+    Told,
+    /// The server cannot be understood or trusted any more.
+    Broken(ProtocolError),
+}
+
+impl Connection {
+    /// Begins with the log-in, whose first message waits in the output.
+    ///
+    /// With TLS, this is what is spoken inside of it.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Nul`] if a name, value or password holds a NUL.
+    pub fn new(
+        startup: &Startup<'_>,
+        credentials: Credentials,
+        limits: Limits,
+    ) -> Result<Self, RequestError> {
+        if credentials.has_nul() {
+            return Err(RequestError::Nul);
+        }
+        Ok(Self {
+            receive: ReceiveBuffer::default(),
+            dialogue: Dialogue::new(startup, credentials, limits.scram_iteration_count_max)?,
+            limits,
+            end: End::Open,
+        })
+    }
+
+    /// Appends a request to the output, and says by which name its answer will come.
+    ///
+    /// # Errors
+    ///
+    /// What is refused leaves the connection as it was.
+    pub fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
+        self.queue_with(Kind::of(&request), |output| request.encode(output))
+    }
+
+    /// Appends a [`Request::Bind`], whose parameters `write` writes straight into the output.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue`](Self::queue).
+    pub fn queue_bind(
+        &mut self,
+        bind: &Bind<'_>,
+        write: impl FnOnce(&mut ParameterWriter<'_>),
+    ) -> Result<RequestId, RequestError> {
+        self.queue_with(Kind::Bind, |output| frontend::bind(output, bind, write))
+    }
+
+    fn queue_with(
+        &mut self,
+        kind: Kind,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
+    ) -> Result<RequestId, RequestError> {
+        self.writable()?;
+        if self.dialogue.queue_len() >= self.limits.request_count_max {
+            return Err(RequestError::QueueFull);
+        }
+        self.dialogue.queue(kind, encode)
+    }
+
+    /// Has the server send what it answered so far. Without it, answers may stay in the server's
+    /// buffer until the next Sync.
+    ///
+    /// # Errors
+    ///
+    /// As [`queue`](Self::queue).
+    pub fn flush(&mut self) -> Result<(), RequestError> {
+        self.writable()?;
+        self.dialogue.flush();
+        Ok(())
+    }
+
+    /// Appends data for the COPY that waits for it since [`Event::CopyIn`]. It need not be cut
+    /// where rows end.
+    ///
+    /// A server that waits for data swallows each Sync that was queued behind the COPY. Such a Sync
+    /// is sent again when the COPY ends, and gets its one answer then; nobody has to mind.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::CopyClosed`] if no COPY waits, as after the server gave it up with
+    /// [`Event::Failed`].
+    pub fn copy_data(&mut self, data: &[u8]) -> Result<(), RequestError> {
+        self.open()?;
+        self.dialogue.copy_data(data)
+    }
+
+    /// Ends a COPY after its last data; [`Event::CommandComplete`] or [`Event::Failed`] follows.
+    ///
+    /// # Errors
+    ///
+    /// As [`copy_data`](Self::copy_data).
+    pub fn copy_done(&mut self) -> Result<(), RequestError> {
+        self.open()?;
+        self.dialogue.copy_done()
+    }
+
+    /// Gives a COPY up; [`Event::Failed`] follows, with `reason` in its message.
+    ///
+    /// # Errors
+    ///
+    /// As [`copy_data`](Self::copy_data).
+    pub fn copy_fail(&mut self, reason: &str) -> Result<(), RequestError> {
+        self.open()?;
+        self.dialogue.copy_fail(reason)
+    }
+
+    /// Appends the farewell. What was queued is still answered, and more is refused.
+    pub fn terminate(&mut self) {
+        if self.open().is_ok() {
+            self.dialogue.terminate();
+        }
+    }
+
+    /// Moves what is to be sent behind what `target` holds. An empty `target` is exchanged for
+    /// it, which copies nothing and lets both keep their memory.
+    pub fn take_output(&mut self, target: &mut Vec<u8>) {
+        self.dialogue.take_output(target);
+    }
+
+    /// Takes bytes that the server sent, cut anywhere.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.takes_input() {
+            self.receive.feed(bytes);
+        }
+    }
+
+    /// Where at least `size` bytes from the server can be read to, instead of
+    /// [`feed`](Self::feed) and its copy; [`received`](Self::received) says how many came.
+    ///
+    /// It is empty once the connection takes no more.
+    pub fn receive_space(&mut self, size: usize) -> &mut [u8] {
+        if self.takes_input() {
+            self.receive.space(size)
+        } else {
+            &mut []
+        }
+    }
+
+    /// Says that the server sent `size` bytes, which are in [`receive_space`](Self::receive_space).
+    ///
+    /// # Panics
+    ///
+    /// When there was no room for so many.
+    pub fn received(&mut self, size: usize) {
+        self.receive.received(size);
+    }
+
+    /// Says that the server will send no more: the socket is at its end.
+    pub fn end_of_input(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Input;
+        }
+    }
+
+    /// Whether bytes that come are of any use. An owner who does not take events between two
+    /// feeds comes to a limit here, instead of running out of memory.
+    fn takes_input(&mut self) -> bool {
+        let size_max = self.limits.message_size_max;
+        if self.end == End::Open && self.receive.unread().len() > size_max + HEADER_SIZE {
+            self.end = End::Broken(ProtocolError::new("input", 0, Reason::Unread { size_max }));
+        }
+        self.end == End::Open
+    }
+
+    /// The next event, as far as the bytes are here.
+    ///
+    /// # Errors
+    ///
+    /// When the server broke the protocol, and then on every further call.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
+        match self.end {
+            End::Open | End::Input => {}
+            End::Told => return Ok(None),
+            End::Broken(error) => return Err(error),
+        }
+        if let Some(skipped) = self.dialogue.skipped() {
+            return Ok(Some(skipped));
+        }
+        let header = match self.next_header() {
+            Ok(Some(header)) => header,
+            Ok(None) if self.end == End::Input => {
+                self.end = End::Told;
+                return Ok(Some(Event::Closed));
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                self.end = End::Broken(error);
+                return Err(error);
+            }
+        };
+        let message = self.receive.take(header.message_size());
+        let body = Reader::new(header.name, &message[HEADER_SIZE..]);
+        let event = self.dialogue.message(header.tag, body);
+        match &event {
+            Ok(Event::Fatal { .. }) => self.end = End::Told,
+            Ok(_) => {}
+            Err(error) => self.end = End::Broken(*error),
+        }
+        event.map(Some)
+    }
+
+    /// The head of the next message, once all of that is here.
+    fn next_header(&mut self) -> Result<Option<Header>, ProtocolError> {
+        while let Some(header) = Header::decode(self.receive.unread())? {
+            // Before the body is here, so that nobody waits for what would be refused.
+            self.check_size(header)?;
+            if header.message_size() > self.receive.unread().len() {
+                return Ok(None);
+            }
+            if !self.dialogue.absorbs(header.tag) {
+                return Ok(Some(header));
+            }
+            self.receive.take(header.message_size());
+        }
+        Ok(None)
+    }
+
+    fn check_size(&self, header: Header) -> Result<(), ProtocolError> {
+        let size = header.body_size;
+        let size_max = self.limits.message_size_max;
+        let reason = if size > STARTUP_MESSAGE_SIZE_MAX && !self.dialogue.is_trusted() {
+            Reason::LoginTooLong { size }
+        } else if size > size_max {
+            Reason::TooLong { size, size_max }
+        } else {
+            return Ok(());
+        };
+        Err(ProtocolError::new(header.name, 0, reason))
+    }
+
+    /// The requests that were queued and have no last event. After the connection's end nobody
+    /// knows whether the server did them; those whose bytes were never sent it did not.
+    pub fn unanswered(&self) -> RequestIds {
+        self.dialogue.unanswered()
+    }
+
+    /// Where the last query or Sync that is done left the transaction.
+    pub fn transaction_status(&self) -> TransactionStatus {
+        self.dialogue.transaction_status()
+    }
+
+    /// What it takes to cancel queries, from [`Event::BackendKeyData`] on. Some proxies send none.
+    pub fn cancel_key(&self) -> Option<&CancelKey> {
+        self.dialogue.cancel_key()
+    }
+
+    /// Refuses what cannot be said after the end.
+    fn open(&self) -> Result<(), RequestError> {
+        match self.end {
+            End::Open => Ok(()),
+            End::Input | End::Told | End::Broken(_) => Err(RequestError::Closed),
+        }
+    }
+
+    /// Refuses requests that would come at the wrong time.
+    fn writable(&self) -> Result<(), RequestError> {
+        self.open()?;
+        self.dialogue.writable()
+    }
+}

@@ -1,0 +1,140 @@
+//! The requests that wait for their answers, a byte each: ids follow one another, so only the
+//! first is kept.
+
+use std::collections::VecDeque;
+
+use crate::postgres::Request;
+use crate::{RequestId, RequestIds};
+
+/// What a request is, as far as its answer depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Startup,
+    Query,
+    Parse,
+    DescribeStatement,
+    DescribePortal,
+    Bind,
+    Execute,
+    Close,
+    Sync,
+}
+
+impl Kind {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        match request {
+            Request::Query(_) => Self::Query,
+            Request::Parse(_) => Self::Parse,
+            Request::DescribeStatement(_) => Self::DescribeStatement,
+            Request::DescribePortal(_) => Self::DescribePortal,
+            Request::Bind(..) => Self::Bind,
+            Request::Execute { .. } => Self::Execute,
+            Request::CloseStatement(_) | Request::ClosePortal(_) => Self::Close,
+            Request::Sync => Self::Sync,
+        }
+    }
+
+    /// What the connection waits for while this request is the first.
+    pub(super) fn waiting(self) -> &'static str {
+        match self {
+            Self::Startup => "during the log-in",
+            Self::Query => "at this point of the answer to Query",
+            Self::Parse => "as the answer to Parse",
+            Self::DescribeStatement => "at this point of the answer to Describe of a statement",
+            Self::DescribePortal => "as the answer to Describe of a portal",
+            Self::Bind => "as the answer to Bind",
+            Self::Execute => "at this point of the answer to Execute",
+            Self::Close => "as the answer to Close",
+            Self::Sync => "as the answer to Sync",
+        }
+    }
+}
+
+/// How far the answer to the first request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing of it is here.
+    Fresh,
+    /// Of a statement's description, the parameters are here.
+    Parameters,
+    /// Of a query, the columns of a result are here, and perhaps rows.
+    Rows,
+    /// Of a query, at least one result is complete.
+    Between,
+    /// The server waits for our data.
+    CopyIn,
+    /// The server has our data.
+    CopyInEnded,
+    /// The server sends data.
+    CopyOut,
+    /// The server sent all data.
+    CopyOutEnded,
+    /// Only the end is missing.
+    Ending,
+}
+
+/// The requests that are not answered.
+#[derive(Debug)]
+pub(super) struct Queue {
+    kinds: VecDeque<Kind>,
+    first: u64,
+    /// Of the first of them.
+    pub(super) phase: Phase,
+}
+
+impl Queue {
+    /// A connection begins by waiting for its log-in.
+    pub(super) fn new() -> Self {
+        Self {
+            kinds: VecDeque::from([Kind::Startup]),
+            first: 0,
+            phase: Phase::Fresh,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    pub(super) fn ids(&self) -> RequestIds {
+        RequestIds::new(self.first, self.kinds.len())
+    }
+
+    pub(super) fn push(&mut self, kind: Kind) -> RequestId {
+        let id = self.ids().following();
+        self.kinds.push_back(kind);
+        id
+    }
+
+    /// The request that the next answer is for.
+    pub(super) fn head(&self) -> Option<(RequestId, Kind)> {
+        Some((self.ids().first()?, *self.kinds.front()?))
+    }
+
+    /// The first request is answered.
+    pub(super) fn pop(&mut self) {
+        let popped = self.kinds.pop_front();
+        assert!(popped.is_some(), "an answer is for a request");
+        self.first += 1;
+        self.phase = Phase::Fresh;
+    }
+
+    /// Takes away what comes before the next Sync.
+    pub(super) fn pop_until_sync(&mut self) -> RequestIds {
+        assert!(
+            matches!(self.phase, Phase::Fresh | Phase::Ending),
+            "what is skipped was not begun"
+        );
+        let count = self.kinds.iter().position(|&kind| kind == Kind::Sync);
+        let ids = RequestIds::new(self.first, count.unwrap_or(self.kinds.len()));
+        self.kinds.drain(..ids.len());
+        self.first += ids.len() as u64;
+        ids
+    }
+
+    /// How many Syncs follow the first request with nothing in between.
+    pub(super) fn sync_count_behind_head(&self) -> usize {
+        let behind = self.kinds.iter().skip(1);
+        behind.take_while(|&&kind| kind == Kind::Sync).count()
+    }
+}

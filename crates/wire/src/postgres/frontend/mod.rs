@@ -1,0 +1,70 @@
+//! What we send: one file a family of messages, each written straight into the output.
+
+mod bind;
+mod cancel;
+mod copy;
+mod parse;
+mod request;
+mod startup;
+
+use crate::error::RequestError;
+
+pub(crate) use bind::bind;
+pub use bind::{Bind, ParameterWriter};
+pub(crate) use copy::{copy_data, copy_done, copy_fail};
+pub use parse::Parse;
+pub use request::Request;
+pub(crate) use request::{flush, password, sasl_initial_response, sasl_response, sync, terminate};
+pub use startup::{ProtocolVersion, Startup};
+
+/// The longest message that a server takes, `PQ_LARGE_MESSAGE_LIMIT` in its source.
+const MESSAGE_SIZE_MAX: usize = 0x3fff_fffe;
+
+/// Writes a message under `tag`; when its body cannot be written, `output` is as it was.
+fn message(
+    output: &mut Vec<u8>,
+    tag: u8,
+    body: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
+) -> Result<(), RequestError> {
+    let start = output.len();
+    output.push(tag);
+    let written = sized(output, body);
+    if written.is_err() {
+        output.truncate(start);
+    }
+    written
+}
+
+/// Writes a body behind its length, which counts itself.
+fn sized(
+    output: &mut Vec<u8>,
+    body: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
+) -> Result<(), RequestError> {
+    let start = output.len();
+    output.extend_from_slice(&[0; 4]);
+    body(output)?;
+    let size = output.len() - start;
+    if size > MESSAGE_SIZE_MAX {
+        return Err(RequestError::TooLong);
+    }
+    let length = u32::try_from(size).expect("the limit is below 2^32");
+    output[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+/// Writes a text and its NUL.
+fn text(output: &mut Vec<u8>, text: &str) -> Result<(), RequestError> {
+    if text.as_bytes().contains(&0) {
+        return Err(RequestError::Nul);
+    }
+    output.extend_from_slice(text.as_bytes());
+    output.push(0);
+    Ok(())
+}
+
+/// Writes how many of something follow.
+fn count(output: &mut Vec<u8>, count: usize) -> Result<(), RequestError> {
+    let count = u16::try_from(count).map_err(|_| RequestError::TooMany)?;
+    output.extend_from_slice(&count.to_be_bytes());
+    Ok(())
+}

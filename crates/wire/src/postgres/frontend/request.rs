@@ -1,0 +1,127 @@
+//! What can be asked once the log-in is done, and the messages that are hardly more than a tag.
+//!
+//! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY>
+
+use super::{Bind, Parse, bind, message, text};
+use crate::error::RequestError;
+
+/// A request that is answered; the events of the answer carry its id.
+///
+/// All but `Query` and `Sync` belong to the extended query protocol, and are answered for good
+/// only by the `Sync` behind them.
+#[derive(Clone, Copy)]
+pub enum Request<'a> {
+    /// Any number of SQL statements without parameters, results as text; ends like a Sync.
+    Query(&'a str),
+    /// Prepares a statement.
+    Parse(Parse<'a>),
+    /// Asks for a statement's parameters and columns.
+    DescribeStatement(&'a str),
+    /// Asks for a portal's columns.
+    DescribePortal(&'a str),
+    /// Makes a portal of a statement and the values of its parameters, where `None` is NULL.
+    /// [`Connection::queue_bind`](crate::postgres::Connection::queue_bind) writes them in place.
+    Bind(Bind<'a>, &'a [Option<&'a [u8]>]),
+    /// Runs a portal, or goes on with it after
+    /// [`Event::PortalSuspended`](crate::postgres::Event::PortalSuspended).
+    Execute {
+        /// The portal's name.
+        portal: &'a str,
+        /// Stops after so many rows; 0 is all, and so is more than 2,147,483,647.
+        row_count_max: u32,
+    },
+    /// Forgets a statement, and its portals; it is no error if there is none.
+    CloseStatement(&'a str),
+    /// Forgets a portal; it is no error if there is none.
+    ClosePortal(&'a str),
+    /// Ends a batch, and with it the transaction that no BEGIN opened; answered by
+    /// [`Event::Ready`](crate::postgres::Event::Ready).
+    Sync,
+}
+
+impl Request<'_> {
+    pub(crate) fn encode(self, output: &mut Vec<u8>) -> Result<(), RequestError> {
+        match self {
+            Self::Query(sql) => message(output, b'Q', |output| text(output, sql)),
+            Self::Parse(parse) => parse.encode(output),
+            Self::DescribeStatement(name) => named(output, b'D', b'S', name),
+            Self::DescribePortal(name) => named(output, b'D', b'P', name),
+            Self::Bind(head, parameters) => bind(output, &head, |writer| {
+                for parameter in parameters {
+                    writer.parameter(*parameter);
+                }
+            }),
+            Self::Execute {
+                portal,
+                row_count_max,
+            } => message(output, b'E', |output| {
+                text(output, portal)?;
+                // The server takes a number that is not positive for no limit.
+                let row_count_max = i32::try_from(row_count_max).unwrap_or(0);
+                output.extend_from_slice(&row_count_max.to_be_bytes());
+                Ok(())
+            }),
+            Self::CloseStatement(name) => named(output, b'C', b'S', name),
+            Self::ClosePortal(name) => named(output, b'C', b'P', name),
+            Self::Sync => {
+                sync(output);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A message about the statement or portal of this name.
+fn named(output: &mut Vec<u8>, tag: u8, what: u8, name: &str) -> Result<(), RequestError> {
+    message(output, tag, |output| {
+        output.push(what);
+        text(output, name)
+    })
+}
+
+pub(crate) fn sync(output: &mut Vec<u8>) {
+    output.extend_from_slice(b"S\0\0\0\x04");
+}
+
+pub(crate) fn flush(output: &mut Vec<u8>) {
+    output.extend_from_slice(b"H\0\0\0\x04");
+}
+
+pub(crate) fn terminate(output: &mut Vec<u8>) {
+    output.extend_from_slice(b"X\0\0\0\x04");
+}
+
+/// PasswordMessage: a password or its hash.
+pub(crate) fn password(output: &mut Vec<u8>, password: &[u8]) -> Result<(), RequestError> {
+    if password.contains(&0) {
+        return Err(RequestError::Nul);
+    }
+    message(output, b'p', |output| {
+        output.extend_from_slice(password);
+        output.push(0);
+        Ok(())
+    })
+}
+
+/// SASLInitialResponse: the mechanism that we choose, and our first part.
+pub(crate) fn sasl_initial_response(
+    output: &mut Vec<u8>,
+    mechanism: &str,
+    first: &[u8],
+) -> Result<(), RequestError> {
+    message(output, b'p', |output| {
+        text(output, mechanism)?;
+        let length = i32::try_from(first.len()).map_err(|_| RequestError::TooLong)?;
+        output.extend_from_slice(&length.to_be_bytes());
+        output.extend_from_slice(first);
+        Ok(())
+    })
+}
+
+/// SASLResponse: our next part.
+pub(crate) fn sasl_response(output: &mut Vec<u8>, response: &[u8]) -> Result<(), RequestError> {
+    message(output, b'p', |output| {
+        output.extend_from_slice(response);
+        Ok(())
+    })
+}

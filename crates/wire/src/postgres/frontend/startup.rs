@@ -1,0 +1,91 @@
+//! StartupMessage: who we are and what we want to speak.
+//!
+//! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, `StartupMessage`
+
+use super::{sized, text};
+use crate::error::RequestError;
+
+/// A version of the protocol.
+///
+/// Ordered as the versions are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ProtocolVersion {
+    /// Since PostgreSQL 7.4. The default, because there are proxies that refuse to hear of others.
+    #[default]
+    V3_0,
+    /// Since PostgreSQL 18: a longer secret to cancel queries with.
+    V3_2,
+}
+
+impl ProtocolVersion {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Self::V3_0 => 3 << 16,
+            Self::V3_2 => 3 << 16 | 2,
+        }
+    }
+}
+
+/// The first message of a connection.
+///
+/// The texts of this crate's events are read as UTF-8, so `client_encoding` should say so.
+#[derive(Clone, Debug)]
+pub struct Startup<'a> {
+    user: &'a str,
+    database: Option<&'a str>,
+    parameters: &'a [(&'a str, &'a str)],
+    version: ProtocolVersion,
+}
+
+impl<'a> Startup<'a> {
+    /// Logs in as `user`, to the database of the same name.
+    pub fn new(user: &'a str) -> Self {
+        Self {
+            user,
+            database: None,
+            parameters: &[],
+            version: ProtocolVersion::default(),
+        }
+    }
+
+    /// Logs in to this database.
+    pub fn database(self, database: &'a str) -> Self {
+        Self {
+            database: Some(database),
+            ..self
+        }
+    }
+
+    /// Sets these for the session: `application_name`, `client_encoding`, `options`, …
+    pub fn parameters(self, parameters: &'a [(&'a str, &'a str)]) -> Self {
+        Self { parameters, ..self }
+    }
+
+    /// Asks for this version of the protocol; an older server lowers it.
+    pub fn version(self, version: ProtocolVersion) -> Self {
+        Self { version, ..self }
+    }
+
+    pub(crate) fn user_name(&self) -> &'a str {
+        self.user
+    }
+
+    pub(crate) fn version_asked(&self) -> ProtocolVersion {
+        self.version
+    }
+
+    pub(crate) fn encode(&self, output: &mut Vec<u8>) -> Result<(), RequestError> {
+        sized(output, |output| {
+            output.extend_from_slice(&self.version.code().to_be_bytes());
+            let database = self.database.map(|database| ("database", database));
+            let named = std::iter::once(("user", self.user)).chain(database);
+            for (name, value) in named.chain(self.parameters.iter().copied()) {
+                text(output, name)?;
+                text(output, value)?;
+            }
+            output.push(0);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! The PostgreSQL protocol, versions 3.0 and 3.2, as a client speaks it.
+//!
+//! A [`Connection`] begins with the log-in, which is its request 0, and then takes requests. The
+//! one who owns the socket sends what [`take_output`](Connection::take_output) gives, feeds what
+//! comes, and takes the events:
+//!
+//! ```
+//! use lookaside_wire::postgres::{
+//!     Connection, Credentials, Event, Request, Startup, TransactionStatus,
+//! };
+//! use lookaside_wire::{Limits, RequestId};
+//!
+//! let credentials = Credentials::new([7; 18]); // 18 random bytes
+//! let startup = Startup::new("amy").database("shop");
+//! let mut connection = Connection::new(&startup, credentials, Limits::default())?;
+//! let mut output = Vec::new();
+//! connection.take_output(&mut output); // goes to the socket
+//!
+//! // What a server answers to somebody whom it trusts.
+//! connection.feed(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
+//! assert!(matches!(connection.next_event()?, Some(Event::Authentication(_))));
+//! assert!(matches!(
+//!     connection.next_event()?,
+//!     Some(Event::Ready { id: RequestId::STARTUP, status: TransactionStatus::Idle })
+//! ));
+//!
+//! let query = connection.queue(Request::Query("select 7"))?;
+//! connection.take_output(&mut output);
+//! connection.feed(b"T\0\0\0\x21\0\x01?column?\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0");
+//! connection.feed(b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
+//! while let Some(event) = connection.next_event()? {
+//!     if let Event::DataRow { id, row } = event {
+//!         assert_eq!(id, query);
+//!         assert_eq!(row.fields().next(), Some(Some(&b"7"[..])));
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Pipelining
+//!
+//! Any number of requests may be queued before the first is answered. Those of the extended query
+//! protocol belong together up to their [`Request::Sync`]: they are one transaction, if none is
+//! open. When one of them fails, the server skips the rest, up to that Sync and never further: the
+//! one that failed gets [`Event::Failed`], those behind it are named by [`Event::Skipped`], and
+//! those before it are undone although they were answered. So requests that have nothing to do
+//! with each other get a Sync each, unless they only read: then one Sync for all is faster, and
+//! what was skipped can be asked again.
+//!
+//! # COPY
+//!
+//! A statement that copies from us must be the last one that waits when it starts, but for Syncs:
+//! a server that waits for data takes any other request for the end of the world. See
+//! [`Connection::copy_data`].
+//!
+//! The protocol: <https://www.postgresql.org/docs/current/protocol.html>
+
+mod auth;
+mod backend;
+mod connection;
+mod frame;
+mod frontend;
+mod fuzz;
+mod tls;
+mod types;
+
+pub use auth::{ChannelBinding, Credentials};
+pub use backend::{
+    Authentication, CancelKey, Column, Columns, CommandTag, CopyResponse, DataRow, ErrorResponse,
+    Fields, Mechanisms, NegotiateProtocolVersion, NoticeResponse, NotificationResponse,
+    ParameterDescription, ParameterStatus, RowDescription, SqlState, TransactionStatus,
+};
+pub use connection::{Connection, Event};
+pub use frontend::{Bind, ParameterWriter, Parse, ProtocolVersion, Request, Startup};
+#[doc(hidden)]
+pub use fuzz::fuzz_postgres;
+pub use tls::{SSL_REQUEST, SslAnswer};
+pub use types::{Format, Formats, Oid};

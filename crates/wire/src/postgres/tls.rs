@@ -1,0 +1,81 @@
+//! SSLRequest: asks for TLS before anything else is said.
+//!
+//! The caller sends [`SSL_REQUEST`], reads one byte and does the TLS handshake; only then does a
+//! [`Connection`](super::Connection) begin, on the inside.
+//!
+//! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL>
+
+use crate::error::{ProtocolError, Reason};
+
+/// Length 8 and the code 1234.5679.
+pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+const MESSAGE: &str = "answer to SSLRequest";
+
+/// What a server says to [`SSL_REQUEST`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SslAnswer {
+    /// The TLS handshake may begin.
+    Accepted,
+    /// There is no TLS; a log-in in the clear may follow.
+    Refused,
+}
+
+impl SslAnswer {
+    /// Reads all that came since [`SSL_REQUEST`] was sent; `None` as long as that is nothing.
+    ///
+    /// More than one byte is an error: a server has nothing to say before the handshake, so
+    /// whoever wrote it wants it to be taken for what comes protected (CVE-2021-23222).
+    pub fn decode(received: &[u8]) -> Result<Option<Self>, ProtocolError> {
+        let error = |offset, reason| Err(ProtocolError::new(MESSAGE, offset, reason));
+        match received {
+            [] => Ok(None),
+            [b'S'] => Ok(Some(Self::Accepted)),
+            [b'N'] => Ok(Some(Self::Refused)),
+            [b'S' | b'N', ..] => error(1, Reason::Stuffed),
+            [b'E', ..] => error(0, Reason::TlsError),
+            &[byte, ..] => error(0, Reason::TlsAnswer(byte)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_byte_is_an_answer() {
+        assert_eq!(SslAnswer::decode(b""), Ok(None));
+        assert_eq!(SslAnswer::decode(b"S"), Ok(Some(SslAnswer::Accepted)));
+        assert_eq!(SslAnswer::decode(b"N"), Ok(Some(SslAnswer::Refused)));
+    }
+
+    #[test]
+    fn anything_else_is_an_error() {
+        for (received, expected) in [
+            (
+                &b"SR\0\0\0\x08\0\0\0\0"[..],
+                "answer to SSLRequest at byte 1: bytes came before TLS was set up; \
+                 somebody on the way may have added them",
+            ),
+            (
+                b"NZ",
+                "answer to SSLRequest at byte 1: bytes came before TLS was set up; \
+                 somebody on the way may have added them",
+            ),
+            (
+                b"E\0\0\0\x40SFATAL\0",
+                "answer to SSLRequest at byte 0: \
+                 the server answered the request for TLS with an error",
+            ),
+            (
+                b"HTTP/1.1 400",
+                "answer to SSLRequest at byte 0: `H` is no answer to the request for TLS; \
+                 is this a PostgreSQL server?",
+            ),
+        ] {
+            let error = SslAnswer::decode(received).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

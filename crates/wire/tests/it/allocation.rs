@@ -1,0 +1,78 @@
+//! What a lookup costs once it is warm: nothing from the heap.
+
+use lookaside_wire::postgres::{Bind, Connection, Event, Formats, Request};
+
+use crate::server::{EXECUTE, READY, message, ready, row};
+
+const ROUNDS: u64 = 1_000;
+
+/// A window of lookups by name, under one Sync or one each, and their answers.
+fn flight(
+    connection: &mut Connection,
+    output: &mut Vec<u8>,
+    answer: &[u8],
+    sync_each: bool,
+) -> u64 {
+    let bind = Bind {
+        portal: "",
+        statement: "s1",
+        parameter_formats: Formats::BINARY,
+        result_formats: Formats::BINARY,
+    };
+    for key in 0..32_u64 {
+        let written = connection.queue_bind(&bind, |parameters| {
+            parameters.value_with(|output| output.extend_from_slice(&key.to_be_bytes()));
+        });
+        written.unwrap();
+        connection.queue(EXECUTE).unwrap();
+        if sync_each || key == 31 {
+            connection.queue(Request::Sync).unwrap();
+        }
+    }
+    output.clear();
+    connection.take_output(output);
+    let mut sum = 0;
+    for piece in answer.chunks(700) {
+        connection.feed(piece);
+        while let Some(event) = connection.next_event().unwrap() {
+            if let Event::DataRow { row, .. } = event {
+                sum += row
+                    .fields()
+                    .flatten()
+                    .map(|field| field.len() as u64)
+                    .sum::<u64>();
+            }
+        }
+    }
+    assert!(connection.unanswered().is_empty());
+    sum
+}
+
+#[test]
+fn a_warm_flight_of_lookups_allocates_nothing() {
+    for sync_each in [false, true] {
+        let mut answer = Vec::new();
+        for key in 0..32 {
+            answer.extend(message(b'2', b""));
+            answer.extend(row(&[Some("seven"), None, Some("the answer to a lookup")]));
+            answer.extend(message(b'C', b"SELECT 1\0"));
+            if sync_each || key == 31 {
+                answer.extend_from_slice(READY);
+            }
+        }
+        let mut connection = ready();
+        let mut output = Vec::new();
+        // Warm: both buffers of the output have been exchanged, and have their size.
+        for _ in 0..4 {
+            flight(&mut connection, &mut output, &answer, sync_each);
+        }
+        let mut sum = 0;
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..ROUNDS {
+                sum += flight(&mut connection, &mut output, &answer, sync_each);
+            }
+        });
+        assert_eq!(sum, ROUNDS * 32 * 27);
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+    }
+}
