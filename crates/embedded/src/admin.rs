@@ -107,12 +107,28 @@ impl Connection {
         }
         startup.push(0);
         connection.send(None, &startup)?;
-        connection.receive_until_ready()?;
+        connection.receive_until_ready(|_| Ok(()))?;
         Ok(connection)
     }
 
     /// Runs one or more statements and returns the rows of all of them.
     pub(crate) fn query(&mut self, sql: &str) -> Result<Vec<Row>, Failure> {
+        let mut rows = Vec::new();
+        self.send_query(sql)?;
+        self.receive_until_ready(|body| {
+            rows.push(row_of(body).ok_or_else(|| garbled("DataRow"))?);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Runs one or more statements and forgets their rows as they come.
+    pub(crate) fn execute(&mut self, sql: &str) -> Result<(), Failure> {
+        self.send_query(sql)?;
+        self.receive_until_ready(|_| Ok(()))
+    }
+
+    fn send_query(&mut self, sql: &str) -> Result<(), Failure> {
         if sql.contains('\0') {
             return Err(
                 io::Error::new(io::ErrorKind::InvalidInput, "SQL holds a zero byte").into(),
@@ -121,7 +137,7 @@ impl Connection {
         let mut body = sql.as_bytes().to_vec();
         body.push(0);
         self.send(Some(b'Q'), &body)?;
-        self.receive_until_ready()
+        Ok(())
     }
 
     fn send(&mut self, kind: Option<u8>, body: &[u8]) -> io::Result<()> {
@@ -134,9 +150,11 @@ impl Connection {
         self.stream.get_mut().write_all(&message)
     }
 
-    /// Collects rows up to ReadyForQuery; after a refusal too, so that the session stays usable.
-    fn receive_until_ready(&mut self) -> Result<Vec<Row>, Failure> {
-        let mut rows = Vec::new();
+    /// Passes rows on up to ReadyForQuery; after a refusal too, so that the session stays usable.
+    fn receive_until_ready(
+        &mut self,
+        mut take_row: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         let mut refusal = None;
         loop {
             let (kind, body) = match self.receive() {
@@ -146,7 +164,7 @@ impl Connection {
             };
             match kind {
                 b'Z' => break,
-                b'D' => rows.push(row_of(&body).ok_or_else(|| garbled("DataRow"))?),
+                b'D' => take_row(&body)?,
                 b'E' => refusal = Some(refusal_of(&body)),
                 b'R' if body != [0; 4] => {
                     return Err(garbled("authentication that was not asked for").into());
@@ -157,7 +175,7 @@ impl Connection {
             }
         }
         match refusal {
-            None => Ok(rows),
+            None => Ok(()),
             Some(refusal) => Err(Failure::Refused(refusal)),
         }
     }

@@ -11,7 +11,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use tar::{EntryType, Header};
@@ -66,11 +66,11 @@ fn write_partial(cluster: &Cluster, receipt: &Receipt, partial: &Path) -> Result
     let failed = |error| Error::file("write", partial, error);
     let data = cluster.data();
     refuse_tablespaces(&data)?;
-    let output = BufWriter::new(File::create(partial).map_err(failed)?);
+    let output = BufWriter::new(create_private(partial).map_err(failed)?);
     let mut encoder = zstd::Encoder::new(output, LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
     let mut tar = tar::Builder::new(encoder);
-    let text = toml::to_string(receipt).expect("numbers and texts can be written");
+    let text = receipt.text();
     add_bytes(&mut tar, Path::new("lookaside.toml"), text.as_bytes()).map_err(failed)?;
 
     let mut session = cluster.open("postgres", "beginning the archive")?;
@@ -114,6 +114,15 @@ fn write_partial(cluster: &Cluster, receipt: &Receipt, partial: &Path) -> Result
         .into_inner()
         .map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)
+}
+
+/// A new file that only we can read, as the data it is made from.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// Data outside the folder would be missing from the archive.

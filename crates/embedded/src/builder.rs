@@ -5,14 +5,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::admin::identifier;
+use crate::admin::{identifier, literal};
 use crate::binaries::Progress;
-use crate::cluster::{Cluster, READY_COUNT_MAX};
+use crate::cluster::{Cluster, HOME, READY_COUNT_MAX};
 use crate::keeper::Job;
 use crate::persistent::{self, Keeping};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::schema::Schema;
-use crate::server::{Ending, Listen};
+use crate::server::Listen;
 use crate::setup::Setup;
 use crate::template::{RELAXED, USER};
 use crate::temporary::{self, Wishes};
@@ -138,9 +138,10 @@ impl Builder {
         self
     }
 
-    /// A folder whose `.sql` files the database begins with, in the order of their names (without
-    /// `….down.sql`). As [`sql`](Self::sql), they run once for all databases of equal contents. A
-    /// folder given to [`path`](Self::path) gets them when it is made.
+    /// A folder whose `.sql` files the database begins with, in the order of the numbers that their
+    /// names begin with, then of the names (without `….down.sql`). As [`sql`](Self::sql), they run
+    /// once for all databases of equal contents. A folder given to [`path`](Self::path) gets them
+    /// when it is made.
     pub fn migrations(mut self, folder: impl Into<PathBuf>) -> Self {
         self.migrations.push(folder.into());
         self
@@ -165,7 +166,7 @@ impl Builder {
     }
 
     /// Begins with the contents of an archive that [`Postgres::archive`] wrote, in a server of its
-    /// own.
+    /// own. A folder given to [`path`](Self::path) must be new.
     pub fn restore(mut self, archive: impl Into<PathBuf>) -> Self {
         self.archive = Some(archive.into());
         self.fresh_cluster()
@@ -201,7 +202,7 @@ impl Builder {
             Home::Folder(folder) => folder.clone(),
             Home::App(name) => app_folder(name)?,
         };
-        let opened = self.open_folder(&folder, Ending::Stop)?;
+        let opened = self.open_folder(&folder)?;
         let lease = Lease {
             cluster: opened.cluster,
             tenure: Tenure::Databases,
@@ -215,7 +216,7 @@ impl Builder {
     }
 
     /// Opens a persistent folder, and makes it first if need be.
-    pub(crate) fn open_folder(&self, folder: &Path, ending: Ending) -> Result<persistent::Opened> {
+    pub(crate) fn open_folder(&self, folder: &Path) -> Result<persistent::Opened> {
         let relaxed = RELAXED
             .iter()
             .filter(|_| self.relaxed)
@@ -230,7 +231,6 @@ impl Builder {
             schema: &self.schema,
             archive: self.archive.as_deref(),
             progress: &self.progress,
-            ending,
         };
         persistent::open(folder, &keeping)
     }
@@ -311,7 +311,7 @@ pub(crate) enum Contents {
 }
 
 /// Makes user and database where they are missing; a database that is made, or is new with the whole
-/// cluster, gets the schema.
+/// cluster, gets the schema. Among somebody's data it has its name only when it is whole.
 pub(crate) fn prepare(
     cluster: &Cluster,
     user: &str,
@@ -338,14 +338,35 @@ pub(crate) fn prepare(
             )?;
         }
     }
-    let is_made = !cluster.has_database(database)?;
-    if is_made {
-        cluster.create_blank(database, user)?;
+    let doing = "looking for the database";
+    let sql = format!(
+        "SELECT datallowconn FROM pg_database WHERE datname = {}",
+        literal(database)
+    );
+    let found = cluster.query(doing, &sql)?.into_iter().flatten().next();
+    match (found, contents) {
+        (None, Contents::Kept) if !schema.is_empty() => {
+            let mut session = cluster.open(HOME, doing)?;
+            let making = cluster.new_name();
+            cluster.create_blank(&making, user)?;
+            schema
+                .apply(cluster, &making)
+                .and_then(|()| cluster.name_database(&making, database, &mut session))
+                .inspect_err(|_| {
+                    let _ = cluster.drop_database(&making);
+                })
+        }
+        (None, _) => {
+            cluster.create_blank(database, user)?;
+            schema.apply(cluster, database)
+        }
+        (Some(_), Contents::New) => schema.apply(cluster, database),
+        // An owner that died while it copied the database left it so.
+        (Some(allowed), Contents::Kept) if allowed.as_deref() == Some("f") => {
+            cluster.allow_connections(database, true)
+        }
+        (Some(_), Contents::Kept) => Ok(()),
     }
-    if (is_made || contents == Contents::New) && !schema.is_empty() {
-        schema.apply(cluster, database)?;
-    }
-    Ok(())
 }
 
 fn app_folder(name: &str) -> Result<PathBuf> {

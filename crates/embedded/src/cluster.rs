@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
+use crate::identity::Identity;
 use crate::keeper::{Job, Keeper};
 use crate::server::Server;
 use crate::template::{BLANK, FIRST, USER};
@@ -251,16 +252,9 @@ impl Cluster {
     /// Connects to [`BLANK`] once, so that its copies find the server's catalog cache written and
     /// answer their first query 4 ms sooner. A server that starts removes it.
     pub(crate) fn warm_blank(&self) -> Result<()> {
-        let doing = "warming the template";
-        self.query(
-            doing,
-            &format!("ALTER DATABASE {BLANK} ALLOW_CONNECTIONS true"),
-        )?;
-        drop(self.open(BLANK, doing)?);
-        self.query(
-            doing,
-            &format!("ALTER DATABASE {BLANK} ALLOW_CONNECTIONS false"),
-        )?;
+        self.allow_connections(BLANK, true)?;
+        drop(self.open(BLANK, "warming the template")?);
+        self.allow_connections(BLANK, false)?;
         self.wait_until_unused(BLANK, &mut lock(&self.owner.session))
     }
 
@@ -288,12 +282,14 @@ impl Cluster {
         Ok(())
     }
 
-    pub(crate) fn has_database(&self, name: &str) -> Result<bool> {
-        let sql = format!(
-            "SELECT 1 FROM pg_database WHERE datname = {}",
-            literal(name)
-        );
-        Ok(!self.query("looking for the database", &sql)?.is_empty())
+    /// Whether a database takes sessions of others than the server's own.
+    pub(crate) fn allow_connections(&self, name: &str, allowed: bool) -> Result<()> {
+        let name = identifier(name);
+        self.query(
+            "opening or closing a database to sessions",
+            &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {allowed}"),
+        )?;
+        Ok(())
     }
 
     pub(crate) fn has_role(&self, name: &str) -> Result<bool> {
@@ -388,6 +384,14 @@ impl Cluster {
     pub(crate) fn end_and_wait(&self) -> Result<()> {
         match &mut *lock(&self.hold) {
             Hold::Started(server) => server.end_and_wait(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves a server that we started running after us.
+    pub(crate) fn outlive(&self, identity: &Identity) -> Result<()> {
+        match &mut *lock(&self.hold) {
+            Hold::Started(server) => server.outlive(identity),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cluster::Cluster;
-use crate::{Error, Result, digest};
+use crate::{Error, Result, archive, digest};
 
 /// Writes a database as SQL into a file, which appears when it is whole.
 pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) -> Result<()> {
@@ -15,6 +15,8 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
         .tool("pg_dump")
         .ok_or_else(|| Error::no_pg_dump(version))?;
     let partial = file.with_extension(format!("partial-{}", digest::random(4)));
+    // `pg_dump` writes into what is there.
+    archive::create_private(&partial).map_err(|error| Error::file("write", &partial, error))?;
     let output = Command::new(&program)
         .arg("--file")
         .arg(&partial)

@@ -487,10 +487,47 @@ impl Error {
         )
     }
 
-    pub(crate) fn bad_receipt(path: &Path) -> Self {
+    pub(crate) fn bad_receipt(path: &Path, example: &str) -> Self {
         Self::new(
             ErrorKind::Environment,
-            format!("`{}` is damaged", path.display()),
+            format!(
+                "`{}` is damaged; write it anew, a line each: {example} (`data/PG_VERSION` tells \
+                 the major version)",
+                path.display()
+            ),
+        )
+    }
+
+    pub(crate) fn receipt_lost(path: &Path, example: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "there is `data` without `{}`; name a new or an empty folder, or, if the file was \
+                 lost, write it anew, a line each: {example} (`data/PG_VERSION` tells the major \
+                 version)",
+                path.display()
+            ),
+        )
+    }
+
+    pub(crate) fn bad_listening(path: &Path) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "`{}` is damaged; remove it, and stop the server with `lookaside pg stop`",
+                path.display()
+            ),
+        )
+    }
+
+    pub(crate) fn restore_into_data(folder: &Path, archive: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "`{}` holds a cluster already, which `{}` would replace; restore into a new folder",
+                folder.display(),
+                archive.display()
+            ),
         )
     }
 

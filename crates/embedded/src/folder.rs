@@ -9,7 +9,7 @@
 //! ```
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -209,6 +209,21 @@ pub(crate) fn take_lock(folder: &Path) -> Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(Error::file("lock", &path, error)),
+    }
+}
+
+/// Whether nobody has the folder. Those who look do not disturb each other.
+pub(crate) fn is_free(folder: &Path) -> Result<bool> {
+    let path = folder.join(LOCK);
+    let locked = match File::open(&path) {
+        Ok(file) => file.try_lock_shared(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(Error::file("open", &path, error)),
+    };
+    match locked {
+        Ok(()) => Ok(true),
+        Err(fs::TryLockError::WouldBlock) => Ok(false),
         Err(fs::TryLockError::Error(error)) => Err(Error::file("lock", &path, error)),
     }
 }

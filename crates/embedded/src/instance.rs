@@ -14,10 +14,10 @@ use crate::admin::Connection;
 use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
-use crate::folder::{server_pid, take_lock};
-use crate::persistent::{self, Listening, Receipt, number};
+use crate::folder::{is_free, server_pid};
+use crate::persistent::{self, Listening, Receipt, is_alive, number};
 use crate::postgres::{Lease, Span, Tenure};
-use crate::server::{DATA, Ending, log_end};
+use crate::server::{DATA, log_end};
 use crate::template::USER;
 use crate::temporary::PASSWORD;
 use crate::{Binaries, Builder, Error, Postgres, Result, Version, VersionRequirement, digest};
@@ -59,7 +59,7 @@ pub enum Status {
     Running(Running),
     /// A program serves it for itself.
     Owned {
-        /// The program's process number, where it is known.
+        /// The program's process number, or that of the server it left behind, where it is known.
         pid: Option<u32>,
     },
 }
@@ -128,7 +128,7 @@ impl Instance {
         if let Status::Running(running) = self.status()? {
             return Ok(running);
         }
-        builder.open_folder(&self.folder, Ending::Outlive)?;
+        builder.open_folder(&self.folder)?.outlive()?;
         remember(&self.folder)?;
         match self.status()? {
             Status::Running(running) => Ok(running),
@@ -145,23 +145,28 @@ impl Instance {
         let Some(receipt) = Receipt::read(&self.folder)? else {
             return Ok(Status::Absent);
         };
-        if take_lock(&self.folder)?.is_some() {
-            return Ok(Status::Stopped {
-                major: receipt.major,
+        if is_free(&self.folder)? {
+            return Ok(match receipt.is_complete {
+                true => Status::Stopped {
+                    major: receipt.major,
+                },
+                false => Status::Absent,
             });
         }
-        let listening = Listening::read(&self.folder)?;
-        let pid = server_pid(&self.folder.join(DATA));
-        if let (Some(listening), Some(pid)) = (listening, pid) {
+        let owner = persistent::owner_of(&self.folder);
+        let server = server_pid(&self.folder.join(DATA));
+        // One that outlives its owner owns itself.
+        let own = server.filter(|_| server == owner);
+        if let (Some(pid), Some(listening)) = (own, Listening::read(&self.folder)?) {
             return Ok(Status::Running(self.running(
                 number(pid),
                 &receipt,
                 listening,
             )));
         }
-        let owner = persistent::owner_of(&self.folder);
+        let pid = owner.filter(|pid| is_alive(*pid)).or(server);
         Ok(Status::Owned {
-            pid: owner.map(number),
+            pid: pid.map(number),
         })
     }
 
@@ -198,24 +203,22 @@ impl Instance {
     ///
     /// If a program owns the folder, or the server does not end.
     pub fn stop(&self) -> Result<bool> {
-        let running = match self.status()? {
-            Status::Absent | Status::Stopped { .. } => return Ok(false),
-            Status::Owned { pid } => return Err(Error::folder_in_use(&self.folder, pid)),
-            Status::Running(running) => running,
+        let server = server_pid(&self.folder.join(DATA));
+        let pid = match (self.status()?, server) {
+            (Status::Absent | Status::Stopped { .. }, _) => return Ok(false),
+            (Status::Running(running), _) => running.pid,
+            // Left behind by its owner.
+            (Status::Owned { pid: Some(pid) }, Some(server)) if pid == number(server) => pid,
+            (Status::Owned { pid }, _) => return Err(Error::folder_in_use(&self.folder, pid)),
         };
-        let pid = server_pid(&self.folder.join(DATA)).filter(|pid| number(*pid) == running.pid);
-        if let Some(pid) = pid {
-            kill_process(pid, Signal::INT).map_err(|error| Error::cannot_wait(error.into()))?;
+        if let Some(server) = server.filter(|server| number(*server) == pid) {
+            kill_process(server, Signal::INT).map_err(|error| Error::cannot_wait(error.into()))?;
         }
         let begin = Instant::now();
         // The watching shell lets go of the lock when the server has ended.
-        while take_lock(&self.folder)?.is_none() {
+        while !is_free(&self.folder)? {
             if begin.elapsed() > STOP_TIMEOUT {
-                return Err(Error::does_not_stop(
-                    &self.folder,
-                    running.pid,
-                    STOP_TIMEOUT,
-                ));
+                return Err(Error::does_not_stop(&self.folder, pid, STOP_TIMEOUT));
             }
             thread::sleep(Duration::from_millis(2));
         }

@@ -1,33 +1,39 @@
 //! Clusters with a future: a folder of the caller's, one owner at a time.
 //!
 //! ```text
-//! <folder>/lookaside.toml   version, user, database; whole only after the folder is
+//! <folder>/lookaside.toml   version, user, database, and whether the rest is whole; comes first
+//! <folder>/data.partial/    the data while it is copied
 //! <folder>/data/            the server's data
-//! <folder>/s/               the socket, where the path is short enough
-//! <folder>/lock             the owner's process number, locked while owner or server lives
-//! <folder>/log  owners  joined/  password  port
+//! <folder>/s/               the socket; of a long path it is <place>/s-<digest of the path>
+//! <folder>/lock             the owner's process number, or the server's if it outlives its owner;
+//!                           locked while owner or server lives
+//! <folder>/log              what the server says
+//! <folder>/password         the superuser's for TCP
+//! <folder>/running.toml     how a server that outlives its owner is reached
+//! <folder>/ending  owners  joined/    between the owners and the watch, see `server.rs`
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
-use crate::folder::{copy_or_mend, end_server, sign, take_lock};
+use crate::folder::{copy_or_mend, end_server, server_pid, sign, take_lock, wait_until_gone};
 use crate::identity::Identity;
 use crate::keeper::Job;
 use crate::place::make_private;
 use crate::schema::Schema;
-use crate::server::{DATA, Ending, JOINED, Listen, Server, Spec};
+use crate::server::{DATA, Ending, JOINED, LOCK, Listen, Server, Spec, log_end};
 use crate::setup::Setup;
 use crate::template::{FIRST, USER};
 use crate::temporary::{PASSWORD, set_password};
@@ -36,8 +42,14 @@ use crate::{Error, Result, VersionRequirement, archive};
 /// How long a folder whose owner has died may take to come free: its server writes everything down.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long somebody who only looks may hold a folder's lock.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(50);
+
 /// File that says what the folder is.
 const RECEIPT: &str = "lookaside.toml";
+
+/// The same before it is whole.
+const RECEIPT_PARTIAL: &str = "lookaside.toml.partial";
 
 /// The database of a folder, if no other name is wished for. Not `postgres`, where we are connected
 /// ourselves: it could not be copied for snapshots.
@@ -58,7 +70,6 @@ pub(crate) struct Keeping<'a> {
     /// What a new folder begins with instead of an empty database.
     pub(crate) archive: Option<&'a Path>,
     pub(crate) progress: &'a Arc<dyn Progress>,
-    pub(crate) ending: Ending,
 }
 
 /// A folder whose server runs.
@@ -67,6 +78,23 @@ pub(crate) struct Opened {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) user: String,
     pub(crate) database: String,
+    listen: Listen,
+    lock: File,
+    identity: &'static Identity,
+}
+
+impl Opened {
+    /// Leaves the server running after this process, until somebody tells it to end. Until the last
+    /// step it ends with us, however far we come.
+    pub(crate) fn outlive(mut self) -> Result<()> {
+        let cluster = &self.cluster;
+        Listening::of(cluster, self.listen).write(&cluster.folder)?;
+        let pid = server_pid(&cluster.data())
+            .ok_or_else(|| Error::crashed(&cluster.folder, &log_end(&cluster.folder, 0)))?;
+        sign(&mut self.lock, &number(pid).to_string())
+            .map_err(|error| Error::file("write", &cluster.folder.join(LOCK), error))?;
+        cluster.outlive(self.identity)
+    }
 }
 
 /// What [`RECEIPT`] holds.
@@ -86,20 +114,46 @@ impl Receipt {
         match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text)
                 .map(Some)
-                .map_err(|error| Error::bad_receipt(&path).because(error)),
+                .map_err(|error| Error::bad_receipt(&path, &Self::example()).because(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::file("read", &path, error)),
         }
     }
 
+    /// Safe against a crash of the machine: what it says of the data must not be older than that.
     fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(RECEIPT);
-        let text = toml::to_string(self).expect("numbers and texts can be written");
-        let partial = folder.join(format!("{RECEIPT}.partial"));
-        fs::write(&partial, text)
-            .and_then(|()| fs::rename(&partial, &path))
-            .map_err(|error| Error::file("write", &path, error))
+        let partial = folder.join(RECEIPT_PARTIAL);
+        let write = || {
+            let mut file = File::create(&partial)?;
+            file.write_all(self.text().as_bytes())?;
+            file.sync_all()?;
+            rename_for_good(&partial, &path)
+        };
+        write().map_err(|error| Error::file("write", &path, error))
     }
+
+    pub(crate) fn text(&self) -> String {
+        toml::to_string(self).expect("numbers and texts can be written")
+    }
+
+    /// What somebody who lost his can write.
+    fn example() -> String {
+        let receipt = Self {
+            major: 18,
+            user: USER.to_owned(),
+            database: DATABASE.to_owned(),
+            is_complete: true,
+        };
+        receipt.text().trim_end().replace('\n', ", ")
+    }
+}
+
+/// Renames, and waits until a crash of the machine cannot undo it.
+fn rename_for_good(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let folder = to.parent().expect("files of ours are in a folder");
+    File::open(folder)?.sync_all()
 }
 
 /// Starts the server of a folder, which is made first if need be.
@@ -115,6 +169,9 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
 
     // One that was left half made is made anew.
     let receipt = Receipt::read(folder)?.filter(|receipt| receipt.is_complete);
+    if let (Some(_), Some(archive)) = (&receipt, keeping.archive) {
+        return Err(Error::restore_into_data(folder, archive));
+    }
     let requirement = match &receipt {
         None => archive::requirement_of(keeping.archive, keeping.requirement)?,
         Some(receipt) => version_of_folder(folder, receipt, keeping.requirement)?,
@@ -122,8 +179,7 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     let setup = Setup::find(requirement, keeping.progress)?;
     setup.identity.check_reach(&folder.join(DATA))?;
     setup.identity.give_folder(folder)?;
-    // A server that outlived both its watch and its owner.
-    end_server(&folder.join(DATA));
+    end_orphan(folder, &setup)?;
     let (receipt, contents) = match receipt {
         Some(receipt) => (receipt, Contents::Kept),
         None => lay_data(folder, keeping, &setup)?,
@@ -142,45 +198,37 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         };
         receipt.write(folder)?;
     }
-    if keeping.ending == Ending::Stop {
-        let kept = vec![receipt.database, database.clone()];
-        cluster.later(Job::DropOfTheDead { kept });
-    }
-    match keeping.ending {
-        Ending::Outlive => Listening::of(&cluster, keeping.listen).write(folder)?,
-        _ => Listening::forget(folder),
-    }
+    let kept = vec![receipt.database, database.clone()];
+    cluster.later(Job::DropOfTheDead { kept });
+    Listening::forget(folder);
     Ok(Opened {
         cluster,
         user,
         database,
+        listen: keeping.listen,
+        lock,
+        identity: setup.identity,
     })
 }
 
-/// A folder with other people's files is not filled with ours.
+/// A folder with other people's files is not filled with ours. Nothing of ours but these two is
+/// there before the receipt.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     if folder.join(RECEIPT).exists() {
         return Ok(());
+    }
+    if folder.join(DATA).join("PG_VERSION").exists() {
+        return Err(Error::receipt_lost(
+            &folder.join(RECEIPT),
+            &Receipt::example(),
+        ));
     }
     let entries = fs::read_dir(folder).map_err(|error| Error::file("read", folder, error))?;
     for entry in entries {
         let name = entry
             .map_err(|error| Error::file("read", folder, error))?
             .file_name();
-        // What an interrupted first start leaves.
-        let ours = [
-            "lock",
-            "data.partial",
-            "data",
-            "log",
-            "owners",
-            "joined",
-            "s",
-            "ending",
-            "password",
-            "lookaside.toml.partial",
-        ];
-        if !ours.iter().any(|ours| name == *ours) {
+        if name != LOCK && name != RECEIPT_PARTIAL {
             return Err(Error::folder_not_empty(folder, &name.to_string_lossy()));
         }
     }
@@ -195,13 +243,49 @@ fn own(folder: &Path) -> Result<File> {
             return Ok(lock);
         }
         let owner = owner_of(folder);
-        let is_alive = owner.is_none_or(|pid| test_kill_process(pid).is_ok());
-        // Its server is still writing down.
-        if is_alive || begin.elapsed() > END_TIMEOUT {
-            return Err(Error::folder_in_use(folder, owner.map(number)));
+        // With a dead owner its server is still writing down, with a living one somebody may only
+        // be looking.
+        let timeout = match owner.is_none_or(is_alive) {
+            true => LOOK_TIMEOUT,
+            false => END_TIMEOUT,
+        };
+        if begin.elapsed() > timeout {
+            let pid = owner.filter(|pid| is_alive(*pid));
+            let pid = pid.or_else(|| server_pid(&folder.join(DATA)));
+            return Err(Error::folder_in_use(folder, pid.map(number)));
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Ends the server that works in our data, if it has outlived both its watch and its owner.
+fn end_orphan(folder: &Path, setup: &Setup) -> Result<()> {
+    let data = folder.join(DATA);
+    let Some(pid) = server_pid(&data) else {
+        return Ok(());
+    };
+    // Somebody may have started one by hand, with another socket.
+    let socket_folder = setup.place.socket_folder(folder);
+    if socket_folder_of_server(&data).as_deref() != Some(&*socket_folder) {
+        return Err(Error::folder_in_use(folder, Some(number(pid))));
+    }
+    let _ = kill_process(pid, Signal::INT);
+    if !wait_until_gone(pid, END_TIMEOUT) {
+        end_server(&data);
+    }
+    Ok(())
+}
+
+/// Where the server that works in `data` has its socket; see "postmaster.pid" in PostgreSQL's
+/// `miscadmin.h`.
+fn socket_folder_of_server(data: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    text.lines().nth(4).map(PathBuf::from)
+}
+
+/// Whether a process is there, be it somebody else's.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM))
 }
 
 pub(crate) fn number(pid: Pid) -> u32 {
@@ -210,10 +294,7 @@ pub(crate) fn number(pid: Pid) -> u32 {
 
 /// The process that a folder's lock names.
 pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
-    let mut text = String::new();
-    let mut lock = File::open(folder.join(crate::server::LOCK)).ok()?;
-    lock.rewind().ok()?;
-    lock.read_to_string(&mut text).ok()?;
+    let text = fs::read_to_string(folder.join(LOCK)).ok()?;
     Pid::from_raw(text.trim().parse().ok()?)
 }
 
@@ -229,8 +310,17 @@ fn version_of_folder(
     }
 }
 
-/// Fills a new folder with data; until the receipt stands, the next start does it again.
+/// Fills a new folder with data. The receipt comes first and says that it is not whole, so that
+/// nothing is ever removed but what we have made, and until it says otherwise the next start does
+/// it again.
 fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Receipt, Contents)> {
+    let mut receipt = Receipt {
+        major: setup.binaries.version().major,
+        user: keeping.user.unwrap_or(USER).to_owned(),
+        database: keeping.database.unwrap_or(DATABASE).to_owned(),
+        is_complete: false,
+    };
+    receipt.write(folder)?;
     let (partial, data) = (folder.join("data.partial"), folder.join(DATA));
     // It belongs to the data that goes.
     let _ = fs::remove_file(folder.join(PASSWORD));
@@ -242,12 +332,6 @@ fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Rece
             _ => {}
         }
     }
-    let mut receipt = Receipt {
-        major: setup.binaries.version().major,
-        user: keeping.user.unwrap_or(USER).to_owned(),
-        database: keeping.database.unwrap_or(DATABASE).to_owned(),
-        is_complete: false,
-    };
     let contents = match keeping.archive {
         None => {
             copy_or_mend(&setup.template, &partial, setup.makers())
@@ -255,21 +339,19 @@ fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Rece
             Contents::New
         }
         Some(archive) => {
-            let restored =
-                archive::unpack(archive, &partial, setup.identity, setup.binaries.version())
-                    .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
-            receipt = Receipt {
-                is_complete: true,
-                ..restored
-            };
+            receipt = archive::unpack(archive, &partial, setup.identity, setup.binaries.version())
+                .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
+            receipt.is_complete = true;
             Contents::Kept
         }
     };
     if keeping.is_durable {
         sync(&setup.binaries, setup.identity, &partial)?;
     }
-    fs::rename(&partial, &data).map_err(|error| Error::file("write", &data, error))?;
-    receipt.write(folder)?;
+    rename_for_good(&partial, &data).map_err(|error| Error::file("write", &data, error))?;
+    if receipt.is_complete {
+        receipt.write(folder)?;
+    }
     Ok((receipt, contents))
 }
 
@@ -303,7 +385,7 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
         socket_folder: &socket_folder,
         listen: keeping.listen,
         settings: &keeping.settings,
-        ending: keeping.ending,
+        ending: Ending::Stop,
         lock,
     })?;
     let port = server.port();
@@ -360,7 +442,7 @@ impl Listening {
         match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text)
                 .map(Some)
-                .map_err(|error| Error::bad_receipt(&path).because(error)),
+                .map_err(|error| Error::bad_listening(&path).because(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::file("read", &path, error)),
         }

@@ -187,9 +187,8 @@ impl Postgres {
         let doing = "executing SQL";
         let mut session = self.cluster().open(&self.database, doing)?;
         session
-            .query(sql)
-            .map_err(|failure| self.cluster().explain(failure, doing))?;
-        Ok(())
+            .execute(sql)
+            .map_err(|failure| self.cluster().explain(failure, doing))
     }
 
     /// The extensions that can be created.
@@ -230,17 +229,13 @@ impl Postgres {
         if self.find_snapshot(name)?.is_some() {
             return Err(Error::snapshot_exists(name));
         }
-        let copy = self.cluster().new_name();
+        let cluster = self.cluster();
+        let copy = cluster.new_name();
         self.alone(|| self.copy_database(&self.database, &copy))?;
         let comment = literal(&format!("{}{name}", self.snapshot_prefix()));
-        let copy = identifier(&copy);
-        let doing = "keeping a snapshot";
-        self.cluster()
-            .query(doing, &format!("COMMENT ON DATABASE {copy} IS {comment}"))?;
-        self.cluster().query(
-            doing,
-            &format!("ALTER DATABASE {copy} ALLOW_CONNECTIONS false"),
-        )?;
+        let comment = format!("COMMENT ON DATABASE {} IS {comment}", identifier(&copy));
+        cluster.allow_connections(&copy, false)?;
+        cluster.query("keeping a snapshot", &comment)?;
         Ok(())
     }
 
@@ -260,19 +255,12 @@ impl Postgres {
         let (fresh, old) = (cluster.new_name(), cluster.new_name());
         self.copy_database(&snapshot, &fresh)?;
         let rename = |from: &str, to: &str| {
-            let sql = format!(
-                "ALTER DATABASE {} RENAME TO {}",
-                identifier(from),
-                identifier(to)
-            );
-            cluster.query("resetting the database", &sql)
+            let (from, to) = (identifier(from), identifier(to));
+            format!("ALTER DATABASE {from} RENAME TO {to};")
         };
-        let renamed = self.alone(|| {
-            rename(&self.database, &old)?;
-            rename(&fresh, &self.database)
-                .or_else(|error| rename(&old, &self.database).and(Err(error)))
-        });
-        match renamed {
+        // In one query, which is one transaction: whoever dies in between leaves the name to one.
+        let renames = rename(&self.database, &old) + &rename(&fresh, &self.database);
+        match self.alone(|| cluster.query("resetting the database", &renames)) {
             Ok(_) => cluster.drop_database(&old),
             Err(error) => {
                 let _ = cluster.drop_database(&fresh);
@@ -382,11 +370,7 @@ impl Postgres {
         }
         let doing = "ending the sessions on the database";
         let cluster = self.cluster();
-        let name = identifier(&self.database);
-        cluster.query(
-            doing,
-            &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"),
-        )?;
+        cluster.allow_connections(&self.database, false)?;
         let end_sessions = || {
             let mut session = cluster.open("postgres", doing)?;
             let sql = format!(
@@ -399,17 +383,14 @@ impl Postgres {
             cluster.wait_until_unused(&self.database, &mut session)
         };
         let result = end_sessions().and_then(|()| work());
-        let allowed = cluster.query(
-            doing,
-            &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true"),
-        );
+        let allowed = cluster.allow_connections(&self.database, true);
         let result = result?;
         allowed?;
         Ok(result)
     }
 
     /// Drops the value, waits until its database is gone or its server has ended, and tells what
-    /// went wrong.
+    /// went wrong. A server with other values, clones of this one, goes on for them.
     ///
     /// # Errors
     ///

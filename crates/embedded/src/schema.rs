@@ -52,8 +52,8 @@ impl Schema {
         );
     }
 
-    /// Adds the `.sql` files of a folder in the order of their names; `….down.sql` undo others and
-    /// are left out.
+    /// Adds the `.sql` files of a folder in the order of the numbers that their names begin with, as
+    /// sqlx has it, then of the names; `….down.sql` undo others and are left out.
     pub(crate) fn add_migrations(&mut self, folder: &Path) -> Result<()> {
         let failed = |error| Error::file("read the migrations in", folder, error);
         let mut paths = Vec::new();
@@ -67,7 +67,7 @@ impl Schema {
         if paths.is_empty() {
             return Err(Error::no_migrations(folder));
         }
-        paths.sort();
+        paths.sort_by_cached_key(|path| (number_of(path).unwrap_or(u64::MAX), path.clone()));
         for path in paths {
             let sql =
                 fs::read_to_string(&path).map_err(|error| Error::file("read", &path, error))?;
@@ -91,19 +91,31 @@ impl Schema {
 
     /// Runs all steps in a database.
     pub(crate) fn apply(&self, cluster: &Cluster, database: &str) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
         let mut session = cluster.open(database, "applying the schema")?;
         for step in &self.steps {
-            session.query(&step.sql).map_err(|failure| match failure {
-                Failure::Refused(refusal) => Error::schema_refused(
-                    &step.label,
-                    refusal.position.map(|at| line_of(&step.sql, at)),
-                    &refusal,
-                ),
-                lost => cluster.explain(lost, &format!("applying {}", step.label)),
-            })?;
+            session
+                .execute(&step.sql)
+                .map_err(|failure| match failure {
+                    Failure::Refused(refusal) => Error::schema_refused(
+                        &step.label,
+                        refusal.position.map(|at| line_of(&step.sql, at)),
+                        &refusal,
+                    ),
+                    lost => cluster.explain(lost, &format!("applying {}", step.label)),
+                })?;
         }
         Ok(())
     }
+}
+
+/// The number that the name of a migration begins with.
+fn number_of(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    let end = name.find(|char: char| !char.is_ascii_digit())?;
+    name[..end].parse().ok()
 }
 
 /// The line, from 1, of a position in characters, from 1.
@@ -151,19 +163,27 @@ impl Cluster {
                 let _ = self.drop_database(&making);
                 return Err(error);
             }
-            self.wait_until_unused(&making, &mut session)?;
-            let (making, template) = (identifier(&making), identifier(&template));
-            self.query(
-                doing,
-                &format!("ALTER DATABASE {making} RENAME TO {template}"),
-            )?;
-            self.query(
-                doing,
-                &format!("ALTER DATABASE {template} ALLOW_CONNECTIONS false"),
-            )?;
+            self.name_database(&making, &template, &mut session)?;
+            self.allow_connections(&template, false)?;
         }
         lock(&self.templates).push(template.clone());
         Ok(template)
+    }
+
+    /// Gives a database that was just made its name; `session` is in another one.
+    pub(crate) fn name_database(
+        &self,
+        making: &str,
+        name: &str,
+        session: &mut Connection,
+    ) -> Result<()> {
+        self.wait_until_unused(making, session)?;
+        let (making, name) = (identifier(making), identifier(name));
+        self.query(
+            "naming a database",
+            &format!("ALTER DATABASE {making} RENAME TO {name}"),
+        )?;
+        Ok(())
     }
 
     /// Waits until the server knows that nobody is connected to a database: a session that was
@@ -198,9 +218,18 @@ mod tests {
     }
 
     #[test]
-    fn migrations_come_in_the_order_of_their_names_and_extensions_first() {
+    fn migrations_come_in_the_order_of_their_numbers_and_extensions_first() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["2_b.sql", "1_a.up.sql", "1_a.down.sql", "notes.md"] {
+        let names = [
+            "10_c.sql",
+            "2_b.sql",
+            "0001_a.up.sql",
+            "0001_a.down.sql",
+            "20260101000000_d.sql",
+            "notes.md",
+            "later.sql",
+        ];
+        for name in names {
             fs::write(folder.path().join(name), "").unwrap();
         }
         let mut schema = Schema::default();
@@ -214,10 +243,19 @@ mod tests {
             .collect();
         assert_eq!(
             labels,
-            ["extension `b`", "extension `a`", "1_a.up.sql`", "2_b.sql`"]
+            [
+                "extension `b`",
+                "extension `a`",
+                "0001_a.up.sql`",
+                "2_b.sql`",
+                "10_c.sql`",
+                "20260101000000_d.sql`",
+                "later.sql`"
+            ]
         );
-        fs::remove_file(folder.path().join("2_b.sql")).unwrap();
-        fs::remove_file(folder.path().join("1_a.up.sql")).unwrap();
+        for name in names.iter().filter(|name| !name.contains("down")) {
+            fs::remove_file(folder.path().join(name)).unwrap();
+        }
         assert!(Schema::default().add_migrations(folder.path()).is_err());
     }
 }

@@ -21,7 +21,8 @@ use crate::binaries::Binaries;
 use crate::identity::Identity;
 use crate::{Error, Result};
 
-/// Starting from a crashed folder replays its log first.
+/// How long a server may start; one that replays the log of its lasting data says that it is alive,
+/// and may take any time.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often a start looks for the socket; the server needs some 15 ms, so this adds a few percent.
@@ -52,6 +53,9 @@ pub(crate) const LOCK: &str = "lock";
 /// What the server says.
 pub(crate) const LOG: &str = "log";
 
+/// A line for [`WATCH`]: the pipe is replaced by one that never ends, as the shell itself holds it.
+const OUTLIVE: &[u8] = b"outlive\n";
+
 /// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
 /// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
 /// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
@@ -64,7 +68,10 @@ exec 3<&0 </dev/null
 "$@" 3<&- >>"$folder/log" 2>&1 &
 server=$!
 (
-    while read -r owner <&3; do : >"$folder/joined/$owner"; done
+    while read -r owner <&3; do
+        if [ "$owner" = outlive ]; then exec 3<>"$folder/owners"; continue; fi
+        : >"$folder/joined/$owner"
+    done
     : >"$folder/ending"
     while kill -s "$signal" "$server"; do sleep 0.1 >/dev/null || break; done
 ) &
@@ -111,8 +118,6 @@ pub(crate) enum Ending {
     RemoveShared,
     /// The server writes everything down and ends.
     Stop,
-    /// Nothing: it runs until it is told.
-    Outlive,
 }
 
 /// A running server that this process owns or started.
@@ -159,7 +164,7 @@ impl Server {
         let mut command = spec.identity.command(Path::new("/bin/sh"));
         let (signal, remove) = match spec.ending {
             Ending::Remove | Ending::RemoveShared => ("QUIT", spec.folder.as_os_str()),
-            Ending::Stop | Ending::Outlive => ("INT", "".as_ref()),
+            Ending::Stop => ("INT", "".as_ref()),
         };
         command
             .args(["-c", WATCH, "lookaside-watch"])
@@ -177,7 +182,6 @@ impl Server {
                 let (input, owner) = io::pipe().map_err(Error::no_pipe)?;
                 (Stdio::from(input), Some(OwnedFd::from(owner)))
             }
-            Ending::Outlive => (endless_pipe(spec.folder, spec.identity)?, None),
         };
         let share_lock = || {
             let shared = spec.lock.try_clone();
@@ -202,7 +206,7 @@ impl Server {
 
     fn wait_until_ready(&mut self, spec: &Spec<'_>, log_start: u64) -> Result<Connection> {
         let socket = spec.socket_folder.join(format!(".s.PGSQL.{}", self.port));
-        let begin = Instant::now();
+        let mut begin = Instant::now();
         loop {
             if socket.exists() {
                 match Connection::open(
@@ -212,7 +216,11 @@ impl Server {
                     "postgres",
                 ) {
                     Ok(session) => return Ok(session),
-                    Err(failure) if failure.is_starting_up() => {}
+                    Err(failure) if failure.is_starting_up() => {
+                        if spec.ending == Ending::Stop {
+                            begin = Instant::now();
+                        }
+                    }
                     // The socket of a server that was killed stands until the new one has its own.
                     Err(Failure::Lost(_)) => {}
                     Err(failure) => return Err(failure.during("starting the server")),
@@ -267,9 +275,29 @@ impl Server {
     /// Tells the server to end. One with lasting data is waited for, so that its folder can be
     /// opened again; a temporary one is nobody's business any more.
     pub(crate) fn end(&mut self) -> Result<()> {
-        if !matches!(self.ending, Ending::Remove | Ending::RemoveShared) {
+        if self.ending == Ending::Stop {
             return self.end_and_wait();
         }
+        self.let_go();
+        Ok(())
+    }
+
+    /// Leaves the server running after its owner, until somebody tells it to end.
+    pub(crate) fn outlive(&mut self, identity: &Identity) -> Result<()> {
+        make_pipe(&self.folder, identity)?;
+        let mut owner = File::from(
+            self.owner
+                .take()
+                .expect("a server that is left has an owner"),
+        );
+        owner
+            .write_all(OUTLIVE)
+            .map_err(|error| Error::file("tell the watch of", &self.folder, error))?;
+        self.let_go();
+        Ok(())
+    }
+
+    fn let_go(&mut self) {
         self.owner = None;
         self.lock = None;
         if let Some(mut watch) = self.watch.take() {
@@ -277,24 +305,24 @@ impl Server {
             let thread = thread::Builder::new().name("lookaside-pg-end".to_owned());
             let _ = thread.spawn(move || watch.wait());
         }
-        Ok(())
     }
 
     /// As [`end`](Self::end), but a temporary server is waited for too, until its folder is gone.
     pub(crate) fn end_and_wait(&mut self) -> Result<()> {
         self.owner = None;
         self.lock = None;
-        match self.watch.take() {
-            Some(mut watch) if self.ending != Ending::Outlive => {
-                watch.wait().map_err(Error::cannot_wait)?;
-            }
-            _ => {}
+        if let Some(mut watch) = self.watch.take() {
+            watch.wait().map_err(Error::cannot_wait)?;
         }
         Ok(())
     }
 
-    /// Ends a server whose start failed, without removing what it said.
+    /// Ends a server whose start failed, without removing what it said. One with lasting data may be
+    /// at work on it.
     fn abandon(&mut self) {
+        if self.ending == Ending::Stop {
+            let _ = self.end_and_wait();
+        }
         if let Some(mut watch) = self.watch.take() {
             // The group holds both shells and the server.
             let group = rustix::process::Pid::from_child(&watch);
@@ -357,14 +385,6 @@ fn shared_pipe(folder: &Path, identity: &Identity) -> Result<(File, File)> {
     let owner = open(OpenOptions::new().write(true))?;
     drop(both);
     Ok((input, owner))
-}
-
-/// A pipe that the watching process holds open itself: it never ends.
-fn endless_pipe(folder: &Path, identity: &Identity) -> Result<Stdio> {
-    let path = make_pipe(folder, identity)?;
-    let both = OpenOptions::new().read(true).write(true).open(&path);
-    let both = both.map_err(|error| Error::file("open", &path, error))?;
-    Ok(both.into())
 }
 
 fn make_pipe(folder: &Path, identity: &Identity) -> Result<PathBuf> {
