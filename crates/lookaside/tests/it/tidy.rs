@@ -10,6 +10,7 @@ use crate::program::run;
 /// Which of our crates a crate may use; `docs/ARCHITECTURE.md` says why.
 const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
+    ("client", &["value"]),
     ("knowledge", &["value"]),
     ("oml", &["value"]),
     ("stream", &["value"]),

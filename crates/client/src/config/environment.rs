@@ -1,0 +1,68 @@
+//! The variables that fill what a URL leaves out.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::{mysql, postgres};
+
+/// Variables, as a process has them; only those that a configuration can come from.
+///
+/// Shown, it names them without their values, because `PGPASSWORD` may be one.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: BTreeMap<String, String>,
+}
+
+/// Who and where the user is; `libpq` asks the system's database of users, which says the same.
+const USER: [&str; 2] = ["USER", "LOGNAME"];
+const HOME: &str = "HOME";
+
+impl Environment {
+    /// No variable at all: everything comes from the URL.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The variables of this process that `libpq` and the `mysql` client read. One that is no UTF-8
+    /// or empty counts as not set.
+    pub fn of_process() -> Self {
+        let keys = postgres::KEYS.iter().chain(mysql::KEYS);
+        let names = keys.filter_map(|key| key.variable).chain(USER);
+        let set = |name: &str| Some((name.to_owned(), env::var(name).ok()?));
+        Self {
+            variables: names.chain([HOME]).filter_map(set).collect(),
+        }
+    }
+
+    /// The same with one variable more.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let value = self.variables.get(name)?;
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// The name of whoever runs the process.
+    pub(super) fn user(&self) -> Option<String> {
+        let mut names = USER.iter().filter_map(|name| self.variable(name));
+        names.next().map(str::to_owned)
+    }
+
+    /// A file in the home folder.
+    pub(super) fn home_file(&self, name: &str) -> Option<PathBuf> {
+        self.variable(HOME)
+            .map(|home| PathBuf::from(home).join(name))
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.variables.keys()).finish()
+    }
+}

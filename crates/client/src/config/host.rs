@@ -1,0 +1,88 @@
+//! One of the servers that a URL names.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::Secret;
+
+/// A server to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Where it listens.
+    pub place: Place,
+    /// Its port; the socket of a local PostgreSQL is named after it.
+    pub port: u16,
+    /// The password that a password file has for this server alone.
+    pub password: Option<Secret>,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the network.
+    Tcp {
+        /// What its certificate must say, and what is looked up unless there is an address.
+        name: String,
+        /// Where to connect to, if the URL says so (`hostaddr`).
+        address: Option<IpAddr>,
+    },
+    /// On a Unix socket: for PostgreSQL the folder that it is in, for MySQL the socket itself.
+    Unix(PathBuf),
+}
+
+impl Host {
+    /// The socket of a local PostgreSQL.
+    pub fn postgres_socket(&self) -> Option<PathBuf> {
+        match &self.place {
+            Place::Unix(folder) => Some(folder.join(format!(".s.PGSQL.{}", self.port))),
+            Place::Tcp { .. } => None,
+        }
+    }
+}
+
+/// What may stand in a URL as it is.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A name as a part of a URL.
+pub(super) fn encoded(name: &str) -> impl fmt::Display {
+    utf8_percent_encode(name, ENCODED)
+}
+
+/// As in a URL: `db:5432`, `[::1]:5432`, `%2Frun%2Fpostgresql:5432`.
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Tcp { name, .. } if name.contains(':') => {
+                write!(f, "[{}]", name.replace('%', "%25"))?;
+            }
+            Place::Tcp { name, .. } => encoded(name).fmt(f)?,
+            Place::Unix(path) => encoded(&path.to_string_lossy()).fmt(f)?,
+        }
+        write!(f, ":{}", self.port)
+    }
+}
+
+/// Appends `scheme://user@host,host/database`.
+pub(super) fn write_url(
+    f: &mut fmt::Formatter<'_>,
+    scheme: &str,
+    user: &str,
+    hosts: &[Host],
+    database: Option<&str>,
+) -> fmt::Result {
+    write!(f, "{scheme}://{}@", encoded(user))?;
+    for (index, host) in hosts.iter().enumerate() {
+        write!(f, "{}{host}", if index == 0 { "" } else { "," })?;
+    }
+    match database {
+        Some(database) => write!(f, "/{}", encoded(database)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,23 @@
+//! Connections to PostgreSQL and MySQL servers.
+//!
+//! [`Config`] reads the URLs that users know. [`types`] turns what a server sends into values, and
+//! values into what a server wants for its parameters.
+//!
+//! ```
+//! use lookaside_client::{Config, Environment};
+//!
+//! let config = Config::parse("postgres://app:s%2Fcret@db1,db2/geo?sslmode=require", &Environment::empty())?;
+//! assert_eq!(config.to_string(), "postgres://app@db1:5432,db2:5432/geo");
+//! # Ok::<(), lookaside_client::ConfigError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod config;
+pub mod types;
+
+pub use config::{
+    ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
+    LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,
+    TargetSession, Tls, passfile_password,
+};

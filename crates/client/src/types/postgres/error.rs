@@ -1,0 +1,160 @@
+//! Fields that do not decode, and values that do not fit a parameter.
+
+use std::error::Error;
+use std::fmt;
+
+use lookaside_value::Type;
+
+use super::PgType;
+
+/// What is wrong with a field, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flaw {
+    pub(super) offset: usize,
+    reason: &'static str,
+}
+
+impl Flaw {
+    pub(super) const fn at(offset: usize, reason: &'static str) -> Self {
+        Self { offset, reason }
+    }
+
+    /// The same flaw of a part that begins at `offset` of the whole.
+    pub(super) const fn within(self, offset: usize) -> Self {
+        Self {
+            offset: self.offset + offset,
+            reason: self.reason,
+        }
+    }
+}
+
+/// A field that is not what the server writes for its type: the peer broke the protocol, or the
+/// column changed its type under a cached description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    pg_type: PgType,
+    flaw: Flaw,
+}
+
+impl DecodeError {
+    pub(super) fn new(pg_type: PgType, flaw: Flaw) -> Self {
+        Self { pg_type, flaw }
+    }
+
+    /// The type that the field was read as.
+    pub fn pg_type(self) -> PgType {
+        self.pg_type
+    }
+
+    /// The byte of the field, from 0, where it goes wrong.
+    pub fn offset(self) -> usize {
+        self.flaw.offset
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flaw { offset, reason } = self.flaw;
+        write!(f, "{} at byte {offset}: {reason}", self.pg_type.name())
+    }
+}
+
+impl Error for DecodeError {}
+
+/// A value that does not fit a parameter's type; the value itself is left out, it may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodeError {
+    from: Type,
+    pg_type: PgType,
+    misfit: Misfit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Misfit {
+    /// No value of this type, or not this text, is one of that type.
+    Other,
+    /// It is of that kind, but too large or too small.
+    OutOfRange,
+    /// PostgreSQL's text holds no zero byte.
+    ZeroByte,
+    /// The arrays in an array differ in length, or are nested too deep.
+    Ragged,
+    /// JSON has no such number.
+    NoJson,
+    /// A `cidr` has no bits right of its mask.
+    HostBits,
+}
+
+impl EncodeError {
+    pub(super) fn new(from: Type, pg_type: PgType, misfit: Misfit) -> Self {
+        Self {
+            from,
+            pg_type,
+            misfit,
+        }
+    }
+
+    /// The type of the value.
+    pub fn value_type(self) -> Type {
+        self.from
+    }
+
+    /// The type that the server declared for the parameter.
+    pub fn pg_type(self) -> PgType {
+        self.pg_type
+    }
+
+    /// The error of the parameter with that name, such as `id` or `$1`.
+    pub fn in_parameter(self, name: impl Into<Box<str>>) -> ParamError {
+        ParamError {
+            name: name.into(),
+            error: self,
+        }
+    }
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.from, self.pg_type.name());
+        match self.misfit {
+            Misfit::Other => write!(f, "this {from} is no {to}"),
+            Misfit::OutOfRange => write!(f, "this {from} is out of range for {to}"),
+            Misfit::ZeroByte => write!(f, "this {from} holds a zero byte, which no {to} can"),
+            Misfit::Ragged => write!(
+                f,
+                "this {from} is no {to}: the arrays in it differ in length, or nest deeper than 6"
+            ),
+            Misfit::NoJson => write!(f, "this {from} holds a number that {to} has not"),
+            Misfit::HostBits => write!(f, "this {from} is no {to}: it has bits right of its mask"),
+        }
+    }
+}
+
+impl Error for EncodeError {}
+
+/// A parameter whose value does not fit the type that the server declared for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamError {
+    name: Box<str>,
+    error: EncodeError,
+}
+
+impl ParamError {
+    /// The parameter's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What does not fit.
+    pub fn error(&self) -> EncodeError {
+        self.error
+    }
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parameter `{}`: {}", self.name, self.error)
+    }
+}
+
+impl Error for ParamError {}

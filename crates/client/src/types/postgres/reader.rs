@@ -1,0 +1,82 @@
+//! Reads a field from left to right; an end that comes too early is a flaw, never a panic.
+
+use super::Flaw;
+
+pub(super) struct Reader<'a> {
+    field: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(field: &'a [u8]) -> Self {
+        Self { field, at: 0 }
+    }
+
+    /// The offset of the next byte.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.field.len() - self.at
+    }
+
+    pub(super) fn take(&mut self, size: usize) -> Result<&'a [u8], Flaw> {
+        if size > self.left() {
+            return Err(Flaw::at(self.field.len(), "ends early"));
+        }
+        let taken = &self.field[self.at..self.at + size];
+        self.at += size;
+        Ok(taken)
+    }
+
+    pub(super) fn array<const SIZE: usize>(&mut self) -> Result<[u8; SIZE], Flaw> {
+        let taken = self.take(SIZE)?;
+        Ok(taken.try_into().expect("as many bytes as were taken"))
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, Flaw> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(super) fn i16(&mut self) -> Result<i16, Flaw> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Flaw> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(super) fn i32(&mut self) -> Result<i32, Flaw> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Flaw> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(super) fn i64(&mut self) -> Result<i64, Flaw> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(self) -> Result<(), Flaw> {
+        if self.left() == 0 {
+            Ok(())
+        } else {
+            Err(Flaw::at(self.at, "has bytes left over"))
+        }
+    }
+}
+
+/// A field of exactly this size.
+#[inline]
+pub(super) fn fixed<const SIZE: usize>(field: &[u8]) -> Result<[u8; SIZE], Flaw> {
+    field.try_into().map_err(|_| {
+        if field.len() < SIZE {
+            Flaw::at(field.len(), "ends early")
+        } else {
+            Flaw::at(SIZE, "has bytes left over")
+        }
+    })
+}
