@@ -13,6 +13,8 @@ use std::sync::OnceLock;
 
 use lookaside_embedded::{Binaries, Progress, VersionRequirement};
 
+use crate::site::tempdir;
+
 /// Tells the child what to look for; unset in an ordinary run.
 const WANTED: &str = "LOOKASIDE_TEST_WANTED";
 
@@ -131,7 +133,7 @@ pub(crate) fn stocked_cache() -> Option<&'static Path> {
 
 /// An empty cache with only the archive of a stocked one, so that it unpacks without a network.
 pub(crate) fn cache_with_archive(stocked: &Path) -> tempfile::TempDir {
-    let cache = tempfile::tempdir().unwrap();
+    let cache = tempdir();
     let archives = cache.path().join("pg/archives");
     fs::create_dir_all(&archives).unwrap();
     for entry in fs::read_dir(stocked.join("pg/archives")).unwrap() {

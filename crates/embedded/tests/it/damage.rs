@@ -8,7 +8,7 @@ use std::process::Command;
 use lookaside_embedded::Binaries;
 
 use crate::child::Child;
-use crate::site::{Site, entries};
+use crate::site::{Site, entries, tempdir};
 use crate::{VERSION, has_server, wait_until};
 
 /// Has children use the programs that this process has found, whatever their cache.
@@ -46,7 +46,7 @@ fn a_damaged_template_is_mended() {
     if !has_server() {
         return;
     }
-    let cache = tempfile::tempdir().unwrap();
+    let cache = tempdir();
     start_once(cache.path(), "temporary");
     let template = template(cache.path());
     let data = template.join("data");
@@ -127,7 +127,7 @@ fn many_who_find_the_template_damaged_mend_it_together() {
     if !has_server() {
         return;
     }
-    let cache = tempfile::tempdir().unwrap();
+    let cache = tempdir();
     start_once(cache.path(), "temporary");
     let template = template(cache.path());
     for file in ["data/PG_VERSION", "data/global/pg_control"] {
@@ -200,7 +200,7 @@ fn a_full_disk_in_the_cache_leaves_nothing_and_says_so() {
     if !has_server() {
         return;
     }
-    let disk = tempfile::tempdir().unwrap();
+    let disk = tempdir();
     // Too small for a cluster of 40 MB, in the making or when it is begun.
     for size in ["1m", "20m"] {
         let site = Site::with_cache(&disk.path().join("cache"));
@@ -228,8 +228,8 @@ fn a_full_disk_for_clusters_is_not_taken_for_a_damaged_template() {
     if !has_server() {
         return;
     }
-    let disk = tempfile::tempdir().unwrap();
-    let cache = tempfile::tempdir().unwrap();
+    let disk = tempdir();
+    let cache = tempdir();
     start_once(cache.path(), "temporary");
     for (role, way_out) in [
         ("path", "another place"),

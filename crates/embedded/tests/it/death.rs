@@ -10,13 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
-use crate::site::{Site, entries, processes};
+use crate::site::{Site, entries, processes, tempdir};
 use crate::{ask, builder, has_server, rng, wait_until};
 
 /// Longest time after which an owner is killed: some twice as long as a start takes here.
 const LIFE_MAX: Duration = Duration::from_millis(300);
 
-fn kill(pid: i32) {
+pub(crate) fn kill(pid: i32) {
     // It may have ended by itself.
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
@@ -78,7 +78,7 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
         return;
     }
     let mut rng = rng("an_owner_that_is_killed_while_it_makes_the_template");
-    let cache = tempfile::tempdir().unwrap();
+    let cache = tempdir();
     let site = Site::with_cache(cache.path());
     for round in 0..5 {
         let mut child = Child::start_with(&site, "fresh", with_our_programs);
@@ -151,7 +151,7 @@ fn a_folder_outlives_every_owner_with_what_was_committed() {
     let site = Site::new();
     let folder = site.path().join("data of an app");
     let mut committed = 0;
-    for round in 0..12 {
+    for round in 0..8 {
         let mut child = Child::start_in(&site, &folder);
         if rng.u8(0..3) == 0 {
             // Perhaps before it is even there.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::child::Child;
 use crate::death::server_pid;
-use crate::site::Site;
+use crate::site::{Site, tempdir};
 use crate::{ask, binaries, builder, has_server};
 
 /// Whether these tests run as root; the others run as whoever it is.
@@ -58,7 +58,7 @@ fn in_a_namespace_the_server_stays_root_outside_and_no_file_changes_its_owner() 
         return;
     }
     // Nobody else gets in here.
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     let db = builder().path(parent.path().join("data")).start().unwrap();
     assert_eq!(user_of(db.folder()), 0);
     let map = fs::read_to_string(format!("/proc/{}/uid_map", server_pid(db.folder()))).unwrap();
@@ -85,7 +85,7 @@ fn without_namespaces_the_server_is_another_user() {
         return;
     };
     // Reachable for everybody, and unpacked by a process that knows that it has to be.
-    let home = tempfile::tempdir().unwrap();
+    let home = tempdir();
     open_to_all(home.path());
     let cache = home.path().join("cache");
     let archives = cache.join("pg/archives");

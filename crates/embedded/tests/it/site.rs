@@ -20,13 +20,8 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new() -> Self {
-        let memory = Path::new("/dev/shm");
-        let folder = match memory.is_dir() {
-            true => tempfile::tempdir_in(memory),
-            false => tempfile::tempdir(),
-        };
         Self {
-            folder: folder.unwrap(),
+            folder: tempdir(),
             cache: None,
         }
     }
@@ -109,6 +104,19 @@ impl Site {
             }
         }
     }
+}
+
+/// A folder that goes with its value; in memory where that has room, because a disk is slow to say
+/// that data is safe, and slower when others use it.
+pub(crate) fn tempdir() -> tempfile::TempDir {
+    const ROOM_MIN: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(memory).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    let folder = match room >= ROOM_MIN {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    folder.unwrap()
 }
 
 pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
