@@ -229,10 +229,15 @@ impl Builder {
             listen: self.listen,
             is_durable: !self.relaxed,
             schema: &self.schema,
-            archive: self.archive.as_deref(),
+            archive: self.archive(),
             progress: &self.progress,
         };
         persistent::open(folder, &keeping)
+    }
+
+    /// What a new cluster begins with.
+    pub(crate) fn archive(&self) -> Option<&Path> {
+        self.archive.as_deref()
     }
 
     fn start_shared(self) -> Result<Postgres> {
@@ -289,7 +294,7 @@ impl Builder {
     }
 
     fn setup(&self) -> Result<Setup> {
-        let requirement = archive::requirement_of(self.archive.as_deref(), self.requirement)?;
+        let requirement = archive::requirement_of(self.archive(), self.requirement)?;
         Setup::find(requirement, &self.progress)
     }
 

@@ -466,11 +466,12 @@ impl Error {
         )
     }
 
-    pub(crate) fn does_not_stop(folder: &Path, pid: u32, timeout: Duration) -> Self {
+    pub(crate) fn does_not_stop(folder: &Path, pid: Option<u32>, timeout: Duration) -> Self {
+        let pid = pid.map_or(String::new(), |pid| format!(" {pid}"));
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the server {pid} in `{}` was told to stop and still runs after {} s; see its log there",
+                "the server{pid} in `{}` was told to stop and still runs after {} s; see its log there",
                 folder.display(),
                 timeout.as_secs()
             ),

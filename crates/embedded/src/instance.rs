@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
 use crate::admin::Connection;
@@ -126,7 +127,10 @@ impl Instance {
     /// As [`Builder::start`].
     pub fn start(&self, builder: Builder) -> Result<Running> {
         if let Status::Running(running) = self.status()? {
-            return Ok(running);
+            return match builder.archive() {
+                None => Ok(running),
+                Some(archive) => Err(Error::restore_into_data(&self.folder, archive)),
+            };
         }
         builder.open_folder(&self.folder)?.outlive()?;
         remember(&self.folder)?;
@@ -204,15 +208,20 @@ impl Instance {
     /// If a program owns the folder, or the server does not end.
     pub fn stop(&self) -> Result<bool> {
         let server = server_pid(&self.folder.join(DATA));
-        let pid = match (self.status()?, server) {
-            (Status::Absent | Status::Stopped { .. }, _) => return Ok(false),
-            (Status::Running(running), _) => running.pid,
-            // Left behind by its owner.
-            (Status::Owned { pid: Some(pid) }, Some(server)) if pid == number(server) => pid,
-            (Status::Owned { pid }, _) => return Err(Error::folder_in_use(&self.folder, pid)),
+        let pid = match self.status()? {
+            Status::Absent | Status::Stopped { .. } => return Ok(false),
+            Status::Running(running) => Some(running.pid),
+            // None: owner and server are gone, and their watch goes.
+            Status::Owned { pid } => pid,
         };
-        if let Some(server) = server.filter(|server| number(*server) == pid) {
-            kill_process(server, Signal::INT).map_err(|error| Error::cannot_wait(error.into()))?;
+        // Its own, or left behind by its owner.
+        match server.filter(|server| pid == Some(number(*server))) {
+            Some(server) => match kill_process(server, Signal::INT) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => return Err(Error::cannot_wait(error.into())),
+            },
+            None if pid.is_some() => return Err(Error::folder_in_use(&self.folder, pid)),
+            None => {}
         }
         let begin = Instant::now();
         // The watching shell lets go of the lock when the server has ended.

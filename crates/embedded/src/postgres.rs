@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::admin::{Failure, identifier, literal};
+use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
 use crate::builder::Builder;
 use crate::cluster::{Cluster, HOME, SNAPSHOT};
@@ -12,6 +14,9 @@ use crate::endpoint::Endpoint;
 use crate::keeper::Job;
 use crate::persistent::Receipt;
 use crate::{Error, Result, Version, archive, dump};
+
+/// How long a session may take to end; statements that need its database then say that it did not.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A PostgreSQL database that this process owns.
 ///
@@ -371,16 +376,27 @@ impl Postgres {
         let doing = "ending the sessions on the database";
         let cluster = self.cluster();
         cluster.allow_connections(&self.database, false)?;
+        // Whoever is connecting now may have been let in: he holds a lock until he is seen.
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks \
+             WHERE locktype = 'object' AND classid = 'pg_database'::regclass \
+             AND mode = 'RowExclusiveLock' \
+             AND objid = (SELECT oid FROM pg_database WHERE datname = {name}) \
+             UNION ALL \
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {name}",
+            name = literal(&self.database)
+        );
         let end_sessions = || {
-            let mut session = cluster.open("postgres", doing)?;
-            let sql = format!(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
-                literal(&self.database)
-            );
-            session
-                .query(&sql)
-                .map_err(|failure: Failure| cluster.explain(failure, doing))?;
-            cluster.wait_until_unused(&self.database, &mut session)
+            let mut session = cluster.open(HOME, doing)?;
+            let mut is_used = || match session.query(&sql) {
+                Ok(ended) => Ok(!ended.is_empty()),
+                Err(failure) => Err(cluster.explain(failure, doing)),
+            };
+            let begin = Instant::now();
+            while is_used()? && begin.elapsed() < SESSION_TIMEOUT {
+                thread::sleep(Duration::from_micros(500));
+            }
+            Ok(())
         };
         let result = end_sessions().and_then(|()| work());
         let allowed = cluster.allow_connections(&self.database, true);

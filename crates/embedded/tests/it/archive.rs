@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::Cursor;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use lookaside_embedded::ErrorKind;
+use lookaside_embedded::{ErrorKind, Instance};
 
+use crate::site::tempdir;
 use crate::{ask, builder, chain, has_server, rng, wait_until};
 
 #[test]
@@ -15,7 +17,7 @@ fn an_archive_becomes_a_temporary_cluster_or_a_folder() {
     if !has_server() {
         return;
     }
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     let file = parent.path().join("my archive.tar.zst");
     let db = builder()
         .user("chef")
@@ -66,8 +68,7 @@ fn an_archive_becomes_a_temporary_cluster_or_a_folder() {
     );
     kept.execute("DELETE FROM items").unwrap();
     kept.close().unwrap();
-    // Only a new folder begins with the archive.
-    let kept = builder().path(&folder).restore(&file).start().unwrap();
+    let kept = builder().path(&folder).start().unwrap();
     assert_eq!(ask(&kept.url(), "SELECT count(*) FROM items"), ["0"]);
 
     let shared = builder().start().unwrap();
@@ -80,11 +81,39 @@ fn an_archive_becomes_a_temporary_cluster_or_a_folder() {
 }
 
 #[test]
+fn an_archive_is_private_and_not_restored_into_data() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let (file, folder) = (parent.path().join("a.tar.zst"), parent.path().join("data"));
+    let db = builder().path(&folder).start().unwrap();
+    db.archive(&file).unwrap();
+    db.close().unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let restore = || builder().path(&folder).restore(&file);
+    let instance = Instance::at(&folder).unwrap();
+    let stopped = restore().start().unwrap_err();
+    instance.start(builder()).unwrap();
+    let running = instance.start(restore());
+    assert!(instance.stop().unwrap());
+    for error in [stopped, running.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+        for path in [&file, &folder] {
+            assert!(
+                error.to_string().contains(path.to_str().unwrap()),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_archive_under_load_is_one_moment() {
     if !has_server() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir();
     let db = builder()
         .path(folder.path().join("data"))
         .sql("CREATE TABLE debit (id serial, note text); CREATE TABLE credit (id serial PRIMARY KEY, note text)")
@@ -169,7 +198,7 @@ fn a_cut_or_bent_archive_is_refused() {
         return;
     }
     let mut rng = rng("a_cut_or_bent_archive");
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     let db = builder().fresh_cluster().start().unwrap();
     let (whole, bad, folder) = (
         parent.path().join("whole.tar.zst"),
@@ -237,7 +266,7 @@ fn a_forged_archive_writes_nowhere_else() {
     if !has_server() {
         return;
     }
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     let (file, folder) = (
         parent.path().join("forged.tar.zst"),
         parent.path().join("data"),

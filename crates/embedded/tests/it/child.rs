@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use lookaside_embedded::{Error, Postgres, Progress};
+use lookaside_embedded::{Error, Instance, Postgres, Progress};
 
 use crate::site::Site;
 use crate::{builder, chain};
@@ -36,6 +36,16 @@ fn run() {
         "temporary" => builder(),
         "fresh" => builder().fresh_cluster(),
         "path" => builder().path(folder),
+        "instance" => {
+            return match Instance::at(folder).unwrap().start(builder()) {
+                Ok(running) => eprintln!("url {}", running.url),
+                Err(error) => say_error(&error),
+            };
+        }
+        "second database" => builder()
+            .path(&folder)
+            .database("second")
+            .migrations(Path::new(&folder).with_file_name("sql")),
         "migrated path" => builder()
             .path(&folder)
             .migrations(Path::new(&folder).with_file_name("sql")),
@@ -63,6 +73,10 @@ fn run() {
                 Err(error) => say_error(&error),
             },
             ("snapshot", name) => match database.snapshot(name) {
+                Ok(()) => eprintln!("done"),
+                Err(error) => say_error(&error),
+            },
+            ("reset", name) => match database.reset_to(name) {
                 Ok(()) => eprintln!("done"),
                 Err(error) => say_error(&error),
             },

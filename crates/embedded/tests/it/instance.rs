@@ -1,13 +1,17 @@
 //! Servers that outlive the command that started them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use lookaside_embedded::{Binaries, ErrorKind, Instance, Source, Status};
 
 use crate::child::Child;
 use crate::death::crash;
-use crate::site::{Site, processes};
-use crate::{ask, builder, has_server, try_ask};
+use crate::site::{Site, processes, tempdir};
+use crate::{ask, builder, has_server, rng, try_ask, wait_until};
 
 /// Stops the server however a test ends.
 struct Stop<'a>(&'a Instance);
@@ -23,7 +27,7 @@ fn an_instance_runs_until_it_is_stopped() {
     if !has_server() {
         return;
     }
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     let folder = parent.path().join("my data");
     let instance = Instance::at(&folder).unwrap();
     let _stop = Stop(&instance);
@@ -57,6 +61,8 @@ fn an_instance_runs_until_it_is_stopped() {
     assert!(Instance::list().unwrap().contains(&instance));
     let error = builder().path(&folder).start().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    let named = format!("process {}", running.pid);
+    assert!(error.to_string().contains(&named), "{error}");
     assert_eq!(
         ask(&url, "INSERT INTO items VALUES (7) RETURNING id"),
         ["7"]
@@ -117,7 +123,7 @@ fn an_instance_is_dumped_running_or_not() {
     if !has_server() {
         return;
     }
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     let instance = Instance::at(parent.path().join("data")).unwrap();
     let _stop = Stop(&instance);
     let error = instance
@@ -147,7 +153,7 @@ fn sql_needs_the_pg_dump_of_the_same_major_version() {
     if !has_server() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir();
     let file = folder.path().join("out.sql");
     let db = builder()
         .sql("CREATE TABLE items AS SELECT 42 AS id")
@@ -189,5 +195,102 @@ fn sql_needs_the_pg_dump_of_the_same_major_version() {
     let copy = builder().version(version).start().unwrap();
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("CREATE TABLE public.items"), "{text}");
+    let mode = file.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     drop(copy);
+}
+
+#[test]
+fn an_instance_whose_start_fails_or_is_killed_can_be_stopped() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("an_instance_whose_start_fails");
+    let site = Site::new();
+    let folder = site.path().join("failed");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    let error = instance.start(builder().sql("no")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    assert_eq!(processes(&folder), []);
+    assert_eq!(instance.status().unwrap(), Status::Absent);
+
+    let folder = site.path().join("killed");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    for round in 0..12 {
+        let mut child = Child::start_with(&site, "instance", Child::folder(&folder));
+        let life = Duration::from_millis(rng.u64(0..250));
+        thread::sleep(life);
+        child.kill();
+        eprintln!("round {round}: killed after {life:?}");
+        // It runs and can be stopped, or ends by itself; before it is stopped or after.
+        if rng.bool() {
+            instance.stop().unwrap();
+        }
+        wait_until("it ends or runs", || match instance.status().unwrap() {
+            Status::Running(running) => {
+                assert_eq!(ask(&running.url, "SELECT 1"), ["1"]);
+                assert!(instance.stop().unwrap());
+                true
+            }
+            status => !matches!(status, Status::Owned { .. }),
+        });
+        site.wait_until_deserted();
+    }
+}
+
+#[test]
+fn a_server_that_its_owner_left_behind_can_be_stopped() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let folder = site.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    let mut owner = Child::start_in(&site, &folder);
+    owner.hear("ready");
+    // The shell that would tell the server to end; the other one waits for the server.
+    let shells: Vec<i32> = processes(&folder)
+        .into_iter()
+        .filter(|(_, command)| command.contains("lookaside-watch"))
+        .map(|(pid, _)| pid)
+        .collect();
+    let parent = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let reader = shells.iter().find(|pid| {
+        let stat = parent(pid);
+        shells
+            .iter()
+            .any(|other| stat.contains(&format!(" S {other} ")))
+    });
+    crate::death::kill(*reader.unwrap());
+    owner.kill();
+    let server = u32::try_from(crate::death::server_pid(&folder)).unwrap();
+    assert_eq!(
+        instance.status().unwrap(),
+        Status::Owned { pid: Some(server) }
+    );
+    assert!(instance.stop().unwrap());
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+    site.wait_until_clean();
+}
+
+#[test]
+fn an_instance_leaves_no_zombie() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempdir();
+    let instance = Instance::at(folder.path()).unwrap();
+    let _stop = Stop(&instance);
+    instance.start(builder()).unwrap();
+    let ours: Vec<String> = processes(folder.path())
+        .into_iter()
+        .map(|(pid, _)| format!("/proc/{pid}"))
+        .collect();
+    assert!(instance.stop().unwrap());
+    wait_until("all are collected", || {
+        !ours.iter().any(|process| Path::new(process).exists())
+    });
 }

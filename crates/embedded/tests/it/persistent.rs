@@ -3,13 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use lookaside_embedded::ErrorKind;
+use lookaside_embedded::{ErrorKind, Instance};
 
 use crate::child::Child;
-use crate::site::{Site, processes};
+use crate::site::{Site, processes, tempdir};
 use crate::{ask, builder, has_server, rng, wait_until};
 
 /// Opens a folder that may be new, adds a row and says how many there are.
@@ -28,7 +30,7 @@ fn a_folder_keeps_its_data_whatever_it_is_called() {
     if !has_server() {
         return;
     }
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     // The last one is longer than a socket's name may be.
     let long = format!("{}/{}", "x".repeat(150), "y".repeat(150));
     for name in [
@@ -78,17 +80,22 @@ fn a_second_owner_is_refused_and_told_who_the_first_is() {
     assert_eq!(add_row(&folder), "2");
 }
 
+/// What the receipt of a folder says before the folder is whole.
+const HALF_MADE: &str =
+    "major = 18\nuser = \"postgres\"\ndatabase = \"main\"\nis_complete = false\n";
+
 #[test]
 fn what_an_interrupted_first_start_left_is_made_anew() {
     if !has_server() {
         return;
     }
-    let parent = tempfile::tempdir().unwrap();
+    let parent = tempdir();
     for left in ["data.partial", "data"] {
         let folder = parent.path().join(left);
         fs::create_dir_all(folder.join(left).join("base")).unwrap();
         fs::write(folder.join(left).join("PG_VERSION"), "18\n").unwrap();
         fs::write(folder.join("lock"), "1").unwrap();
+        fs::write(folder.join("lookaside.toml"), HALF_MADE).unwrap();
         assert_eq!(add_row(&folder), "1");
         assert!(!folder.join("data.partial").exists());
     }
@@ -127,7 +134,7 @@ fn a_folder_of_other_things_is_refused_and_left_alone() {
     if !has_server() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir();
     fs::write(folder.path().join("thesis.txt"), "ten years").unwrap();
     let error = builder().path(folder.path()).start().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
@@ -145,11 +152,144 @@ fn a_folder_of_other_things_is_refused_and_left_alone() {
 }
 
 #[test]
+fn data_without_a_receipt_is_never_removed() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    for name in ["data", "data.partial", "s", "log", "owners", "joined"] {
+        let folder = parent.path().join(format!("a stranger's {name}"));
+        let thesis = folder.join(name).join("thesis.txt");
+        fs::create_dir_all(folder.join(name)).unwrap();
+        fs::write(&thesis, "ten years").unwrap();
+        let error = builder().path(&folder).start().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+        assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+        assert_eq!(fs::read_to_string(&thesis).unwrap(), "ten years");
+    }
+    // Ours, but nobody can tell that it is whole.
+    let folder = parent.path().join("ours");
+    assert_eq!(add_row(&folder), "1");
+    fs::remove_file(folder.join("lookaside.toml")).unwrap();
+    let error = builder().path(&folder).start().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+    let error = error.to_string();
+    let (_, told) = error.split_once("a line each: ").unwrap();
+    let (told, _) = told.split_once(" (").unwrap();
+    fs::write(folder.join("lookaside.toml"), told.replace(", ", "\n")).unwrap();
+    assert_eq!(add_row(&folder), "2");
+}
+
+#[test]
+fn a_server_started_by_hand_is_left_alone() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempdir();
+    assert_eq!(add_row(folder.path()), "1");
+    let data = folder.path().join("data").canonicalize().unwrap();
+    // All that is known of a server: it stands in its folder, and says where its socket is.
+    let mut server = Command::new("sleep")
+        .arg("600")
+        .current_dir(&data)
+        .spawn()
+        .unwrap();
+    let pid = server.id();
+    let text = format!("{pid}\n{}\n0\n5432\n/tmp\n", data.display());
+    fs::write(data.join("postmaster.pid"), text).unwrap();
+    let error = builder().path(folder.path()).start().unwrap_err();
+    let is_alive = server.try_wait().unwrap().is_none();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(is_alive, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert!(
+        error.to_string().contains(&format!("process {pid}")),
+        "{error}"
+    );
+    assert_eq!(add_row(folder.path()), "2");
+}
+
+#[test]
+fn a_further_database_of_a_folder_is_there_whole_or_not_at_all() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("a_further_database_of_a_folder");
+    let site = Site::new();
+    let (folder, sql) = (site.path().join("data"), site.path().join("sql"));
+    assert_eq!(add_row(&folder), "1");
+    let second = || builder().path(&folder).database("second");
+    let error = second()
+        .sql("CREATE TABLE t10 (id int)")
+        .sql("no")
+        .start()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    fs::create_dir(&sql).unwrap();
+    for number in 10..40 {
+        let text = format!("CREATE TABLE t{number} (id int); SELECT pg_sleep(0.005)");
+        fs::write(sql.join(format!("{number}.sql")), text).unwrap();
+    }
+    for _ in 0..4 {
+        let mut child = Child::start_with(&site, "second database", Child::folder(&folder));
+        thread::sleep(Duration::from_millis(rng.u64(100..400)));
+        child.kill();
+        let db = second().migrations(&sql).start().unwrap();
+        let tables = "SELECT count(*) FROM pg_class WHERE relname ~ '^t[0-9]+$'";
+        assert_eq!(ask(&db.url(), tables), ["30"]);
+        // What was left half made is dropped by somebody, sometime.
+        let made = "SELECT datname FROM pg_database WHERE datname ~ '^(t_|making)'";
+        wait_until("the half made ones are gone", || {
+            ask(&db.url(), made).is_empty()
+        });
+        let url = db.url().replace("second", "main");
+        drop(ask(&url, "DROP DATABASE second WITH (FORCE)"));
+    }
+    assert_eq!(add_row(&folder), "2");
+}
+
+#[test]
+fn a_database_that_a_killed_copy_left_closed_is_opened() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempdir();
+    let db = builder().path(folder.path()).start().unwrap();
+    let url = db.url();
+    let url = url.replace("/main", "/postgres");
+    ask(&url, "ALTER DATABASE main ALLOW_CONNECTIONS false");
+    assert!(db.execute("SELECT 1").is_err());
+    db.close().unwrap();
+    assert_eq!(add_row(folder.path()), "1");
+}
+
+#[test]
+fn a_folder_that_somebody_looks_at_can_be_opened() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempdir();
+    let instance = Instance::at(folder.path()).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                instance.status().unwrap();
+            }
+        });
+        let opened = (1..10).try_for_each(|_| builder().path(folder.path()).start()?.close());
+        is_over.store(true, Ordering::Relaxed);
+        opened.unwrap();
+    });
+}
+
+#[test]
 fn a_folder_of_another_major_version_is_refused() {
     if !has_server() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir();
     assert_eq!(add_row(folder.path()), "1");
     let receipt = folder.path().join("lookaside.toml");
     let text = fs::read_to_string(&receipt).unwrap();
@@ -161,10 +301,9 @@ fn a_folder_of_another_major_version_is_refused() {
     }
     fs::write(&receipt, "major = ").unwrap();
     let error = builder().path(folder.path()).start().unwrap_err();
-    assert!(
-        error.to_string().contains("lookaside.toml` is damaged"),
-        "{error}"
-    );
+    for part in ["lookaside.toml` is damaged", "data/PG_VERSION"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
     fs::write(&receipt, text).unwrap();
     assert_eq!(add_row(folder.path()), "2");
 }
@@ -174,6 +313,7 @@ fn user_and_database_of_a_folder_are_remembered() {
     if !has_server() {
         return;
     }
+    // On a disk, if there is one.
     let folder = tempfile::tempdir().unwrap();
     let first = builder()
         .path(folder.path())

@@ -4,6 +4,8 @@ use std::fs;
 
 use lookaside_embedded::ErrorKind;
 
+use crate::child::Child;
+use crate::site::{Site, tempdir};
 use crate::{ask, builder, has_server};
 
 #[test]
@@ -11,7 +13,7 @@ fn a_database_begins_with_extensions_sql_and_migrations() {
     if !has_server() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write(
         "2_fill.up.sql",
@@ -64,7 +66,8 @@ fn a_database_begins_with_extensions_sql_and_migrations() {
         .find(|extension| extension.name == "pg_trgm")
         .unwrap();
     assert_eq!(trgm.installed, None);
-    write("3_more.sql", "INSERT INTO items VALUES (3, 'c')");
+    // After 2, not after 1.
+    write("10_more.sql", "INSERT INTO items VALUES (3, 'c')");
     let third = wishes().start().unwrap();
     assert_eq!(ask(&third.url(), "SELECT count(*) FROM items"), ["3"]);
     // It holds for a cluster of its own too.
@@ -77,7 +80,7 @@ fn an_error_names_file_and_line() {
     if !has_server() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempdir();
     let file = folder.path().join("1_users.sql");
     fs::write(
         &file,
@@ -148,4 +151,23 @@ fn a_schema_of_many_threads_is_made_once() {
     for db in &urls {
         assert_eq!(ask(&db.url(), "SELECT count(*) FROM t"), ["0"]);
     }
+}
+
+#[test]
+fn rows_that_nobody_asked_for_are_not_gathered() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let mut child = Child::start(&site, "temporary");
+    child.hear("ready");
+    child.tell("sql SELECT repeat('x', 1000) FROM generate_series(1, 300000)");
+    child.hear("done");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.process.id())).unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let most = most.unwrap().trim().trim_end_matches(" kB");
+    assert!(
+        most.parse::<u32>().unwrap() < 150_000,
+        "{most} kB of 300 MB"
+    );
 }

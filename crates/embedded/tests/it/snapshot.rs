@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use lookaside_embedded::ErrorKind;
 use sqlx::postgres::PgPoolOptions;
+use tokio_postgres::{Client, NoTls};
 
 use crate::child::Child;
+use crate::death::crash;
 use crate::site::Site;
-use crate::{ask, block_on, builder, has_server, wait_until};
+use crate::{ask, block_on, builder, has_server, rng, wait_until};
 
 #[test]
 fn a_database_goes_back_to_what_it_was() {
@@ -147,6 +149,100 @@ fn snapshots_of_a_folder_stay_with_it() {
         assert_eq!(ids(), ["1", "2"]);
         db.reset_to("one").unwrap();
         assert_eq!(ids(), ["1"]);
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_reset_that_is_killed_in_the_middle_loses_nothing() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let folder = site.path().join("data");
+    let mut child = Child::start_in(&site, &folder);
+    let url = child.hear("url ").replace("/main", "/postgres");
+    for order in [
+        "sql CREATE TABLE items AS SELECT 1 AS id",
+        "snapshot one",
+        "sql INSERT INTO items VALUES (2)",
+    ] {
+        child.tell(order);
+        child.hear("done");
+    }
+    block_on(async {
+        let connect = || async {
+            let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client
+        };
+        let until_found = async |client: &Client, sql: &str| loop {
+            if let Some(row) = client.query(sql, &[]).await.unwrap().first() {
+                return row.get::<_, String>(0);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        let (gate, lock, look) = (connect().await, connect().await, connect().await);
+        let known = "SELECT datname::text FROM pg_database WHERE datname LIKE 't\\_%' \
+                     AND datallowconn";
+        // It waits before it closes the database, then before the copy takes the name.
+        gate.batch_execute("BEGIN; ALTER DATABASE main CONNECTION LIMIT 9")
+            .await
+            .unwrap();
+        child.tell("reset one");
+        let fresh = until_found(&look, known).await;
+        lock.batch_execute(&format!("BEGIN; COMMENT ON DATABASE {fresh} IS 'held'"))
+            .await
+            .unwrap();
+        gate.batch_execute("ROLLBACK").await.unwrap();
+        let waiting = "SELECT query FROM pg_stat_activity \
+                       WHERE wait_event_type = 'Lock' AND query LIKE '%RENAME%'";
+        until_found(&look, waiting).await;
+        // Who holds the lock goes with the server, perhaps a moment sooner than who waits for it.
+        crash(&folder);
+        child.kill();
+    });
+    let db = builder().path(&folder).start().unwrap();
+    let ids = || ask(&db.url(), "SELECT id FROM items ORDER BY id");
+    assert!(matches!(ids().len(), 1 | 2), "{:?}", ids());
+    db.reset_to("one").unwrap();
+    assert_eq!(ids(), ["1"]);
+}
+
+#[test]
+fn a_snapshot_or_reset_that_is_killed_leaves_the_database_as_it_was() {
+    if !has_server() {
+        return;
+    }
+    let mut rng = rng("a_snapshot_or_reset_that_is_killed");
+    let site = Site::new();
+    let folder = site.path().join("data");
+    let db = builder()
+        .path(&folder)
+        .sql("CREATE TABLE items AS SELECT 1 AS id")
+        .start()
+        .unwrap();
+    db.snapshot("one").unwrap();
+    db.close().unwrap();
+    for round in 0..10 {
+        let mut child = Child::start_in(&site, &folder);
+        child.hear("ready");
+        child.tell(match round % 2 {
+            0 => "reset one",
+            _ => "snapshot another",
+        });
+        let life = Duration::from_millis(rng.u64(0..60));
+        thread::sleep(life);
+        child.kill();
+        eprintln!("round {round}: killed after {life:?}");
+        let db = builder().path(&folder).start().unwrap();
+        assert_eq!(ask(&db.url(), "SELECT id FROM items"), ["1"]);
+        // There with all that belongs to it, or not at all.
+        let _ = db.drop_snapshot("another");
+        assert_eq!(db.snapshots().unwrap(), ["one"]);
+        let left = "SELECT datname FROM pg_database WHERE datname LIKE 't\\_%' \
+                    AND shobj_description(oid, 'pg_database') IS NULL";
+        wait_until("nothing is left", || ask(&db.url(), left).is_empty());
         db.close().unwrap();
     }
 }
