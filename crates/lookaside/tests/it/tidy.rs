@@ -10,7 +10,8 @@ use crate::program::run;
 /// Which of our crates a crate may use; `docs/ARCHITECTURE.md` says why.
 const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
-    ("client", &["value"]),
+    ("wire", &[]),
+    ("client", &["value", "wire"]),
     ("knowledge", &["value"]),
     ("oml", &["value"]),
     ("stream", &["value"]),
