@@ -445,10 +445,10 @@ mod tests {
     #[test]
     fn a_home_is_read_from_the_list_of_users() {
         let users =
-            b"root:x:0:0:root:/root:/bin/sh\nbroken\nuser:x:1000:1000::/home/us er:/bin/sh\n";
+            b"root:x:0:0:root:/root:/bin/sh\nbroken\nuser:x:1000:1000::/users/us er:/bin/sh\n";
         for (uid, home) in [
             (0, Some("/root")),
-            (1000, Some("/home/us er")),
+            (1000, Some("/users/us er")),
             (1, None),
             (100, None),
         ] {
