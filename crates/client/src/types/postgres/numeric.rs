@@ -34,13 +34,11 @@ struct Numeric<'a> {
 impl<'a> Numeric<'a> {
     fn parse(field: &'a [u8]) -> Result<Self, Flaw> {
         let mut reader = Reader::new(field);
-        let digit_count = reader.i16()?;
+        // Unsigned: the largest number has 36,864 digits.
+        let digit_count = usize::from(reader.u16()?);
         let weight = reader.i16()?;
         let sign = reader.u16()?;
         let scale = reader.u16()?;
-        let Ok(digit_count) = usize::try_from(digit_count) else {
-            return Err(Flaw::at(0, "has a negative count of digits"));
-        };
         if scale > SCALE_MAX {
             return Err(Flaw::at(6, "has a scale that is out of range"));
         }
@@ -136,7 +134,7 @@ mod tests {
 
     fn field(weight: i16, sign: u16, scale: u16, digits: &[u16]) -> Vec<u8> {
         let mut field = Vec::new();
-        field.extend(i16::try_from(digits.len()).unwrap().to_be_bytes());
+        field.extend(u16::try_from(digits.len()).unwrap().to_be_bytes());
         field.extend(weight.to_be_bytes());
         field.extend(sign.to_be_bytes());
         field.extend(scale.to_be_bytes());
@@ -179,12 +177,20 @@ mod tests {
         assert!(text_size(&field) <= TEXT_SIZE_MAX);
     }
 
+    /// More digits than a signed count could say.
+    #[test]
+    fn the_longest_number_is_exact() {
+        let field = field(i16::MAX, 0, SCALE_MAX, &[9999; 32_768 + 4096]);
+        let expected = format!("{}.{}", "9".repeat(131_072), "9".repeat(16_383));
+        assert_eq!(decode(&field).unwrap().to_text(), expected.as_str());
+    }
+
     #[test]
     fn other_fields_are_flaws() {
         for (field, offset) in [
             (vec![], 0),
             (vec![0, 1, 0, 0, 0, 0, 0, 0], 8),
-            (vec![0xff, 0xff, 0, 0, 0, 0, 0, 0], 0),
+            (vec![0xff, 0xff, 0, 0, 0, 0, 0, 0], 8),
             (field(0, 1, 0, &[1]), 4),
             (field(0, 0, 0x4000, &[1]), 6),
             (field(0, 0, 0, &[1, 10_000]), 10),

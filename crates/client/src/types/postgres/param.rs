@@ -229,14 +229,17 @@ fn to_timestamp(zone: Zone, value: &Value) -> Result<Param<'_>, Misfit> {
     }
 }
 
+/// The server takes braces, and hyphens anywhere between groups of digits.
 fn to_uuid(value: &Value) -> Result<Uuid, Misfit> {
-    match value {
-        Value::Uuid(uuid) => Ok(*uuid),
-        other => as_text(other)?
-            .trim_ascii()
-            .parse()
-            .map_err(|_| Misfit::Other),
+    if let Value::Uuid(uuid) = value {
+        return Ok(*uuid);
     }
+    let text = as_text(value)?.trim_ascii();
+    let inner = text
+        .strip_prefix('{')
+        .and_then(|text| text.strip_suffix('}'));
+    let digits = inner.unwrap_or(text).replace('-', "");
+    Uuid::try_parse_ascii(digits.as_bytes()).map_err(|_| Misfit::Other)
 }
 
 fn to_network(value: &Value) -> Result<Param<'_>, Misfit> {
