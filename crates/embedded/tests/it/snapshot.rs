@@ -86,7 +86,7 @@ fn snapshots_belong_to_their_database_and_go_with_it() {
     assert!(other.reset_to("mine").is_err());
     let name = one.database().to_owned();
     let kept = format!(
-        "SELECT 1 FROM pg_database d WHERE shobj_description(d.oid, 'pg_database') LIKE '%{name}%'"
+        "SELECT 1 FROM pg_database d WHERE shobj_description(d.oid, 'pg_database') LIKE '% {name}: %'"
     );
     assert_eq!(ask(&other.url(), &kept), ["1"]);
     one.close().unwrap();

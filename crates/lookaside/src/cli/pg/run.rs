@@ -42,7 +42,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
 
-    /// A folder with migrations, applied in the order of their names before the command
+    /// A folder with migrations, applied in the order of their numbers before the command
     #[arg(long, value_name = "DIR")]
     migrations: Option<PathBuf>,
 
