@@ -3,12 +3,14 @@
 //! The socket's folder is private and its server trusts it, so no authentication stands here.
 
 use std::fmt;
-use std::io::{self, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::Error;
+use crate::cluster::HOME;
 
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
@@ -19,6 +21,21 @@ const MESSAGE_SIZE_MAX: usize = 64 << 20;
 /// Protocol 3.0, see "StartupMessage" in PostgreSQL's manual.
 const PROTOCOL_VERSION: i32 = 3 << 16;
 
+/// What our own sessions are not to take from the server's settings: an end of theirs before ours,
+/// and a log with passwords in it.
+const HOME_SETTINGS: [(&str, &str); 10] = [
+    ("statement_timeout", "0"),
+    ("lock_timeout", "0"),
+    ("idle_session_timeout", "0"),
+    ("default_transaction_read_only", "off"),
+    ("standard_conforming_strings", "on"),
+    ("log_statement", "none"),
+    ("log_min_duration_statement", "-1"),
+    ("log_min_duration_sample", "-1"),
+    ("log_transaction_sample_rate", "0"),
+    ("log_min_error_statement", "panic"),
+];
+
 /// One row, its fields as text.
 pub(crate) type Row = Vec<Option<String>>;
 
@@ -26,6 +43,8 @@ pub(crate) type Row = Vec<Option<String>>;
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: BufReader<UnixStream>,
+    /// An answer did not come to its end: what comes next, if anything, is a part of it.
+    is_lost: bool,
 }
 
 /// Why there is no session or no answer.
@@ -35,6 +54,8 @@ pub(crate) enum Failure {
     Lost(io::Error),
     /// The server said no.
     Refused(Refusal),
+    /// No text of the protocol holds a zero byte, so nothing was sent.
+    ZeroByte,
 }
 
 /// The fields of an ErrorResponse that matter here.
@@ -68,6 +89,7 @@ impl Failure {
         match self {
             Self::Lost(error) => Error::connection_lost(doing, error),
             Self::Refused(refusal) => Error::refused(doing, &refusal),
+            Self::ZeroByte => Error::zero_byte(doing),
         }
     }
 }
@@ -86,24 +108,30 @@ impl Connection {
         user: &str,
         database: &str,
     ) -> Result<Self, Failure> {
+        if user.contains('\0') || database.contains('\0') {
+            return Err(Failure::ZeroByte);
+        }
         let stream = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         let mut connection = Self {
             stream: BufReader::new(stream),
+            is_lost: true,
         };
         let mut startup = PROTOCOL_VERSION.to_be_bytes().to_vec();
-        for text in [
-            "user",
-            user,
-            "database",
-            database,
-            "application_name",
-            "lookaside",
-            "client_encoding",
-            "UTF8",
-        ] {
-            startup.extend_from_slice(text.as_bytes());
-            startup.push(0);
+        let ours = HOME_SETTINGS.iter().filter(|_| database == HOME);
+        for (name, value) in [
+            ("user", user),
+            ("database", database),
+            ("application_name", "lookaside"),
+            ("client_encoding", "UTF8"),
+        ]
+        .iter()
+        .chain(ours)
+        {
+            for text in [name, value] {
+                startup.extend_from_slice(text.as_bytes());
+                startup.push(0);
+            }
         }
         startup.push(0);
         connection.send(None, &startup)?;
@@ -130,14 +158,37 @@ impl Connection {
 
     fn send_query(&mut self, sql: &str) -> Result<(), Failure> {
         if sql.contains('\0') {
-            return Err(
-                io::Error::new(io::ErrorKind::InvalidInput, "SQL holds a zero byte").into(),
-            );
+            return Err(Failure::ZeroByte);
         }
         let mut body = sql.as_bytes().to_vec();
         body.push(0);
+        self.is_lost = true;
         self.send(Some(b'Q'), &body)?;
         Ok(())
+    }
+
+    /// Whether it can be asked: every answer came to its end, and the server has not ended it since.
+    pub(crate) fn is_usable(&mut self) -> bool {
+        if self.is_lost || self.stream.get_ref().set_nonblocking(true).is_err() {
+            return false;
+        }
+        let is_open = match self.stream.fill_buf() {
+            // Nothing: closed. ErrorResponse: the server says why it closes it.
+            Ok(unasked) => unasked.first().is_some_and(|kind| *kind != b'E'),
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        is_open && self.stream.get_ref().set_nonblocking(false).is_ok()
+    }
+
+    /// Itself, if it can be asked.
+    pub(crate) fn if_usable(mut self) -> Option<Self> {
+        self.is_usable().then_some(self)
+    }
+
+    /// Tells the server that nobody listens any more.
+    pub(crate) fn hang_up(&self) {
+        // It may know.
+        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
     }
 
     fn send(&mut self, kind: Option<u8>, body: &[u8]) -> io::Result<()> {
@@ -163,7 +214,10 @@ impl Connection {
                 Err(error) => return Err(refusal.map_or(Failure::Lost(error), Failure::Refused)),
             };
             match kind {
-                b'Z' => break,
+                b'Z' => {
+                    self.is_lost = false;
+                    break;
+                }
                 b'D' => take_row(&body)?,
                 b'E' => refusal = Some(refusal_of(&body)),
                 b'R' if body != [0; 4] => {

@@ -12,7 +12,7 @@ use crate::keeper::Job;
 use crate::persistent::{self, Keeping};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::schema::Schema;
-use crate::server::Listen;
+use crate::server::{Listen, check_settings};
 use crate::setup::Setup;
 use crate::template::{RELAXED, USER};
 use crate::temporary::{self, Wishes};
@@ -217,6 +217,7 @@ impl Builder {
 
     /// Opens a persistent folder, and makes it first if need be.
     pub(crate) fn open_folder(&self, folder: &Path) -> Result<persistent::Opened> {
+        check_settings(&self.settings)?;
         let relaxed = RELAXED
             .iter()
             .filter(|_| self.relaxed)
@@ -294,6 +295,7 @@ impl Builder {
     }
 
     fn setup(&self) -> Result<Setup> {
+        check_settings(&self.settings)?;
         let requirement = archive::requirement_of(self.archive(), self.requirement)?;
         Setup::find(requirement, &self.progress)
     }

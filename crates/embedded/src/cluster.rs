@@ -19,6 +19,9 @@ pub(crate) const READY_COUNT_MAX: usize = 4;
 /// Databases of this crate: the letter, the owner's number, a running number.
 const DATABASE_PREFIX: &str = "t_";
 
+/// How many sessions wait for the next query; more come from many threads at once.
+const IDLE_COUNT_MAX: usize = 4;
+
 /// The database in which we ourselves are connected.
 pub(crate) const HOME: &str = "postgres";
 
@@ -74,6 +77,12 @@ struct Owner {
     session: Mutex<Connection>,
 }
 
+/// Takes an owner's number for a session.
+fn lock_number(session: &mut Connection, number: i64) -> Result<(), Failure> {
+    let sql = format!("SELECT pg_advisory_lock({number})");
+    session.query(&sql).map(drop)
+}
+
 /// Databases made ahead for one template.
 #[derive(Debug)]
 struct Ready {
@@ -105,7 +114,7 @@ impl Cluster {
             password,
         } = address;
         let number = i64::from_str_radix(&digest::random(7), 16).expect("seven bytes fit");
-        session.query(&format!("SELECT pg_advisory_lock({number})"))?;
+        lock_number(&mut session, number)?;
         Ok(Arc::new_cyclic(|cluster| Self {
             binaries,
             folder,
@@ -130,20 +139,35 @@ impl Cluster {
     pub(crate) fn query(&self, doing: &str, sql: &str) -> Result<Vec<Row>> {
         // The owner's session is there already; whoever finds it at work takes another.
         if let Ok(mut session) = self.owner.session.try_lock() {
-            return session
-                .query(sql)
-                .map_err(|failure| self.explain(failure, doing));
+            return self.query_as_owner(&mut session, doing, sql);
         }
         let idle = lock(&self.idle).pop();
-        let mut session = match idle {
+        let mut session = match idle.and_then(Connection::if_usable) {
             Some(session) => session,
-            None => self.open("postgres", doing)?,
+            None => self.open(HOME, doing)?,
         };
         let answer = session.query(sql);
-        if !matches!(answer, Err(Failure::Lost(_))) {
-            lock(&self.idle).push(session);
+        let mut idle = lock(&self.idle);
+        if idle.len() < IDLE_COUNT_MAX {
+            idle.push(session);
         }
+        drop(idle);
         answer.map_err(|failure| self.explain(failure, doing))
+    }
+
+    /// Runs statements in the owner's session; one that the server has ended is replaced first.
+    fn query_as_owner(&self, session: &mut Connection, doing: &str, sql: &str) -> Result<Vec<Row>> {
+        if !session.is_usable() {
+            // If the server still works for it, it holds our number until it learns of this.
+            session.hang_up();
+            let mut new = self.open(HOME, doing)?;
+            lock_number(&mut new, self.owner.number)
+                .map_err(|failure| self.explain(failure, doing))?;
+            *session = new;
+        }
+        session
+            .query(sql)
+            .map_err(|failure| self.explain(failure, doing))
     }
 
     /// A session of its own in a database.
@@ -157,7 +181,7 @@ impl Cluster {
         let crash = match (&failure, &mut *lock(&self.hold)) {
             (Failure::Lost(_), Hold::Started(server)) => server.crash_soon(),
             (Failure::Lost(_), _) => crate::server::crash_of_other(&self.folder),
-            (Failure::Refused(_), _) => None,
+            (Failure::Refused(_) | Failure::ZeroByte, _) => None,
         };
         crash.unwrap_or_else(|| failure.during(doing))
     }
@@ -335,7 +359,7 @@ impl Cluster {
             if owner == self.owner.number || kept.contains(&name) || spared.contains(&name) {
                 continue;
             }
-            let mut session = self.open("postgres", doing)?;
+            let mut session = self.open(HOME, doing)?;
             let free = session
                 .query(&format!("SELECT pg_try_advisory_lock({owner})"))
                 .map_err(|failure| self.explain(failure, doing))?;

@@ -284,7 +284,7 @@ impl Report {
     /// Where temporary clusters live, and what was left there.
     fn place(&mut self, identity: &Identity) {
         let what = "temporary clusters";
-        let place = match Place::find(identity) {
+        let place = match Place::look(identity) {
             Ok(place) => place,
             Err(error) => {
                 let advice = "set LOOKASIDE_PG_TEMP to a folder of your own";
@@ -304,7 +304,7 @@ impl Report {
         if stale.is_empty() {
             return self.good("leavings of dead processes", "none");
         }
-        let size = Size(stale.iter().map(|(folder, _lock)| size_of(folder)).sum());
+        let size = Size(stale.iter().map(|folder| size_of(folder)).sum());
         let state = format!("{} in `{folder}`, {size}", stale.len());
         let advice = "nothing: the next start removes them";
         self.advise(Grade::Notice, "leavings of dead processes", state, advice);

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cluster::Cluster;
+use crate::identity::forget_postgres;
 use crate::{Error, Result, archive, digest};
 
 /// Writes a database as SQL into a file, which appears when it is whole.
@@ -15,11 +16,11 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
         .tool("pg_dump")
         .ok_or_else(|| Error::no_pg_dump(version))?;
     let partial = file.with_extension(format!("partial-{}", digest::random(4)));
-    // `pg_dump` writes into what is there.
-    archive::create_private(&partial).map_err(|error| Error::file("write", &partial, error))?;
-    let output = Command::new(&program)
-        .arg("--file")
-        .arg(&partial)
+    let text =
+        archive::create_private(&partial).map_err(|error| Error::file("write", &partial, error))?;
+    let mut command = Command::new(&program);
+    forget_postgres(&mut command);
+    let output = command
         .arg("--host")
         .arg(&cluster.socket_folder)
         .args([
@@ -29,11 +30,15 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
             user,
             "--no-password",
             "--dbname",
-            database,
+            &connection_string(database),
         ])
         .stdin(Stdio::null())
+        .stdout(text)
         .output()
-        .map_err(Error::cannot_spawn)?;
+        .map_err(|error| {
+            let _ = fs::remove_file(&partial);
+            Error::cannot_spawn(error)
+        })?;
     if !output.status.success() {
         let _ = fs::remove_file(&partial);
         return Err(Error::pg_dump_failed(
@@ -41,4 +46,26 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
         ));
     }
     fs::rename(&partial, file).map_err(|error| Error::file("write", file, error))
+}
+
+/// Names a database so that no part of its name is taken for another parameter.
+fn connection_string(database: &str) -> String {
+    let database = database.replace('\\', r"\\").replace('\'', r"\'");
+    format!("dbname='{database}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_is_named_whatever_it_is_called() {
+        for (name, expected) in [
+            ("main", "dbname='main'"),
+            ("host=elsewhere", "dbname='host=elsewhere'"),
+            (r"it's a \ b", r"dbname='it\'s a \\ b'"),
+        ] {
+            assert_eq!(connection_string(name), expected);
+        }
+    }
 }

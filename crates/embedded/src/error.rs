@@ -282,7 +282,19 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "`{}` belongs to somebody else; set LOOKASIDE_PG_TEMP to a folder of your own",
+                "`{}` belongs to somebody else; choose another folder (for temporary clusters by \
+                 LOOKASIDE_PG_TEMP)",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn place_unfit(folder: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "sockets cannot be named in `{}`, because that is too long or no UTF-8; set \
+                 LOOKASIDE_PG_TEMP to another folder",
                 folder.display()
             ),
         )
@@ -386,6 +398,26 @@ impl Error {
             format!(
                 "a fresh copy of the template in `{}` is not whole; is another program writing into the cache?",
                 data.display()
+            ),
+        )
+    }
+
+    pub(crate) fn setting_is_ours(name: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "the setting `{name}` says where the server lives or how it is reached, which is \
+                 chosen for it; leave it out (`tcp` has it listen on 127.0.0.1, `path` names its \
+                 folder)"
+            ),
+        )
+    }
+
+    pub(crate) fn zero_byte(doing: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "the server takes no zero byte, and there is one in what was given for {doing}"
             ),
         )
     }

@@ -1,9 +1,11 @@
 //! Folders of temporary clusters: taken from a spare copy, locked while anybody lives, swept after.
 //!
 //! ```text
-//! <place>/c-<random>/      a cluster: data/ s/ log lock owners joined/
+//! <place>/c-<random>/      a cluster: data/ s/ log lock owners joined/ ending port password
+//! <place>/dead-…/          one that is being removed
 //! <place>/spare-<key>/     a copy of a template that waits for its user: data/
 //! <place>/n-<random>/      a spare copy in the making: data/ lock
+//! <place>/s-<hash>/        the sockets of a cluster elsewhere, in whose folder they cannot be named
 //! <place>/<key>.current    the name of the cluster that this user's processes share
 //! <place>/*.lock           who makes or sweeps
 //! ```
@@ -12,11 +14,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+use crate::persistent::is_alive;
 use crate::place::{Place, make_private};
 use crate::server::{DATA, JOINED, LOCK};
 use crate::template::{Makers, Template};
@@ -24,6 +29,17 @@ use crate::{Error, Result, digest};
 
 /// How long a server that lost its watch gets to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// How long the processes of a killed server get to end by themselves.
+const SEGMENT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How old a folder for sockets is before it may be a leaving: its server makes the socket later.
+const SOCKET_AGE_MIN: Duration = Duration::from_secs(600);
+
+/// Beginnings of names, see above.
+const CLUSTER: &str = "c-";
+const NEW: &str = "n-";
+const DEAD: &str = "dead-";
 
 /// The folder of one temporary cluster, and the lock that says somebody uses it.
 #[derive(Debug)]
@@ -60,10 +76,14 @@ impl Folder {
     }
 
     fn claim(makers: Makers<'_>, make: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
-        let path = makers.place.folder.join(format!("c-{}", digest::random(5)));
+        let path = makers
+            .place
+            .folder
+            .join(format!("{CLUSTER}{}", digest::random(5)));
         let _sweep = lock_shared(&sweep_lock(makers.place))?;
         make(&path)?;
-        let lock = take_lock(&path)?.expect("nobody knows the folder yet");
+        // At most for as long as a report looks who has it.
+        let lock = lock(&path.join(LOCK))?;
         let folder = Self { path, lock };
         let make_inner = |name| make_private(&folder.path.join(name), makers.identity);
         folder.or_remove([JOINED, "s"].into_iter().try_for_each(make_inner))?;
@@ -82,7 +102,6 @@ impl Folder {
 
 /// Copies the template; one that turns out damaged is made anew, once.
 pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>) -> Result<()> {
-    let begin = SystemTime::now();
     let copied = template.copy_to(data, makers.identity);
     if let Ok(true) = copied {
         return Ok(());
@@ -94,7 +113,7 @@ pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>)
         _ => {}
     }
     let _ = fs::remove_dir_all(spare_path(makers.place, template));
-    template.mend(makers, begin)?;
+    template.mend(makers)?;
     match template.copy_to(data, makers.identity)? {
         true => Ok(()),
         false => Err(Error::template_damaged(data)),
@@ -109,16 +128,19 @@ pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
     if spare.exists() || laying.try_lock().is_err() {
         return Ok(());
     }
-    let path = makers.place.folder.join(format!("n-{}", digest::random(5)));
-    let lock = {
+    let path = makers
+        .place
+        .folder
+        .join(format!("{NEW}{}", digest::random(5)));
+    let made = {
         let _sweep = lock_shared(&sweep_lock(makers.place))?;
         make_private(&path, makers.identity)?;
-        take_lock(&path)?
+        lock(&path.join(LOCK))?
     };
     let copied = template.copy_to(&path.join(DATA), makers.identity);
     // The lock goes before the name: whoever takes the spare locks it himself.
     let _sweep = lock_shared(&sweep_lock(makers.place))?;
-    drop(lock);
+    drop(made);
     if !matches!(copied, Ok(true)) || fs::rename(&path, &spare).is_err() {
         let _ = fs::remove_dir_all(&path);
     }
@@ -134,38 +156,150 @@ fn spare_path(place: &Place, template: &Template) -> PathBuf {
     place.folder.join(format!("spare-{}", template.key()))
 }
 
-/// Ends servers and removes folders whose owners and watchers are all dead. Returns how many.
-pub(crate) fn sweep(place: &Place) -> usize {
+/// Ends servers and removes folders whose owners and watchers are all dead, spare copies whose
+/// template is gone, and folders of sockets without any.
+pub(crate) fn sweep(place: &Place, has_template: impl Fn(&str) -> bool) {
+    for (folder, _lock) in bury(place, has_template) {
+        remove(&folder);
+    }
+}
+
+/// Gives what is to be removed other names, each with the lock on it. Who wants a folder waits for
+/// no more than this.
+fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, File)> {
     let path = sweep_lock(place);
     let Ok(Some(_sweep)) = open_lock(&path).map(|file| file.try_lock().is_ok().then_some(file))
     else {
-        return 0;
-    };
-    stale(place)
-        .into_iter()
-        .filter(|(folder, _lock)| {
-            end_server(&folder.join(DATA));
-            fs::remove_dir_all(folder).is_ok()
-        })
-        .count()
-}
-
-/// Folders that nobody uses, each with the lock on it, so that nobody begins to.
-pub(crate) fn stale(place: &Place) -> Vec<(PathBuf, File)> {
-    let Ok(entries) = fs::read_dir(&place.folder) else {
         return Vec::new();
     };
-    entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let name = entry.file_name();
-            let name = name.to_str()?;
-            let is_ours = name.starts_with("c-") || name.starts_with("n-");
-            let path = entry.path();
-            let lock = is_ours.then(|| take_lock(&path).ok().flatten()).flatten()?;
-            Some((path, lock))
-        })
+    let mut dead = Vec::new();
+    for (name, path) in entries(place) {
+        let is_spare_of_none = name
+            .strip_prefix("spare-")
+            .is_some_and(|key| path.is_dir() && !has_template(key));
+        if name.starts_with("s-") && is_left_of_sockets(&path) {
+            let _ = fs::remove_dir_all(&path);
+        }
+        if !has_lock(&name) && !is_spare_of_none {
+            continue;
+        }
+        let Ok(Some(lock)) = take_lock(&path) else {
+            continue;
+        };
+        let grave = match name.starts_with(DEAD) {
+            true => path.clone(),
+            false => place.folder.join(format!("{DEAD}{name}")),
+        };
+        if grave == path || fs::rename(&path, &grave).is_ok() {
+            dead.push((grave, lock));
+        }
+    }
+    dead
+}
+
+/// Folders that nobody uses. Nothing is changed.
+pub(crate) fn stale(place: &Place) -> Vec<PathBuf> {
+    entries(place)
+        .into_iter()
+        .filter(|(name, path)| has_lock(name) && matches!(is_free(path), Ok(true)))
+        .map(|(_, path)| path)
         .collect()
+}
+
+/// Whether folders of this kind are locked while somebody uses them.
+fn has_lock(name: &str) -> bool {
+    [CLUSTER, NEW, DEAD]
+        .iter()
+        .any(|kind| name.starts_with(kind))
+}
+
+/// What is in a place: all of it, as it is now.
+fn entries(place: &Place) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(&place.folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .collect()
+}
+
+/// Whether no server has had a socket in a folder for a while. Each has a file beside it with its
+/// process number.
+fn is_left_of_sockets(folder: &Path) -> bool {
+    let is_old = |made: SystemTime| made.elapsed().is_ok_and(|age| age > SOCKET_AGE_MIN);
+    let made = folder.metadata().and_then(|metadata| metadata.modified());
+    let is_dead = |path: PathBuf| {
+        let pid = fs::read_to_string(path).ok().and_then(|text| {
+            let pid = text.lines().next()?.trim().parse().ok()?;
+            Pid::from_raw(pid)
+        });
+        !pid.is_some_and(is_alive)
+    };
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    made.is_ok_and(is_old) && entries.all(|entry| is_dead(entry.path()))
+}
+
+/// Removes a folder of which only a server may be left, and what that leaves outside.
+pub(crate) fn remove(folder: &Path) {
+    let data = folder.join(DATA);
+    let segment = Segment::of(&data);
+    end_server(&data);
+    if let Some(segment) = segment.filter(|_| server_pid(&data).is_none()) {
+        segment.remove();
+    }
+    let _ = fs::remove_dir_all(folder);
+}
+
+/// The shared memory by which a server's processes know each other: it is the kernel's own, has no
+/// place in the file system, and stays when the server is killed.
+struct Segment {
+    key: i32,
+    id: i32,
+}
+
+impl Segment {
+    /// In the seventh line.
+    fn of(data: &Path) -> Option<Self> {
+        let file = server_file(data)?;
+        let mut numbers = file.lines().nth(6)?.split_whitespace();
+        // Written as an unsigned number of 64 bits, whatever its sign.
+        let mut number = || Some(numbers.next()?.parse::<u64>().ok()? as i32);
+        Some(Self {
+            key: number()?,
+            id: number()?,
+        })
+    }
+
+    /// Removes it when no process has it any more; without the program, or elsewhere than on Linux,
+    /// it stays.
+    fn remove(&self) {
+        let begin = Instant::now();
+        while let Some(user_count) = self.user_count() {
+            if user_count == 0 {
+                let mut command = Command::new("ipcrm");
+                command.arg("-m").arg(self.id.to_string());
+                let _ = command.stdin(Stdio::null()).output();
+                return;
+            }
+            // The last processes of a server that was killed end by themselves.
+            if begin.elapsed() > SEGMENT_TIMEOUT {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// How many processes have it, if it is still there: numbers are used again, keys hardly.
+    fn user_count(&self) -> Option<u64> {
+        let table = fs::read_to_string("/proc/sysvipc/shm").ok()?;
+        table.lines().find_map(|line| {
+            // key, shmid, perms, size, cpid, lpid, nattch: see proc(5).
+            let fields: Vec<&str> = line.split_whitespace().take(7).collect();
+            let &[key, id, .., user_count] = fields.as_slice() else {
+                return None;
+            };
+            let is_it = key.parse() == Ok(self.key) && id.parse() == Ok(self.id);
+            is_it.then(|| user_count.parse().ok()).flatten()
+        })
+    }
 }
 
 /// Ends the server that works in `data`, if one does.
@@ -191,10 +325,17 @@ pub(crate) fn wait_until_gone(pid: Pid, timeout: Duration) -> bool {
     false
 }
 
+/// What the server that works in `data`, or did, notes of itself, line by line: see `pidfile.h` in
+/// PostgreSQL's source. One of them is the folder's name.
+pub(crate) fn server_file(data: &Path) -> Option<String> {
+    let bytes = fs::read(data.join("postmaster.pid")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The process that works in `data`. Its number stands in a file, and as numbers are used again,
 /// the process must also stand in the folder.
 pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
-    let file = fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    let file = server_file(data)?;
     let pid: i32 = file.lines().next()?.trim().parse().ok()?;
     let works_in = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
     (works_in == data.canonicalize().ok()?)
@@ -253,10 +394,26 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Opens a lock, but not through a link: in a cluster's folder the server's user may lay one.
 fn open_lock(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
         .open(path)
         .map_err(|error| Error::file("open", path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_not_opened_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, folder.path().join(LOCK)).unwrap();
+        assert!(take_lock(folder.path()).is_err());
+    }
 }

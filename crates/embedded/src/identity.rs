@@ -3,8 +3,9 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown, lchown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -108,43 +109,40 @@ impl Identity {
                 command
             }
         };
-        for (name, _) in env::vars_os() {
-            if name.as_bytes().starts_with(b"PG") {
-                command.env_remove(name);
-            }
-        }
+        forget_postgres(&mut command);
         // Messages are read by us, and a cluster must not depend on who made it.
         command.env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
         command
     }
 
-    /// Makes a file or a whole folder the server's own.
+    /// Makes a file or a whole folder the server's own. What is in a folder goes first: as long as it
+    /// is root's, nobody can put a link among it.
     pub(crate) fn give(&self, path: &Path) -> Result<()> {
-        let Self::User { uid, gid, .. } = self else {
+        if !matches!(self, Self::User { .. }) {
             return Ok(());
-        };
-        let metadata = path
-            .symlink_metadata()
-            .map_err(|error| Error::file("read", path, error))?;
-        if !metadata.is_symlink() {
-            chown(path, Some(*uid), Some(*gid))
-                .map_err(|error| Error::file("change the owner of", path, error))?;
         }
-        if metadata.is_dir() {
-            let entries = fs::read_dir(path).map_err(|error| Error::file("read", path, error))?;
-            for entry in entries {
-                let entry = entry.map_err(|error| Error::file("read", path, error))?;
-                self.give(&entry.path())?;
+        let failed = |error| Error::file("read", path, error);
+        if path.symlink_metadata().map_err(failed)?.is_dir() {
+            for entry in fs::read_dir(path).map_err(failed)? {
+                self.give(&entry.map_err(failed)?.path())?;
             }
         }
-        Ok(())
+        self.give_folder(path)
     }
 
-    /// Makes a folder the server's own, without what is in it.
+    /// As [`give`](Self::give), for a folder without what is in it. Never what a link points to.
     pub(crate) fn give_folder(&self, folder: &Path) -> Result<()> {
         match self {
-            Self::User { uid, gid, .. } => chown(folder, Some(*uid), Some(*gid))
+            Self::User { uid, gid, .. } => lchown(folder, Some(*uid), Some(*gid))
                 .map_err(|error| Error::file("change the owner of", folder, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`give`](Self::give), for a file that is open, whatever its name leads to by now.
+    pub(crate) fn give_file(&self, file: &fs::File) -> io::Result<()> {
+        match self {
+            Self::User { uid, gid, .. } => fchown(file, Some(*uid), Some(*gid)),
             _ => Ok(()),
         }
     }
@@ -183,6 +181,15 @@ impl Identity {
                     "you are root and user namespaces are not allowed; the server runs as `{name}` ({uid})"
                 )
             }
+        }
+    }
+}
+
+/// Takes from a command what could lead PostgreSQL's programs elsewhere, such as `PGHOST`.
+pub(crate) fn forget_postgres(command: &mut Command) {
+    for (name, _) in env::vars_os() {
+        if name.as_bytes().starts_with(b"PG") {
+            command.env_remove(name);
         }
     }
 }

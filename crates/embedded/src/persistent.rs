@@ -28,7 +28,9 @@ use serde::{Deserialize, Serialize};
 use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
-use crate::folder::{copy_or_mend, end_server, server_pid, sign, take_lock, wait_until_gone};
+use crate::folder::{
+    copy_or_mend, end_server, server_file, server_pid, sign, take_lock, wait_until_gone,
+};
 use crate::identity::Identity;
 use crate::keeper::Job;
 use crate::place::make_private;
@@ -276,10 +278,9 @@ fn end_orphan(folder: &Path, setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// Where the server that works in `data` has its socket; see "postmaster.pid" in PostgreSQL's
-/// `miscadmin.h`.
+/// Where the server that works in `data` has its socket.
 fn socket_folder_of_server(data: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
+    let text = server_file(data)?;
     text.lines().nth(4).map(PathBuf::from)
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use crate::identity::Identity;
 use crate::{Error, Result};
@@ -31,51 +31,86 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The first place with room: what `LOOKASIDE_PG_TEMP` names, memory, then the disk.
+    /// The first place with room: what `LOOKASIDE_PG_TEMP` names, memory, then the disk. Our folder
+    /// is made there if need be.
     pub(crate) fn find(identity: &Identity) -> Result<Self> {
-        if let Some(chosen) = env::var_os("LOOKASIDE_PG_TEMP") {
-            return Self::below(Path::new(&chosen), identity);
+        Self::choose(|parent| {
+            let place = Self::below(parent, identity)?;
+            make_private(&place.folder, identity)?;
+            identity.check_reach(&place.folder.join("any"))?;
+            Ok(place)
+        })
+    }
+
+    /// As [`find`](Self::find), but nothing is made or changed.
+    pub(crate) fn look(identity: &Identity) -> Result<Self> {
+        Self::choose(|parent| Self::look_below(parent, identity))
+    }
+
+    fn look_below(parent: &Path, identity: &Identity) -> Result<Self> {
+        let place = Self::below(parent, identity)?;
+        if place.folder.symlink_metadata().is_ok() {
+            check_owner(&place.folder, identity)?;
         }
-        let memory = [
-            Some(PathBuf::from("/dev/shm")),
-            env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
-        ];
-        for parent in memory.into_iter().flatten() {
-            if is_memory(&parent) && room(&parent) >= ROOM_MIN {
+        identity.check_reach(&place.folder.join("any"))?;
+        Ok(place)
+    }
+
+    fn choose(enter: impl Fn(&Path) -> Result<Self>) -> Result<Self> {
+        // As the system's own programs take it, what is set to nothing is not set.
+        let named = |name| env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(chosen) = named("LOOKASIDE_PG_TEMP") {
+            return enter(Path::new(&chosen));
+        }
+        let runtime = named("XDG_RUNTIME_DIR").unwrap_or_default();
+        for parent in [Path::new("/dev/shm"), Path::new(&runtime)] {
+            if is_memory(parent) && room(parent) >= ROOM_MIN {
                 // Somebody else's folder of our name, or one we may not enter: the next will do.
-                if let Ok(place) = Self::below(&parent, identity) {
+                if let Ok(place) = enter(parent) {
                     return Ok(place);
                 }
             }
         }
-        Self::below(&env::temp_dir(), identity)
+        enter(Path::new(&named("TMPDIR").unwrap_or("/tmp".into())))
     }
 
     /// Our private folder in a place that all users may write to.
     fn below(parent: &Path, identity: &Identity) -> Result<Self> {
-        let uid = match identity {
-            Identity::User { uid, .. } => *uid,
-            _ => rustix::process::geteuid().as_raw(),
-        };
-        let folder = parent.join(format!("lookaside-{uid}"));
-        make_private(&folder, identity)?;
-        identity.check_reach(&folder.join("any"))?;
+        let parent = &path::absolute(parent).map_err(|error| Error::file("find", parent, error))?;
+        let folder = parent.join(format!("lookaside-{}", server_uid(identity)));
+        // Every cluster's name has this size.
+        if !is_socket_folder(&folder.join("c-0123456789/s")) {
+            return Err(Error::place_unfit(&folder));
+        }
         Ok(Self {
-            is_memory: is_memory(&folder),
-            room: room(&folder),
+            is_memory: is_memory(parent),
+            room: room(parent),
             folder,
         })
     }
 
-    /// A socket folder for a cluster: its own, if the name is not too long for the system.
+    /// A socket folder for a cluster: its own, if the system, URLs and the server take its name.
     pub(crate) fn socket_folder(&self, cluster: &Path) -> PathBuf {
         let own = cluster.join("s");
-        let size = own.as_os_str().len() + "/.s.PGSQL.65535".len();
-        if size <= SOCKET_PATH_SIZE_MAX {
+        if is_socket_folder(&own) {
             return own;
         }
         let name = crate::digest::of(cluster.as_os_str().as_encoded_bytes());
         self.folder.join(format!("s-{name}"))
+    }
+}
+
+/// Whether sockets can be made in a folder and named in text.
+fn is_socket_folder(folder: &Path) -> bool {
+    let size = folder.as_os_str().len() + "/.s.PGSQL.65535".len();
+    size <= SOCKET_PATH_SIZE_MAX && folder.to_str().is_some()
+}
+
+/// The user whose files the server's are.
+fn server_uid(identity: &Identity) -> u32 {
+    match identity {
+        Identity::User { uid, .. } => *uid,
+        _ => rustix::process::geteuid().as_raw(),
     }
 }
 
@@ -90,38 +125,36 @@ pub(crate) fn make_private(folder: &Path, identity: &Identity) -> Result<()> {
     }
 }
 
-/// A folder in a place open to all may have been laid there by somebody else.
 fn check_private(folder: &Path, identity: &Identity) -> Result<()> {
-    let owner = match identity {
-        Identity::User { uid, .. } => *uid,
-        _ => rustix::process::geteuid().as_raw(),
-    };
-    let metadata = folder
-        .symlink_metadata()
-        .map_err(|error| Error::file("read", folder, error))?;
-    if !metadata.is_dir() || metadata.uid() != owner {
-        return Err(Error::not_ours(folder));
-    }
-    if metadata.permissions().mode() & 0o077 != 0 {
+    if check_owner(folder, identity)? & 0o077 != 0 {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
             .map_err(|error| Error::file("close to others", folder, error))?;
     }
     Ok(())
 }
 
-/// Writes a file that only we can read.
+/// A folder in a place open to all may have been laid there by somebody else. Returns its mode.
+fn check_owner(folder: &Path, identity: &Identity) -> Result<u32> {
+    let metadata = folder
+        .symlink_metadata()
+        .map_err(|error| Error::file("read", folder, error))?;
+    if !metadata.is_dir() || metadata.uid() != server_uid(identity) {
+        return Err(Error::not_ours(folder));
+    }
+    Ok(metadata.permissions().mode())
+}
+
+/// Writes a file that only we and the server can read, in place of the one that may be there. The
+/// server's user may have laid a link there, which is not followed.
 pub(crate) fn write_private(path: &Path, text: &str, identity: &Identity) -> Result<()> {
-    let write = || {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
+    let _ = fs::remove_file(path);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written = options.open(path).and_then(|mut file| {
+        identity.give_file(&file)?;
         file.write_all(text.as_bytes())
-    };
-    write().map_err(|error| Error::file("write", path, error))?;
-    identity.give(path)
+    });
+    written.map_err(|error| Error::file("write", path, error))
 }
 
 /// Free bytes for us; 0 where that cannot be told.
@@ -141,18 +174,26 @@ pub(crate) fn is_memory(_: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
+    use crate::ErrorKind;
 
     #[test]
     fn our_folder_is_private_and_a_strangers_is_refused() {
         let parent = tempfile::tempdir().unwrap();
-        let place = Place::below(parent.path(), &Identity::Own).unwrap();
+        let find = || {
+            let place = Place::below(parent.path(), &Identity::Own)?;
+            make_private(&place.folder, &Identity::Own).map(|()| place)
+        };
+        let place = find().unwrap();
         let mode = place.folder.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         assert!(place.room > 0);
         // Opened by somebody: closed again.
         fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o755)).unwrap();
-        Place::below(parent.path(), &Identity::Own).unwrap();
+        find().unwrap();
         assert_eq!(
             place.folder.metadata().unwrap().permissions().mode() & 0o777,
             0o700
@@ -160,8 +201,50 @@ mod tests {
         // A symbolic link leads elsewhere: refused.
         fs::remove_dir(&place.folder).unwrap();
         std::os::unix::fs::symlink("/tmp", &place.folder).unwrap();
-        let error = Place::below(parent.path(), &Identity::Own).unwrap_err();
+        let error = find().unwrap_err();
         assert!(error.to_string().contains("lookaside-"), "{error}");
+    }
+
+    #[test]
+    fn a_private_file_is_not_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_private(&link, "secret", &Identity::Own).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(&link).unwrap(), "secret");
+        let mode = link.symlink_metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_look_makes_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let look = || Place::look_below(parent.path(), &Identity::Own);
+        let place = look().unwrap();
+        assert!(!place.folder.exists());
+        fs::create_dir(&place.folder).unwrap();
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&place.folder, open.clone()).unwrap();
+        look().unwrap();
+        let mode = place.folder.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o755);
+        fs::remove_dir(&place.folder).unwrap();
+        fs::write(&place.folder, "").unwrap();
+        assert!(look().is_err());
+    }
+
+    #[test]
+    fn a_place_is_absolute_and_has_room_for_a_socket() {
+        let below = |parent: &OsStr| Place::below(Path::new(parent), &Identity::Own);
+        assert!(below("a".as_ref()).unwrap().folder.is_absolute());
+        let long = "x".repeat(90);
+        for unfit in [OsStr::new(&long), OsStr::from_bytes(b"/a\xff")] {
+            let error = below(unfit).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misuse);
+            assert!(error.to_string().contains("LOOKASIDE_PG_TEMP"), "{error}");
+        }
     }
 
     #[test]
@@ -172,6 +255,8 @@ mod tests {
             room: 0,
         };
         assert_eq!(place.socket_folder(Path::new("/a/b")), Path::new("/a/b/s"));
+        let odd = place.socket_folder(Path::new(OsStr::from_bytes(b"/a\xff")));
+        assert!(odd.starts_with(&place.folder), "{}", odd.display());
         let long = PathBuf::from(format!("/{}", "x".repeat(120)));
         let folder = place.socket_folder(&long);
         assert!(folder.starts_with(&place.folder), "{}", folder.display());

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::admin::{Connection, Failure};
 use crate::binaries::Binaries;
 use crate::identity::Identity;
+use crate::place::write_private;
 use crate::{Error, Result};
 
 /// How long a server may start; one that replays the log of its lasting data says that it is alive,
@@ -40,7 +41,7 @@ pub(crate) const PORT_DEFAULT: u16 = 5432;
 /// What is quoted of a log.
 const LOG_QUOTE_SIZE: u64 = 2048;
 
-/// File in the cluster's folder through which further owners join; see `shared.rs`.
+/// File in the cluster's folder through which further owners join; see `temporary.rs`.
 pub(crate) const OWNERS: &str = "owners";
 /// Folder with an empty file for each owner whose joining was heard.
 pub(crate) const JOINED: &str = "joined";
@@ -52,6 +53,23 @@ pub(crate) const DATA: &str = "data";
 pub(crate) const LOCK: &str = "lock";
 /// What the server says.
 pub(crate) const LOG: &str = "log";
+/// The port of 127.0.0.1, if the server listens there: one that stands is tried first.
+pub(crate) const PORT: &str = "port";
+
+/// Settings that say where the server lives and how it is reached, which is our business.
+const OURS: [&str; 11] = [
+    "config_file",
+    "data_directory",
+    "external_pid_file",
+    "hba_file",
+    "ident_file",
+    "listen_addresses",
+    "log_destination",
+    "logging_collector",
+    "port",
+    "unix_socket_directories",
+    "unix_socket_permissions",
+];
 
 /// A line for [`WATCH`]: the pipe is replaced by one that never ends, as the shell itself holds it.
 const OUTLIVE: &[u8] = b"outlive\n";
@@ -60,19 +78,23 @@ const OUTLIVE: &[u8] = b"outlive\n";
 /// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
 /// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
 /// The signal is sent until it is obeyed: a shell starts its background processes with INT and QUIT
-/// ignored, and the server listens to them a moment after its start only.
+/// ignored, and the server listens to them a moment after its start only. What cannot be written,
+/// because there is no room or no folder any more, is no reason to stay: after `:` alone, a special
+/// built-in, the shell would end.
 const WATCH: &str = r#"
 folder=$1 signal=$2 remove=$3
 shift 3
+umask 077
+PATH=${PATH:-/bin}:/usr/bin:/bin
 exec 3<&0 </dev/null
 "$@" 3<&- >>"$folder/log" 2>&1 &
 server=$!
 (
     while read -r owner <&3; do
         if [ "$owner" = outlive ]; then exec 3<>"$folder/owners"; continue; fi
-        : >"$folder/joined/$owner"
+        command : >"$folder/joined/$owner"
     done
-    : >"$folder/ending"
+    command : >"$folder/ending"
     while kill -s "$signal" "$server"; do sleep 0.1 >/dev/null || break; done
 ) &
 reader=$!
@@ -138,10 +160,19 @@ impl Server {
     /// Starts a server and waits until it answers; the first session is the caller's.
     pub(crate) fn start(spec: &Spec<'_>) -> Result<(Self, Connection)> {
         let log_start = fs::metadata(spec.folder.join(LOG)).map_or(0, |metadata| metadata.len());
+        let mut remembered = remembered_port(spec);
         for attempt in 1.. {
-            let mut server = Self::spawn(spec)?;
+            let port = match (spec.listen, remembered.take()) {
+                (Listen::Socket, _) => PORT_DEFAULT,
+                (Listen::Tcp, Some(port)) => port,
+                (Listen::Tcp, None) => free_port()?,
+            };
+            let mut server = Self::spawn(spec, port)?;
             match server.wait_until_ready(spec, log_start) {
-                Ok(session) => return Ok((server, session)),
+                Ok(session) => {
+                    remember_port(spec, port)?;
+                    return Ok((server, session));
+                }
                 Err(error) => {
                     server.abandon();
                     let log = log_end(spec.folder, log_start);
@@ -156,11 +187,7 @@ impl Server {
         unreachable!("the last try returns")
     }
 
-    fn spawn(spec: &Spec<'_>) -> Result<Self> {
-        let port = match spec.listen {
-            Listen::Socket => PORT_DEFAULT,
-            Listen::Tcp => free_port()?,
-        };
+    fn spawn(spec: &Spec<'_>, port: u16) -> Result<Self> {
         let mut command = spec.identity.command(Path::new("/bin/sh"));
         let (signal, remove) = match spec.ending {
             Ending::Remove | Ending::RemoveShared => ("QUIT", spec.folder.as_os_str()),
@@ -324,10 +351,13 @@ impl Server {
             let _ = self.end_and_wait();
         }
         if let Some(mut watch) = self.watch.take() {
-            // The group holds both shells and the server.
-            let group = rustix::process::Pid::from_child(&watch);
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            let _ = watch.wait();
+            // The group holds both shells and the server. After its first process has been waited
+            // for, its number may be somebody else's; the others have ended before that one.
+            if let Ok(None) = watch.try_wait() {
+                let group = rustix::process::Pid::from_child(&watch);
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+                let _ = watch.wait();
+            }
         }
         self.owner = None;
         self.lock = None;
@@ -427,6 +457,42 @@ pub(crate) fn join(folder: &Path) -> Option<File> {
 pub(crate) fn crash_of_other(folder: &Path) -> Option<Error> {
     let is_running = crate::folder::server_pid(&folder.join(DATA)).is_some();
     (!is_running).then(|| Error::crashed(folder, &log_end(folder, 0)))
+}
+
+/// Refuses settings that are ours, and those that no command line can hold.
+pub(crate) fn check_settings(settings: &[(String, String)]) -> Result<()> {
+    for (name, value) in settings {
+        // As the server reads names.
+        let plain = name.to_ascii_lowercase().replace('-', "_");
+        if OURS.contains(&&*plain) {
+            return Err(Error::setting_is_ours(name));
+        }
+        if name.contains('\0') || value.contains('\0') {
+            return Err(Error::zero_byte("a setting"));
+        }
+    }
+    Ok(())
+}
+
+/// The port that the folder's server had the last time, if it is free.
+fn remembered_port(spec: &Spec<'_>) -> Option<u16> {
+    if spec.listen == Listen::Socket {
+        return None;
+    }
+    let port = fs::read_to_string(spec.folder.join(PORT))
+        .ok()?
+        .parse()
+        .ok()?;
+    TcpListener::bind(("127.0.0.1", port))
+        .is_ok()
+        .then_some(port)
+}
+
+fn remember_port(spec: &Spec<'_>, port: u16) -> Result<()> {
+    match spec.listen {
+        Listen::Socket => Ok(()),
+        Listen::Tcp => write_private(&spec.folder.join(PORT), &port.to_string(), spec.identity),
+    }
 }
 
 fn free_port() -> Result<u16> {

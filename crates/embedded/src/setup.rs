@@ -1,10 +1,11 @@
 //! What every start needs: programs, identity, cache, place and template.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::binaries::{Binaries, Progress};
 use crate::cache::Cache;
+use crate::cluster::lock;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
@@ -23,10 +24,37 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// What this process found before for the same wish, as long as it is there; else it looks, and
+    /// makes what is missing. Looking costs 0.25 ms, of 3 ms for a database that stands ready.
     pub(crate) fn find(
         requirement: VersionRequirement,
         progress: &Arc<dyn Progress>,
     ) -> Result<Self> {
+        static FOUND: Mutex<Vec<(VersionRequirement, Setup)>> = Mutex::new(Vec::new());
+        let known = lock(&FOUND)
+            .iter()
+            .find(|(wish, setup)| *wish == requirement && setup.stands())
+            .map(|(_, setup)| setup.clone());
+        if let Some(setup) = known {
+            return Ok(setup.with_progress(Arc::clone(progress)));
+        }
+        let setup = Self::look(requirement, progress)?;
+        let mut found = lock(&FOUND);
+        found.retain(|(wish, _)| *wish != requirement);
+        // Not to keep the caller's value for ever.
+        found.push((requirement, setup.clone().with_progress(Arc::new(()))));
+        Ok(setup)
+    }
+
+    fn with_progress(self, progress: Arc<dyn Progress>) -> Self {
+        Self { progress, ..self }
+    }
+
+    fn stands(&self) -> bool {
+        self.binaries.postgres().exists() && self.template.stands() && self.place.folder.exists()
+    }
+
+    fn look(requirement: VersionRequirement, progress: &Arc<dyn Progress>) -> Result<Self> {
         let identity = Identity::current()?;
         let binaries = Binaries::find(requirement, &**progress)?;
         identity.check_reach(&binaries.postgres())?;
@@ -62,7 +90,8 @@ impl Setup {
     /// Removes what the dead left, and lays a spare copy for the next cluster. In this order: a
     /// process that ends in the middle of its copy leaves it to the next one, which may live as short.
     pub(crate) fn tidy(&self) {
-        folder::sweep(&self.place);
+        folder::sweep(&self.place, |key| Template::is_in(&self.cache, key));
+        self.template.forget_old(&self.cache);
         // Without a spare the next start copies for itself, and gets the error.
         let _ = folder::lay_spare(&self.template, self.makers());
     }

@@ -3,12 +3,13 @@
 //! It holds, beside the usual databases, two empty ones: [`BLANK`], of which all others are copies,
 //! and [`FIRST`], which a cluster hands out first, without a copy.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +31,15 @@ pub(crate) const BLANK: &str = "template_lookaside";
 pub(crate) const FIRST: &str = "first_lookaside";
 
 /// Counts up when what is made here changes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
-/// File beside the data that tells how much there is to copy.
+/// How long a template that is not asked for is kept; another version of this crate may want it.
+const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The templates' folder in the cache.
+const FOLDER: &str = "template";
+
+/// File beside the data that tells how much there is to copy, and what.
 const RECEIPT: &str = "template.toml";
 
 /// Durability that a temporary cluster does without: it is never opened again.
@@ -67,6 +74,14 @@ struct Extent {
     byte_count: u64,
 }
 
+/// What [`RECEIPT`] holds.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Receipt {
+    /// Of every name and every byte: copying does not look at those.
+    digest: String,
+    extent: Extent,
+}
+
 /// What is needed to make a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct Makers<'a> {
@@ -83,9 +98,9 @@ impl Template {
         let programs = makers.binaries.folder().as_os_str().as_encoded_bytes();
         let version = makers.binaries.version();
         let key = format!("{version}-{}-{FORMAT}", digest::of(programs));
-        let folder = makers.cache.folder("template")?.join(&key);
+        let folder = makers.cache.folder(FOLDER)?.join(&key);
         let template = Self { folder, key };
-        if !template.folder.join(RECEIPT).exists() {
+        if !template.stands() {
             template.make(makers)?;
         }
         Ok(template)
@@ -96,26 +111,51 @@ impl Template {
         &self.key
     }
 
-    /// Makes the template anew, because a copy that began at `since` did not work; unless somebody
-    /// else has done so meanwhile.
-    pub(crate) fn mend(&self, makers: Makers<'_>, since: SystemTime) -> Result<()> {
+    /// Whether it is there, whole or damaged.
+    pub(crate) fn stands(&self) -> bool {
+        self.folder.join(RECEIPT).exists()
+    }
+
+    /// Whether a cache holds a template of this key.
+    pub(crate) fn is_in(cache: &Cache, key: &str) -> bool {
+        cache.root().join(FOLDER).join(key).exists()
+    }
+
+    /// Removes other templates that are old. Whoever still uses one makes it anew.
+    pub(crate) fn forget_old(&self, cache: &Cache) {
+        let entries = fs::read_dir(cache.root().join(FOLDER))
+            .into_iter()
+            .flatten();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let made = path.metadata().and_then(|metadata| metadata.modified());
+            let is_old = made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > AGE_MAX));
+            if is_old && path != self.folder {
+                let _ = cache.remove(&path);
+            }
+        }
+    }
+
+    /// Makes the template anew if it is damaged, and says whether it was.
+    pub(crate) fn mend(&self, makers: Makers<'_>) -> Result<bool> {
         let _lock = self.lock(makers)?;
-        let made = self.folder.join(RECEIPT).metadata();
-        if made
-            .and_then(|made| made.modified())
-            .is_ok_and(|made| made > since)
-        {
-            return Ok(());
+        let data = self.folder.join(DATA);
+        let found = Receipt::of(&data).ok();
+        if found.is_some() && found == self.receipt() {
+            return Ok(false);
         }
         makers
             .progress
             .step("the template is damaged and is made anew");
-        self.make_alone(makers)
+        self.make_alone(makers).map(|()| true)
+    }
+
+    fn receipt(&self) -> Option<Receipt> {
+        toml::from_str(&fs::read_to_string(self.folder.join(RECEIPT)).ok()?).ok()
     }
 
     fn make(&self, makers: Makers<'_>) -> Result<()> {
         let _lock = self.lock(makers)?;
-        if self.folder.join(RECEIPT).exists() {
+        if self.stands() {
             return Ok(());
         }
         self.make_alone(makers)
@@ -138,7 +178,7 @@ impl Template {
             add_databases(folder, makers)?;
             let data = folder.join(DATA);
             let _ = fs::remove_file(data.join("postmaster.opts"));
-            let receipt = toml::to_string(&measure(&data)?).expect("two numbers can be written");
+            let receipt = toml::to_string(&Receipt::of(&data)?).expect("numbers can be written");
             let path = folder.join(RECEIPT);
             fs::write(&path, receipt).map_err(|error| Error::file("write", &path, error))
         })
@@ -147,16 +187,13 @@ impl Template {
     /// Copies the cluster's data to `data`, which must not exist. File systems that can share
     /// blocks do: the standard library's copy asks for it. `false` if the template is damaged.
     pub(crate) fn copy_to(&self, data: &Path, identity: &Identity) -> Result<bool> {
-        let path = self.folder.join(RECEIPT);
-        let receipt =
-            fs::read_to_string(&path).map_err(|error| Error::file("read", &path, error))?;
-        let Ok(expected) = toml::from_str::<Extent>(&receipt) else {
+        let Some(Receipt { extent, .. }) = self.receipt() else {
             return Ok(false);
         };
         let mut copied = Extent::default();
         copy_folder(&self.folder.join(DATA), data, &mut copied)?;
         identity.give(data)?;
-        Ok(copied == expected)
+        Ok(copied == extent)
     }
 }
 
@@ -241,23 +278,36 @@ fn drop_maps(database: &Path) -> Result<()> {
     })
 }
 
-fn measure(folder: &Path) -> Result<Extent> {
-    let mut extent = Extent::default();
+impl Receipt {
+    /// What a receipt for a folder says.
+    fn of(data: &Path) -> Result<Self> {
+        let mut files = Vec::new();
+        list_files(data, &mut files)?;
+        files.sort();
+        let mut extent = Extent::default();
+        let mut sum = String::new();
+        for path in files {
+            let bytes = fs::read(&path).map_err(|error| Error::file("read", &path, error))?;
+            extent.file_count += 1;
+            extent.byte_count += bytes.len() as u64;
+            let name = path.strip_prefix(data).unwrap_or(&path).display();
+            writeln!(sum, "{name} {}", digest::of(&bytes)).expect("writing into a string succeeds");
+        }
+        Ok(Self {
+            digest: digest::of(sum.as_bytes()),
+            extent,
+        })
+    }
+}
+
+fn list_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for_each_entry(folder, |entry, kind| {
         if kind.is_dir() {
-            let inner = measure(&entry)?;
-            extent.file_count += inner.file_count;
-            extent.byte_count += inner.byte_count;
-        } else {
-            let metadata = entry
-                .metadata()
-                .map_err(|error| Error::file("read", &entry, error))?;
-            extent.file_count += 1;
-            extent.byte_count += metadata.len();
+            return list_files(&entry, files);
         }
+        files.push(entry);
         Ok(())
-    })?;
-    Ok(extent)
+    })
 }
 
 fn copy_folder(from: &Path, to: &Path, copied: &mut Extent) -> Result<()> {

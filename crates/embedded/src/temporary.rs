@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
 use crate::admin::{Connection, literal};
 use crate::cluster::{Address, Cluster, Hold, lock};
@@ -16,7 +15,7 @@ use crate::folder::{self, Folder};
 use crate::keeper::Job;
 use crate::persistent::Receipt;
 use crate::place;
-use crate::server::{self, Ending, Listen, Server, Spec};
+use crate::server::{self, Ending, Listen, PORT, PORT_DEFAULT, Server, Spec};
 use crate::setup::Setup;
 use crate::template::{RELAXED, USER};
 use crate::{Error, Result, Version, archive, digest};
@@ -101,7 +100,10 @@ fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
     let name = fs::read_to_string(current).ok()?;
     let folder = setup.place.folder.join(name);
     let owner = server::join(&folder)?;
-    let port = fs::read_to_string(folder.join(PORT)).ok()?.parse().ok()?;
+    let port = match fs::read_to_string(folder.join(PORT)) {
+        Ok(port) => port.parse().ok()?,
+        Err(_) => PORT_DEFAULT,
+    };
     let password = fs::read_to_string(folder.join(PASSWORD)).ok();
     let address = Address {
         socket_folder: folder.join("s"),
@@ -116,8 +118,6 @@ fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
     Some(cluster)
 }
 
-/// File with the port of a cluster that others may join.
-const PORT: &str = "port";
 /// File with the superuser's password for TCP.
 pub(crate) const PASSWORD: &str = "password";
 
@@ -147,14 +147,16 @@ fn start(setup: &Setup, wishes: &Wishes, ending: Ending) -> Result<Arc<Cluster>>
             ending,
         )
     };
-    let begin = SystemTime::now();
     let cluster = match start_once() {
-        // The copy may be at fault: its template is made anew, unless the caller's settings explain
-        // the failure as well.
-        Err(error) if error.is_start_failure() && wishes.settings.is_empty() => {
+        // The copy may be at fault, a spare one or the template itself; unless that is sound and
+        // the caller's settings explain the failure as well.
+        Err(error) if error.is_start_failure() => {
             folder::drop_spare(&setup.template, &setup.place);
-            setup.template.mend(setup.makers(), begin)?;
-            start_once().map_err(|_| error)
+            let is_mended = setup.template.mend(setup.makers())?;
+            match is_mended || wishes.settings.is_empty() {
+                true => start_once().map_err(|_| error),
+                false => Err(error),
+            }
         }
         result => result,
     }?;
@@ -185,7 +187,7 @@ fn start_in(
     let (server, mut session) = match started {
         Ok(started) => started,
         Err(error) => {
-            let _ = fs::remove_dir_all(&path);
+            folder::remove(&path);
             return Err(error);
         }
     };
@@ -194,9 +196,6 @@ fn start_in(
         Listen::Socket => None,
         Listen::Tcp => Some(set_password(&path, &mut session, setup)?),
     };
-    let port_path = path.join(PORT);
-    fs::write(&port_path, port.to_string())
-        .map_err(|error| Error::file("write", &port_path, error))?;
     let address = Address {
         folder: path,
         socket_folder,

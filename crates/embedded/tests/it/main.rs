@@ -19,6 +19,7 @@ mod settings;
 mod site;
 mod snapshot;
 mod temporary;
+mod upkeep;
 
 use std::env;
 use std::sync::OnceLock;

@@ -1,5 +1,9 @@
 //! Settings of the server, users and databases by name, replication, and applications' folders.
 
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
 use lookaside_embedded::ErrorKind;
 
 use crate::{ask, builder, has_server, wait_until};
@@ -27,6 +31,69 @@ fn settings_reach_the_server() {
         .unwrap();
     assert_eq!(ask(&db.url(), "SHOW fsync"), ["on"]);
     assert_eq!(ask(&db.url(), "SHOW max_connections"), ["7"]);
+}
+
+#[test]
+fn settings_that_are_ours_are_refused_at_once() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["port", "Listen-Addresses", "data_directory", "hba_file"] {
+        for wishes in [
+            builder(),
+            builder().fresh_cluster(),
+            builder().path(folder.path().join("data")),
+        ] {
+            let error = wishes.setting(name, "1").start().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+    assert!(!folder.path().join("data").exists());
+}
+
+#[test]
+fn a_folder_keeps_its_port() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let start = || builder().path(parent.path().join("data")).tcp().start();
+    let db = start().unwrap();
+    let (port, url) = (db.port(), db.tcp_url());
+    db.close().unwrap();
+    let db = start().unwrap();
+    assert_eq!(db.tcp_url(), url);
+    assert_eq!(ask(&db.tcp_url().unwrap(), "SELECT 1"), ["1"]);
+    db.close().unwrap();
+    // Unless somebody else has it by now.
+    let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let db = start().unwrap();
+    assert_ne!(db.port(), port);
+    assert_eq!(ask(&db.tcp_url().unwrap(), "SELECT 1"), ["1"]);
+    db.close().unwrap();
+    drop(taken);
+}
+
+#[test]
+fn no_password_stands_in_the_log_which_only_its_owner_reads() {
+    if !has_server() {
+        return;
+    }
+    let db = builder()
+        .user("chef")
+        .tcp()
+        .setting("log_statement", "all")
+        .setting("log_min_duration_statement", "0")
+        .start()
+        .unwrap();
+    db.execute("SELECT 'what the caller asks'").unwrap();
+    let path = db.folder().join("log");
+    let log = fs::read_to_string(&path).unwrap();
+    assert!(log.contains("what the caller asks"), "{log}");
+    assert!(!log.contains(db.password().unwrap()), "{log}");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Temporary databases: each alone, gone with its value, handed out from those that stand ready.
 
+use std::sync::Barrier;
+use std::thread;
+
 use lookaside_embedded::{ErrorKind, Postgres};
 
 use crate::child::Child;
@@ -141,6 +144,98 @@ fn a_shared_server_that_crashed_is_replaced() {
     child.hear("done");
     assert!(child.end().success());
     site.wait_until_deserted();
+}
+
+/// How many sessions of ours have a database's server.
+const OURS: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lookaside'";
+
+/// How many owners of databases are known to be alive.
+const OWNERS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+
+#[test]
+fn an_owner_whose_sessions_were_ended_gets_new_ones() {
+    if !has_server() {
+        return;
+    }
+    let db = builder().fresh_cluster().start().unwrap();
+    assert_eq!(ask(&db.url(), OWNERS), ["1"]);
+    for _ in 0..3 {
+        ask(
+            &db.url(),
+            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity \
+             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+        );
+        assert_eq!(ask(&db.url(), OWNERS), ["0"]);
+        db.try_clone().unwrap().close().unwrap();
+        assert_eq!(ask(&db.url(), OWNERS), ["1"]);
+    }
+}
+
+#[test]
+fn timeouts_of_sessions_are_not_ours() {
+    if !has_server() {
+        return;
+    }
+    let db = builder()
+        .fresh_cluster()
+        .setting("idle_session_timeout", "50")
+        .setting("statement_timeout", "1")
+        .setting("lock_timeout", "1")
+        .setting("default_transaction_read_only", "on")
+        .start()
+        .unwrap();
+    let clone = db.try_clone().unwrap();
+    assert_ne!(db.database(), clone.database());
+    let url = format!("{}&options=-c%20statement_timeout%3D0", db.url());
+    ask(&url, "SELECT pg_sleep(0.3)");
+    assert_eq!(ask(&url, OWNERS), ["1"]);
+    // The caller's SQL lives with the caller's settings.
+    let error = db.execute("SELECT pg_sleep(1)").unwrap_err();
+    assert_eq!(error.sqlstate(), Some("57014"), "{error}");
+}
+
+#[test]
+fn sessions_of_ours_do_not_pile_up() {
+    if !has_server() {
+        return;
+    }
+    let db = builder().fresh_cluster().start().unwrap();
+    let barrier = Barrier::new(24);
+    thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..20 {
+                    db.snapshots().unwrap();
+                }
+            });
+        }
+    });
+    // The owner's, and those that wait for the next query.
+    wait_until("the others are closed", || {
+        ask(&db.url(), OURS)[0].parse::<u32>().unwrap() <= 5
+    });
+}
+
+#[test]
+fn a_zero_byte_is_the_callers_mistake() {
+    if !has_server() {
+        return;
+    }
+    let db = builder().fresh_cluster().start().unwrap();
+    for error in [
+        db.execute("SELECT '\0'").unwrap_err(),
+        db.snapshot("a\0b").unwrap_err(),
+        builder().database("a\0b").start().unwrap_err(),
+        builder().setting("cluster_name", "\0").start().unwrap_err(),
+        builder().sql("SELECT '\0'").start().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+        assert!(error.to_string().contains("zero byte"), "{error}");
+    }
+    // The session goes on.
+    db.execute("SELECT 1").unwrap();
+    db.snapshot("ab").unwrap();
 }
 
 #[test]
