@@ -249,6 +249,25 @@ fn a_sync_that_was_not_swallowed_has_one_answer_too() {
     }
 }
 
+/// It is not kept for a server that answers twice without a reason.
+#[test]
+fn what_is_forgiven_is_forgotten_with_the_next_answer() {
+    let mut connection = statement(&[Request::Sync]);
+    connection.queue(Request::Sync).unwrap_err();
+    connection.feed(&[failure(), READY.to_vec()].concat());
+    while connection.next_event().unwrap().is_some() {}
+    connection.queue(Request::Query("")).unwrap();
+    check(
+        &mut connection,
+        &messages(&[(b'I', b""), IDLE, IDLE]),
+        "
+        EmptyQuery { id: #4 }
+        Ready { id: #4, status: Idle }
+        error: ReadyForQuery at byte 0: it may not come while no request waits
+        ",
+    );
+}
+
 #[test]
 fn data_comes_out() {
     let mut connection = ready();

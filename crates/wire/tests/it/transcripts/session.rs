@@ -1,0 +1,196 @@
+//! A connection to a real server, or to the transcript of one; both write the same log.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use lookaside_wire::Limits;
+use lookaside_wire::postgres::{ChannelBinding, Connection, Credentials, Event, Request, Startup};
+
+use super::Transcript;
+use super::scenarios::{Scenario, Transport};
+
+/// How the log says that the server closed the connection.
+pub(super) const END: &[u8] = b"(end)";
+
+/// A dialogue that is being held.
+pub(super) struct Session {
+    pub(super) connection: Connection,
+    log: String,
+    is_begun: bool,
+    is_ended: bool,
+    server: Server,
+}
+
+enum Server {
+    Live {
+        address: SocketAddr,
+        read: Box<dyn Read>,
+        write: Box<dyn Write>,
+        received: Vec<u8>,
+    },
+    Recorded(VecDeque<Vec<u8>>),
+}
+
+impl Session {
+    /// Begins a dialogue with a server. `head` is the first line of its transcript.
+    pub(super) fn live(
+        scenario: &Scenario,
+        head: &str,
+        address: SocketAddr,
+        (read, write): (Box<dyn Read>, Box<dyn Write>),
+    ) -> Self {
+        let server = Server::Live {
+            address,
+            read,
+            write,
+            received: Vec::new(),
+        };
+        Self::new(scenario, head, server)
+    }
+
+    /// Holds a recorded dialogue once more, with what the server sent in these pieces.
+    pub(super) fn replay(transcript: &Transcript, pieces: VecDeque<Vec<u8>>) -> Self {
+        let head = transcript.text.lines().next().unwrap();
+        Self::new(transcript.scenario(), head, Server::Recorded(pieces))
+    }
+
+    fn new(scenario: &Scenario, head: &str, server: Server) -> Self {
+        let mut credentials = Credentials::new([7; 18]).password(scenario.password.as_bytes());
+        if scenario.transport == Transport::Tls {
+            // The last word of the head, in hexadecimal digits.
+            let hash = head.rsplit(' ').next().unwrap();
+            let hash: Vec<u8> = (0..hash.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hash[at..at + 2], 16).unwrap())
+                .collect();
+            credentials = credentials
+                .channel_binding(ChannelBinding::Require)
+                .tls(Some(&hash));
+        }
+        let startup = Startup::new(scenario.user)
+            .database("postgres")
+            .parameters(&[("client_encoding", "UTF8")])
+            .version(scenario.version);
+        Self {
+            connection: Connection::new(&startup, credentials, Limits::default()).unwrap(),
+            log: format!("{head}\n"),
+            is_begun: false,
+            is_ended: false,
+            server,
+        }
+    }
+
+    pub(super) fn queue(&mut self, requests: &[Request<'_>]) {
+        for request in requests {
+            self.connection.queue(*request).unwrap();
+        }
+    }
+
+    /// Goes on until the last request that waits is answered, or the connection ends.
+    pub(super) fn settle(&mut self) {
+        self.until(|_| false);
+    }
+
+    /// Goes on until an event that ends it, or until all is answered.
+    pub(super) fn until(&mut self, is_last: impl Fn(&Event<'_>) -> bool) {
+        loop {
+            self.send();
+            match self.connection.next_event() {
+                Ok(Some(event)) => {
+                    writeln!(self.log, "= {event:?}").unwrap();
+                    self.is_ended |= matches!(event, Event::Fatal { .. } | Event::Closed);
+                    if self.is_ended || is_last(&event) {
+                        break;
+                    }
+                }
+                Ok(None) => {
+                    if self.is_ended || self.connection.unanswered().is_empty() {
+                        break;
+                    }
+                    self.receive();
+                }
+                Err(error) => panic!("{error}, behind\n{}", self.log),
+            }
+        }
+        self.send();
+    }
+
+    /// Asks the server, on another connection, to stop.
+    pub(super) fn cancel(&mut self) {
+        if let Server::Live { address, .. } = self.server {
+            let mut request = Vec::new();
+            let key = self.connection.cancel_key().unwrap();
+            key.cancel_request(&mut request);
+            let mut other = TcpStream::connect(address).unwrap();
+            other.write_all(&request).unwrap();
+            assert_eq!(other.read(&mut [0]).unwrap(), 0, "there is no answer");
+        }
+    }
+
+    /// Says farewell, if nobody else did, and gives the log.
+    pub(super) fn finish(mut self) -> String {
+        self.connection.terminate();
+        self.send();
+        self.log
+    }
+
+    fn send(&mut self) {
+        let mut output = Vec::new();
+        self.connection.take_output(&mut output);
+        let mut rest = &output[..];
+        while !rest.is_empty() {
+            // The first message of all has no type.
+            let length_start = usize::from(self.is_begun);
+            self.is_begun = true;
+            let (message, behind) = rest.split_at(message_size(rest, length_start).unwrap());
+            writeln!(self.log, "> {}", message.escape_ascii()).unwrap();
+            rest = behind;
+        }
+        if let Server::Live { write, .. } = &mut self.server {
+            // A server that is gone is found out about by reading.
+            let _ = write.write_all(&output).and_then(|()| write.flush());
+        }
+    }
+
+    /// One message at a time, so that the log does not depend on how they arrived.
+    fn receive(&mut self) {
+        let message = match &mut self.server {
+            Server::Recorded(messages) => {
+                let message = messages.pop_front();
+                let message = message.unwrap_or_else(|| panic!("no answer to\n{}", self.log));
+                (message != END).then_some(message)
+            }
+            Server::Live { read, received, .. } => loop {
+                if let Some(size) = message_size(received, 1)
+                    && size <= received.len()
+                {
+                    break Some(received.drain(..size).collect());
+                }
+                let mut piece = [0; 4096];
+                match read.read(&mut piece) {
+                    Ok(0) | Err(_) => break None,
+                    Ok(size) => received.extend_from_slice(&piece[..size]),
+                }
+            },
+        };
+        match message {
+            Some(message) => {
+                writeln!(self.log, "< {}", message.escape_ascii()).unwrap();
+                self.connection.feed(&message);
+            }
+            None => {
+                writeln!(self.log, "< {}", END.escape_ascii()).unwrap();
+                self.connection.end_of_input();
+            }
+        }
+    }
+}
+
+/// The size of the message that `bytes` begin with, if its length is here.
+fn message_size(bytes: &[u8], length_start: usize) -> Option<usize> {
+    let length = bytes.get(length_start..length_start + 4)?;
+    let length = u32::from_be_bytes(length.try_into().unwrap());
+    Some(length_start + usize::try_from(length).unwrap())
+}
