@@ -219,6 +219,11 @@ fn the_environment_fills_what_the_url_leaves_out() {
     assert_eq!(config.password, Some(Secret::from("p")));
     assert_eq!(config.tls.mode, SslMode::Disable);
 
+    // What the URL leaves empty is not filled.
+    let config = parse_with("postgres://u:p@h/d?sslmode=&port=", &environment);
+    assert_eq!(config.to_string(), "postgres://u@h:5432/d");
+    assert_eq!(config.tls.mode, SslMode::Prefer);
+
     let wrong = Environment::empty()
         .with("PGUSER", "u")
         .with("PGSSLMODE", "requir");
@@ -313,6 +318,13 @@ fn mistakes_are_named() {
     ] {
         let error = Config::parse(url, &environment()).unwrap_err().to_string();
         assert!(error.contains("host 1"), "{error}");
+    }
+    for url in ["postgres://u@h/d#x", "postgres://u:a#b@h/d"] {
+        let error = Config::parse(url, &environment()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the URL has a `#` where none can stand"),
+            "{error}"
+        );
     }
     for url in ["postgres://u%00@h", "postgres://u%ff@h", "postgres://u%4@h"] {
         let error = Config::parse(url, &environment()).unwrap_err().to_string();

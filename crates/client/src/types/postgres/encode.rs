@@ -49,7 +49,7 @@ impl PgType {
         match written {
             Ok(format) => Ok(Encoded::Field(format)),
             Err(misfit) => {
-                out.truncate(begin);
+                assert_eq!(out.len(), begin, "whatever is appended fits");
                 Err(EncodeError::new(value.type_of(), self, misfit))
             }
         }
