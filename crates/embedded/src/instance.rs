@@ -132,8 +132,9 @@ impl Instance {
                 Some(archive) => Err(Error::restore_into_data(&self.folder, archive)),
             };
         }
-        builder.open_folder(&self.folder)?.outlive()?;
+        let opened = builder.open_folder(&self.folder)?;
         remember(&self.folder)?;
+        opened.outlive()?;
         match self.status()? {
             Status::Running(running) => Ok(running),
             _ => Err(Error::crashed(&self.folder, &log_end(&self.folder, 0))),
