@@ -280,9 +280,14 @@ impl Partial {
                     .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755))),
             };
             if let Err(e) = made {
-                // Another container, whose process has our number.
-                if e.kind() == io::ErrorKind::AlreadyExists {
-                    continue;
+                match e.kind() {
+                    // Another container, whose process has our number.
+                    io::ErrorKind::AlreadyExists => continue,
+                    // A sweep came between making and opening to others.
+                    io::ErrorKind::NotFound if target.parent().is_some_and(Path::exists) => {
+                        continue;
+                    }
+                    _ => {}
                 }
                 return Err(Error::file("make", &path, e).when_full(target));
             }
