@@ -1,7 +1,7 @@
 //! Connections to PostgreSQL and MySQL servers.
 //!
-//! [`Config`] reads the URLs that users know. [`types`] turns what a server sends into values, and
-//! values into what a server wants for its parameters.
+//! [`Config`] reads the URLs that users know. [`postgres`] has the connections. [`types`] turns what
+//! a server sends into values, and values into what a server wants for its parameters.
 //!
 //! ```
 //! use lookaside_client::{Config, Environment};
@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod error;
+pub mod postgres;
 pub mod types;
 
 pub use config::{
@@ -21,3 +23,4 @@ pub use config::{
     LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,
     TargetSession, Tls, passfile_password,
 };
+pub use error::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! What a real server makes of our values, and we of its.
+//! What a real server makes of our values and queries, and we of its answers.
 #![allow(
     clippy::print_stderr,
     reason = "seeds and what a test had to leave out are said"
@@ -6,7 +6,9 @@
 
 mod differential;
 mod documented;
+mod driver;
 mod generate;
+mod live;
 mod params;
 mod raw;
 mod session;

@@ -1,0 +1,293 @@
+//! What goes wrong between a caller and a server, whose fault it is, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use lookaside_wire::postgres::{ErrorResponse, SqlState};
+use lookaside_wire::{ProtocolError, RequestError};
+
+use crate::types::postgres::{DecodeError, ParamError};
+
+/// A result of this crate's connections.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a query has no answer, or why there is no connection.
+///
+/// It is as large as a pointer, and a clone is one counter step: one lost connection can concern
+/// thousands of queries.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    sent: Sent,
+    message: Box<str>,
+    cause: Option<Cause>,
+}
+
+enum Cause {
+    Server(ErrorResponse<'static>),
+    Other(Box<dyn std::error::Error + Send + Sync>),
+    /// The connection's own end, which the queries on it share.
+    Connection(Error),
+}
+
+/// Whose fault an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server refused: the statement, a value, or the log-in. [`Error::sqlstate`] says why.
+    Refused,
+    /// The caller asked for what cannot be asked: a value that fits no parameter, say.
+    Misuse,
+    /// A limit of this crate was reached; the message names it.
+    Limit,
+    /// The caller's deadline passed.
+    Deadline,
+    /// The caller took the query back.
+    Canceled,
+    /// The server broke the protocol.
+    Protocol,
+    /// The socket failed or came to its end.
+    Connection,
+    /// The connection was closed by its owner.
+    Closed,
+}
+
+/// Whether a query can have had an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// No byte of it was written to the socket.
+    Nothing,
+    /// Some of it was, perhaps all.
+    Something,
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The server's code for what it refused.
+    pub fn sqlstate(&self) -> Option<SqlState> {
+        self.server()?.sqlstate()
+    }
+
+    /// Where in the SQL the server sees the mistake: the number of a character, from 1.
+    pub fn position(&self) -> Option<u32> {
+        self.server()?.position()
+    }
+
+    /// All that the server said.
+    pub fn server(&self) -> Option<&ErrorResponse<'static>> {
+        match &self.0.cause {
+            Some(Cause::Server(error)) => Some(error),
+            Some(Cause::Connection(error)) => error.server(),
+            _ => None,
+        }
+    }
+
+    /// Whether the same query can be sent again without being done twice, because no byte of it
+    /// was sent, and whether that makes sense.
+    ///
+    /// Of a query that only reads, every loss of a connection is harmless too; only its author
+    /// knows that, see [`is_connection_lost`](Self::is_connection_lost).
+    pub fn is_retryable(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Refused => self.is_unavailable(),
+            ErrorKind::Limit | ErrorKind::Deadline | ErrorKind::Connection | ErrorKind::Closed => {
+                self.0.sent == Sent::Nothing
+            }
+            ErrorKind::Misuse | ErrorKind::Canceled | ErrorKind::Protocol => false,
+        }
+    }
+
+    /// Whether the connection is gone, and with it every query on it.
+    pub fn is_connection_lost(&self) -> bool {
+        match &self.0.cause {
+            Some(Cause::Connection(_)) => true,
+            _ => matches!(self.0.kind, ErrorKind::Connection | ErrorKind::Closed),
+        }
+    }
+
+    /// Whether a server refused the log-in for now: it starts, stops or is full.
+    fn is_unavailable(&self) -> bool {
+        let state = self.sqlstate();
+        let state = state.as_ref().map(SqlState::as_bytes);
+        self.0.sent == Sent::Nothing && matches!(state, Some(b"57P03" | b"53300"))
+    }
+
+    fn new(kind: ErrorKind, sent: Sent, message: impl Into<Box<str>>) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            sent,
+            message: message.into(),
+            cause: None,
+        }))
+    }
+
+    fn because(kind: ErrorKind, sent: Sent, message: impl Into<Box<str>>, cause: Cause) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            sent,
+            message: message.into(),
+            cause: Some(cause),
+        }))
+    }
+
+    pub(crate) fn refused(error: ErrorResponse<'static>) -> Self {
+        let message = "the server refused the query";
+        let cause = Cause::Server(error);
+        Self::because(ErrorKind::Refused, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn log_in_refused(error: ErrorResponse<'static>) -> Self {
+        let message = "the server refused the log-in";
+        let cause = Cause::Server(error);
+        Self::because(ErrorKind::Refused, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn session_ended(error: ErrorResponse<'static>) -> Self {
+        let message = "the server ended the session";
+        let cause = Cause::Server(error);
+        Self::because(ErrorKind::Connection, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn end_of_stream() -> Self {
+        let message = "the server closed the connection";
+        Self::new(ErrorKind::Connection, Sent::Something, message)
+    }
+
+    pub(crate) fn socket(error: io::Error) -> Self {
+        let message = "the connection to the server broke";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Connection, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn cannot_connect(place: impl fmt::Display, error: io::Error) -> Self {
+        let message = format!("cannot connect to {place}");
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn no_random_bytes(error: getrandom::Error) -> Self {
+        let message = "the system has no random bytes for the log-in";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn protocol(error: ProtocolError) -> Self {
+        let message = "the server broke the protocol";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Protocol, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn bad_field(column: &str, error: DecodeError) -> Self {
+        let message = format!("column `{column}` cannot be read");
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Protocol, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn bad_width(found: usize, described: usize) -> Self {
+        let message = format!("a row has {found} values where {described} were described");
+        Self::new(ErrorKind::Protocol, Sent::Something, message)
+    }
+
+    pub(crate) fn request(error: RequestError) -> Self {
+        let message = "the request cannot be sent";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn misfit(error: ParamError) -> Self {
+        let message = "a value does not fit its parameter";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn parameter_count(given: usize, wanted: usize) -> Self {
+        let message = format!("{given} values were given for {wanted} parameters");
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn copy_refused() -> Self {
+        let message = "a COPY from or to the client is no query";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn no_tls() -> Self {
+        let message = "the configuration asks for TLS, which PostgreSQL connections do not speak \
+                       here; use a Unix socket, or `sslmode=prefer` on a network that you trust";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn too_many_queries(query_count_max: usize) -> Self {
+        let message =
+            format!("{query_count_max} queries wait already; see `Options::query_count_max`");
+        Self::new(ErrorKind::Limit, Sent::Nothing, message)
+    }
+
+    pub(crate) fn result_too_large(result_size_max: usize) -> Self {
+        let message = format!(
+            "the result is larger than {result_size_max} bytes; see `Options::result_size_max`"
+        );
+        Self::new(ErrorKind::Limit, Sent::Something, message)
+    }
+
+    pub(crate) fn deadline(sent: Sent) -> Self {
+        let message = "the deadline passed";
+        Self::new(ErrorKind::Deadline, sent, message)
+    }
+
+    pub(crate) fn canceled(sent: Sent) -> Self {
+        let message = "the query was canceled";
+        Self::new(ErrorKind::Canceled, sent, message)
+    }
+
+    pub(crate) fn closed() -> Self {
+        let message = "the connection was closed";
+        Self::new(ErrorKind::Closed, Sent::Something, message)
+    }
+
+    /// What this end of a connection is to a query that was on it.
+    pub(crate) fn of_query(&self, sent: Sent) -> Self {
+        let message = match sent {
+            Sent::Nothing => "the connection ended before the query was sent",
+            Sent::Something => "the connection ended before the query was answered",
+        };
+        let kind = match self.0.kind {
+            ErrorKind::Closed => ErrorKind::Closed,
+            _ => ErrorKind::Connection,
+        };
+        Self::because(kind, sent, message, Cause::Connection(self.clone()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("sent", &self.0.sent)
+            .field("message", &self.0.message)
+            .field("source", &std::error::Error::source(self))
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.0.cause.as_ref()? {
+            Cause::Server(error) => Some(error),
+            Cause::Other(error) => Some(&**error),
+            Cause::Connection(error) => Some(error),
+        }
+    }
+}

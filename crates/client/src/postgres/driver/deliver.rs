@@ -1,0 +1,125 @@
+//! Ready: the fate of all queries that share a Sync.
+
+use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
+
+use super::session::Session;
+use super::span::{Run, Span};
+use super::step::{Outcome, Settled, Stage};
+use crate::postgres::{Answer, Reply};
+use crate::{Error, Result};
+
+/// How often a query is sent again because somebody else's cancellation hit it.
+const RETRY_COUNT_MAX: u8 = 3;
+
+impl Session {
+    /// A Sync is answered: hands out what is known by now, and sends again what can be.
+    pub(super) fn deliver(&mut self, status: TransactionStatus) {
+        let is_idle = status == TransactionStatus::Idle;
+        if self.settings_changed || (self.settings_pending && is_idle) {
+            self.valid_from = self.next_moment();
+            self.settings_changed = false;
+            self.settings_pending = !is_idle;
+        }
+        // A query must not slip into a transaction that another one opens.
+        let can_retry = is_idle && self.begin_count == 0;
+        let sync_error = self.sync_error.take();
+        let settled = std::mem::take(&mut self.settled);
+        let is_shared = settled.len() > 1;
+        let mut retries = Vec::new();
+        for Settled {
+            run,
+            statement,
+            outcome,
+        } in settled
+        {
+            let answer = match (outcome, &sync_error) {
+                (Outcome::Skipped, _) => {
+                    retries.push(Span::of(run));
+                    continue;
+                }
+                // Whose fault it was nobody knows, and none was done.
+                (Outcome::Done(_) | Outcome::Unreadable(_), Some(_)) if is_shared => {
+                    retries.push(Span::of(run));
+                    continue;
+                }
+                (Outcome::Done(_) | Outcome::Unreadable(_), Some(error)) => {
+                    Err(Error::refused(error.clone()))
+                }
+                (Outcome::Done(answer), None) => Ok(answer),
+                (Outcome::Unreadable(error), None) => Err(error),
+                (Outcome::Discarded, _) => continue,
+                (
+                    Outcome::Refused {
+                        error,
+                        stage,
+                        at_risk,
+                    },
+                    _,
+                ) => {
+                    let is_stale = stage == Stage::Bind && is_stale(&error);
+                    if is_stale {
+                        self.statements.evict(&statement);
+                    }
+                    let retry_count_max = match (is_stale, at_risk) {
+                        (true, _) => 1,
+                        (_, true) if statement.verb.is_atomic() => RETRY_COUNT_MAX,
+                        _ => 0,
+                    };
+                    if can_retry && run.retry_count < retry_count_max {
+                        let retry_count = run.retry_count + 1;
+                        retries.push(Span::of(Run { retry_count, ..run }));
+                        continue;
+                    }
+                    Err(Error::refused(error))
+                }
+            };
+            self.answer(run, answer);
+        }
+        self.resume(retries);
+        self.statements.trim();
+    }
+
+    /// A query has its answer.
+    pub(super) fn answer(&mut self, run: Run, answer: Result<Answer>) {
+        let Some(job) = self.jobs.get_mut(&run.ticket) else {
+            return;
+        };
+        let before = job.answers[run.index].replace(answer);
+        assert!(before.is_none(), "a query is answered once");
+        job.open_count -= 1;
+        self.query_count -= 1;
+        if job.open_count > 0 {
+            return;
+        }
+        let job = self.remove(run.ticket).expect("the request was just here");
+        let answers = job.answers.into_iter();
+        self.replies.push_back(Reply {
+            ticket: run.ticket,
+            answers: answers.map(|answer| answer.expect(ANSWERED)).collect(),
+        });
+    }
+
+    /// All queries of a span have this error.
+    pub(super) fn refuse(&mut self, mut span: Span, error: &Error) {
+        while !span.is_empty() {
+            self.answer(span.first(), Err(error.clone()));
+            span.start += 1;
+        }
+    }
+}
+
+/// Why each answer is there.
+pub(super) const ANSWERED: &str = "no query of the request is open";
+
+/// Whether it is worth to prepare a statement again that Bind refused.
+///
+/// Besides what says so itself, that is whatever names and types can be the reason of: a column
+/// that a parameter is compared with has another type now, and there is no such operator (class
+/// 42); a type was made anew, and its old number is found nowhere (XX000). If the statement is
+/// just wrong, then Parse says so, and where.
+fn is_stale(error: &ErrorResponse<'_>) -> bool {
+    let is_name = |state: lookaside_wire::postgres::SqlState| {
+        state.class() == *b"42" || state.as_bytes() == b"XX000"
+    };
+    error.is_stale_statement() || error.sqlstate().is_some_and(is_name)
+}

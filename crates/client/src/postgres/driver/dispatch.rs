@@ -1,0 +1,160 @@
+//! From the backlog to the wire.
+
+use std::sync::Arc;
+
+use lookaside_wire::postgres::{Parse, Request as Wire, TransactionStatus};
+
+use super::session::CancelStage;
+use super::statement::Statement;
+use super::statements::Found;
+use super::step::Step;
+use super::verb::Verb;
+use super::{Driver, Key, Span};
+use crate::postgres::Syncs;
+use crate::{Error, ErrorKind};
+
+/// How many queries share a Sync at most. A Sync's part in the cost of one in thirty-two is hardly
+/// seen any more, and when one fails, fewer have to be sent again.
+const FLIGHT_COUNT_MAX: usize = 64;
+
+/// How many statements the server is told to forget when it prepares one. Each that is prepared
+/// makes at most one superfluous, so two keep up.
+const CLOSE_COUNT_MAX: usize = 2;
+
+/// A query is at most so many requests: those that prepare it, or those that run it.
+pub(super) const REQUEST_COUNT_MAX: usize = CLOSE_COUNT_MAX + 3;
+
+/// Why a request without a text can be queued.
+const SMALL: &str = "the window keeps away from the limit of the queue";
+
+impl Driver {
+    /// Queues what has room in the window.
+    pub(super) fn dispatch(&mut self) {
+        let is_held = self.session.cancel.stage == CancelStage::UnderWay;
+        if !self.session.is_ready || self.session.end.is_some() || is_held {
+            return;
+        }
+        while self.session.in_flight_count < self.window {
+            let Some(mut span) = self.session.backlog.pop_front() else {
+                return;
+            };
+            let Some(job) = self.session.jobs.get(&span.ticket) else {
+                // It was given up.
+                continue;
+            };
+            if let Some(statement) = span.statement.take() {
+                self.run(span, &statement);
+                continue;
+            }
+            let valid_from = self.session.valid_from;
+            match self.session.statements.find(&job.key, valid_from) {
+                Found::Ready(statement) => self.run(span, &statement),
+                Found::Preparing => self.session.statements.wait(&job.key, span),
+                Found::Absent => {
+                    let key = job.key.clone();
+                    self.prepare(span, key);
+                }
+            }
+        }
+    }
+
+    /// Queues what prepares a statement, in a flight of its own.
+    fn prepare(&mut self, span: Span, key: Key) {
+        if Verb::of(&key.sql) == Verb::Copy {
+            return self.session.refuse(span, &Error::copy_refused());
+        }
+        // First, because they would be skipped behind a Parse that is refused.
+        for _ in 0..CLOSE_COUNT_MAX {
+            let Some(name) = self.session.statements.pop_evicted() else {
+                break;
+            };
+            let close = self.connection.queue(Wire::CloseStatement(&name));
+            close.expect(SMALL);
+            self.session.steps.push_back(Step::Close);
+        }
+        let name = self.session.statements.new_name();
+        let parse = self.connection.queue(Wire::Parse(Parse {
+            statement: &name,
+            sql: &key.sql,
+            parameter_types: &key.parameter_types,
+        }));
+        match parse {
+            Ok(_) => {
+                let describe = self.connection.queue(Wire::DescribeStatement(&name));
+                describe.expect(SMALL);
+                let moment = self.session.next_moment();
+                self.session.statements.begin(key.clone(), span);
+                self.session.in_flight_count += 1;
+                self.session
+                    .steps
+                    .push_back(Step::Prepare { key, name, moment });
+            }
+            Err(error) => self.session.refuse(span, &Error::request(error)),
+        }
+        self.sync();
+    }
+
+    /// Queues the queries of a span, as many as have room.
+    fn run(&mut self, mut span: Span, statement: &Arc<Statement>) {
+        let session = &self.session;
+        let shares = span.syncs == Syncs::Shared
+            && statement.verb == Verb::Read
+            && session.begin_count == 0
+            && self.connection.transaction_status() == TransactionStatus::Idle;
+        let flight_count_max = if shares { FLIGHT_COUNT_MAX } else { 1 };
+        let mut flight_count = 0;
+        while !span.is_empty() && self.session.in_flight_count < self.window {
+            let run = span.first();
+            let Some(job) = self.session.jobs.get(&run.ticket) else {
+                panic!("a request with open queries is in the books");
+            };
+            let submitted = job.moment;
+            let queued = statement
+                .encode(job.params.set(run.index), &mut self.scratch)
+                .and_then(|()| statement.execute(&mut self.connection, &self.scratch));
+            match queued {
+                Ok((bind, _)) => {
+                    let moment = self.session.next_moment();
+                    self.session.steps.push_back(Step::Run {
+                        run,
+                        statement: statement.clone(),
+                        bind,
+                        moment,
+                        chunk: self.output.next_chunk(),
+                    });
+                    self.session.in_flight_count += 1;
+                    if statement.verb == Verb::Begin {
+                        self.session.begin_count += 1;
+                    }
+                    flight_count += 1;
+                }
+                // What the parameters were when somebody else asked they need not be now.
+                Err(error) if is_misfit(&error) && statement.moment < submitted => {
+                    self.session.statements.evict(statement);
+                    break;
+                }
+                Err(error) => self.session.answer(run, Err(error)),
+            }
+            span.start += 1;
+            if flight_count == flight_count_max {
+                self.sync();
+                flight_count = 0;
+            }
+        }
+        if flight_count > 0 {
+            self.sync();
+        }
+        if !span.is_empty() {
+            self.session.backlog.push_front(span);
+        }
+    }
+
+    fn sync(&mut self) {
+        self.connection.queue(Wire::Sync).expect(SMALL);
+        self.session.steps.push_back(Step::Sync);
+    }
+}
+
+fn is_misfit(error: &Error) -> bool {
+    error.kind() == ErrorKind::Misuse
+}

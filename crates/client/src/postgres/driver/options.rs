@@ -1,0 +1,45 @@
+//! What a driver may keep.
+
+/// The limits of one connection, and what happens there.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many statements stay prepared on the server.
+    ///
+    /// One more, and the one that was not used for longest is forgotten; with 0 each is, and the
+    /// server is told when the next one is prepared. The default of 256 is an estimate of what a
+    /// service asks at most.
+    pub statement_count_max: usize,
+
+    /// How many queries may wait for their answers.
+    ///
+    /// One more is refused with [`ErrorKind::Limit`](crate::ErrorKind::Limit), and can be sent
+    /// again. The default of 262,144 only stops a runaway loop.
+    pub query_count_max: usize,
+
+    /// How many queries may be on their way to the server and back.
+    ///
+    /// More stay here, where they cost nothing to give up. The default of 1,024 is beyond what
+    /// makes a server faster: thirty-two gain nearly all there is.
+    pub window: usize,
+
+    /// The largest result, in bytes as the server sends it.
+    ///
+    /// A larger one is discarded while it comes, and answered with
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit). The default is 1 GiB.
+    pub result_size_max: usize,
+
+    /// What the connection itself takes.
+    pub wire: lookaside_wire::Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            statement_count_max: 256,
+            query_count_max: 1 << 18,
+            window: 1024,
+            result_size_max: 1 << 30,
+            wire: lookaside_wire::Limits::default(),
+        }
+    }
+}

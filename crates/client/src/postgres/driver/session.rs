@@ -1,0 +1,487 @@
+//! What waits, what is under way, and what the server's events do to it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use lookaside_value::{ParamBatch, RowSetBuilder};
+use lookaside_wire::RequestId;
+use lookaside_wire::postgres::{DataRow, ErrorResponse, Event, ParameterStatus, RowDescription};
+
+use super::output::Output;
+use super::statement::Statement;
+use super::statements::Statements;
+use super::step::{Outcome, Settled, Stage, Step};
+use super::verb::Verb;
+use super::{Key, Options, Span};
+use crate::postgres::{Answer, Reply, Request, Ticket};
+use crate::types::postgres::PgType;
+use crate::{Error, Result};
+
+/// Settings that decide what the names in a statement mean. A server reports each change of those
+/// that it knows to be of interest: `search_path` since PostgreSQL 18.
+const NAMING_SETTINGS: &[&[u8]] = &[b"search_path", b"session_authorization", b"is_superuser"];
+
+/// All of a driver but the wire.
+pub(super) struct Session {
+    pub(super) is_ready: bool,
+    pub(super) end: Option<Error>,
+    /// Queries without an answer, sent or not.
+    pub(super) query_count: usize,
+    pub(super) replies: VecDeque<Reply>,
+    pub(super) jobs: HashMap<Ticket, Job, RandomState>,
+    ticket_count: u64,
+    deadlines: BTreeSet<(Instant, Ticket)>,
+    /// Queries that are not sent and wait for nothing but room.
+    pub(super) backlog: VecDeque<Span>,
+    pub(super) statements: Statements,
+    pub(super) steps: VecDeque<Step>,
+    /// How many steps prepare or run something.
+    pub(super) in_flight_count: usize,
+    /// How many steps open a transaction.
+    pub(super) begin_count: usize,
+    /// Of the statement that is being described.
+    parameters: Box<[PgType]>,
+    /// Of the query that is being answered.
+    rows: Rows,
+    result_size_max: usize,
+    /// The queries that share the Sync which is answered next.
+    pub(super) settled: Vec<Settled>,
+    /// Why that Sync failed, if it did.
+    pub(super) sync_error: Option<ErrorResponse<'static>>,
+    /// Counts what has to be told apart in time.
+    moment: u64,
+    /// Statements that were prepared before this moment are not used any more.
+    pub(super) valid_from: u64,
+    /// A setting was changed since the last Sync.
+    pub(super) settings_changed: bool,
+    /// One was changed in a transaction, whose end may change it back.
+    pub(super) settings_pending: bool,
+    pub(super) cancel: Cancel,
+}
+
+/// A request and the answers that it has so far.
+pub(super) struct Job {
+    pub(super) key: Key,
+    pub(super) params: ParamBatch,
+    /// When it was submitted.
+    pub(super) moment: u64,
+    pub(super) deadline: Option<Instant>,
+    pub(super) answers: Vec<Option<Result<Answer>>>,
+    pub(super) open_count: usize,
+}
+
+/// The rows of the query that is being answered.
+enum Rows {
+    /// None came.
+    Empty,
+    Begun {
+        rows: RowSetBuilder,
+        size: usize,
+    },
+    /// The rest is of no use.
+    Failed(Error),
+    /// Nobody waits for them.
+    Discarded,
+}
+
+/// Requests to cancel, of which there is at most one at a time.
+#[derive(Default)]
+pub(super) struct Cancel {
+    /// Requests that were given up while some of their queries were under way.
+    pub(super) wanted: Vec<Ticket>,
+    pub(super) stage: CancelStage,
+    /// What was queued up to this moment may have been hit.
+    risk_end: u64,
+    /// What is to be cancelled, by the moment when it was queued, and when to ask once more.
+    target: Option<(u64, Instant)>,
+}
+
+/// A request to cancel that comes before the query has begun does nothing, so another follows.
+const CANCEL_PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CancelStage {
+    #[default]
+    Idle,
+    /// The owner shall see to it.
+    Asked,
+    /// The owner sees to it.
+    UnderWay,
+}
+
+impl Session {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            is_ready: false,
+            end: None,
+            query_count: 0,
+            replies: VecDeque::new(),
+            jobs: HashMap::default(),
+            ticket_count: 0,
+            deadlines: BTreeSet::new(),
+            backlog: VecDeque::new(),
+            statements: Statements::new(options.statement_count_max),
+            steps: VecDeque::new(),
+            in_flight_count: 0,
+            begin_count: 0,
+            parameters: Box::default(),
+            rows: Rows::Empty,
+            result_size_max: options.result_size_max,
+            settled: Vec::new(),
+            sync_error: None,
+            moment: 0,
+            valid_from: 0,
+            settings_changed: false,
+            settings_pending: false,
+            cancel: Cancel::default(),
+        }
+    }
+
+    pub(super) fn next_moment(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.steps.is_empty()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let cancel = self.cancel.target.map(|(_, again)| again);
+        match (deadline, cancel) {
+            (Some(deadline), Some(cancel)) => Some(deadline.min(cancel)),
+            (deadline, cancel) => deadline.or(cancel),
+        }
+    }
+
+    /// A request whose deadline has passed.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Ticket> {
+        let &(deadline, ticket) = self.deadlines.first()?;
+        (deadline <= now).then_some(ticket)
+    }
+
+    pub(super) fn add(&mut self, request: Request) -> Ticket {
+        self.ticket_count += 1;
+        let ticket = Ticket(self.ticket_count);
+        let count = request.params.len();
+        if count == 0 {
+            let answers = Vec::new();
+            self.replies.push_back(Reply { ticket, answers });
+            return ticket;
+        }
+        let moment = self.next_moment();
+        self.query_count += count;
+        self.deadlines
+            .extend(request.deadline.map(|deadline| (deadline, ticket)));
+        self.backlog.push_back(Span {
+            ticket,
+            start: 0,
+            end: count,
+            syncs: request.syncs,
+            retry_count: 0,
+            statement: None,
+        });
+        let job = Job {
+            key: Key {
+                sql: request.sql,
+                parameter_types: request.parameter_types,
+            },
+            params: request.params,
+            moment,
+            deadline: request.deadline,
+            answers: std::iter::repeat_with(|| None).take(count).collect(),
+            open_count: count,
+        };
+        self.jobs.insert(ticket, job);
+        ticket
+    }
+
+    /// Takes a request out of the books.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Job> {
+        let job = self.jobs.remove(&ticket)?;
+        self.query_count -= job.open_count;
+        if let Some(deadline) = job.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        Some(job)
+    }
+
+    /// Takes an event; says whether the server waits for the data of a COPY.
+    pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> bool {
+        match event {
+            Event::DataRow { row, .. } => self.row(row),
+            Event::CommandComplete { tag, .. } => self.complete(tag.row_count()),
+            Event::EmptyQuery { .. } | Event::PortalSuspended { .. } => self.complete(None),
+            Event::Ready {
+                id: RequestId::STARTUP,
+                ..
+            } => {
+                self.is_ready = true;
+                // They were reported, and not changed.
+                self.settings_changed = false;
+            }
+            Event::Ready { status, .. } => {
+                let sync = self.steps.pop_front();
+                assert!(matches!(sync, Some(Step::Sync)), "only a Sync gets ready");
+                self.deliver(status);
+            }
+            Event::ParameterDescription { description, .. } => {
+                self.parameters = description.types().map(|oid| PgType::of(oid.0)).collect();
+            }
+            Event::RowDescription { description, .. } => self.prepared(Some(description)),
+            Event::NoData { .. } => self.prepared(None),
+            Event::CloseComplete { .. } => {
+                let close = self.steps.pop_front();
+                assert!(matches!(close, Some(Step::Close)), "only a Close closes");
+            }
+            Event::Failed { id, error } => self.failed(id, error.into_owned()),
+            Event::Skipped { .. } => self.skipped(),
+            Event::ParameterStatus(status) => self.setting(status),
+            Event::Fatal { error } => {
+                let error = error.into_owned();
+                let error = if self.is_ready {
+                    Error::session_ended(error)
+                } else {
+                    Error::log_in_refused(error)
+                };
+                self.end(error, output);
+            }
+            Event::Closed => self.end(Error::end_of_stream(), output),
+            Event::CopyIn { .. } => {
+                self.rows = Rows::Failed(Error::copy_refused());
+                return true;
+            }
+            Event::CopyOut { .. } => self.rows = Rows::Failed(Error::copy_refused()),
+            // Nothing follows from a Parse or Bind that went well, nor from remarks.
+            _ => {}
+        }
+        false
+    }
+
+    fn row(&mut self, row: DataRow<'_>) {
+        let Some(Step::Run { run, statement, .. }) = self.steps.front() else {
+            panic!("only queries have rows");
+        };
+        if matches!(self.rows, Rows::Empty) {
+            self.rows = if self.jobs.contains_key(&run.ticket) {
+                let rows = statement.rows();
+                Rows::Begun { rows, size: 0 }
+            } else {
+                Rows::Discarded
+            };
+        }
+        let Rows::Begun { rows, size } = &mut self.rows else {
+            return;
+        };
+        match statement.read(row, rows) {
+            Ok(row_size) => *size += row_size,
+            Err(error) => {
+                let statement = statement.clone();
+                self.statements.evict(&statement);
+                self.rows = Rows::Failed(error);
+                return;
+            }
+        }
+        if *size > self.result_size_max {
+            self.rows = Rows::Failed(Error::result_too_large(self.result_size_max));
+        }
+    }
+
+    fn complete(&mut self, row_count: Option<u64>) {
+        let Some(Step::Run { run, statement, .. }) = self.pop() else {
+            panic!("only queries are completed");
+        };
+        if statement.verb == Verb::Set {
+            self.settings_changed = true;
+        }
+        let done = |rows: RowSetBuilder| {
+            Outcome::Done(Answer {
+                rows: rows.build(),
+                row_count,
+            })
+        };
+        let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
+            Rows::Empty => done(statement.rows()),
+            Rows::Begun { rows, .. } => done(rows),
+            Rows::Failed(error) => Outcome::Unreadable(error),
+            Rows::Discarded => Outcome::Discarded,
+        };
+        self.settled.push(Settled {
+            run,
+            statement,
+            outcome,
+        });
+    }
+
+    fn prepared(&mut self, description: Option<RowDescription<'_>>) {
+        let Some(Step::Prepare { key, name, moment }) = self.pop() else {
+            panic!("only what is being prepared is described");
+        };
+        let parameters = std::mem::take(&mut self.parameters);
+        let statement = Statement::new(key, name, moment, parameters, description);
+        let statement = Arc::new(statement);
+        let mut waiting = self.statements.prepared(statement.clone());
+        for span in &mut waiting {
+            span.statement = Some(statement.clone());
+        }
+        self.resume(waiting);
+    }
+
+    /// Puts spans where they are next.
+    pub(super) fn resume(&mut self, spans: Vec<Span>) {
+        for span in spans.into_iter().rev() {
+            self.backlog.push_front(span);
+        }
+    }
+
+    fn failed(&mut self, id: RequestId, error: ErrorResponse<'static>) {
+        if matches!(self.steps.front(), Some(Step::Sync)) {
+            self.sync_error = Some(error);
+            return;
+        }
+        match self.pop() {
+            Some(Step::Prepare { key, name, moment }) => {
+                let waiting = self.statements.refused(&key);
+                // Parse may have been done, and only Describe refused.
+                self.statements.forget(name);
+                if self.is_victim(&error, moment) {
+                    self.resume(waiting);
+                    return;
+                }
+                let error = Error::refused(error);
+                for span in waiting {
+                    self.refuse(span, &error);
+                }
+            }
+            Some(Step::Run {
+                run,
+                statement,
+                bind,
+                moment,
+                ..
+            }) => {
+                self.rows = Rows::Empty;
+                let stage = if id == bind {
+                    Stage::Bind
+                } else {
+                    Stage::Execute
+                };
+                let at_risk = self.is_victim(&error, moment);
+                let outcome = Outcome::Refused {
+                    error,
+                    stage,
+                    at_risk,
+                };
+                self.settled.push(Settled {
+                    run,
+                    statement,
+                    outcome,
+                });
+            }
+            step => panic!("{step:?} cannot fail"),
+        }
+    }
+
+    /// All that shares the Sync of a query that failed.
+    fn skipped(&mut self) {
+        while let Some(Step::Run { .. }) = self.steps.front() {
+            let Some(Step::Run { run, statement, .. }) = self.pop() else {
+                panic!("the first step is a query");
+            };
+            self.settled.push(Settled {
+                run,
+                statement,
+                outcome: Outcome::Skipped,
+            });
+        }
+    }
+
+    /// Takes the first step, which is done.
+    fn pop(&mut self) -> Option<Step> {
+        let step = self.steps.pop_front();
+        match &step {
+            Some(Step::Run { statement, .. }) => {
+                self.in_flight_count -= 1;
+                if statement.verb == Verb::Begin {
+                    self.begin_count -= 1;
+                }
+            }
+            Some(Step::Prepare { .. }) => self.in_flight_count -= 1,
+            Some(Step::Close | Step::Sync) | None => {}
+        }
+        step
+    }
+
+    fn setting(&mut self, status: ParameterStatus<'_>) {
+        if NAMING_SETTINGS.contains(&status.name.to_bytes()) {
+            self.settings_changed = true;
+        }
+    }
+
+    /// Whether an error is what a request to cancel does, and may have hit this by mistake.
+    fn is_victim(&self, error: &ErrorResponse<'_>, moment: u64) -> bool {
+        let canceled = error
+            .sqlstate()
+            .is_some_and(|state| state.as_bytes() == b"57014");
+        let asked = self.cancel.stage == CancelStage::UnderWay || moment <= self.cancel.risk_end;
+        canceled && asked
+    }
+
+    /// Asks to cancel what the server is doing if nobody wants it.
+    pub(super) fn choose_cancel(&mut self, now: Instant) {
+        if !self.cancel.wanted.is_empty() {
+            let steps = &self.steps;
+            self.cancel.wanted.retain(|&ticket| {
+                let mut steps = steps.iter();
+                steps.any(|step| matches!(step, Step::Run { run, .. } if run.ticket == ticket))
+            });
+        }
+        let unwanted = match self.steps.front() {
+            Some(Step::Run { run, moment, .. }) if self.cancel.wanted.contains(&run.ticket) => {
+                Some(*moment)
+            }
+            Some(Step::Prepare { key, moment, .. }) => {
+                let mut waiting = self.statements.waiting(key).iter();
+                let is_wanted = waiting.any(|span| self.jobs.contains_key(&span.ticket));
+                (!is_wanted).then_some(*moment)
+            }
+            _ => None,
+        };
+        if self.cancel.stage == CancelStage::UnderWay {
+            return;
+        }
+        let Some(moment) = unwanted else {
+            self.cancel.target = None;
+            self.cancel.stage = CancelStage::Idle;
+            return;
+        };
+        let is_due = match self.cancel.target {
+            Some((target, again)) => target != moment || again <= now,
+            None => true,
+        };
+        if is_due {
+            self.cancel.target = Some((moment, now + CANCEL_PERIOD));
+            self.cancel.stage = CancelStage::Asked;
+        }
+    }
+
+    pub(super) fn take_cancel(&mut self) -> bool {
+        let asked = self.cancel.stage == CancelStage::Asked;
+        if asked {
+            self.cancel.stage = CancelStage::UnderWay;
+        }
+        asked
+    }
+
+    pub(super) fn cancel_done(&mut self) {
+        if self.cancel.stage == CancelStage::UnderWay {
+            self.cancel.stage = CancelStage::Idle;
+            self.cancel.risk_end = self.moment;
+            self.moment += 1;
+        }
+    }
+}

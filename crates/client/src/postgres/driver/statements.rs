@@ -1,0 +1,176 @@
+//! The statements that a connection's server has prepared: a bounded cache, least recently used
+//! first to go.
+//!
+//! A hit is one probe of a hash table. To find the one that was not used for longest, all are
+//! looked at; that happens only where a statement is prepared, which takes a round trip anyway.
+
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use super::span::Span;
+use super::statement::{Key, Statement};
+
+#[derive(Debug)]
+pub(super) struct Statements {
+    entries: HashMap<Key, Entry, RandomState>,
+    count_max: usize,
+    /// Statements that the server may forget, by name.
+    evicted: Vec<Box<str>>,
+    use_count: u64,
+    name_count: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    /// The `use_count` of its last use.
+    used_at: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Its description is on the way; these wait for it.
+    Preparing(Vec<Span>),
+    Ready(Arc<Statement>),
+}
+
+/// What the cache says about a statement.
+pub(super) enum Found {
+    Ready(Arc<Statement>),
+    Preparing,
+    Absent,
+}
+
+impl Statements {
+    pub(super) fn new(count_max: usize) -> Self {
+        Self {
+            entries: HashMap::default(),
+            count_max,
+            evicted: Vec::new(),
+            use_count: 0,
+            name_count: 0,
+        }
+    }
+
+    /// The statement, if it was prepared since the moment `valid_from`.
+    pub(super) fn find(&mut self, key: &Key, valid_from: u64) -> Found {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Found::Absent;
+        };
+        match &entry.state {
+            State::Preparing(_) => Found::Preparing,
+            State::Ready(statement) if statement.moment < valid_from => {
+                let statement = statement.clone();
+                self.evict(&statement);
+                Found::Absent
+            }
+            State::Ready(statement) => {
+                self.use_count += 1;
+                entry.used_at = self.use_count;
+                Found::Ready(statement.clone())
+            }
+        }
+    }
+
+    /// A name that no statement of this connection had before. A name is never used again, so
+    /// that what was on its way under an old one cannot reach a new statement.
+    pub(super) fn new_name(&mut self) -> Box<str> {
+        self.name_count += 1;
+        format!("s{}", self.name_count).into()
+    }
+
+    /// The statement is being prepared, and `span` waits for it.
+    pub(super) fn begin(&mut self, key: Key, span: Span) {
+        let entry = Entry {
+            state: State::Preparing(vec![span]),
+            used_at: 0,
+        };
+        let before = self.entries.insert(key, entry);
+        assert!(before.is_none(), "a statement is prepared once at a time");
+    }
+
+    /// `span` waits for a statement that is being prepared.
+    pub(super) fn wait(&mut self, key: &Key, span: Span) {
+        match self.entries.get_mut(key).map(|entry| &mut entry.state) {
+            Some(State::Preparing(waiting)) => waiting.push(span),
+            _ => panic!("only what is being prepared is waited for"),
+        }
+    }
+
+    /// Who waits for a statement that is being prepared.
+    pub(super) fn waiting(&self, key: &Key) -> &[Span] {
+        match self.entries.get(key).map(|entry| &entry.state) {
+            Some(State::Preparing(waiting)) => waiting,
+            _ => &[],
+        }
+    }
+
+    /// The statement is prepared; those that waited for it come back.
+    pub(super) fn prepared(&mut self, statement: Arc<Statement>) -> Vec<Span> {
+        let Some(entry) = self.entries.get_mut(&statement.key) else {
+            panic!("what is being prepared stays in the cache");
+        };
+        self.use_count += 1;
+        entry.used_at = self.use_count;
+        match std::mem::replace(&mut entry.state, State::Ready(statement)) {
+            State::Preparing(waiting) => waiting,
+            State::Ready(_) => panic!("a statement is prepared once at a time"),
+        }
+    }
+
+    /// The statement was refused; those that waited for it come back.
+    pub(super) fn refused(&mut self, key: &Key) -> Vec<Span> {
+        match self.entries.remove(key).map(|entry| entry.state) {
+            Some(State::Preparing(waiting)) => waiting,
+            _ => panic!("what is being prepared stays in the cache"),
+        }
+    }
+
+    /// Forgets everything: the connection is gone.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.evicted.clear();
+    }
+
+    /// Forgets just this statement, if it is still here, and not one that was prepared later.
+    pub(super) fn evict(&mut self, statement: &Arc<Statement>) {
+        let entry = self.entries.get(&statement.key);
+        let is_same = entry.is_some_and(
+            |entry| matches!(&entry.state, State::Ready(ready) if Arc::ptr_eq(ready, statement)),
+        );
+        if is_same {
+            self.entries.remove(&statement.key);
+            self.evicted.push(statement.name.clone());
+        }
+    }
+
+    /// A statement of this name may be on the server, and is of no use.
+    pub(super) fn forget(&mut self, name: Box<str>) {
+        self.evicted.push(name);
+    }
+
+    /// Forgets what is beyond the limit. What is being prepared stays.
+    pub(super) fn trim(&mut self) {
+        while self.entries.len() > self.count_max {
+            let ready = self
+                .entries
+                .values()
+                .filter_map(|entry| match &entry.state {
+                    State::Ready(statement) => Some((entry.used_at, statement)),
+                    State::Preparing(_) => None,
+                });
+            let Some((_, oldest)) = ready.min_by_key(|&(used_at, _)| used_at) else {
+                return;
+            };
+            let oldest = oldest.clone();
+            self.evict(&oldest);
+        }
+    }
+
+    /// The name of a statement that was forgotten here and not yet on the server.
+    pub(super) fn pop_evicted(&mut self) -> Option<Box<str>> {
+        self.evicted.pop()
+    }
+}

@@ -1,0 +1,72 @@
+//! What was queued on the wire and is not answered, in its order.
+
+use std::sync::Arc;
+
+use lookaside_wire::RequestId;
+use lookaside_wire::postgres::ErrorResponse;
+
+use super::span::Run;
+use super::statement::{Key, Statement};
+use crate::Error;
+use crate::postgres::Answer;
+
+/// One or two requests on the wire that belong together.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// A Close.
+    Close,
+    /// Parse and Describe.
+    Prepare {
+        key: Key,
+        name: Box<str>,
+        moment: u64,
+    },
+    /// Bind and Execute.
+    Run {
+        run: Run,
+        statement: Arc<Statement>,
+        bind: RequestId,
+        /// When it was queued.
+        moment: u64,
+        /// The chunk of the output that it is in.
+        chunk: u64,
+    },
+    /// A Sync.
+    Sync,
+}
+
+/// A query whose fate is known as soon as the Sync behind it is answered.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) run: Run,
+    pub(super) statement: Arc<Statement>,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It was executed.
+    Done(Answer),
+    /// It was executed, and its rows cannot be handed out.
+    Unreadable(Error),
+    /// Nobody waits for it.
+    Discarded,
+    /// The server refused it.
+    Refused {
+        error: ErrorResponse<'static>,
+        stage: Stage,
+        /// Whether the server may have been asked to cancel something while it was on its way.
+        at_risk: bool,
+    },
+    /// Another one that shared its Sync was refused.
+    Skipped,
+}
+
+/// Where a query was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Before it began.
+    Bind,
+    /// While it ran.
+    Execute,
+}

@@ -1,0 +1,120 @@
+//! What a statement does, as far as its first word tells.
+
+/// What the driver has to know about a statement before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// It reads, unless a function in it writes.
+    Read,
+    /// It changes rows: all of them or none.
+    Write,
+    /// It opens a transaction.
+    Begin,
+    /// It changes settings of the session, and so perhaps what names mean.
+    Set,
+    /// It moves data in a dialogue of its own.
+    Copy,
+    /// Anything else; some of it cannot be undone.
+    Other,
+}
+
+impl Verb {
+    pub(super) fn of(sql: &str) -> Self {
+        let word = first_word(sql);
+        let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
+        if is(&["set", "reset", "discard", "deallocate"]) || calls_set_config(sql) {
+            Self::Set
+        } else if is(&["select", "values", "table", "show"]) {
+            Self::Read
+        } else if is(&["insert", "update", "delete", "merge", "with"]) {
+            Self::Write
+        } else if is(&["begin", "start"]) {
+            Self::Begin
+        } else if is(&["copy"]) {
+            Self::Copy
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Whether an error leaves nothing of the statement behind.
+    pub(super) fn is_atomic(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
+}
+
+/// The word that a statement begins with, behind space, comments and parentheses.
+fn first_word(sql: &str) -> &str {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
+        if let Some(comment) = rest.strip_prefix("--") {
+            rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = behind_comment(comment);
+        } else {
+            let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+            return &rest[..end.unwrap_or(rest.len())];
+        }
+    }
+}
+
+/// What follows a comment whose beginning was taken. Such comments nest.
+fn behind_comment(mut rest: &str) -> &str {
+    let mut depth = 1;
+    while depth > 0 {
+        let Some(at) = rest.find(['*', '/']) else {
+            return "";
+        };
+        rest = &rest[at..];
+        let size = match rest.as_bytes() {
+            [b'*', b'/', ..] => {
+                depth -= 1;
+                2
+            }
+            [b'/', b'*', ..] => {
+                depth += 1;
+                2
+            }
+            _ => 1,
+        };
+        rest = &rest[size..];
+    }
+    rest
+}
+
+/// Whether the function that does what SET does is named anywhere. A false alarm only costs
+/// statements that have to be prepared again.
+fn calls_set_config(sql: &str) -> bool {
+    let name = b"set_config";
+    let mut windows = sql.as_bytes().windows(name.len());
+    windows.any(|window| window.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_tells() {
+        for (sql, expected) in [
+            ("select 1", Verb::Read),
+            (" \n((VALUES (1)))", Verb::Read),
+            ("/* a /* b */ c */ -- d\n Table t", Verb::Read),
+            ("with a as (delete from t returning *) table a", Verb::Write),
+            ("insert into t select 1", Verb::Write),
+            ("selection", Verb::Other),
+            ("BEGIN", Verb::Begin),
+            ("start transaction", Verb::Begin),
+            ("set search_path to a", Verb::Set),
+            ("select Set_Config('a.b', 'c', false)", Verb::Set),
+            ("discard all", Verb::Set),
+            ("/**/copy t from stdin", Verb::Copy),
+            ("call p()", Verb::Other),
+            ("/* without end", Verb::Other),
+            ("-- without end", Verb::Other),
+            ("", Verb::Other),
+        ] {
+            assert_eq!(Verb::of(sql), expected, "{sql}");
+        }
+    }
+}

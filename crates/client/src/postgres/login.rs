@@ -1,0 +1,47 @@
+//! What a configuration says to a server first.
+
+use lookaside_wire::postgres::{ChannelBinding, Credentials, Startup};
+
+use super::{Driver, Options};
+use crate::config;
+use crate::{Error, Host, Place, PostgresConfig, Result, SslMode};
+
+/// A driver that logs in to `host` as the configuration says.
+pub(super) fn driver(config: &PostgresConfig, host: &Host, options: Options) -> Result<Driver> {
+    let mut nonce = [0; 18];
+    getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
+    let mut credentials =
+        Credentials::new(nonce).channel_binding(channel_binding(config.channel_binding));
+    if let Some(password) = config.password_for(host) {
+        credentials = credentials.password(password.expose().as_bytes());
+    }
+    // Text that comes as text is read as UTF-8, and dates in it as ISO 8601 writes them.
+    let mut parameters = vec![("client_encoding", "UTF8"), ("DateStyle", "ISO")];
+    if let Some(name) = &config.application_name {
+        parameters.push(("application_name", name));
+    }
+    if let Some(settings) = &config.options {
+        parameters.push(("options", settings));
+    }
+    let startup = Startup::new(&config.user)
+        .database(&config.database)
+        .parameters(&parameters);
+    Driver::new(&startup, credentials, options)
+}
+
+/// Refuses what asks for TLS, which no socket of ours speaks yet.
+pub(super) fn refuse_tls(config: &PostgresConfig, host: &Host) -> Result<()> {
+    let is_remote = matches!(host.place, Place::Tcp { .. });
+    if is_remote && config.tls.mode >= SslMode::Require {
+        return Err(Error::no_tls());
+    }
+    Ok(())
+}
+
+fn channel_binding(wanted: config::ChannelBinding) -> ChannelBinding {
+    match wanted {
+        config::ChannelBinding::Disable => ChannelBinding::Disable,
+        config::ChannelBinding::Prefer => ChannelBinding::Prefer,
+        config::ChannelBinding::Require => ChannelBinding::Require,
+    }
+}

@@ -1,0 +1,16 @@
+//! Connections to PostgreSQL.
+//!
+//! The [`Driver`] does all the thinking, without a socket. Around it are faces for different
+//! callers:
+//!
+//! - [`blocking::Connection`] for those that wait.
+
+pub mod blocking;
+mod driver;
+mod login;
+mod request;
+mod stream;
+
+pub use driver::{Driver, Options};
+pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
+pub use request::{Answer, Reply, Request, Syncs, Ticket};

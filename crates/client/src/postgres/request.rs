@@ -1,0 +1,113 @@
+//! What a caller asks, and what it gets.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lookaside_value::{ParamBatch, RowSet, Value};
+use lookaside_wire::postgres::Oid;
+
+use crate::Result;
+
+/// One statement with any number of parameter sets, each of which is a query with its own answer.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub(super) sql: Arc<str>,
+    pub(super) parameter_types: Arc<[Oid]>,
+    pub(super) params: ParamBatch,
+    pub(super) syncs: Syncs,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// How the queries of a request are separated from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Syncs {
+    /// A Sync behind each: each is a transaction of its own, as if sent alone. The default.
+    #[default]
+    Each,
+    /// One Sync behind many, which answers up to twice as many queries a second. Where one fails,
+    /// those that it took along are sent again with a Sync each.
+    ///
+    /// It is the caller's word that the queries only read, functions that they call included. A
+    /// statement that says otherwise, or an open transaction, gets a Sync each all the same.
+    Shared,
+}
+
+impl Request {
+    /// One query; `$1`, `$2`, … stand for the values.
+    pub fn new(sql: impl Into<Arc<str>>, params: &[Value]) -> Self {
+        let mut batch = ParamBatch::new(params.len());
+        batch.push(params.iter().cloned());
+        Self::many(sql, batch)
+    }
+
+    /// As many queries as there are parameter sets.
+    pub fn many(sql: impl Into<Arc<str>>, params: ParamBatch) -> Self {
+        Self {
+            sql: sql.into(),
+            parameter_types: Arc::default(),
+            params,
+            syncs: Syncs::default(),
+            deadline: None,
+        }
+    }
+
+    /// The types of the first parameters, instead of those that the server finds.
+    #[must_use]
+    pub fn parameter_types(self, types: impl Into<Arc<[Oid]>>) -> Self {
+        Self {
+            parameter_types: types.into(),
+            ..self
+        }
+    }
+
+    /// How its queries are separated from each other.
+    #[must_use]
+    pub fn syncs(self, syncs: Syncs) -> Self {
+        Self { syncs, ..self }
+    }
+
+    /// What is not answered by then gets an error, and what the server is doing for it is
+    /// cancelled.
+    #[must_use]
+    pub fn deadline(self, deadline: Instant) -> Self {
+        Self {
+            deadline: Some(deadline),
+            ..self
+        }
+    }
+}
+
+/// What a query brought.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Its rows; without columns where the statement gives none.
+    pub rows: RowSet,
+    /// How many rows were selected or changed, where the server counts them.
+    pub row_count: Option<u64>,
+}
+
+/// Names a request of one driver until it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub(super) u64);
+
+/// The answers to a request.
+#[derive(Debug)]
+pub struct Reply {
+    /// Which request.
+    pub ticket: Ticket,
+    /// One a parameter set, in their order.
+    pub answers: Vec<Result<Answer>>,
+}
+
+impl Reply {
+    /// The answer to the only query of the request.
+    ///
+    /// # Panics
+    ///
+    /// When it had not exactly one.
+    pub fn into_answer(self) -> Result<Answer> {
+        let answer: [_; 1] = self.answers.try_into().expect("the request has one query");
+        let [answer] = answer;
+        answer
+    }
+}

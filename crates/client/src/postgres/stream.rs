@@ -1,0 +1,126 @@
+//! The socket: where all faces meet the operating system, and where TLS would begin.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::{Error, Host, Place, Result};
+
+/// A connected socket.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Where a server can be reached.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    Tcp(SocketAddr),
+    Unix(std::path::PathBuf),
+}
+
+impl Address {
+    /// The addresses of a host, looked up where it has a name. That may block.
+    pub(super) fn of(host: &Host) -> Result<Vec<Self>> {
+        match &host.place {
+            Place::Unix(_) => Ok(host.postgres_socket().map(Self::Unix).into_iter().collect()),
+            Place::Tcp {
+                address: Some(ip), ..
+            } => Ok(vec![Self::Tcp(SocketAddr::new(*ip, host.port))]),
+            Place::Tcp { name, .. } => {
+                let found = (name.as_str(), host.port).to_socket_addrs();
+                let found = found.map_err(|error| Error::cannot_connect(host, error))?;
+                Ok(found.map(Self::Tcp).collect())
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Connects, within the time-out if there is one.
+    pub(super) fn connect(address: &Address, timeout: Option<Duration>) -> io::Result<Self> {
+        match address {
+            Address::Tcp(address) => {
+                let stream = match timeout {
+                    Some(timeout) => TcpStream::connect_timeout(address, timeout)?,
+                    None => TcpStream::connect(address)?,
+                };
+                // Each write is a whole flight; nothing is gained by waiting for more.
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            // A local server takes a connection at once, or has no room for it.
+            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+        }
+    }
+
+    /// Who is at the other end, to reach them once more.
+    pub(super) fn peer(&self) -> io::Result<Address> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map(Address::Tcp),
+            Self::Unix(stream) => {
+                let peer = stream.peer_addr()?;
+                let path = peer.as_pathname();
+                path.map(|path| Address::Unix(path.to_owned()))
+                    .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+            }
+        }
+    }
+
+    /// Writes what there is room for now; `None` if there is none.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        ready(|| send(self, bytes, flags))
+    }
+
+    /// Reads what is there now; `None` if that is nothing, zero at the end.
+    pub(super) fn try_read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
+        ready(|| recv(self, &mut *space, RecvFlags::DONTWAIT).map(|(size, _)| size))
+    }
+
+    /// Reads as soon as there is something.
+    pub(super) fn read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
+        ready(|| recv(self, &mut *space, RecvFlags::empty()).map(|(size, _)| size))
+    }
+
+    /// Waits until it can be read, or written where that is of interest, or the time is over.
+    pub(super) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<()> {
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, writes);
+        let timeout = deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            Timespec::try_from(left).expect("a deadline is not centuries away")
+        });
+        match poll(&mut [PollFd::new(self, flags)], timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// The result of a call that need not wait.
+fn ready(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
+    loop {
+        match call() {
+            Ok(size) => return Ok(Some(size)),
+            Err(rustix::io::Errno::AGAIN) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Deadlines and cancellation hit only their own query.
+
+use std::time::Duration;
+
+use lookaside_client::ErrorKind;
+use lookaside_client::postgres::Options;
+
+use super::{Pair, all_shown, echo};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn begun() -> Pair {
+    let mut pair = Pair::new();
+    pair.ask(echo(9));
+    pair
+}
+
+#[test]
+fn what_is_at_the_head_is_cancelled() {
+    let mut pair = begun();
+    pair.server.stuck_at = Some(1);
+    let deadline = pair.now + SECOND;
+    pair.driver.submit(echo(1).deadline(deadline)).unwrap();
+    pair.settle();
+    assert_eq!(pair.driver.deadline(), Some(deadline));
+    assert!(pair.driver.take_cancel().is_none());
+    pair.pass(SECOND);
+    let error = pair.replies().remove(0).into_answer().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadline);
+    assert!(!error.is_retryable());
+    assert!(!error.is_connection_lost());
+
+    assert_eq!(pair.driver.take_cancel().unwrap().process_id(), 1);
+    // What is asked now waits until it is known whom the cancellation hits.
+    pair.driver.submit(echo(2)).unwrap();
+    assert_eq!(pair.send(), 0);
+    pair.server.canceled.insert(1);
+    pair.driver.cancel_done();
+    pair.settle();
+    assert_eq!(all_shown(&pair.replies()[0].answers), "2");
+    assert!(pair.driver.take_cancel().is_none());
+    assert!(pair.driver.is_idle());
+    assert_eq!(pair.driver.deadline(), None);
+}
+
+#[test]
+fn what_is_not_at_the_head_is_not_cancelled() {
+    let mut pair = begun();
+    pair.server.stuck_at = Some(1);
+    pair.driver.submit(echo(1)).unwrap();
+    let late = echo(2).deadline(pair.now + SECOND);
+    pair.driver.submit(late).unwrap();
+    pair.driver.submit(echo(3)).unwrap();
+    pair.settle();
+    pair.pass(SECOND);
+    assert_eq!(all_shown(&pair.replies()[0].answers), "Deadline");
+    assert!(pair.driver.take_cancel().is_none());
+    pair.server.stuck_at = None;
+    pair.settle();
+    let replies = pair.replies();
+    assert_eq!(all_shown(&replies[0].answers), "1");
+    assert_eq!(all_shown(&replies[1].answers), "3");
+}
+
+#[test]
+fn a_query_that_was_hit_by_mistake_is_sent_again() {
+    let mut pair = begun();
+    pair.server.stuck_at = Some(1);
+    pair.driver
+        .submit(echo(1).deadline(pair.now + SECOND))
+        .unwrap();
+    pair.driver.submit(echo(2)).unwrap();
+    pair.settle();
+    pair.pass(SECOND);
+    pair.replies();
+    assert!(pair.driver.take_cancel().is_some());
+    // The first is done in this very moment.
+    pair.server.stuck_at = None;
+    pair.server.canceled.insert(2);
+    pair.settle();
+    pair.driver.cancel_done();
+    pair.settle();
+    assert_eq!(all_shown(&pair.replies()[0].answers), "2");
+    assert_eq!(pair.server.executions, [9, 1, 2]);
+    // But not what the server cancels of its own accord.
+    pair.server.canceled.insert(3);
+    assert_eq!(all_shown(&pair.ask(echo(3))), "57014");
+}
+
+#[test]
+fn a_cancellation_that_came_too_early_is_repeated() {
+    let mut pair = begun();
+    pair.server.stuck_at = Some(1);
+    let ticket = pair.driver.submit(echo(1)).unwrap();
+    pair.settle();
+    pair.driver.cancel(ticket);
+    pair.pass(Duration::ZERO);
+    assert_eq!(all_shown(&pair.replies()[0].answers), "Canceled");
+    assert!(pair.driver.take_cancel().is_some());
+    pair.driver.cancel_done();
+    pair.pass(Duration::ZERO);
+    assert!(pair.driver.take_cancel().is_none());
+    assert_eq!(pair.driver.deadline(), Some(pair.now + SECOND));
+    pair.pass(SECOND);
+    assert!(pair.driver.take_cancel().is_some());
+}
+
+#[test]
+fn what_was_not_sent_by_its_deadline_never_is() {
+    let options = Options {
+        window: 1,
+        ..Options::default()
+    };
+    let mut pair = Pair::with(options);
+    pair.ask(echo(9));
+    pair.server.stuck_at = Some(1);
+    pair.driver.submit(echo(1)).unwrap();
+    pair.driver
+        .submit(echo(2).deadline(pair.now + SECOND))
+        .unwrap();
+    pair.settle();
+    pair.pass(SECOND);
+    let error = pair.replies().remove(0).into_answer().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadline);
+    assert!(error.is_retryable());
+    pair.server.stuck_at = None;
+    pair.settle();
+    assert_eq!(pair.server.executions, [9, 1]);
+}

@@ -1,0 +1,131 @@
+//! The face that waits.
+
+use std::time::{Duration, Instant};
+
+use lookaside_client::ErrorKind;
+use lookaside_client::postgres::{Options, Request, Syncs, blocking::Connection};
+use lookaside_value::{ParamBatch, Value};
+
+use super::{config, connect, database, databases, shown};
+
+const TAG_COUNT: i64 = 10_000;
+
+#[test]
+fn ten_thousand_answers_reach_their_questions() {
+    for postgres in databases() {
+        let mut connection = connect(&postgres);
+        for syncs in [Syncs::Each, Syncs::Shared] {
+            let mut params = ParamBatch::new(2);
+            // Some thousand bytes each, so that neither side can send all before it reads.
+            for tag in 0..TAG_COUNT {
+                params.push([Value::Int(tag), Value::from("x".repeat(1_000))]);
+            }
+            let sql = "select $1::int8, repeat($2, 3)";
+            let answers = connection.query_many(sql, params, syncs).unwrap();
+            assert_eq!(answers.len(), 10_000);
+            for (tag, answer) in (0..TAG_COUNT).zip(answers) {
+                let rows = answer.unwrap().rows;
+                assert_eq!(rows.row(0)[0], Value::Int(tag));
+                assert_eq!(rows.row(0)[1].as_str().unwrap().len(), 3_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_in_a_flight_are_alone() {
+    for postgres in databases() {
+        let mut connection = connect(&postgres);
+        for syncs in [Syncs::Each, Syncs::Shared] {
+            let mut params = ParamBatch::new(1);
+            for divisor in [1, 0, 2, 0, 0, 4] {
+                params.push([Value::Int(divisor)]);
+            }
+            let answers = connection.query_many("select 12 / $1::int", params, syncs);
+            let shown: Vec<_> = answers.unwrap().iter().map(shown).collect();
+            assert_eq!(shown, ["12", "22012", "6", "22012", "22012", "3"]);
+        }
+    }
+}
+
+#[test]
+fn writes_are_counted_and_kept_apart() {
+    for postgres in databases() {
+        postgres
+            .execute("create table t(k int primary key)")
+            .unwrap();
+        let mut connection = connect(&postgres);
+        let mut params = ParamBatch::new(1);
+        for key in [1, 1, 2] {
+            params.push([Value::Int(key)]);
+        }
+        let sql = "insert into t values ($1)";
+        let answers = connection.query_many(sql, params, Syncs::Each).unwrap();
+        assert_eq!(answers[0].as_ref().unwrap().row_count, Some(1));
+        assert_eq!(shown(&answers[1]), "23505");
+        let all = connection.query("select k from t order by k", &[]);
+        assert_eq!(shown(&all), "1 2");
+    }
+}
+
+#[test]
+fn a_deadline_ends_what_the_server_does() {
+    for postgres in databases() {
+        let mut connection = connect(&postgres);
+        let started = Instant::now();
+        let sleep = Request::new("select pg_sleep(60)", &[]);
+        let sleep = sleep.deadline(started + Duration::from_millis(50));
+        let answers = connection.request(sleep).unwrap();
+        let error = answers[0].as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deadline);
+        // Behind the sleep, this one would have to wait.
+        assert_eq!(shown(&connection.query("select 7", &[])), "7");
+        assert!(started.elapsed() < Duration::from_secs(30));
+    }
+}
+
+#[test]
+fn a_killed_session_is_a_lost_connection() {
+    for postgres in databases() {
+        let mut connection = connect(&postgres);
+        let answer = connection.query("select pg_terminate_backend(pg_backend_pid())", &[]);
+        let error = answer.unwrap_err();
+        assert!(error.is_connection_lost());
+        assert!(!error.is_retryable());
+        assert_eq!(error.sqlstate().unwrap().to_string(), "57P01");
+        assert!(connection.is_closed());
+        let error = connection.query("select 1", &[]).unwrap_err();
+        assert!(error.is_connection_lost());
+        assert!(error.is_retryable());
+    }
+}
+
+#[test]
+fn passwords_are_proven_over_tcp() {
+    let Some(postgres) = database("18", true) else {
+        return;
+    };
+    let url = postgres.tcp_url().unwrap();
+    let mut connection = Connection::connect(&config(&url), Options::default()).unwrap();
+    assert_eq!(shown(&connection.query("select 7", &[])), "7");
+
+    let wrong = url.replace(&format!(":{}@", postgres.password().unwrap()), ":wrong@");
+    let error = Connection::connect(&config(&wrong), Options::default())
+        .err()
+        .unwrap();
+    assert_eq!(error.sqlstate().unwrap().to_string(), "28P01");
+    assert!(!error.is_retryable());
+    let error = Connection::connect(
+        &config(&format!("{url}?sslmode=require")),
+        Options::default(),
+    );
+    assert_eq!(error.err().unwrap().kind(), ErrorKind::Misuse);
+
+    postgres.close().unwrap();
+    let error = connection.query("select 7", &[]).unwrap_err();
+    assert!(error.is_connection_lost());
+    let error = Connection::connect(&config(&url), Options::default())
+        .err()
+        .unwrap();
+    assert!(error.is_retryable());
+}
