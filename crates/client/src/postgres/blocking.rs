@@ -133,6 +133,12 @@ impl Connection {
     /// Writes what there is and reads what comes; waits for something to happen, up to `deadline`.
     fn turn(&mut self, deadline: Option<Instant>) {
         if let Err(error) = self.exchange(deadline) {
+            // The server may have said why it does not listen.
+            while let Ok(Some(size @ 1..)) =
+                self.stream.try_read(self.driver.receive_space(READ_SIZE))
+            {
+                self.driver.received(size);
+            }
             self.driver.fail(error);
         }
     }

@@ -66,6 +66,7 @@ pub struct Driver {
     output: Output,
     session: Session,
     scratch: Scratch,
+    is_input_ended: bool,
     query_count_max: usize,
     window: usize,
 }
@@ -90,6 +91,7 @@ impl Driver {
             output: Output::default(),
             session: Session::new(&options),
             scratch: Scratch::default(),
+            is_input_ended: false,
             query_count_max: options.query_count_max,
             window,
         })
@@ -156,6 +158,12 @@ impl Driver {
     /// Says that the socket is at its end. What came before is still answered.
     pub fn end_of_input(&mut self) {
         self.connection.end_of_input();
+        self.is_input_ended = true;
+    }
+
+    /// Whether the socket is at its end.
+    pub fn is_input_ended(&self) -> bool {
+        self.is_input_ended
     }
 
     /// Says that the socket failed.

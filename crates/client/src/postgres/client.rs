@@ -1,0 +1,177 @@
+//! The face for tokio: a handle for any number of tasks, and one task that owns the socket.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use lookaside_value::{ParamBatch, Value};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::stream::Address;
+use super::task::{Command, End, Task};
+use super::{Answer, Options, Request, Syncs, login};
+use crate::error::Sent;
+use crate::{Error, Host, PostgresConfig, Result};
+
+/// How many requests wait for the task before those who ask wait themselves.
+const INBOX_COUNT_MAX: usize = 1024;
+
+/// A connection that any number of tasks share. A clone is another handle of the same.
+///
+/// What they ask goes out at once, without waiting for what others have asked. A future that is
+/// dropped costs nothing but a discarded answer; what it asked may be done all the same. The
+/// connection ends when the last handle is gone and everything is answered.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lookaside_client::postgres::{Client, Options};
+/// use lookaside_client::{Config, Environment};
+/// use lookaside_value::Value;
+///
+/// let Config::Postgres(config) = Config::parse("postgres:///shop", &Environment::of_process())? else {
+///     unreachable!("the URL is PostgreSQL's");
+/// };
+/// let client = Client::connect(&config, Options::default()).await?;
+/// let sql = "select name from goods where id = $1";
+/// let (a, b) = tokio::join!(
+///     client.query(sql, &[Value::Int(7)]),
+///     client.query(sql, &[Value::Int(8)]),
+/// );
+/// println!("{:?} {:?}", a?.rows, b?.rows);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inbox: mpsc::Sender<Command>,
+    end: End,
+}
+
+impl Client {
+    /// Connects to the first host that can be reached, and logs in. The task that owns the socket
+    /// runs on the runtime that this is called on.
+    ///
+    /// # Errors
+    ///
+    /// When none can be reached (the error is the last one's), or the first that can refuses.
+    pub async fn connect(config: &PostgresConfig, options: Options) -> Result<Self> {
+        let mut last = None;
+        for host in &config.hosts {
+            let connecting = Self::connect_host(config, host, options.clone());
+            let connected = match config.connect_timeout {
+                Some(timeout) => timeout_at(Instant::now() + timeout, connecting)
+                    .await
+                    .unwrap_or_else(|_| {
+                        let error = io::ErrorKind::TimedOut.into();
+                        Err(Error::cannot_connect(host, error))
+                    }),
+                None => connecting.await,
+            };
+            match connected {
+                Err(error) if error.is_retryable() => last = Some(error),
+                result => return result,
+            }
+        }
+        Err(last.expect("a configuration has a host"))
+    }
+
+    async fn connect_host(config: &PostgresConfig, host: &Host, options: Options) -> Result<Self> {
+        login::refuse_tls(config, host)?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in lookup(host).await? {
+            let driver = login::driver(config, host, options.clone())?;
+            let (inbox, receiver) = mpsc::channel(INBOX_COUNT_MAX);
+            let (ready, is_ready) = oneshot::channel();
+            let end = Arc::new(OnceLock::new());
+            let task_end = Arc::clone(&end);
+            match &address {
+                Address::Tcp(socket) => match TcpStream::connect(socket).await {
+                    Ok(stream) => {
+                        // Each write is a whole flight; nothing is gained by waiting for more.
+                        stream.set_nodelay(true).map_err(Error::socket)?;
+                        let task = Task::new(stream, address, driver, receiver, ready, task_end);
+                        tokio::spawn(task);
+                    }
+                    Err(error) => {
+                        last = error;
+                        continue;
+                    }
+                },
+                Address::Unix(path) => match UnixStream::connect(path).await {
+                    Ok(stream) => {
+                        let task = Task::new(stream, address, driver, receiver, ready, task_end);
+                        tokio::spawn(task);
+                    }
+                    Err(error) => {
+                        last = error;
+                        continue;
+                    }
+                },
+            }
+            is_ready.await.unwrap_or_else(|_| Err(Error::closed()))?;
+            return Ok(Self { inbox, end });
+        }
+        Err(Error::cannot_connect(host, last))
+    }
+
+    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, a value does not fit, or the connection is lost.
+    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
+        let mut answers = self.request(Request::new(sql, params)).await?;
+        answers.pop().expect("a query has an answer")
+    }
+
+    /// Asks the same with each parameter set, all in one flight.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was sent. What happens to a query later is its own result.
+    pub async fn query_many(
+        &self,
+        sql: impl Into<Arc<str>>,
+        params: ParamBatch,
+        syncs: Syncs,
+    ) -> Result<Vec<Result<Answer>>> {
+        self.request(Request::many(sql, params).syncs(syncs)).await
+    }
+
+    /// Sends a request and waits for its answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`query_many`](Self::query_many).
+    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        let (answers, received) = oneshot::channel();
+        let command = Command { request, answers };
+        if self.inbox.send(command).await.is_err() {
+            return Err(self.ended().of_query(Sent::Nothing));
+        }
+        // Without an answer, the task ended with its runtime.
+        let answers = received.await;
+        answers.unwrap_or_else(|_| Err(self.ended().of_query(Sent::Something)))
+    }
+
+    /// Whether the connection can be used no more.
+    pub fn is_closed(&self) -> bool {
+        self.inbox.is_closed()
+    }
+
+    fn ended(&self) -> Error {
+        self.end.get().cloned().unwrap_or_else(Error::closed)
+    }
+}
+
+/// The addresses of a host. A look-up may block, and so happens elsewhere.
+async fn lookup(host: &Host) -> Result<Vec<Address>> {
+    let owned = host.clone();
+    let found = tokio::task::spawn_blocking(move || Address::of(&owned)).await;
+    found.unwrap_or_else(|_| {
+        // The runtime ends.
+        let error = io::ErrorKind::Interrupted.into();
+        Err(Error::cannot_connect(host, error))
+    })
+}

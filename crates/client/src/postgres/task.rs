@@ -1,0 +1,253 @@
+//! The task that owns a socket: it moves bytes both ways at once, so that neither side can block
+//! the other by not reading.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use lookaside_wire::postgres::CancelKey;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Sleep, sleep_until, timeout};
+
+use super::stream::Address;
+use super::{Answer, Driver, Request, Ticket};
+use crate::error::Sent;
+use crate::{Error, Result};
+
+/// The least that is read at once: hundreds of short answers.
+const READ_SIZE: usize = 16 * 1024;
+
+/// How many requests are taken before the next write.
+const COMMAND_COUNT_MAX: usize = 256;
+
+/// How long a server may take for a request to cancel. As long nothing else is sent.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A request from somewhere, and where its answers go.
+pub(super) struct Command {
+    pub(super) request: Request,
+    pub(super) answers: oneshot::Sender<Result<Vec<Result<Answer>>>>,
+}
+
+/// Why a task ended, for those that come too late.
+pub(super) type End = Arc<OnceLock<Error>>;
+
+/// Lives as long as the connection.
+pub(super) struct Task<S> {
+    stream: S,
+    address: Address,
+    driver: Driver,
+    inbox: mpsc::Receiver<Command>,
+    commands: Vec<Command>,
+    is_inbox_closed: bool,
+    waiting: HashMap<Ticket, oneshot::Sender<Result<Vec<Result<Answer>>>>, RandomState>,
+    /// Hears of the log-in.
+    ready: Option<oneshot::Sender<Result<()>>>,
+    alarm: Option<(Instant, Pin<Box<Sleep>>)>,
+    cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    end: End,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
+    pub(super) fn new(
+        stream: S,
+        address: Address,
+        driver: Driver,
+        inbox: mpsc::Receiver<Command>,
+        ready: oneshot::Sender<Result<()>>,
+        end: End,
+    ) -> Self {
+        Self {
+            stream,
+            address,
+            driver,
+            inbox,
+            commands: Vec::new(),
+            is_inbox_closed: false,
+            waiting: HashMap::default(),
+            ready: Some(ready),
+            alarm: None,
+            cancel: None,
+            end,
+        }
+    }
+
+    fn take_commands(&mut self, cx: &mut Context<'_>) {
+        while !self.is_inbox_closed {
+            let received = self
+                .inbox
+                .poll_recv_many(cx, &mut self.commands, COMMAND_COUNT_MAX);
+            match received {
+                Poll::Ready(0) => self.is_inbox_closed = true,
+                Poll::Ready(_) => {}
+                Poll::Pending => return,
+            }
+            for Command { request, answers } in self.commands.drain(..) {
+                // Who has gone in the meantime is asked nothing for.
+                if answers.is_closed() {
+                    continue;
+                }
+                match self.driver.submit(request) {
+                    Ok(ticket) => {
+                        self.waiting.insert(ticket, answers);
+                    }
+                    // As below, nobody may be there to hear it.
+                    Err(error) => drop(answers.send(Err(error))),
+                }
+            }
+        }
+    }
+
+    fn hand_out(&mut self) {
+        while let Some(reply) = self.driver.next_reply() {
+            let answers = self.waiting.remove(&reply.ticket);
+            let answers = answers.expect("a reply is to a request that waits");
+            drop(answers.send(Ok(reply.answers)));
+        }
+        if self.driver.is_ready()
+            && let Some(ready) = self.ready.take()
+        {
+            drop(ready.send(Ok(())));
+        }
+    }
+
+    fn poll_cancel(&mut self, cx: &mut Context<'_>) {
+        if let Some(key) = self.driver.take_cancel() {
+            self.cancel = Some(Box::pin(cancel(self.address.clone(), key)));
+        }
+        if let Some(cancel) = &mut self.cancel
+            && cancel.as_mut().poll(cx).is_ready()
+        {
+            self.cancel = None;
+            self.driver.cancel_done();
+            self.driver.advance(Instant::now());
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let output = self.driver.output();
+            if output.is_empty() {
+                return Pin::new(&mut self.stream).poll_flush(cx);
+            }
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, output))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                size => self.driver.written(size),
+            }
+        }
+    }
+
+    /// Reads once.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut space = ReadBuf::new(self.driver.receive_space(READ_SIZE));
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut space))?;
+        match space.filled().len() {
+            0 => self.driver.end_of_input(),
+            size => self.driver.received(size),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether it is time to look at the clock again.
+    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(deadline) = self.driver.deadline() else {
+            self.alarm = None;
+            return Poll::Pending;
+        };
+        let is_set = matches!(&self.alarm, Some((set, _)) if *set == deadline);
+        if !is_set {
+            self.alarm = Some((deadline, Box::pin(sleep_until(deadline.into()))));
+        }
+        let (_, sleep) = self.alarm.as_mut().expect("the alarm was just set");
+        sleep.as_mut().poll(cx)
+    }
+
+    /// Moves what can be moved; is done when the connection is at its end.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.take_commands(cx);
+            self.driver.advance(Instant::now());
+            self.poll_cancel(cx);
+            if let Poll::Ready(Err(error)) = self.poll_write(cx) {
+                // The server may have said why it does not listen.
+                while self.driver.end().is_none()
+                    && !self.driver.is_input_ended()
+                    && matches!(self.poll_read(cx), Poll::Ready(Ok(())))
+                {}
+                self.driver.fail(error);
+            }
+            self.hand_out();
+            if self.driver.end().is_some() {
+                return Poll::Ready(());
+            }
+            if self.is_inbox_closed && self.driver.is_idle() {
+                self.driver.close();
+                // A server that does not take the farewell finds the end of the stream instead.
+                let _ = self.poll_write(cx);
+                return Poll::Ready(());
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(())) => continue,
+                Poll::Ready(Err(error)) => {
+                    self.driver.fail(error);
+                    continue;
+                }
+                Poll::Pending => {}
+            }
+            if self.poll_alarm(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Future for Task<S> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let task = &mut *self;
+        ready!(task.poll_exchange(cx));
+        let error = task
+            .driver
+            .end()
+            .expect("an exchange ends with its connection");
+        // Nobody else sets it.
+        task.end.get_or_init(|| error.clone());
+        if let Some(ready) = task.ready.take() {
+            drop(ready.send(Err(error.clone())));
+        }
+        task.inbox.close();
+        while let Ok(command) = task.inbox.try_recv() {
+            drop(command.answers.send(Err(error.of_query(Sent::Nothing))));
+        }
+        Poll::Ready(())
+    }
+}
+
+/// Asks a server to cancel what it does, and waits until it has heard of it. One that cannot be
+/// asked goes on, and is waited for.
+async fn cancel(address: Address, key: CancelKey) {
+    let mut request = Vec::new();
+    key.cancel_request(&mut request);
+    let asked = async {
+        match address {
+            Address::Tcp(address) => ask(TcpStream::connect(address).await?, &request).await,
+            Address::Unix(path) => ask(UnixStream::connect(path).await?, &request).await,
+        }
+    };
+    let _: Result<io::Result<()>, _> = timeout(CANCEL_TIMEOUT, asked).await;
+}
+
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &[u8]) -> io::Result<()> {
+    stream.write_all(request).await?;
+    // The server closes once it has passed the request on.
+    stream.read_to_end(&mut Vec::new()).await?;
+    Ok(())
+}
