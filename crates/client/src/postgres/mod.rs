@@ -4,12 +4,14 @@
 //! callers:
 //!
 //! - [`Client`] for tokio: any number of tasks share one connection;
-//! - [`blocking::Connection`] for those that wait.
+//! - [`blocking::Connection`] for those that wait;
+//! - [`poll::Connection`] for event loops, on their own poller.
 
 pub mod blocking;
 mod client;
 mod driver;
 mod login;
+pub mod poll;
 mod request;
 mod stream;
 mod task;

@@ -2,12 +2,17 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
 
 use crate::{Error, Host, Place, Result};
 
@@ -60,6 +65,27 @@ impl Stream {
         }
     }
 
+    /// Begins to connect, without waiting for anything. The socket can be written once it is
+    /// connected, and reads of its failure if it is not.
+    pub(super) fn begin_connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Tcp(address) => {
+                let family = match address {
+                    SocketAddr::V4(_) => AddressFamily::INET,
+                    SocketAddr::V6(_) => AddressFamily::INET6,
+                };
+                let stream = TcpStream::from(begin_connect(family, address)?);
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Address::Unix(path) => {
+                let address = SocketAddrUnix::new(path)?;
+                let stream = begin_connect(AddressFamily::UNIX, &address)?;
+                Ok(Self::Unix(stream.into()))
+            }
+        }
+    }
+
     /// Who is at the other end, to reach them once more.
     pub(super) fn peer(&self) -> io::Result<Address> {
         match self {
@@ -98,7 +124,7 @@ impl Stream {
             Timespec::try_from(left).expect("a deadline is not centuries away")
         });
         match poll(&mut [PollFd::new(self, flags)], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -113,13 +139,22 @@ impl AsFd for Stream {
     }
 }
 
+fn begin_connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The result of a call that need not wait.
 fn ready(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<Option<usize>> {
     loop {
         match call() {
             Ok(size) => return Ok(Some(size)),
-            Err(rustix::io::Errno::AGAIN) => return Ok(None),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod ddl;
+mod poll;
 mod tokio;
 
 use std::env;
