@@ -11,6 +11,7 @@ pub(crate) struct Server {
     is_logged_in: bool,
     /// Skips what comes, up to a Sync.
     is_skipping: bool,
+    /// The portal: SQL and its parameter.
     bound: Option<(String, i32)>,
     /// The statements that are prepared, with their SQL.
     pub(crate) statements: BTreeMap<String, String>,
@@ -118,7 +119,10 @@ impl Server {
                 }
             }
             b'D' => {
-                let sql = self.statements[&text()[1..]].clone();
+                let Some(sql) = self.statements.get(&text()[1..]).cloned() else {
+                    self.refuse("26000", "");
+                    return true;
+                };
                 let type_oid = self.parameter_type.unwrap_or(23).to_be_bytes();
                 let count = u16::from(sql.contains("$1"));
                 let mut parameters = count.to_be_bytes().to_vec();
@@ -142,8 +146,8 @@ impl Server {
                 let parameter = parameter(&body[name.len() + 2..]);
                 if let Some((state, routine)) = self.stale.remove(&name) {
                     self.refuse(state, routine);
-                } else if self.statements.contains_key(&name) {
-                    self.bound = Some((name, parameter));
+                } else if let Some(sql) = self.statements.get(&name) {
+                    self.bound = Some((sql.clone(), parameter));
                     self.say(b'2', b"");
                 } else {
                     self.refuse("26000", "");
@@ -157,8 +161,7 @@ impl Server {
     }
 
     fn execute(&mut self) -> bool {
-        let (name, number) = self.bound.clone().expect("a portal");
-        let sql = self.statements[&name].clone();
+        let (sql, number) = self.bound.clone().expect("a portal");
         if self.canceled.remove(&number) {
             self.stuck_at = None;
             self.refuse("57014", "");

@@ -49,6 +49,23 @@ fn errors_in_a_flight_are_alone() {
 }
 
 #[test]
+fn rows_before_an_error_are_nobodys() {
+    for postgres in databases() {
+        let mut connection = connect(&postgres);
+        for syncs in [Syncs::Each, Syncs::Shared] {
+            let mut params = ParamBatch::new(1);
+            for zero in [3, 9, 2, 9] {
+                params.push([Value::Int(zero)]);
+            }
+            let sql = "select 12 / ($1::int - n) from generate_series(1, 3) n";
+            let answers = connection.query_many(sql, params, syncs).unwrap();
+            let shown: Vec<_> = answers.iter().map(shown).collect();
+            assert_eq!(shown, ["22012", "1 1 2", "22012", "1 1 2"], "{syncs:?}");
+        }
+    }
+}
+
+#[test]
 fn writes_are_counted_and_kept_apart() {
     for postgres in databases() {
         postgres
