@@ -45,7 +45,10 @@ impl Connection {
         let mut last = None;
         for host in &config.hosts {
             match Self::connect_host(config, host, options.clone()) {
-                Err(error) if error.is_retryable() => last = Some(error),
+                // Nothing was asked yet, so nothing can be done twice.
+                Err(error) if error.is_retryable() || error.is_connection_lost() => {
+                    last = Some(error);
+                }
                 result => return result,
             }
         }
@@ -58,6 +61,7 @@ impl Connection {
             .connect_timeout
             .map(|timeout| Instant::now() + timeout);
         let stream = connect(host, deadline)?;
+        stream.tune(&config.keepalives).map_err(Error::socket)?;
         let mut connection = Self {
             stream,
             driver: login::driver(config, host, options)?,

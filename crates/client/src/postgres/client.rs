@@ -8,7 +8,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::stream::Address;
+use super::stream::{Address, tune_tcp};
 use super::task::{Command, End, Task};
 use super::{Answer, Options, Request, Syncs, login};
 use crate::error::Sent;
@@ -69,7 +69,10 @@ impl Client {
                 None => connecting.await,
             };
             match connected {
-                Err(error) if error.is_retryable() => last = Some(error),
+                // Nothing was asked yet, so nothing can be done twice.
+                Err(error) if error.is_retryable() || error.is_connection_lost() => {
+                    last = Some(error);
+                }
                 result => return result,
             }
         }
@@ -88,8 +91,7 @@ impl Client {
             match &address {
                 Address::Tcp(socket) => match TcpStream::connect(socket).await {
                     Ok(stream) => {
-                        // Each write is a whole flight; nothing is gained by waiting for more.
-                        stream.set_nodelay(true).map_err(Error::socket)?;
+                        tune_tcp(&stream, &config.keepalives).map_err(Error::socket)?;
                         let task = Task::new(stream, address, driver, receiver, ready, task_end);
                         tokio::spawn(task);
                     }

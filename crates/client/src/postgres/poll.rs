@@ -78,6 +78,7 @@ impl Connection {
         for address in Address::of(host)? {
             match Stream::begin_connect(&address) {
                 Ok(stream) => {
+                    stream.tune(&config.keepalives).map_err(Error::socket)?;
                     return Ok(Self {
                         stream,
                         driver: login::driver(config, host, options)?,

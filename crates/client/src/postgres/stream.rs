@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    send, socket_with, sockopt,
 };
 
-use crate::{Error, Host, Place, Result};
+use crate::{Error, Host, Keepalives, Place, Result};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -53,12 +53,10 @@ impl Stream {
         match address {
             Address::Tcp(address) => {
                 let stream = match timeout {
-                    Some(timeout) => TcpStream::connect_timeout(address, timeout)?,
-                    None => TcpStream::connect(address)?,
+                    Some(timeout) => TcpStream::connect_timeout(address, timeout),
+                    None => TcpStream::connect(address),
                 };
-                // Each write is a whole flight; nothing is gained by waiting for more.
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+                stream.map(Self::Tcp)
             }
             // A local server takes a connection at once, or has no room for it.
             Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
@@ -74,15 +72,21 @@ impl Stream {
                     SocketAddr::V4(_) => AddressFamily::INET,
                     SocketAddr::V6(_) => AddressFamily::INET6,
                 };
-                let stream = TcpStream::from(begin_connect(family, address)?);
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+                begin_connect(family, address).map(|socket| Self::Tcp(socket.into()))
             }
             Address::Unix(path) => {
                 let address = SocketAddrUnix::new(path)?;
-                let stream = begin_connect(AddressFamily::UNIX, &address)?;
-                Ok(Self::Unix(stream.into()))
+                let socket = begin_connect(AddressFamily::UNIX, &address);
+                socket.map(|socket| Self::Unix(socket.into()))
             }
+        }
+    }
+
+    /// Sets what a session wants of its socket.
+    pub(super) fn tune(&self, keepalives: &Keepalives) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => tune_tcp(stream, keepalives),
+            Self::Unix(_) => Ok(()),
         }
     }
 
@@ -137,6 +141,28 @@ impl AsFd for Stream {
             Self::Unix(stream) => stream.as_fd(),
         }
     }
+}
+
+/// Sets what a session wants of a TCP socket.
+pub(super) fn tune_tcp(socket: impl AsFd, keepalives: &Keepalives) -> io::Result<()> {
+    let socket = socket.as_fd();
+    // Each write is a whole flight; nothing is gained by waiting for more.
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, keepalives.enabled)?;
+    if let Some(idle) = keepalives.idle {
+        sockopt::set_tcp_keepidle(socket, idle)?;
+    }
+    if let Some(interval) = keepalives.interval {
+        sockopt::set_tcp_keepintvl(socket, interval)?;
+    }
+    if let Some(count) = keepalives.count {
+        sockopt::set_tcp_keepcnt(socket, count)?;
+    }
+    if let Some(timeout) = keepalives.user_timeout {
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(socket, timeout_ms)?;
+    }
+    Ok(())
 }
 
 fn begin_connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Result<OwnedFd> {

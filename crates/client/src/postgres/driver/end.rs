@@ -29,7 +29,7 @@ impl Session {
                 job.answers[settled.run.index].get_or_insert_with(|| Err(error(Sent::Something)));
             }
         }
-        if is_under_way {
+        if is_under_way || self.statements.is_awaited(&job.key, ticket) {
             self.cancel.wanted.push(ticket);
         }
         self.reply(ticket, job, &error(Sent::Nothing));

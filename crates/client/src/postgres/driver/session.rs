@@ -434,20 +434,27 @@ impl Session {
     /// Asks to cancel what the server is doing if nobody wants it.
     pub(super) fn choose_cancel(&mut self, now: Instant) {
         if !self.cancel.wanted.is_empty() {
-            let steps = &self.steps;
+            let (steps, statements) = (&self.steps, &self.statements);
             self.cancel.wanted.retain(|&ticket| {
-                let mut steps = steps.iter();
-                steps.any(|step| matches!(step, Step::Run { run, .. } if run.ticket == ticket))
+                steps.iter().any(|step| match step {
+                    Step::Run { run, .. } => run.ticket == ticket,
+                    Step::Prepare { key, .. } => statements.is_awaited(key, ticket),
+                    Step::Close | Step::Sync => false,
+                })
             });
         }
         let unwanted = match self.steps.front() {
             Some(Step::Run { run, moment, .. }) if self.cancel.wanted.contains(&run.ticket) => {
                 Some(*moment)
             }
+            // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
+            // sooner than the server could be asked, or else it waits for a lock.
             Some(Step::Prepare { key, moment, .. }) => {
-                let mut waiting = self.statements.waiting(key).iter();
-                let is_wanted = waiting.any(|span| self.jobs.contains_key(&span.ticket));
-                (!is_wanted).then_some(*moment)
+                let waiting = self.statements.waiting(key);
+                let is_open = |span: &Span| self.jobs.contains_key(&span.ticket);
+                let is_given_up = |span: &Span| self.cancel.wanted.contains(&span.ticket);
+                let is_unwanted = !waiting.iter().any(is_open) && waiting.iter().any(is_given_up);
+                is_unwanted.then_some(*moment)
             }
             _ => None,
         };

@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 
 use super::span::Span;
 use super::statement::{Key, Statement};
+use crate::postgres::Ticket;
 
 #[derive(Debug)]
 pub(super) struct Statements {
@@ -105,6 +106,11 @@ impl Statements {
             Some(State::Preparing(waiting)) => waiting,
             _ => &[],
         }
+    }
+
+    /// Whether a query of the request waits for a statement that is being prepared.
+    pub(super) fn is_awaited(&self, key: &Key, ticket: Ticket) -> bool {
+        self.waiting(key).iter().any(|span| span.ticket == ticket)
     }
 
     /// The statement is prepared; those that waited for it come back.

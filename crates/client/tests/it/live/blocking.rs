@@ -101,6 +101,29 @@ fn a_deadline_ends_what_the_server_does() {
     }
 }
 
+/// To describe a statement, the server looks at its tables.
+#[test]
+fn a_deadline_ends_the_wait_for_a_lock() {
+    for postgres in databases() {
+        postgres.execute("create table t(k int)").unwrap();
+        let mut owner = connect(&postgres);
+        owner.query("begin", &[]).unwrap();
+        owner.query("lock table t", &[]).unwrap();
+        let mut connection = connect(&postgres);
+        let started = Instant::now();
+        let request = Request::new("select k from t", &[]);
+        let request = request.deadline(started + Duration::from_millis(50));
+        let answers = connection.request(request).unwrap();
+        let error = answers[0].as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deadline);
+        assert!(error.is_retryable());
+        // The server is free although the lock is held.
+        assert_eq!(shown(&connection.query("select 7", &[])), "7");
+        owner.query("rollback", &[]).unwrap();
+        assert_eq!(shown(&connection.query("select k from t", &[])), "");
+    }
+}
+
 #[test]
 fn a_killed_session_is_a_lost_connection() {
     for postgres in databases() {
@@ -123,7 +146,10 @@ fn passwords_are_proven_over_tcp() {
         return;
     };
     let url = postgres.tcp_url().unwrap();
-    let mut connection = Connection::connect(&config(&url), Options::default()).unwrap();
+    let url_kept =
+        "?keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=9000";
+    let url_kept = format!("{url}{url_kept}");
+    let mut connection = Connection::connect(&config(&url_kept), Options::default()).unwrap();
     assert_eq!(shown(&connection.query("select 7", &[])), "7");
 
     let wrong = url.replace(&format!(":{}@", postgres.password().unwrap()), ":wrong@");
