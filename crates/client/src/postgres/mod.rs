@@ -9,7 +9,7 @@
 
 pub mod blocking;
 mod client;
-mod driver;
+pub mod driver;
 mod login;
 pub mod poll;
 mod request;
