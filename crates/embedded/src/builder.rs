@@ -16,7 +16,7 @@ use crate::server::{Listen, check_settings};
 use crate::setup::Setup;
 use crate::template::{RELAXED, USER};
 use crate::temporary::{self, Wishes};
-use crate::{Error, Postgres, Result, VersionRequirement, archive};
+use crate::{Error, Postgres, Result, Version, VersionRequirement, archive};
 
 /// Wishes about a database; begun with [`Postgres::builder`].
 ///
@@ -218,15 +218,11 @@ impl Builder {
     /// Opens a persistent folder, and makes it first if need be.
     pub(crate) fn open_folder(&self, folder: &Path) -> Result<persistent::Opened> {
         check_settings(&self.settings)?;
-        let relaxed = RELAXED
-            .iter()
-            .filter(|_| self.relaxed)
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let keeping = Keeping {
             requirement: self.requirement,
             user: self.user.as_deref(),
             database: self.database.as_deref(),
-            settings: relaxed.chain(self.settings.iter().cloned()).collect(),
+            settings: self.lasting_settings(),
             listen: self.listen,
             is_durable: !self.relaxed,
             schema: &self.schema,
@@ -234,6 +230,27 @@ impl Builder {
             progress: &self.progress,
         };
         persistent::open(folder, &keeping)
+    }
+
+    /// The settings of a server with lasting data.
+    fn lasting_settings(&self) -> Vec<(String, String)> {
+        let relaxed = RELAXED.iter().filter(|_| self.relaxed);
+        let relaxed = relaxed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        relaxed.chain(self.settings.iter().cloned()).collect()
+    }
+
+    /// A wish that a running server does not meet.
+    pub(crate) fn unmet_by(
+        &self,
+        version: Version,
+        settings: &[(String, String)],
+    ) -> Option<String> {
+        if !self.requirement.accepts(version) {
+            return Some(format!("PostgreSQL {}", self.requirement));
+        }
+        let mut wanted = self.lasting_settings().into_iter();
+        let (name, value) = wanted.find(|wanted| !settings.contains(wanted))?;
+        Some(format!("`{name} = {value}`"))
     }
 
     /// What a new cluster begins with.

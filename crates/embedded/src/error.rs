@@ -339,9 +339,16 @@ impl Error {
 
     pub(crate) fn schema_refused(label: &str, line: Option<usize>, refusal: &Refusal) -> Self {
         let line = line.map_or(String::new(), |line| format!(", line {line}"));
+        // feature_not_supported, which is what the server says of an extension it does not have.
+        let hint = match refusal.sqlstate.as_str() {
+            "0A000" if label.starts_with("extension") => {
+                "; `select name from pg_available_extensions` lists those it has"
+            }
+            _ => "",
+        };
         let mut error = Self::new(
             ErrorKind::Refused,
-            format!("the server refused {label}{line}: {refusal}"),
+            format!("the server refused {label}{line}: {refusal}{hint}"),
         );
         error.0.sqlstate = Some(refusal.sqlstate.clone());
         error
@@ -506,6 +513,34 @@ impl Error {
                 "the server{pid} in `{}` was told to stop and still runs after {} s; see its log there",
                 folder.display(),
                 timeout.as_secs()
+            ),
+        )
+    }
+
+    pub(crate) fn not_a_folder(path: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("`{}` is a file; name a folder for the data", path.display()),
+        )
+    }
+
+    pub(crate) fn no_place(folder: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "LOOKASIDE_PG_TEMP is `{}`, and there is no such folder; make it, or unset it",
+                folder.display()
+            ),
+        )
+    }
+
+    pub(crate) fn runs_otherwise(folder: &Path, what: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "the server of `{}` runs already, and not with {what}; stop it first \
+                 (`lookaside pg stop`), or leave the wish out",
+                folder.display()
             ),
         )
     }

@@ -21,10 +21,15 @@ use crate::postgres::{Lease, Span, Tenure};
 use crate::server::{DATA, log_end};
 use crate::template::USER;
 use crate::temporary::PASSWORD;
-use crate::{Binaries, Builder, Error, Postgres, Result, Version, VersionRequirement, digest};
+use crate::{
+    Binaries, Builder, Error, ErrorKind, Postgres, Result, Version, VersionRequirement, digest,
+};
 
 /// Folder of the cache with a file for each folder that was started.
 const KNOWN: &str = "instances";
+
+/// How long a start waits for another one of the same folder to finish.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a server may take to write everything down.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -126,18 +131,38 @@ impl Instance {
     ///
     /// As [`Builder::start`].
     pub fn start(&self, builder: Builder) -> Result<Running> {
-        if let Status::Running(running) = self.status()? {
-            return match builder.archive() {
-                None => Ok(running),
-                Some(archive) => Err(Error::restore_into_data(&self.folder, archive)),
-            };
-        }
-        let opened = builder.open_folder(&self.folder)?;
+        let begin = Instant::now();
+        let opened = loop {
+            if let Status::Running(running) = self.status()? {
+                return self.check_wishes(&builder).map(|()| running);
+            }
+            match builder.open_folder(&self.folder) {
+                // Another start may be under way.
+                Err(error) if error.kind() == ErrorKind::Busy && begin.elapsed() < BUSY_TIMEOUT => {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                opened => break opened?,
+            }
+        };
         remember(&self.folder)?;
         opened.outlive()?;
         match self.status()? {
             Status::Running(running) => Ok(running),
             _ => Err(Error::crashed(&self.folder, &log_end(&self.folder, 0))),
+        }
+    }
+
+    /// Whether a server that runs already is what is wished for.
+    fn check_wishes(&self, builder: &Builder) -> Result<()> {
+        if let Some(archive) = builder.archive() {
+            return Err(Error::restore_into_data(&self.folder, archive));
+        }
+        let Some(listening) = Listening::read(&self.folder)? else {
+            return Ok(());
+        };
+        match builder.unmet_by(listening.version(), &listening.settings) {
+            None => Ok(()),
+            Some(wish) => Err(Error::runs_otherwise(&self.folder, &wish)),
         }
     }
 
@@ -190,10 +215,7 @@ impl Instance {
             pid,
             url: address.url(),
             tcp_url: address.tcp_url(),
-            version: Version {
-                major: listening.major,
-                minor: listening.minor,
-            },
+            version: listening.version(),
             port: listening.port,
             user: receipt.user.clone(),
             database: receipt.database.clone(),

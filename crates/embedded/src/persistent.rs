@@ -39,7 +39,7 @@ use crate::server::{DATA, Ending, JOINED, LOCK, Listen, Server, Spec, log_end};
 use crate::setup::Setup;
 use crate::template::{FIRST, USER};
 use crate::temporary::{PASSWORD, set_password};
-use crate::{Error, Result, VersionRequirement, archive};
+use crate::{Error, Result, Version, VersionRequirement, archive};
 
 /// How long a folder whose owner has died may take to come free: its server writes everything down.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
@@ -81,6 +81,7 @@ pub(crate) struct Opened {
     pub(crate) user: String,
     pub(crate) database: String,
     listen: Listen,
+    settings: Vec<(String, String)>,
     lock: File,
     identity: &'static Identity,
 }
@@ -90,7 +91,8 @@ impl Opened {
     /// step it ends with us, however far we come.
     pub(crate) fn outlive(mut self) -> Result<()> {
         let cluster = &self.cluster;
-        Listening::of(cluster, self.listen).write(&cluster.folder)?;
+        let settings = std::mem::take(&mut self.settings);
+        Listening::of(cluster, self.listen, settings).write(&cluster.folder)?;
         let pid = server_pid(&cluster.data())
             .ok_or_else(|| Error::crashed(&cluster.folder, &log_end(&cluster.folder, 0)))?;
         sign(&mut self.lock, &number(pid).to_string())
@@ -118,6 +120,9 @@ impl Receipt {
                 .map(Some)
                 .map_err(|error| Error::bad_receipt(&path, &Self::example()).because(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Err(Error::not_a_folder(folder))
+            }
             Err(error) => Err(Error::file("read", &path, error)),
         }
     }
@@ -160,6 +165,11 @@ fn rename_for_good(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Starts the server of a folder, which is made first if need be.
 pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
+    if folder.is_file() {
+        return Err(Error::not_a_folder(folder));
+    }
+    // What is no archive leaves no folder.
+    let requirement_of_new = archive::requirement_of(keeping.archive, keeping.requirement)?;
     fs::create_dir_all(folder).map_err(|error| Error::file("create the folder", folder, error))?;
     let folder = &folder
         .canonicalize()
@@ -175,7 +185,7 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         return Err(Error::restore_into_data(folder, archive));
     }
     let requirement = match &receipt {
-        None => archive::requirement_of(keeping.archive, keeping.requirement)?,
+        None => requirement_of_new,
         Some(receipt) => version_of_folder(folder, receipt, keeping.requirement)?,
     };
     let setup = Setup::find(requirement, keeping.progress)?;
@@ -184,7 +194,11 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     end_orphan(folder, &setup)?;
     let (receipt, contents) = match receipt {
         Some(receipt) => (receipt, Contents::Kept),
-        None => lay_data(folder, keeping, &setup)?,
+        None => lay_data(folder, keeping, &setup).inspect_err(|_| {
+            if keeping.archive.is_some() {
+                leave_nothing(folder);
+            }
+        })?,
     };
     let user = keeping.user.unwrap_or(&receipt.user).to_owned();
     let database = keeping.database.unwrap_or(&receipt.database).to_owned();
@@ -208,9 +222,20 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         user,
         database,
         listen: keeping.listen,
+        settings: keeping.settings.clone(),
         lock,
         identity: setup.identity,
     })
+}
+
+/// Removes what a restore that failed has made, so that nobody takes it for a new, empty folder. What
+/// is not ours was refused before.
+fn leave_nothing(folder: &Path) {
+    for name in [RECEIPT, RECEIPT_PARTIAL, LOCK] {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let _ = fs::remove_dir_all(folder.join("data.partial"));
+    let _ = fs::remove_dir(folder);
 }
 
 /// A folder with other people's files is not filled with ours. Nothing of ours but these two is
@@ -421,13 +446,15 @@ pub(crate) struct Listening {
     pub(crate) socket_folder: PathBuf,
     pub(crate) port: u16,
     pub(crate) tcp: bool,
+    /// What it was started with beyond its folder's own.
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 /// File with [`Listening`].
 const LISTENING: &str = "running.toml";
 
 impl Listening {
-    fn of(cluster: &Cluster, listen: Listen) -> Self {
+    fn of(cluster: &Cluster, listen: Listen, settings: Vec<(String, String)>) -> Self {
         let version = cluster.binaries.version();
         Self {
             major: version.major,
@@ -435,6 +462,14 @@ impl Listening {
             socket_folder: cluster.socket_folder.clone(),
             port: cluster.port,
             tcp: listen == Listen::Tcp,
+            settings,
+        }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        Version {
+            major: self.major,
+            minor: self.minor,
         }
     }
 

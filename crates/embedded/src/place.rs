@@ -60,7 +60,11 @@ impl Place {
         // As the system's own programs take it, what is set to nothing is not set.
         let named = |name| env::var_os(name).filter(|value| !value.is_empty());
         if let Some(chosen) = named("LOOKASIDE_PG_TEMP") {
-            return enter(Path::new(&chosen));
+            let chosen = Path::new(&chosen);
+            if !chosen.is_dir() {
+                return Err(Error::no_place(chosen));
+            }
+            return enter(chosen);
         }
         let runtime = named("XDG_RUNTIME_DIR").unwrap_or_default();
         for parent in [Path::new("/dev/shm"), Path::new(&runtime)] {

@@ -294,3 +294,60 @@ fn an_instance_leaves_no_zombie() {
         !ours.iter().any(|process| Path::new(process).exists())
     });
 }
+
+#[test]
+fn starts_at_the_same_moment_find_one_server() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let instance = Instance::at(parent.path().join("data")).unwrap();
+    let _stop = Stop(&instance);
+    let pids = thread::scope(|scope| {
+        let starts: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| instance.start(builder()).unwrap().pid))
+            .collect();
+        let pids = starts.into_iter().map(|start| start.join().unwrap());
+        pids.collect::<Vec<_>>()
+    });
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+}
+
+#[test]
+fn wishes_that_a_running_server_does_not_meet_are_refused() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let instance = Instance::at(parent.path().join("data")).unwrap();
+    let _stop = Stop(&instance);
+    let with_setting = || builder().setting("work_mem", "8MB");
+    let running = instance.start(with_setting()).unwrap();
+    assert_eq!(instance.start(with_setting()).unwrap(), running);
+    assert_eq!(instance.start(builder()).unwrap(), running);
+    for (wish, named) in [
+        (builder().version("17".parse().unwrap()), "PostgreSQL 17"),
+        (builder().relaxed_durability(), "`fsync = off`"),
+        (builder().setting("work_mem", "9MB"), "`work_mem = 9MB`"),
+    ] {
+        let error = instance.start(wish).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+        assert!(error.to_string().contains(named), "{error}");
+    }
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let parent = tempdir();
+    let file = parent.path().join("file");
+    fs::write(&file, "").unwrap();
+    let instance = Instance::at(&file).unwrap();
+    for error in [
+        instance.status().unwrap_err(),
+        instance.start(builder()).unwrap_err(),
+        builder().path(&file).start().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+        assert!(error.to_string().contains("is a file"), "{error}");
+    }
+}
