@@ -106,6 +106,12 @@ impl Failure {
         self
     }
 
+    /// Calls something in its line by another name, which the user gave it.
+    pub(crate) fn rename(mut self, name: &str, given: &str) -> Self {
+        self.message = self.message.replacen(name, given, 1);
+        self
+    }
+
     /// Lets the process end otherwise than with the number of a failed run.
     pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
         self.exit = exit;

@@ -49,11 +49,7 @@ Standard output carries results only; the summary, progress, log and errors go t
 
 #[derive(Debug, Parser)]
 #[command(name = "lookaside", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
-#[command(
-    propagate_version = true,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -184,13 +184,21 @@ fn run_tells_its_own_failures_from_those_of_the_command() {
         assert_eq!(said.out, "");
         said
     };
-    said_of(&["--sql", "bad.sql"]).err_has(&["nope"]);
-    said_of(&["--sql", "no.sql"]).err_has(&["cannot read no.sql"]);
+    said_of(&["--sql", "bad.sql"]).err_has(&["the server refused `bad.sql`, line 2: ", "nope"]);
+    said_of(&["--sql", "create table t (n integer)"]).err_has(&[
+        "cannot read `create table t (n integer)`",
+        "help: --sql takes the name of a file",
+    ]);
     said_of(&["--extension", "no_such_extension"]).err_has(&["no_such_extension"]);
     said_of(&["--pg-version", "99"]).err_has(&["99"]);
     said(&["run", "--set", "work_mem", "--", "true"], folder.path()).ended(2);
     said(&["run", "--pg-version", "x", "--", "true"], folder.path()).ended(2);
     said(&["run"], folder.path()).ended(2);
+    // The program's version is not that of PostgreSQL.
+    said(&["run", "--version", "17", "--", "true"], folder.path())
+        .ended(2)
+        .err_has(&["'--version'", "'--pg-version'"]);
+    said(&["run", "-V", "--", "true"], folder.path()).ended(2);
 }
 
 /// A command of `pg run` that has begun: the first line that it wrote, and the rest to read.
@@ -264,10 +272,19 @@ fn a_killed_run_leaves_no_server() {
 #[test]
 fn a_folder_is_served_until_it_is_stopped() {
     let data = Data::new();
-    data.run(&["status", "data"]).ended(1).out_has(&["no data"]);
-    data.run(&["url", "data"])
-        .ended(1)
-        .err_has(&["no data", "help: `lookaside pg start "]);
+    data.project.write("other/file", "of somebody else");
+    for (folder, absence) in [
+        ("data", "there is no folder `data`"),
+        ("other", "`other` holds no data of ours"),
+    ] {
+        data.run(&["status", folder]).ended(1).out_has(&[absence]);
+        data.run(&["url", folder])
+            .ended(1)
+            .err_has(&[absence, "help: `lookaside pg start "]);
+        data.run(&["stop", folder])
+            .ended(1)
+            .err_has(&[absence, "help: `lookaside pg list`"]);
+    }
     let url = data.run(&["start", "data"]).ended(0).out;
     assert!(
         url.starts_with("postgres:///") && url.contains("host="),
@@ -335,6 +352,12 @@ fn dumps_of_a_folder_are_restored_into_another() {
     data.run(&["dump", "first", "out.txt"])
         .ended(2)
         .err_has(&[".tar.zst or .sql"]);
+    data.run(&["dump", "nowhere", "out.tar.zst"])
+        .ended(1)
+        .err_has(&["there is no folder `nowhere`"]);
+    data.run(&["dump", "first", "nodir/out.tar.zst"])
+        .ended(1)
+        .err_has(&["there is no folder `nodir`"]);
     data.run(&["dump", "first", "out.tar.zst"]).ended(0);
     data.run(&["restore", "out.tar.zst", "second"]).ended(0);
     data.run(&["restore", "out.tar.zst", "second"]).ended(1);
@@ -415,7 +438,7 @@ fn a_shell_without_a_server_says_what_is_missing() {
     let data = Data::new();
     data.run(&["shell", "nowhere"])
         .ended(1)
-        .err_has(&["no data", "pg start"]);
+        .err_has(&["there is no folder `nowhere`", "pg start"]);
     data.run(&["shell", "--url", "mysql://u:secret@h/d"])
         .ended(2)
         .err_has(&["postgres://"]);

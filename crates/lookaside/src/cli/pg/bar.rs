@@ -1,4 +1,4 @@
-//! How far a download or a benchmark is, drawn on a terminal and nowhere else.
+//! How far a download or a benchmark is, drawn on a terminal. Elsewhere a download is a line.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -8,6 +8,10 @@ use lookaside_embedded::Progress;
 
 /// How often the sign of life turns while nothing is counted.
 const TICK: Duration = Duration::from_millis(120);
+
+/// What the archives of a server's programs weigh, within a few MB; of one that has not come yet
+/// nobody tells the size.
+const ARCHIVE_SIZE: u64 = 15_000_000;
 
 /// A bar while the server's programs are fetched. It draws nothing until there is something to
 /// tell, and is gone when the download is done: whoever holds it may outlive the start.
@@ -22,6 +26,13 @@ impl DownloadBar {
 
 impl Progress for DownloadBar {
     fn download(&self, what: &str, bytes_done: u64, bytes_total: Option<u64>) {
+        if !io::stderr().is_terminal() {
+            if bytes_done == 0 {
+                // A log of a build shows what the time goes to; without one, nobody is to be told.
+                let _ = writeln!(io::stderr(), "{}", begin_line(what, bytes_total));
+            }
+            return;
+        }
         if bytes_total.is_some_and(|total| bytes_done >= total) {
             return self.0.finish_and_clear();
         }
@@ -48,6 +59,15 @@ impl Progress for DownloadBar {
     }
 }
 
+/// The one line of a download where no bar is drawn.
+fn begin_line(what: &str, bytes_total: Option<u64>) -> String {
+    let (about, size) = match bytes_total {
+        Some(size) => ("", size),
+        None => ("some ", ARCHIVE_SIZE),
+    };
+    format!("fetching {what} ({about}{} MB)", size.div_ceil(1_000_000))
+}
+
 /// A sign of life with a message.
 pub(super) fn spinner() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, target()).with_style(style_of("{spinner} {msg}"));
@@ -72,4 +92,19 @@ fn target() -> ProgressDrawTarget {
 
 fn style_of(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is well formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_download_is_a_line_where_no_bar_is_drawn() {
+        for (bytes_total, expected) in [
+            (None, "fetching PostgreSQL 17.11 (some 15 MB)"),
+            (Some(15_400_000), "fetching PostgreSQL 17.11 (16 MB)"),
+        ] {
+            assert_eq!(begin_line("PostgreSQL 17.11", bytes_total), expected);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use lookaside_embedded::{Postgres, Status};
 
 use super::bar::DownloadBar;
 use super::failure;
-use super::instance::at;
+use super::instance::{at, no_data};
 use crate::cli::failure::{Exit, Failure, Outcome};
 
 /// Write a folder's data to a file
@@ -51,7 +51,20 @@ pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
             arguments.file.display()
         )));
     }
-    at(&arguments.dir)?
+    let instance = at(&arguments.dir)?;
+    if instance.status().map_err(|error| failure(&error))? == Status::Absent {
+        return Err(no_data(&arguments.dir));
+    }
+    // A name alone has an empty parent: the folder one is in.
+    if let Some(parent) = arguments.file.parent()
+        && !parent.as_os_str().is_empty()
+        && !parent.exists()
+    {
+        let parent = parent.display();
+        return Err(Failure::new(format!("there is no folder `{parent}`"))
+            .with_help(format_args!("`mkdir -p {parent}` makes it")));
+    }
+    instance
         .dump(&arguments.file)
         .map_err(|error| failure(&error))?;
     Ok(Exit::Done)

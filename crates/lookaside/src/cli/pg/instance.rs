@@ -95,10 +95,13 @@ fn print_url(folder: &Path, running: &Running, tcp: bool) -> Outcome {
 }
 
 pub(super) fn stop(arguments: &FolderArguments) -> Outcome {
-    let was_running = at(&arguments.dir)?
-        .stop()
-        .map_err(|error| failure(&error))?;
+    let instance = at(&arguments.dir)?;
+    let was_running = instance.stop().map_err(|error| failure(&error))?;
     if !was_running {
+        if instance.status().map_err(|error| failure(&error))? == Status::Absent {
+            return Err(Failure::new(absence(&arguments.dir))
+                .with_help("`lookaside pg list` shows the folders that have a server"));
+        }
         let _ = writeln!(
             std::io::stderr(),
             "no server of {} was running",
@@ -113,7 +116,10 @@ pub(super) fn status(arguments: &FolderArguments) -> Outcome {
         .status()
         .map_err(|error| failure(&error))?;
     write_stdout(|out| {
-        writeln!(out, "{}", state(&status))?;
+        match &status {
+            Status::Absent => writeln!(out, "{}", printable(&absence(&arguments.dir)))?,
+            status => writeln!(out, "{}", state(status))?,
+        }
         if let Status::Running(running) = &status {
             writeln!(out, "{}", running.url)?;
             if let Some(url) = &running.tcp_url {
@@ -129,7 +135,7 @@ pub(super) fn status(arguments: &FolderArguments) -> Outcome {
 }
 
 pub(super) fn url(arguments: &UrlArguments) -> Outcome {
-    let running = running(&at(&arguments.dir)?)?;
+    let running = running(&arguments.dir, &at(&arguments.dir)?)?;
     print_url(&arguments.dir, &running, arguments.tcp)
 }
 
@@ -164,15 +170,36 @@ pub(super) fn at(folder: &Path) -> Result<Instance, Failure> {
     Instance::at(folder).map_err(|error| failure(&error))
 }
 
-/// The server of a folder, which must run beyond a command.
-pub(super) fn running(instance: &Instance) -> Result<Running, Failure> {
+/// The server of a folder, which must run beyond a command. An error about a folder that is not
+/// there calls it as `given`.
+pub(super) fn running(given: &Path, instance: &Instance) -> Result<Running, Failure> {
     let status = instance.status().map_err(|error| failure(&error))?;
-    if let Status::Running(running) = status {
-        return Ok(running);
-    }
+    let status = match status {
+        Status::Running(running) => return Ok(running),
+        Status::Absent => return Err(no_data(given)),
+        status => status,
+    };
     let folder = instance.folder().display();
     Err(Failure::new(format!("{folder}: {}", state(&status)))
         .with_help(format_args!("`lookaside pg start {folder}` starts it")))
+}
+
+/// What is wrong with a folder that holds no cluster, and how it gets one.
+pub(super) fn no_data(folder: &Path) -> Failure {
+    let help = format!(
+        "`lookaside pg start {}` starts a server there",
+        folder.display()
+    );
+    Failure::new(absence(folder)).with_help(help)
+}
+
+fn absence(folder: &Path) -> String {
+    let shown = folder.display();
+    if folder.exists() {
+        format!("`{shown}` holds no data of ours")
+    } else {
+        format!("there is no folder `{shown}`")
+    }
 }
 
 fn state(status: &Status) -> String {

@@ -19,8 +19,8 @@ const ROW_COUNT_MAX: usize = 10_000;
 /// Where statements come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Script<'a> {
-    /// A person types them; an error is shown and the next one is asked for.
-    Prompt,
+    /// A person types them, who is told this first; an error is shown and the next one is asked for.
+    Prompt(&'a str),
     /// Standard input holds them; the first error is the end.
     Input,
     /// They were given as arguments; likewise.
@@ -58,7 +58,7 @@ pub(super) fn run(client: Client, target: &Target, script: Script<'_>, form: Row
             }
             prompt.finish()?;
         }
-        Script::Prompt => prompt.ask(target)?,
+        Script::Prompt(about) => prompt.ask(target, about)?,
     }
     Ok(Exit::Done)
 }
@@ -75,11 +75,9 @@ struct Prompt {
 
 impl Prompt {
     /// Asks a person for line after line.
-    fn ask(&mut self, target: &Target) -> Result<(), Failure> {
-        say(&format!(
-            "PostgreSQL {} at {target}; \\? for help",
-            self.client.server_version()
-        ));
+    fn ask(&mut self, target: &Target, about: &str) -> Result<(), Failure> {
+        let version = self.client.server_version();
+        say(&format!("PostgreSQL {version} at {target}\n{about}"));
         loop {
             let sign = if self.statements.is_begun() {
                 "->"
@@ -91,6 +89,11 @@ impl Prompt {
             if io::stdin().read_line(&mut line).map_err(no_input)? == 0 {
                 // The line of the prompt is still open.
                 return write_stdout(|out| writeln!(out));
+            }
+            // As in psql, a person may ask in plain words.
+            if line.trim().trim_end_matches(';') == "help" && !self.is_inside() {
+                say(HELP);
+                continue;
             }
             match self.take(&line) {
                 Ok(Next::Line) => {}
@@ -106,12 +109,16 @@ impl Prompt {
         }
     }
 
+    /// Whether a statement has begun.
+    fn is_inside(&self) -> bool {
+        self.statements.is_begun() || self.statements.is_inside()
+    }
+
     /// Takes a line: a command if a backslash begins it between statements, else SQL.
     fn take(&mut self, line: &str) -> Result<Next, Failure> {
         let line = line.trim_end_matches(['\r', '\n']);
         if let Some(command) = line.trim_start().strip_prefix('\\')
-            && !self.statements.is_begun()
-            && !self.statements.is_inside()
+            && !self.is_inside()
         {
             return self.command(command.trim_end().trim_end_matches(';').trim_end());
         }
@@ -241,7 +248,8 @@ const HELP: &str = "\
 statements end with ;
 \\dt          lists tables
 \\d TABLE     lists the columns and indexes of a table
-\\q           ends";
+\\q           ends
+\\? or help   shows this";
 
 const TABLES: &str = "\
 select n.nspname as schema, c.relname as name,

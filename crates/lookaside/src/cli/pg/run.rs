@@ -17,6 +17,9 @@ use crate::cli::failure::{Exit, Failure, Outcome};
 /// Our own failures, as `timeout`, `env` and others tell them from those of their command.
 const EXIT_OURS: Exit = Exit::Passed(125);
 
+/// What the library calls the SQL of `Builder::sql` in its errors, before the line.
+const SQL_LABEL: &str = "the initial SQL";
+
 /// Run a command with a PostgreSQL of its own
 ///
 /// Starts a temporary server that listens on 127.0.0.1, sets DATABASE_URL, PGHOST, PGPORT, PGUSER,
@@ -38,7 +41,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
 
-    /// A file with SQL that runs before the command
+    /// A file with SQL that runs before the command; not the SQL itself
     #[arg(long, value_name = "FILE")]
     sql: Option<PathBuf>,
 
@@ -86,7 +89,9 @@ fn start(arguments: &RunArguments) -> Result<Postgres, Failure> {
     }
     if let Some(file) = &arguments.sql {
         let text = std::fs::read_to_string(file).map_err(|error| {
-            Failure::new(format!("cannot read {}", file.display())).because(&error)
+            Failure::new(format!("cannot read `{}`", file.display()))
+                .because(&error)
+                .with_help("--sql takes the name of a file that holds the SQL")
         })?;
         builder = builder.sql(&text);
     }
@@ -99,7 +104,14 @@ fn start(arguments: &RunArguments) -> Result<Postgres, Failure> {
     for (name, value) in &arguments.set {
         builder = builder.setting(name, value);
     }
-    builder.start().map_err(|error| failure(&error))
+    builder.start().map_err(|error| {
+        let failure = failure(&error);
+        match &arguments.sql {
+            None => failure,
+            // The library was given text and knows no file.
+            Some(file) => failure.rename(SQL_LABEL, &format!("`{}`", file.display())),
+        }
+    })
 }
 
 fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failure> {

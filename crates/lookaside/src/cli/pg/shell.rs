@@ -30,6 +30,7 @@ Our own prompt knows:
   \\dt          lists tables
   \\d TABLE     lists the columns and indexes of a table
   \\q           ends, as the end of the input does
+  \\? or help   shows these
 
 Examples:
   lookaside pg shell ./data
@@ -72,7 +73,7 @@ pub(super) fn run(arguments: &ShellArguments) -> Outcome {
     let psql = if wants_ours { None } else { psql(&server) };
     let outcome = match psql {
         Some(program) => run_psql(arguments, &server.target, program),
-        None => run_prompt(arguments, &server.target),
+        None => run_prompt(arguments, &server),
     };
     if let Some(owned) = server.owned {
         owned.close().map_err(|error| failure(&error))?;
@@ -96,7 +97,7 @@ fn find(arguments: &ShellArguments) -> Result<Server, Failure> {
             let instance = at(folder)?;
             let status = instance.status().map_err(|error| failure(&error))?;
             if !matches!(status, Status::Stopped { .. }) {
-                let running = running(&instance)?;
+                let running = running(folder, &instance)?;
                 let target = running.url.parse().map_err(Failure::new)?;
                 return Ok(Server {
                     target,
@@ -147,15 +148,95 @@ fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Ou
     })
 }
 
-fn run_prompt(arguments: &ShellArguments, target: &Target) -> Outcome {
+fn run_prompt(arguments: &ShellArguments, server: &Server) -> Outcome {
+    let target = &server.target;
+    let about = about_prompt(arguments, server.version);
     let client = Client::connect(target).map_err(|error| client_failure(&error))?;
     let form = arguments.format.unwrap_or(RowForm::Table);
     let script = if !arguments.command.is_empty() {
         Script::Commands(&arguments.command)
     } else if io::stdin().is_terminal() {
-        Script::Prompt
+        Script::Prompt(&about)
     } else {
         Script::Input
     };
     prompt::run(client, target, script, form)
+}
+
+/// What a person should know before the first statement.
+fn about_prompt(arguments: &ShellArguments, version: Option<Version>) -> String {
+    let why = match (arguments.builtin, arguments.format, version) {
+        (true, ..) => "--builtin".to_owned(),
+        (false, Some(_), _) => "--format".to_owned(),
+        (false, None, Some(version)) => {
+            format!("no psql of PostgreSQL {} was found", version.major)
+        }
+        (false, None, None) => "no psql was found".to_owned(),
+    };
+    let mut about =
+        format!("this is the small built-in prompt ({why}); \\? or help shows the help");
+    if arguments.dir.is_none() && arguments.url.is_none() {
+        about.push_str("\nthe database is temporary: it is gone when the prompt ends");
+    }
+    about
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: ShellArguments,
+    }
+
+    #[test]
+    fn the_prompt_says_why_it_is_there_and_what_stays() {
+        let version = Version {
+            major: 17,
+            minor: 11,
+        };
+        for (line, version, why, is_temporary) in [
+            (
+                &["shell"][..],
+                Some(version),
+                "no psql of PostgreSQL 17",
+                true,
+            ),
+            (
+                &["shell", "d"],
+                Some(version),
+                "no psql of PostgreSQL 17",
+                false,
+            ),
+            (
+                &["shell", "d", "--builtin"],
+                Some(version),
+                "--builtin",
+                false,
+            ),
+            (
+                &["shell", "--format", "csv"],
+                Some(version),
+                "--format",
+                true,
+            ),
+            (
+                &["shell", "--url", "postgres://h/d"],
+                None,
+                "no psql was",
+                false,
+            ),
+        ] {
+            let about = about_prompt(&Line::parse_from(line).arguments, version);
+            assert!(
+                about.contains("built-in prompt") && about.contains(why),
+                "{about}"
+            );
+            assert_eq!(about.contains("temporary"), is_temporary, "{about}");
+        }
+    }
 }
