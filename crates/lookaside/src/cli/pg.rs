@@ -12,6 +12,7 @@ mod run;
 mod shell;
 mod statement;
 mod target;
+mod wishes;
 
 use std::error::Error;
 

@@ -341,6 +341,31 @@ fn a_folder_is_served_until_it_is_stopped() {
 }
 
 #[test]
+fn a_folder_begins_as_it_is_wished() {
+    let data = Data::new();
+    fs::write(data.project.file("seed.sql"), "create table kept (n int);").unwrap();
+    let wishes = [
+        "start",
+        "data",
+        "--sql",
+        "seed.sql",
+        "--set",
+        "work_mem=7MB",
+    ];
+    let url = data.run(&wishes).ended(0).out;
+    assert_eq!(data.ask("data", "select * from kept"), "n\n");
+    assert_eq!(data.ask("data", "show work_mem"), "work_mem\n7MB\n");
+    assert_eq!(data.run(&wishes).ended(0).out, url);
+    data.run(&["start", "data", "--set", "work_mem=8MB"])
+        .ended(1)
+        .err_has(&["runs already", "`work_mem = 8MB`", "stop it first"]);
+    fs::write(data.project.file("wrong.sql"), "\ncreate tabel x ();").unwrap();
+    data.run(&["start", "other", "--sql", "wrong.sql"])
+        .ended(1)
+        .err_has(&["`wrong.sql`, line 2"]);
+}
+
+#[test]
 fn dumps_of_a_folder_are_restored_into_another() {
     let data = Data::new();
     data.run(&["start", "first"]).ended(0);

@@ -2,14 +2,13 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
-use lookaside_embedded::{Instance, Postgres, Running, Status, VersionRequirement};
+use lookaside_embedded::{Instance, Running, Status};
 
-use super::bar::DownloadBar;
 use super::failure;
+use super::wishes::Wishes;
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::output::{finish_stdout, printable, write_stdout};
 
@@ -27,9 +26,8 @@ pub(super) struct StartArguments {
     /// The folder of data
     dir: PathBuf,
 
-    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
-    #[arg(long, value_name = "VERSION")]
-    pg_version: Option<VersionRequirement>,
+    #[command(flatten)]
+    wishes: Wishes,
 
     /// Answer before data is safe on the disk: faster, and a crash of the machine may lose it
     #[arg(long)]
@@ -63,17 +61,15 @@ pub(super) struct FolderArguments {
 
 pub(super) fn start(arguments: &StartArguments) -> Outcome {
     let instance = at(&arguments.dir)?;
-    let mut builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
-    if let Some(version) = arguments.pg_version {
-        builder = builder.version(version);
-    }
+    let mut builder = arguments.wishes.builder()?;
     if arguments.relaxed_durability {
         builder = builder.relaxed_durability();
     }
     if arguments.tcp {
         builder = builder.tcp();
     }
-    let running = instance.start(builder).map_err(|error| failure(&error))?;
+    let started = instance.start(builder);
+    let running = started.map_err(|error| arguments.wishes.failure(&error))?;
     print_url(&arguments.dir, &running, arguments.tcp)
 }
 

@@ -1,24 +1,18 @@
 //! `lookaside pg run`: a command with a PostgreSQL of its own.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 
 use clap::Args;
-use lookaside_embedded::{Postgres, VersionRequirement};
+use lookaside_embedded::Postgres;
 
-use super::bar::DownloadBar;
 use super::child::{Foreground, exit_after};
 use super::target::Target;
-use super::{Setting, failure, read_setting};
+use super::wishes::Wishes;
 use crate::cli::failure::{Exit, Failure, Outcome};
 
 /// Our own failures, as `timeout`, `env` and others tell them from those of their command.
 const EXIT_OURS: Exit = Exit::Passed(125);
-
-/// What the library calls the SQL of `Builder::sql` in its errors, before the line.
-const SQL_LABEL: &str = "the initial SQL";
 
 /// Run a command with a PostgreSQL of its own
 ///
@@ -37,25 +31,8 @@ Exit codes:
   125 when the server could not be started, 126 when the command cannot be run, 127 when there is
   no such command")]
 pub(super) struct RunArguments {
-    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
-    #[arg(long, value_name = "VERSION")]
-    pg_version: Option<VersionRequirement>,
-
-    /// A file with SQL that runs before the command; not the SQL itself
-    #[arg(long, value_name = "FILE")]
-    sql: Option<PathBuf>,
-
-    /// A folder with migrations, applied in the order of their numbers before the command
-    #[arg(long, value_name = "DIR")]
-    migrations: Option<PathBuf>,
-
-    /// An extension that is created before the command; can be repeated
-    #[arg(long, value_name = "NAME")]
-    extension: Vec<String>,
-
-    /// A setting of the server, as in postgresql.conf; can be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = read_setting)]
-    set: Vec<Setting>,
+    #[command(flatten)]
+    wishes: Wishes,
 
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -80,38 +57,9 @@ pub(super) fn run(arguments: &RunArguments) -> Outcome {
 }
 
 fn start(arguments: &RunArguments) -> Result<Postgres, Failure> {
-    let mut builder = Postgres::builder()
-        .fresh_cluster()
-        .tcp()
-        .progress(Arc::new(DownloadBar::new()));
-    if let Some(version) = arguments.pg_version {
-        builder = builder.version(version);
-    }
-    if let Some(file) = &arguments.sql {
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            Failure::new(format!("cannot read `{}`", file.display()))
-                .because(&error)
-                .with_help("--sql takes the name of a file that holds the SQL")
-        })?;
-        builder = builder.sql(&text);
-    }
-    if let Some(folder) = &arguments.migrations {
-        builder = builder.migrations(folder);
-    }
-    for name in &arguments.extension {
-        builder = builder.extension(name);
-    }
-    for (name, value) in &arguments.set {
-        builder = builder.setting(name, value);
-    }
-    builder.start().map_err(|error| {
-        let failure = failure(&error);
-        match &arguments.sql {
-            None => failure,
-            // The library was given text and knows no file.
-            Some(file) => failure.rename(SQL_LABEL, &format!("`{}`", file.display())),
-        }
-    })
+    let builder = arguments.wishes.builder()?.fresh_cluster().tcp();
+    let started = builder.start();
+    started.map_err(|error| arguments.wishes.failure(&error))
 }
 
 fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failure> {

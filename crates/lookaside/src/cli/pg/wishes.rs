@@ -1,0 +1,76 @@
+//! What a database is wished to begin with, for the commands that make one.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use lookaside_embedded::{Builder, Error, Postgres, VersionRequirement};
+
+use super::bar::DownloadBar;
+use super::{Setting, failure, read_setting};
+use crate::cli::failure::Failure;
+
+/// What the library calls the SQL of `Builder::sql` in its errors, before the line.
+const SQL_LABEL: &str = "the initial SQL";
+
+#[derive(Debug, Args)]
+pub(super) struct Wishes {
+    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    #[arg(long, value_name = "VERSION")]
+    pg_version: Option<VersionRequirement>,
+
+    /// A file with SQL that a new database begins with; not the SQL itself
+    #[arg(long, value_name = "FILE")]
+    sql: Option<PathBuf>,
+
+    /// A folder with migrations, applied to a new database in the order of their numbers
+    #[arg(long, value_name = "DIR")]
+    migrations: Option<PathBuf>,
+
+    /// An extension that a new database begins with; can be repeated
+    #[arg(long, value_name = "NAME")]
+    extension: Vec<String>,
+
+    /// A setting of the server, as in postgresql.conf; can be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = read_setting)]
+    set: Vec<Setting>,
+}
+
+impl Wishes {
+    /// A builder that knows them, and shows a download.
+    pub(super) fn builder(&self) -> Result<Builder, Failure> {
+        let mut builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
+        if let Some(version) = self.pg_version {
+            builder = builder.version(version);
+        }
+        if let Some(file) = &self.sql {
+            let text = fs::read_to_string(file).map_err(|error| {
+                Failure::new(format!("cannot read `{}`", file.display()))
+                    .because(&error)
+                    .with_help("--sql takes the name of a file that holds the SQL")
+            })?;
+            builder = builder.sql(&text);
+        }
+        if let Some(folder) = &self.migrations {
+            builder = builder.migrations(folder);
+        }
+        for name in &self.extension {
+            builder = builder.extension(name);
+        }
+        for (name, value) in &self.set {
+            builder = builder.setting(name, value);
+        }
+        Ok(builder)
+    }
+
+    /// An error of a start, in which the SQL is called by its file.
+    pub(super) fn failure(&self, error: &Error) -> Failure {
+        let failure = failure(error);
+        match &self.sql {
+            None => failure,
+            // The library was given text and knows no file.
+            Some(file) => failure.rename(SQL_LABEL, &format!("`{}`", file.display())),
+        }
+    }
+}
