@@ -108,6 +108,7 @@ impl Report {
         let mut memo = Memo::read(cache);
         // The first of these is what a start without a wish for a version takes.
         let mut usable: Vec<(Version, PathBuf)> = Vec::new();
+        let mut starts = true;
 
         match places.named(&mut memo) {
             Ok(None) => self.good("LOOKASIDE_PG_BIN", "not set"),
@@ -124,6 +125,7 @@ impl Report {
             Err(error) => {
                 let advice = "correct LOOKASIDE_PG_BIN or unset it: until then no server starts";
                 self.advise(Grade::Bad, "LOOKASIDE_PG_BIN", error.to_string(), advice);
+                starts = false;
             }
         }
         for stock in cache.map(Stock::all).unwrap_or_default() {
@@ -162,7 +164,9 @@ impl Report {
             }
         }
         let fetchable = self.download(&places);
-        self.choice(&places, usable.first(), fetchable);
+        if starts {
+            self.choice(&places, usable.first(), fetchable);
+        }
     }
 
     /// A server that runs, which may still be too old.
