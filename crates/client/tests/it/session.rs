@@ -28,7 +28,7 @@ pub(crate) fn session() -> Option<Session> {
         Ok(_) => true,
         Err(error) => {
             assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
-            eprintln!("SKIP: no PostgreSQL {VERSION} to test with: {error}");
+            crate::skip(&format!("no PostgreSQL {VERSION} to test with: {error}"));
             false
         }
     });

@@ -124,7 +124,7 @@ pub(crate) fn stocked_cache() -> Option<&'static Path> {
                     env::var_os("CI").is_none(),
                     "CI must fill the cache: {lines:#?}"
                 );
-                eprintln!("SKIP: no PostgreSQL can be downloaded: {lines:#?}");
+                crate::skip(&format!("no PostgreSQL can be downloaded: {lines:#?}"));
             }
             found.then_some(cache)
         })
@@ -470,7 +470,9 @@ fn a_full_disk_leaves_nothing_and_says_so() {
         .read_to_string(&mut text)
         .unwrap();
     if matches!(child.wait().unwrap().code(), Some(1 | 9)) {
-        eprintln!("SKIP: no file system of our own can be mounted here: {text}");
+        crate::skip(&format!(
+            "no file system of our own can be mounted here: {text}"
+        ));
         return;
     }
     let lines: Vec<_> = text.lines().map(str::to_owned).collect();

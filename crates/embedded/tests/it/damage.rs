@@ -183,7 +183,7 @@ fn start_on_small_disk(
         .status()
         .is_ok_and(|status| status.success());
     if !allowed {
-        eprintln!("SKIP: no file system of our own can be mounted here");
+        crate::skip("no file system of our own can be mounted here");
         return None;
     }
     let data = disk.join("data");

@@ -22,11 +22,13 @@ mod temporary;
 mod upkeep;
 
 use std::env;
+use std::fs;
+use std::io::{self, Write as _};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lookaside_embedded::{Binaries, Builder, Error, Postgres};
+use lookaside_embedded::{Binaries, Builder, Error, Postgres, VersionRequirement};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 /// The major version that these tests are about. They say it themselves, so that they do the same
@@ -48,10 +50,31 @@ fn has_server() -> bool {
         Ok(_) => true,
         Err(error) => {
             assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
-            eprintln!("SKIP: no PostgreSQL {VERSION} to test with: {error}");
+            skip(&format!("no PostgreSQL {VERSION} to test with: {error}"));
             false
         }
     })
+}
+
+/// Says what is left out and why, past the harness, which shows nothing of a test that passes.
+fn skip(why: &str) {
+    let _ = writeln!(io::stderr(), "SKIP {why}");
+}
+
+/// A version whose server and pg_dump can be had. In CI there must be one.
+fn version_with_pg_dump() -> Option<VersionRequirement> {
+    // Where Debian puts them; asking for others could fetch a server.
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let version = installed
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .find(|version| {
+            Binaries::find(*version, &()).is_ok_and(|found| found.tool("pg_dump").is_some())
+        });
+    if version.is_none() {
+        assert!(env::var_os("CI").is_none(), "CI must have a pg_dump");
+        skip("no server with a pg_dump is installed");
+    }
+    version
 }
 
 /// The first column of what a client gets from a database.

@@ -15,7 +15,7 @@ use crate::{ask, binaries, builder, has_server};
 fn is_root() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root {
-        eprintln!("SKIP: only root becomes somebody else");
+        crate::skip("only root becomes somebody else");
     }
     is_root
 }
@@ -54,7 +54,7 @@ fn in_a_namespace_the_server_stays_root_outside_and_no_file_changes_its_owner() 
         .status()
         .is_ok_and(|status| status.success());
     if !allowed {
-        eprintln!("SKIP: no user namespaces here");
+        crate::skip("no user namespaces here");
         return;
     }
     // Nobody else gets in here.

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use lookaside_embedded::{Binaries, ErrorKind, Instance, Postgres, doctor};
+use lookaside_embedded::{Binaries, Instance, Postgres, doctor};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
 use crate::death::server_pid;
 use crate::site::{Site, entries, processes};
-use crate::{VERSION, ask, builder, has_server, wait_until};
+use crate::{VERSION, ask, builder, has_server, version_with_pg_dump, wait_until};
 
 fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
@@ -362,20 +362,16 @@ fn a_report_disturbs_nobody_who_starts() {
 
 #[test]
 fn a_dump_names_its_database_and_no_other_parameter() {
-    if !has_server() {
+    let Some(version) = version_with_pg_dump() else {
         return;
-    }
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("all.sql");
-    let db = builder().database(r"it's host=/nowhere \").start().unwrap();
+    let named = builder().database(r"it's host=/nowhere \");
+    let db = named.version(version).start().unwrap();
     db.execute("CREATE TABLE items (id int)").unwrap();
-    match db.dump_sql(&file) {
-        Err(error) if error.kind() == ErrorKind::Missing => eprintln!("SKIP: {error}"),
-        dumped => {
-            dumped.unwrap();
-            let text = fs::read_to_string(&file).unwrap();
-            assert!(text.contains("CREATE TABLE public.items"), "{text}");
-            assert_eq!(entries(folder.path()), [file]);
-        }
-    }
+    db.dump_sql(&file).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("CREATE TABLE public.items"), "{text}");
+    assert_eq!(entries(folder.path()), [file]);
 }

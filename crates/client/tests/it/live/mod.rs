@@ -23,7 +23,7 @@ pub(crate) fn databases() -> Vec<Postgres> {
 pub(crate) fn database(version: &str, is_alone: bool) -> Option<Postgres> {
     if let Err(error) = Binaries::find(version.parse().unwrap(), &()) {
         assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
-        eprintln!("SKIP: no PostgreSQL {version} to test with: {error}");
+        crate::skip(&format!("no PostgreSQL {version} to test with: {error}"));
         return None;
     }
     let builder = Postgres::builder().version(version.parse().unwrap());
