@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod description;
 mod error;
 pub mod postgres;
 pub mod types;
@@ -23,4 +24,5 @@ pub use config::{
     LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,
     TargetSession, Tls, passfile_password,
 };
+pub use description::Description;
 pub use error::{Error, ErrorKind, Result};

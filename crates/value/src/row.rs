@@ -24,7 +24,7 @@ pub struct RowSet(Arc<Rows>);
 
 #[derive(PartialEq)]
 struct Rows {
-    columns: Box<[Text]>,
+    columns: Arc<[Text]>,
     /// Row after row; its length is `row_count * columns.len()`.
     values: Box<[Value]>,
     /// Kept because a row without columns still counts.
@@ -34,6 +34,11 @@ struct Rows {
 impl RowSet {
     /// The names of the columns.
     pub fn columns(&self) -> &[Text] {
+        &self.0.columns
+    }
+
+    /// The names of the columns, for another set of the same: a clone is one counter step.
+    pub fn shared_columns(&self) -> &Arc<[Text]> {
         &self.0.columns
     }
 
@@ -114,7 +119,7 @@ impl fmt::Debug for RowSet {
 /// Collects rows of equal width into a [`RowSet`].
 #[derive(Debug)]
 pub struct RowSetBuilder {
-    columns: Box<[Text]>,
+    columns: Arc<[Text]>,
     values: Vec<Value>,
     row_count: usize,
 }
@@ -122,8 +127,13 @@ pub struct RowSetBuilder {
 impl RowSetBuilder {
     /// A set without rows.
     pub fn new<C: Into<Text>>(columns: impl IntoIterator<Item = C>) -> Self {
+        Self::with_columns(columns.into_iter().map(Into::into).collect())
+    }
+
+    /// A set without rows, whose columns are shared with others.
+    pub fn with_columns(columns: Arc<[Text]>) -> Self {
         Self {
-            columns: columns.into_iter().map(Into::into).collect(),
+            columns,
             values: Vec::new(),
             row_count: 0,
         }
@@ -139,6 +149,10 @@ impl RowSetBuilder {
     /// # Panics
     /// When the row has not one value for each column.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
+        if self.values.capacity() == 0 {
+            // Most answers are one row, which then needs no second allocation to be finished.
+            self.values.reserve_exact(self.columns.len());
+        }
         self.values.extend(row);
         self.row_count += 1;
         assert_eq!(
@@ -224,6 +238,16 @@ mod tests {
         drop(rows);
         assert_eq!(row.value("b"), Some(&Value::from("x")));
         assert_eq!(row.value("B"), None);
+    }
+
+    #[test]
+    fn sets_share_their_columns() {
+        let rows = RowSetBuilder::new(["a"]).build();
+        let mut other = RowSetBuilder::with_columns(Arc::clone(rows.shared_columns()));
+        other.push([Value::Int(1)]);
+        let other = other.build();
+        assert!(Arc::ptr_eq(rows.shared_columns(), other.shared_columns()));
+        assert_eq!(other.column_index("a"), Some(0));
     }
 
     #[test]

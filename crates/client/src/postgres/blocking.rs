@@ -9,7 +9,7 @@ use lookaside_wire::postgres::{CancelKey, TransactionStatus};
 
 use super::stream::{Address, Stream};
 use super::{Answer, Driver, Options, Request, Syncs, Ticket, login};
-use crate::{Error, Host, PostgresConfig, Result};
+use crate::{Description, Error, Host, PostgresConfig, Result};
 
 /// The least that is read at once: hundreds of short answers.
 const READ_SIZE: usize = 16 * 1024;
@@ -101,6 +101,17 @@ impl Connection {
         syncs: Syncs,
     ) -> Result<Vec<Result<Answer>>> {
         self.request(Request::many(sql, params).syncs(syncs))
+    }
+
+    /// The names and types of a statement's columns and parameters. It is prepared for that, and
+    /// not run.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the statement, or the connection is lost.
+    pub fn describe(&mut self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
+        let answers = self.request(Request::describe(sql))?;
+        Answer::into_description(answers)
     }
 
     /// Sends a request and waits for its answers.

@@ -12,7 +12,7 @@ use super::stream::{Address, tune_tcp};
 use super::task::{Command, End, Task};
 use super::{Answer, Options, Request, Syncs, login};
 use crate::error::Sent;
-use crate::{Error, Host, PostgresConfig, Result};
+use crate::{Description, Error, Host, PostgresConfig, Result};
 
 /// How many requests wait for the task before those who ask wait themselves.
 const INBOX_COUNT_MAX: usize = 1024;
@@ -139,6 +139,17 @@ impl Client {
         syncs: Syncs,
     ) -> Result<Vec<Result<Answer>>> {
         self.request(Request::many(sql, params).syncs(syncs)).await
+    }
+
+    /// The names and types of a statement's columns and parameters. It is prepared for that, and
+    /// not run.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the statement, or the connection is lost.
+    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
+        let answers = self.request(Request::describe(sql)).await?;
+        Answer::into_description(answers)
     }
 
     /// Sends a request and waits for its answers.

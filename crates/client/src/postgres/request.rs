@@ -6,7 +6,7 @@ use std::time::Instant;
 use lookaside_value::{ParamBatch, RowSet, Value};
 use lookaside_wire::postgres::Oid;
 
-use crate::Result;
+use crate::{Description, Result};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
@@ -16,6 +16,16 @@ pub struct Request {
     pub(super) params: ParamBatch,
     pub(super) syncs: Syncs,
     pub(super) deadline: Option<Instant>,
+    pub(super) goal: Goal,
+}
+
+/// What is to be done with a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// It is run.
+    Run,
+    /// It is described, and not run.
+    Describe,
 }
 
 /// How the queries of a request are separated from each other.
@@ -48,6 +58,15 @@ impl Request {
             params,
             syncs: Syncs::default(),
             deadline: None,
+            goal: Goal::Run,
+        }
+    }
+
+    /// Asks for a statement's [`Description`] instead of running it: the answer has no rows.
+    pub fn describe(sql: impl Into<Arc<str>>) -> Self {
+        Self {
+            goal: Goal::Describe,
+            ..Self::new(sql, &[])
         }
     }
 
@@ -84,6 +103,16 @@ pub struct Answer {
     pub rows: RowSet,
     /// How many rows were selected or changed, where the server counts them.
     pub row_count: Option<u64>,
+    /// What the statement takes and gives, if that was [asked](Request::describe).
+    pub description: Option<Arc<Description>>,
+}
+
+impl Answer {
+    /// What came of [`Request::describe`].
+    pub(crate) fn into_description(mut answers: Vec<Result<Self>>) -> Result<Arc<Description>> {
+        let answer = answers.pop().expect("a description is one answer")?;
+        Ok(answer.description.expect("it was asked for"))
+    }
 }
 
 /// Names a request of one driver until it is answered.

@@ -11,6 +11,7 @@ use super::step::Step;
 use super::verb::Verb;
 use super::{Driver, Key, Span};
 use crate::postgres::Syncs;
+use crate::postgres::request::Goal;
 use crate::{Error, ErrorKind};
 
 /// How many queries share a Sync at most. A Sync's part in the cost of one in thirty-two is hardly
@@ -43,12 +44,12 @@ impl Driver {
                 continue;
             };
             if let Some(statement) = span.statement.take() {
-                self.run(span, &statement);
+                self.proceed(span, &statement);
                 continue;
             }
             let valid_from = self.session.valid_from;
             match self.session.statements.find(&job.key, valid_from) {
-                Found::Ready(statement) => self.run(span, &statement),
+                Found::Ready(statement) => self.proceed(span, &statement),
                 Found::Preparing => self.session.statements.wait(&job.key, span),
                 Found::Absent => {
                     let key = job.key.clone();
@@ -92,6 +93,19 @@ impl Driver {
             Err(error) => self.session.refuse(span, &Error::request(error)),
         }
         self.sync();
+    }
+
+    /// Does with a prepared statement what was asked.
+    fn proceed(&mut self, span: Span, statement: &Arc<Statement>) {
+        let job = self.session.jobs.get(&span.ticket);
+        match job.map(|job| job.goal) {
+            Some(Goal::Run) => self.run(span, statement),
+            Some(Goal::Describe) => {
+                let answer = statement.described();
+                self.session.answer(span.first(), Ok(answer));
+            }
+            None => {}
+        }
     }
 
     /// Queues the queries of a span, as many as have room.

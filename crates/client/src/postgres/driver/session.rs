@@ -16,6 +16,7 @@ use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
+use crate::postgres::request::Goal;
 use crate::postgres::{Answer, Reply, Request, Ticket};
 use crate::types::postgres::PgType;
 use crate::{Error, Result};
@@ -66,6 +67,7 @@ pub(super) struct Session {
 pub(super) struct Job {
     pub(super) key: Key,
     pub(super) params: ParamBatch,
+    pub(super) goal: Goal,
     /// When it was submitted.
     pub(super) moment: u64,
     pub(super) deadline: Option<Instant>,
@@ -191,6 +193,7 @@ impl Session {
                 parameter_types: request.parameter_types,
             },
             params: request.params,
+            goal: request.goal,
             moment,
             deadline: request.deadline,
             answers: std::iter::repeat_with(|| None).take(count).collect(),
@@ -302,6 +305,7 @@ impl Session {
             Outcome::Done(Answer {
                 rows: rows.build(),
                 row_count,
+                description: None,
             })
         };
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {

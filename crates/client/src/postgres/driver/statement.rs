@@ -10,8 +10,9 @@ use lookaside_wire::postgres::{
 };
 
 use super::verb::Verb;
+use crate::postgres::Answer;
 use crate::types::postgres::{self as types, Encoded, PgType};
-use crate::{Error, Result};
+use crate::{Description, Error, Result};
 
 /// What statements are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,12 +32,13 @@ pub(super) struct Statement {
     pub(super) moment: u64,
     parameters: Box<[PgType]>,
     columns: Columns,
+    description: Arc<Description>,
 }
 
 /// The columns of a result.
 #[derive(Debug, Default)]
 struct Columns {
-    names: Box<[Text]>,
+    names: Arc<[Text]>,
     types: Box<[(PgType, types::Format)]>,
     /// The formats that Bind asks for, `types` again.
     formats: Box<[Format]>,
@@ -59,13 +61,31 @@ impl Statement {
         parameters: Box<[PgType]>,
         description: Option<RowDescription<'_>>,
     ) -> Self {
+        let columns = description.map(Columns::of).unwrap_or_default();
+        let type_name = |pg_type: &PgType| Text::from(pg_type.name());
+        let column_types = columns.types.iter().map(|(pg_type, _)| type_name(pg_type));
+        let description = Description {
+            columns: Arc::clone(&columns.names),
+            column_types: column_types.collect(),
+            parameter_types: parameters.iter().map(type_name).collect(),
+        };
         Self {
             verb: Verb::of(&key.sql),
             key,
             name,
             moment,
             parameters,
-            columns: description.map(Columns::of).unwrap_or_default(),
+            columns,
+            description: Arc::new(description),
+        }
+    }
+
+    /// The answer to who asks what the statement is.
+    pub(super) fn described(&self) -> Answer {
+        Answer {
+            rows: self.rows().build(),
+            row_count: None,
+            description: Some(Arc::clone(&self.description)),
         }
     }
 
@@ -125,7 +145,7 @@ impl Statement {
 
     /// An empty result.
     pub(super) fn rows(&self) -> RowSetBuilder {
-        RowSetBuilder::new(self.columns.names.iter().cloned())
+        RowSetBuilder::with_columns(Arc::clone(&self.columns.names))
     }
 
     /// Appends a row, and says how large it is.

@@ -202,3 +202,26 @@ fn bad_sql_is_an_error_for_all_who_wait_for_it() {
     assert_eq!(all_shown(&nul), "Misuse");
     assert_eq!(all_shown(&pair.ask(echo(2))), "2");
 }
+
+#[test]
+fn a_description_runs_nothing() {
+    let mut pair = Pair::new();
+    for _ in 0..2 {
+        pair.driver.submit(Request::describe("select $1")).unwrap();
+    }
+    pair.settle();
+    for reply in pair.replies() {
+        let answer = reply.answers[0].as_ref().unwrap();
+        let description = answer.description.as_ref().unwrap();
+        assert_eq!(description.columns[..], ["n"]);
+        assert_eq!(description.column_types[..], ["int4"]);
+        assert_eq!(description.parameter_types[..], ["int4"]);
+        assert!(answer.rows.is_empty());
+    }
+    let refused = pair.ask(Request::describe("nonsense"));
+    assert_eq!(all_shown(&refused), "42601");
+    assert_eq!(all_shown(&pair.ask(echo(3))), "3");
+    assert_eq!(pair.server.parses, ["select $1", "nonsense"]);
+    assert_eq!(pair.server.executions, [3]);
+    assert!(pair.driver.is_idle());
+}

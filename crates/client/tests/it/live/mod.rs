@@ -2,6 +2,7 @@
 
 mod blocking;
 mod ddl;
+mod describe;
 mod poll;
 mod tokio;
 

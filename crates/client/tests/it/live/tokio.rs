@@ -72,6 +72,18 @@ fn a_large_flight_blocks_neither_side() {
 }
 
 #[test]
+fn statements_are_described() {
+    for postgres in databases() {
+        block_on(async {
+            let client = connect(&postgres).await;
+            let description = client.describe("select $1::int8 as n").await.unwrap();
+            assert_eq!(description.columns[..], ["n"]);
+            assert_eq!(description.parameter_types[..], ["int8"]);
+        });
+    }
+}
+
+#[test]
 fn dropped_futures_cost_a_discarded_answer() {
     for postgres in databases() {
         block_on(async {
