@@ -2,4 +2,18 @@
 //!
 //! `docs/TYPES.md` has the table.
 
+mod flaw;
+mod float;
+mod json;
+pub mod mysql;
 pub mod postgres;
+
+use lookaside_value::{Text, Value};
+
+/// Text, unless it is none.
+fn text_or_bytes(field: &[u8]) -> Value {
+    match str::from_utf8(field) {
+        Ok(text) => Value::Text(Text::from(text)),
+        Err(_) => Value::Bytes(field.into()),
+    }
+}

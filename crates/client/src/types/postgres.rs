@@ -18,7 +18,6 @@ mod array;
 mod binary;
 mod encode;
 mod error;
-mod json;
 mod numeric;
 mod param;
 mod reader;
@@ -29,10 +28,11 @@ mod time;
 pub use encode::Encoded;
 pub use error::{DecodeError, EncodeError, ParamError};
 
-use lookaside_value::{Text, Value};
+use lookaside_value::Value;
 
-use error::Flaw;
 use table::{Entry, Scalar};
+
+use super::text_or_bytes;
 
 /// How a field travels; the number is the one of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,19 +124,6 @@ impl PgType {
 /// [`PgType::result_format`].
 pub fn result_format(oid: u32) -> Format {
     PgType::of(oid).result_format()
-}
-
-/// Text, unless it is none.
-fn text_or_bytes(field: &[u8]) -> Value {
-    match str::from_utf8(field) {
-        Ok(text) => Value::Text(Text::from(text)),
-        Err(_) => Value::Bytes(field.into()),
-    }
-}
-
-/// A field that must be ASCII or UTF-8.
-fn utf8(field: &[u8]) -> Result<&str, Flaw> {
-    str::from_utf8(field).map_err(|error| Flaw::at(error.valid_up_to(), "is no UTF-8"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use lookaside_value::Value;
 
 use super::reader::Reader;
 use super::table::Scalar;
-use super::{Flaw, binary, numeric, text};
+use super::{binary, numeric, text};
+use crate::types::flaw::Flaw;
 
 /// `MAXDIM` of the server.
 pub(super) const DIMENSION_COUNT_MAX: usize = 6;

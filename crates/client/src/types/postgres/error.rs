@@ -6,27 +6,7 @@ use std::fmt;
 use lookaside_value::Type;
 
 use super::PgType;
-
-/// What is wrong with a field, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flaw {
-    pub(super) offset: usize,
-    reason: &'static str,
-}
-
-impl Flaw {
-    pub(super) const fn at(offset: usize, reason: &'static str) -> Self {
-        Self { offset, reason }
-    }
-
-    /// The same flaw of a part that begins at `offset` of the whole.
-    pub(super) const fn within(self, offset: usize) -> Self {
-        Self {
-            offset: self.offset + offset,
-            reason: self.reason,
-        }
-    }
-}
+use crate::types::flaw::Flaw;
 
 /// A field that is not what the server writes for its type: the peer broke the protocol, or the
 /// column changed its type under a cached description.
@@ -54,8 +34,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Flaw { offset, reason } = self.flaw;
-        write!(f, "{} at byte {offset}: {reason}", self.pg_type.name())
+        write!(f, "{} {}", self.pg_type.name(), self.flaw)
     }
 }
 

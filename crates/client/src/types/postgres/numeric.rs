@@ -2,8 +2,8 @@
 
 use lookaside_value::{Decimal, Value};
 
-use super::Flaw;
 use super::reader::Reader;
+use crate::types::flaw::Flaw;
 
 const DIGIT_SIZE: usize = 4;
 const SIGN_POSITIVE: u16 = 0x0000;

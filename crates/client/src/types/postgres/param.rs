@@ -7,9 +7,9 @@ use lookaside_value::{Decimal, Type, Value, parse_ipv4};
 use uuid::Uuid;
 
 use super::error::Misfit;
-use super::json::write_json;
 use super::table::Scalar;
 use super::time::{self, Micros, Zone};
+use crate::types::json::write_json;
 
 /// What goes to the server.
 pub(super) enum Param<'a> {

@@ -1,6 +1,6 @@
 //! Reads a field from left to right; an end that comes too early is a flaw, never a panic.
 
-use super::Flaw;
+use crate::types::flaw::Flaw;
 
 pub(super) struct Reader<'a> {
     field: &'a [u8],
@@ -67,16 +67,4 @@ impl<'a> Reader<'a> {
             Err(Flaw::at(self.at, "has bytes left over"))
         }
     }
-}
-
-/// A field of exactly this size.
-#[inline]
-pub(super) fn fixed<const SIZE: usize>(field: &[u8]) -> Result<[u8; SIZE], Flaw> {
-    field.try_into().map_err(|_| {
-        if field.len() < SIZE {
-            Flaw::at(field.len(), "ends early")
-        } else {
-            Flaw::at(SIZE, "has bytes left over")
-        }
-    })
 }

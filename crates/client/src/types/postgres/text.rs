@@ -6,8 +6,11 @@ use ipnet::IpNet;
 use lookaside_value::{Decimal, Value};
 
 use super::table::Scalar;
+use super::text_or_bytes;
 use super::time::{self, Zone};
-use super::{Flaw, binary, json, text_or_bytes, utf8};
+use crate::types::flaw::{Flaw, utf8};
+use crate::types::float::widen;
+use crate::types::json;
 
 pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
     match scalar {
@@ -21,7 +24,7 @@ pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
         Scalar::Int8 => parsed::<i64>(field).map(Value::Int),
         Scalar::Oid => parsed::<u32>(field).map(Value::from),
         // Both are the server's spellings: NaN, Infinity and -Infinity.
-        Scalar::Float4 => parsed::<f32>(field).map(|float| Value::Float(binary::widen(float))),
+        Scalar::Float4 => parsed::<f32>(field).map(|float| Value::Float(widen(float))),
         Scalar::Float8 => parsed::<f64>(field).map(Value::Float),
         Scalar::Numeric => parsed::<Decimal>(field).map(Value::Decimal),
         Scalar::Bytea => decode_bytea(field),

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use jiff::civil::DateTime;
 use lookaside_value::{Text, Time, Value};
 
-use super::Flaw;
-use super::reader::{Reader, fixed};
+use super::reader::Reader;
+use crate::types::flaw::{Flaw, fixed};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
