@@ -1,13 +1,18 @@
-//! A connection that administers: a startup packet and simple queries on the cluster's own socket.
+//! A connection that administers: a log-in and simple queries on the cluster's own socket.
 //!
-//! The socket's folder is private and its server trusts it, so no authentication stands here.
+//! The socket's folder is private and its server trusts it, so there is no password to give.
 
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+
+use lookaside_wire::postgres::{
+    self, Credentials, DataRow, ErrorResponse, Event, Request, Startup,
+};
+use lookaside_wire::{Limits, ProtocolError, RequestError};
 
 use crate::Error;
 use crate::cluster::HOME;
@@ -18,8 +23,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 /// Largest message taken from the server: what we ask for fits many times.
 const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
-/// Protocol 3.0, see "StartupMessage" in PostgreSQL's manual.
-const PROTOCOL_VERSION: i32 = 3 << 16;
+/// The least that is read at once.
+const READ_SIZE: usize = 16 << 10;
 
 /// What our own sessions are not to take from the server's settings: an end of theirs before ours,
 /// and a log with passwords in it.
@@ -40,11 +45,19 @@ const HOME_SETTINGS: [(&str, &str); 10] = [
 pub(crate) type Row = Vec<Option<String>>;
 
 /// A session with the server.
-#[derive(Debug)]
 pub(crate) struct Connection {
-    stream: BufReader<UnixStream>,
+    stream: UnixStream,
+    protocol: postgres::Connection,
     /// An answer did not come to its end: what comes next, if anything, is a part of it.
     is_lost: bool,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("is_lost", &self.is_lost)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why there is no session or no answer.
@@ -100,6 +113,37 @@ impl From<io::Error> for Failure {
     }
 }
 
+impl From<ProtocolError> for Failure {
+    fn from(error: ProtocolError) -> Self {
+        Self::Lost(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Nul => Self::ZeroByte,
+            error => Self::Lost(io::Error::new(io::ErrorKind::InvalidInput, error)),
+        }
+    }
+}
+
+impl From<ErrorResponse<'_>> for Refusal {
+    fn from(error: ErrorResponse<'_>) -> Self {
+        Self {
+            sqlstate: error
+                .sqlstate()
+                .map(|state| state.to_string())
+                .unwrap_or_default(),
+            message: error.message().unwrap_or_default().into_owned(),
+            detail: error.detail().unwrap_or_default().into_owned(),
+            position: error
+                .position()
+                .and_then(|position| position.try_into().ok()),
+        }
+    }
+}
+
 impl Connection {
     /// Opens a session on the socket of `port` in `folder`.
     pub(crate) fn open(
@@ -108,76 +152,72 @@ impl Connection {
         user: &str,
         database: &str,
     ) -> Result<Self, Failure> {
-        if user.contains('\0') || database.contains('\0') {
-            return Err(Failure::ZeroByte);
-        }
+        let ours: &[_] = if database == HOME {
+            &HOME_SETTINGS
+        } else {
+            &[]
+        };
+        let about = [
+            ("application_name", "lookaside"),
+            ("client_encoding", "UTF8"),
+        ];
+        let parameters = [&about, ours].concat();
+        let startup = Startup::new(user)
+            .database(database)
+            .parameters(&parameters);
+        let limits = Limits {
+            message_size_max: MESSAGE_SIZE_MAX,
+            ..Limits::default()
+        };
+        let protocol = postgres::Connection::new(&startup, credentials()?, limits)?;
         let stream = UnixStream::connect(folder.join(format!(".s.PGSQL.{port}")))?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         let mut connection = Self {
-            stream: BufReader::new(stream),
+            stream,
+            protocol,
             is_lost: true,
         };
-        let mut startup = PROTOCOL_VERSION.to_be_bytes().to_vec();
-        let ours = HOME_SETTINGS.iter().filter(|_| database == HOME);
-        for (name, value) in [
-            ("user", user),
-            ("database", database),
-            ("application_name", "lookaside"),
-            ("client_encoding", "UTF8"),
-        ]
-        .iter()
-        .chain(ours)
-        {
-            for text in [name, value] {
-                startup.extend_from_slice(text.as_bytes());
-                startup.push(0);
-            }
-        }
-        startup.push(0);
-        connection.send(None, &startup)?;
-        connection.receive_until_ready(|_| Ok(()))?;
+        connection.exchange(|_| {})?;
         Ok(connection)
     }
 
     /// Runs one or more statements and returns the rows of all of them.
     pub(crate) fn query(&mut self, sql: &str) -> Result<Vec<Row>, Failure> {
         let mut rows = Vec::new();
-        self.send_query(sql)?;
-        self.receive_until_ready(|body| {
-            rows.push(row_of(body).ok_or_else(|| garbled("DataRow"))?);
-            Ok(())
-        })?;
+        self.ask(sql, |row| rows.push(row))?;
         Ok(rows)
     }
 
     /// Runs one or more statements and forgets their rows as they come.
     pub(crate) fn execute(&mut self, sql: &str) -> Result<(), Failure> {
-        self.send_query(sql)?;
-        self.receive_until_ready(|_| Ok(()))
+        self.ask(sql, |_| {})
     }
 
-    fn send_query(&mut self, sql: &str) -> Result<(), Failure> {
-        if sql.contains('\0') {
-            return Err(Failure::ZeroByte);
-        }
-        let mut body = sql.as_bytes().to_vec();
-        body.push(0);
+    fn ask(&mut self, sql: &str, take_row: impl FnMut(Row)) -> Result<(), Failure> {
+        self.protocol.queue(Request::Query(sql))?;
         self.is_lost = true;
-        self.send(Some(b'Q'), &body)?;
-        Ok(())
+        self.exchange(take_row)
     }
 
     /// Whether it can be asked: every answer came to its end, and the server has not ended it since.
     pub(crate) fn is_usable(&mut self) -> bool {
-        if self.is_lost || self.stream.get_ref().set_nonblocking(true).is_err() {
+        if self.is_lost || self.stream.set_nonblocking(true).is_err() {
             return false;
         }
-        let is_open = match self.stream.fill_buf() {
-            // Nothing: closed. ErrorResponse: the server says why it closes it.
-            Ok(unasked) => unasked.first().is_some_and(|kind| *kind != b'E'),
-            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        let is_open = loop {
+            match self.receive() {
+                Ok(0) => break false,
+                Ok(_) => {}
+                Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
+            }
         };
-        is_open && self.stream.get_ref().set_nonblocking(false).is_ok()
+        // A server that ends a session says why before.
+        while let Ok(Some(event)) = self.protocol.next_event() {
+            if matches!(event, Event::Fatal { .. }) {
+                return false;
+            }
+        }
+        is_open && self.stream.set_nonblocking(false).is_ok()
     }
 
     /// Itself, if it can be asked.
@@ -188,110 +228,74 @@ impl Connection {
     /// Tells the server that nobody listens any more.
     pub(crate) fn hang_up(&self) {
         // It may know.
-        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    fn send(&mut self, kind: Option<u8>, body: &[u8]) -> io::Result<()> {
-        let size = i32::try_from(body.len() + 4)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "SQL is longer than 2 GB"))?;
-        let mut message = Vec::with_capacity(body.len() + 5);
-        message.extend(kind);
-        message.extend_from_slice(&size.to_be_bytes());
-        message.extend_from_slice(body);
-        self.stream.get_mut().write_all(&message)
-    }
-
-    /// Passes rows on up to ReadyForQuery; after a refusal too, so that the session stays usable.
-    fn receive_until_ready(
-        &mut self,
-        mut take_row: impl FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+    /// Sends what was asked, and passes rows on until all is answered; after a refusal too, so
+    /// that the session stays usable.
+    fn exchange(&mut self, mut take_row: impl FnMut(Row)) -> Result<(), Failure> {
         let mut refusal = None;
         loop {
-            let (kind, body) = match self.receive() {
-                Ok(message) => message,
-                // FATAL: the server explained itself and hung up.
-                Err(error) => return Err(refusal.map_or(Failure::Lost(error), Failure::Refused)),
-            };
-            match kind {
-                b'Z' => {
-                    self.is_lost = false;
-                    break;
+            self.send()?;
+            let mut copies = false;
+            while let Some(event) = self.protocol.next_event()? {
+                match event {
+                    Event::Ready { .. } => {
+                        self.is_lost = false;
+                        return refusal.map_or(Ok(()), |refusal| Err(Failure::Refused(refusal)));
+                    }
+                    Event::DataRow { row, .. } => take_row(row_of(row)),
+                    Event::Failed { error, .. } => refusal = Some(error.into()),
+                    // The server explained itself and hung up.
+                    Event::Fatal { error } => return Err(Failure::Refused(error.into())),
+                    Event::Closed => {
+                        let lost = Failure::Lost(io::ErrorKind::UnexpectedEof.into());
+                        return Err(refusal.map_or(lost, Failure::Refused));
+                    }
+                    Event::CopyIn { .. } => copies = true,
+                    _ => {}
                 }
-                b'D' => take_row(&body)?,
-                b'E' => refusal = Some(refusal_of(&body)),
-                b'R' if body != [0; 4] => {
-                    return Err(garbled("authentication that was not asked for").into());
-                }
-                // COPY from a client that has nothing to give: CopyFail.
-                b'G' => self.send(Some(b'f'), b"COPY FROM STDIN needs a client of its own\0")?,
-                _ => {}
+            }
+            if copies {
+                // There is nothing to give.
+                self.protocol
+                    .copy_fail("COPY FROM STDIN needs a client of its own")?;
+            } else if self.receive()? == 0 {
+                self.protocol.end_of_input();
             }
         }
-        match refusal {
-            None => Ok(()),
-            Some(refusal) => Err(Failure::Refused(refusal)),
-        }
     }
 
-    fn receive(&mut self) -> io::Result<(u8, Vec<u8>)> {
-        let mut head = [0; 5];
-        self.stream.read_exact(&mut head)?;
-        let [kind, size @ ..] = head;
-        let size = usize::try_from(i32::from_be_bytes(size))
-            .ok()
-            .and_then(|size| size.checked_sub(4));
-        let size = size
-            .filter(|size| *size <= MESSAGE_SIZE_MAX)
-            .ok_or_else(|| garbled("message size"))?;
-        let mut body = vec![0; size];
-        self.stream.read_exact(&mut body)?;
-        Ok((kind, body))
+    fn send(&mut self) -> io::Result<()> {
+        let mut output = Vec::new();
+        self.protocol.take_output(&mut output);
+        self.stream.write_all(&output)
     }
-}
 
-fn garbled(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("the server sent a wrong {what}"),
-    )
-}
-
-/// The fields of a DataRow: a count, then each with its size, -1 for NULL.
-fn row_of(body: &[u8]) -> Option<Row> {
-    let (count, mut rest) = body.split_first_chunk()?;
-    let mut row = Row::new();
-    for _ in 0..i16::from_be_bytes(*count) {
-        let (size, after) = rest.split_first_chunk()?;
-        let Ok(size) = usize::try_from(i32::from_be_bytes(*size)) else {
-            row.push(None);
-            rest = after;
-            continue;
+    /// Reads once.
+    fn receive(&mut self) -> io::Result<usize> {
+        let space = self.protocol.receive_space(READ_SIZE);
+        let size = loop {
+            match self.stream.read(space) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                size => break size?,
+            }
         };
-        let (field, after) = after.split_at_checked(size)?;
-        row.push(Some(String::from_utf8_lossy(field).into_owned()));
-        rest = after;
+        self.protocol.received(size);
+        Ok(size)
     }
-    Some(row)
 }
 
-/// The fields of an ErrorResponse: a letter and a text each, up to a zero.
-fn refusal_of(body: &[u8]) -> Refusal {
-    let mut refusal = Refusal::default();
-    for field in body.split(|byte| *byte == 0) {
-        let Some((letter, text)) = field.split_first() else {
-            break;
-        };
-        let text = String::from_utf8_lossy(text);
-        match letter {
-            b'C' => refusal.sqlstate = text.into_owned(),
-            b'M' => refusal.message = text.into_owned(),
-            b'D' => refusal.detail = text.into_owned(),
-            b'P' => refusal.position = text.parse().ok(),
-            _ => {}
-        }
-    }
-    refusal
+/// Nobody: the server trusts its socket. What asks for a password all the same is refused.
+fn credentials() -> io::Result<Credentials> {
+    let mut nonce = [0; 18];
+    getrandom::fill(&mut nonce).map_err(io::Error::other)?;
+    Ok(Credentials::new(nonce))
+}
+
+fn row_of(row: DataRow<'_>) -> Row {
+    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    row.fields().map(|field| field.map(text)).collect()
 }
 
 /// A name as SQL takes it whatever it holds.
@@ -307,24 +311,6 @@ pub(crate) fn literal(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_and_refusals_are_read_and_cut_ones_are_not() {
-        let body = b"\0\x03\0\0\0\x02ab\xff\xff\xff\xff\0\0\0\0";
-        let row = vec![Some("ab".to_owned()), None, Some(String::new())];
-        assert_eq!(row_of(body), Some(row));
-        for end in 0..body.len() {
-            assert_eq!(row_of(&body[..end]), None, "cut at {end}");
-        }
-        let refusal = refusal_of(b"SERROR\0C42601\0Msyntax error\0P7\0\0");
-        assert_eq!(
-            (refusal.sqlstate.as_str(), refusal.position),
-            ("42601", Some(7))
-        );
-        assert_eq!(refusal.message, "syntax error");
-        refusal_of(b"");
-        refusal_of(b"\0C");
-    }
 
     #[test]
     fn names_and_texts_cannot_break_out() {

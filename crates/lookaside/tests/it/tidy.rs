@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("knowledge", &["value"]),
     ("oml", &["value"]),
     ("stream", &["value"]),
-    ("embedded", &[]),
+    ("embedded", &["wire"]),
     (
         "lookaside",
         &["value", "knowledge", "oml", "stream", "embedded"],
