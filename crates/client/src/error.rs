@@ -265,6 +265,13 @@ impl Error {
     }
 }
 
+/// A socket that failed, as the owner of a driver says to it.
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::socket(error)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)

@@ -15,8 +15,12 @@
 
 mod config;
 mod description;
+mod drive;
 mod error;
+pub mod face;
+mod net;
 pub mod postgres;
+mod request;
 pub mod types;
 
 pub use config::{
@@ -25,4 +29,6 @@ pub use config::{
     TargetSession, Tls, passfile_password,
 };
 pub use description::Description;
+pub use drive::{Drive, Talk, Target};
 pub use error::{Error, ErrorKind, Result};
+pub use request::{Answer, Reply, Request, Syncs, Ticket};

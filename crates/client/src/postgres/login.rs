@@ -7,7 +7,8 @@ use crate::config;
 use crate::{Error, Host, Place, PostgresConfig, Result, SslMode};
 
 /// A driver that logs in to `host` as the configuration says.
-pub(super) fn driver(config: &PostgresConfig, host: &Host, options: Options) -> Result<Driver> {
+pub(super) fn begin(config: &PostgresConfig, host: &Host, options: Options) -> Result<Driver> {
+    refuse_tls(config, host)?;
     let mut nonce = [0; 18];
     getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let mut credentials =
@@ -30,7 +31,7 @@ pub(super) fn driver(config: &PostgresConfig, host: &Host, options: Options) -> 
 }
 
 /// Refuses what asks for TLS, which no socket of ours speaks yet.
-pub(super) fn refuse_tls(config: &PostgresConfig, host: &Host) -> Result<()> {
+fn refuse_tls(config: &PostgresConfig, host: &Host) -> Result<()> {
     let is_remote = matches!(host.place, Place::Tcp { .. });
     if is_remote && config.tls.mode >= SslMode::Require {
         return Err(Error::no_tls());

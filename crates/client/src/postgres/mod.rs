@@ -1,22 +1,97 @@
 //! Connections to PostgreSQL.
 //!
-//! The [`Driver`] does all the thinking, without a socket. Around it are faces for different
-//! callers:
+//! The [`Driver`] does all the thinking, without a socket. Around it are the [faces](crate::face)
+//! for different callers:
 //!
 //! - [`Client`] for tokio: any number of tasks share one connection;
 //! - [`blocking::Connection`] for those that wait;
 //! - [`poll::Connection`] for event loops, on their own poller.
 
-pub mod blocking;
-mod client;
+mod cancel;
 pub mod driver;
 mod login;
-pub mod poll;
-mod request;
-mod stream;
-mod task;
+mod target;
 
-pub use client::Client;
+pub use cancel::CancelErrand;
 pub use driver::{Driver, Options};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
-pub use request::{Answer, Reply, Request, Syncs, Ticket};
+
+/// The face for tokio: a connection that any number of tasks share.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lookaside_client::postgres::{Client, Options};
+/// use lookaside_client::{Config, Environment};
+/// use lookaside_value::Value;
+///
+/// let Config::Postgres(config) = Config::parse("postgres:///shop", &Environment::of_process())? else {
+///     unreachable!("the URL is PostgreSQL's");
+/// };
+/// let client = Client::connect(&config, Options::default()).await?;
+/// let sql = "select name from goods where id = $1";
+/// let (a, b) = tokio::join!(
+///     client.query(sql, &[Value::Int(7)]),
+///     client.query(sql, &[Value::Int(8)]),
+/// );
+/// println!("{:?} {:?}", a?.rows, b?.rows);
+/// # Ok(())
+/// # }
+/// ```
+pub type Client = crate::face::Client<Driver>;
+
+/// The face for callers that wait.
+pub mod blocking {
+    use super::{Driver, TransactionStatus};
+
+    /// A connection that is waited for.
+    ///
+    /// ```no_run
+    /// use lookaside_client::postgres::{Options, blocking::Connection};
+    /// use lookaside_client::{Config, Environment};
+    /// use lookaside_value::Value;
+    ///
+    /// let url = "postgres://amy@localhost/shop?sslmode=disable";
+    /// let Config::Postgres(config) = Config::parse(url, &Environment::of_process())? else {
+    ///     unreachable!("the URL is PostgreSQL's");
+    /// };
+    /// let mut connection = Connection::connect(&config, Options::default())?;
+    /// let answer = connection.query("select name from goods where id = $1", &[Value::Int(7)])?;
+    /// println!("{:?}", answer.rows);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub type Connection = crate::face::blocking::Connection<Driver>;
+
+    impl Connection {
+        /// Where the last query left the transaction.
+        pub fn transaction_status(&self) -> TransactionStatus {
+            self.driver().transaction_status()
+        }
+    }
+}
+
+/// The face for event loops.
+pub mod poll {
+    use super::Driver;
+
+    /// A connection that never waits, and lives on its caller's poller.
+    ///
+    /// ```no_run
+    /// use std::time::Instant;
+    ///
+    /// use lookaside_client::Request;
+    /// use lookaside_client::postgres::{Options, poll::Connection};
+    /// # use lookaside_client::PostgresConfig;
+    /// # fn example(config: &PostgresConfig) -> lookaside_client::Result<()> {
+    /// let mut connection = Connection::connect(config, &config.hosts[0], Options::default())?;
+    /// let ticket = connection.submit(Request::new("select 7", &[]))?;
+    /// loop {
+    ///     connection.turn(Instant::now());
+    ///     while let Some(reply) = connection.next_reply() {
+    ///         println!("{:?} {:?}", reply.ticket == ticket, reply.answers);
+    ///     }
+    ///     // epoll_wait, with the connection among others
+    /// }
+    /// # }
+    /// ```
+    pub type Connection = crate::face::poll::Connection<Driver>;
+}

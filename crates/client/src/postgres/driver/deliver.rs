@@ -5,7 +5,7 @@ use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 use super::session::Session;
 use super::span::{Run, Span};
 use super::step::{Outcome, Settled, Stage};
-use crate::postgres::{Answer, Reply};
+use crate::{Answer, Reply};
 use crate::{Error, Result};
 
 /// How often a query is sent again because somebody else's cancellation hit it.

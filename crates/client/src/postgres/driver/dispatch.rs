@@ -10,8 +10,8 @@ use super::statements::Found;
 use super::step::Step;
 use super::verb::Verb;
 use super::{Driver, Key, Span};
-use crate::postgres::Syncs;
-use crate::postgres::request::Goal;
+use crate::Syncs;
+use crate::request::Goal;
 use crate::{Error, ErrorKind};
 
 /// How many queries share a Sync at most. A Sync's part in the cost of one in thirty-two is hardly

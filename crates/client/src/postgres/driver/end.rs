@@ -5,7 +5,7 @@ use super::session::{Job, Session};
 use super::step::Step;
 use crate::Error;
 use crate::error::Sent;
-use crate::postgres::{Reply, Ticket};
+use crate::{Reply, Ticket};
 
 impl Session {
     /// Answers what is open of a request with an error that says whether it was sent, and has

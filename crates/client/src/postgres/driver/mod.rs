@@ -49,10 +49,12 @@ mod verb;
 
 use std::time::Instant;
 
-use lookaside_wire::postgres::{CancelKey, Connection, Credentials, Startup, TransactionStatus};
+use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStatus};
 
-use super::{Reply, Request, Ticket};
-use crate::{Error, Result};
+use super::cancel::CancelErrand;
+use super::login;
+use crate::drive::{Drive, Sealed, Talk};
+use crate::{Error, Host, PostgresConfig, Reply, Request, Result, Ticket};
 
 pub use options::Options;
 use output::Output;
@@ -97,90 +99,9 @@ impl Driver {
         })
     }
 
-    /// Takes a request. Its queries go out with the next [`advance`](Self::advance), or when there
-    /// is room in the window.
-    ///
-    /// # Errors
-    ///
-    /// When too many wait already, or the connection has ended: then nothing of it was sent.
-    pub fn submit(&mut self, request: Request) -> Result<Ticket> {
-        if let Some(end) = &self.session.end {
-            return Err(end.of_query(crate::error::Sent::Nothing));
-        }
-        let count = request.params.len();
-        if self.session.query_count + count > self.query_count_max {
-            return Err(Error::too_many_queries(self.query_count_max));
-        }
-        Ok(self.session.add(request))
-    }
-
-    /// Takes a request back that nobody waits for any more. What was not sent is not sent, and
-    /// what was is discarded when it comes; there is no reply.
-    pub fn abandon(&mut self, ticket: Ticket) {
-        self.session.remove(ticket);
-    }
-
-    /// Takes a request back as if its deadline had passed: its reply says so, and what the server
-    /// does for it is cancelled.
-    pub fn cancel(&mut self, ticket: Ticket) {
-        self.session.give_up(ticket, Error::canceled);
-    }
-
-    /// What is to be written to the socket.
-    pub fn output(&mut self) -> &[u8] {
-        self.output.fill(&mut self.connection)
-    }
-
-    /// Says that the first `size` bytes of the output were written.
-    ///
-    /// # Panics
-    ///
-    /// When there are not so many.
-    pub fn written(&mut self, size: usize) {
-        self.output.written(size);
-    }
-
-    /// Where at least `size` bytes can be read to; [`received`](Self::received) says how many
-    /// came. It is empty once the connection has ended.
-    pub fn receive_space(&mut self, size: usize) -> &mut [u8] {
-        self.connection.receive_space(size)
-    }
-
-    /// Says that the server sent `size` bytes, which are in the [`receive_space`](Self::receive_space).
-    ///
-    /// # Panics
-    ///
-    /// When there was no room for so many.
-    pub fn received(&mut self, size: usize) {
-        self.connection.received(size);
-    }
-
-    /// Says that the socket is at its end. What came before is still answered.
-    pub fn end_of_input(&mut self) {
-        self.connection.end_of_input();
-        self.is_input_ended = true;
-    }
-
-    /// Whether the socket is at its end.
-    pub fn is_input_ended(&self) -> bool {
-        self.is_input_ended
-    }
-
-    /// Says that the socket failed.
-    pub fn fail(&mut self, error: std::io::Error) {
-        // A server that ends a session says so before.
-        self.take_events();
-        self.session.end(Error::socket(error), &self.output);
-    }
-
-    /// Takes in what came, gives up what is too late, and prepares what can go out.
-    pub fn advance(&mut self, now: Instant) {
-        self.take_events();
-        while let Some(ticket) = self.session.overdue(now) {
-            self.session.give_up(ticket, Error::deadline);
-        }
-        self.session.choose_cancel(now);
-        self.dispatch();
+    /// Where the last query left the transaction.
+    pub fn transaction_status(&self) -> TransactionStatus {
+        self.connection.transaction_status()
     }
 
     fn take_events(&mut self) {
@@ -203,67 +124,122 @@ impl Driver {
             }
         }
     }
+}
 
-    /// The next answers, in the order in which they came.
-    pub fn next_reply(&mut self) -> Option<Reply> {
+impl Sealed for Driver {}
+
+impl Talk for Driver {
+    fn output(&mut self) -> &[u8] {
+        self.output.fill(&mut self.connection)
+    }
+
+    fn written(&mut self, size: usize) {
+        self.output.written(size);
+    }
+
+    fn receive_space(&mut self, size: usize) -> &mut [u8] {
+        self.connection.receive_space(size)
+    }
+
+    fn received(&mut self, size: usize) {
+        self.connection.received(size);
+    }
+
+    fn end_of_input(&mut self) {
+        self.connection.end_of_input();
+        self.is_input_ended = true;
+    }
+
+    fn is_input_ended(&self) -> bool {
+        self.is_input_ended
+    }
+
+    fn fail(&mut self, error: Error) {
+        // A server that ends a session says so before.
+        self.take_events();
+        self.session.end(error, &self.output);
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.take_events();
+        while let Some(ticket) = self.session.overdue(now) {
+            self.session.give_up(ticket, Error::deadline);
+        }
+        self.session.choose_cancel(now);
+        self.dispatch();
+    }
+
+    fn is_over(&self) -> bool {
+        self.session.end.is_some()
+    }
+}
+
+impl Drive for Driver {
+    type Config = PostgresConfig;
+    type Options = Options;
+    type Errand = CancelErrand;
+
+    fn begin(config: &PostgresConfig, host: &Host, options: Options) -> Result<Self> {
+        login::begin(config, host, options)
+    }
+
+    fn submit(&mut self, request: Request) -> Result<Ticket> {
+        if let Some(end) = &self.session.end {
+            return Err(end.of_query(crate::error::Sent::Nothing));
+        }
+        let count = request.params.len();
+        if self.session.query_count + count > self.query_count_max {
+            return Err(Error::too_many_queries(self.query_count_max));
+        }
+        Ok(self.session.add(request))
+    }
+
+    fn abandon(&mut self, ticket: Ticket) {
+        self.session.remove(ticket);
+    }
+
+    fn cancel(&mut self, ticket: Ticket) {
+        self.session.give_up(ticket, Error::canceled);
+    }
+
+    fn next_reply(&mut self) -> Option<Reply> {
         self.session.replies.pop_front()
     }
 
-    /// Whether [`next_reply`](Self::next_reply) has something.
-    pub fn has_reply(&self) -> bool {
+    fn has_reply(&self) -> bool {
         !self.session.replies.is_empty()
     }
 
-    /// When [`advance`](Self::advance) has to be called even if nothing comes.
-    pub fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.session.deadline()
     }
 
-    /// Whether the log-in is done.
-    pub fn is_ready(&self) -> bool {
+    fn is_ready(&self) -> bool {
         self.session.is_ready
     }
 
-    /// Whether nothing waits for an answer.
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.session.is_idle()
     }
 
-    /// How many queries wait for their answers.
-    pub fn query_count(&self) -> usize {
+    fn query_count(&self) -> usize {
         self.session.query_count
     }
 
-    /// Why the connection has ended, if it has.
-    pub fn end(&self) -> Option<&Error> {
+    fn end(&self) -> Option<&Error> {
         self.session.end.as_ref()
     }
 
-    /// Where the last query left the transaction.
-    pub fn transaction_status(&self) -> TransactionStatus {
-        self.connection.transaction_status()
-    }
-
-    /// Whom to cancel. The owner opens a connection to the same server, writes
-    /// [`CancelKey::cancel_request`], reads to the end and calls [`cancel_done`](Self::cancel_done);
-    /// until then nothing more is sent here.
-    ///
-    /// A server cancels whatever it is doing, so it is asked only while the query is the first in
-    /// the line. Should it be done in that very moment and the next one be hit, then that is sent
-    /// again.
-    pub fn take_cancel(&mut self) -> Option<CancelKey> {
+    fn take_cancel(&mut self) -> Option<CancelErrand> {
         let key = self.connection.cancel_key()?;
-        self.session.take_cancel().then(|| key.clone())
+        self.session.take_cancel().then(|| CancelErrand::new(key))
     }
 
-    /// Says that the server has dealt with a request to cancel, or that it could not be reached.
-    pub fn cancel_done(&mut self) {
+    fn cancel_done(&mut self) {
         self.session.cancel_done();
     }
 
-    /// Ends the connection. What has no answer gets an error; what was sent may be done all the
-    /// same. The output holds the farewell.
-    pub fn close(&mut self) {
+    fn close(&mut self) {
         if self.session.end.is_none() {
             self.connection.terminate();
             self.session.end(Error::closed(), &self.output);

@@ -16,9 +16,9 @@ use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
-use crate::postgres::request::Goal;
-use crate::postgres::{Answer, Reply, Request, Ticket};
+use crate::request::Goal;
 use crate::types::postgres::PgType;
+use crate::{Answer, Reply, Request, Ticket};
 use crate::{Error, Result};
 
 /// Settings that decide what the names in a statement mean. A server reports each change of those

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::statement::Statement;
-use crate::postgres::{Syncs, Ticket};
+use crate::{Syncs, Ticket};
 
 /// The queries `start..end` of a request.
 #[derive(Debug)]

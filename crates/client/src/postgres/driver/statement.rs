@@ -10,7 +10,7 @@ use lookaside_wire::postgres::{
 };
 
 use super::verb::Verb;
-use crate::postgres::Answer;
+use crate::Answer;
 use crate::types::postgres::{self as types, Encoded, PgType};
 use crate::{Description, Error, Result};
 

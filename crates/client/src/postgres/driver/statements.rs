@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use super::span::Span;
 use super::statement::{Key, Statement};
-use crate::postgres::Ticket;
+use crate::Ticket;
 
 #[derive(Debug)]
 pub(super) struct Statements {

@@ -7,8 +7,8 @@ use lookaside_wire::postgres::ErrorResponse;
 
 use super::span::Run;
 use super::statement::{Key, Statement};
+use crate::Answer;
 use crate::Error;
-use crate::postgres::Answer;
 
 /// One or two requests on the wire that belong together.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use lookaside_client::ErrorKind;
 use lookaside_client::postgres::Options;
+use lookaside_client::{Drive, ErrorKind, Talk};
 
 use super::{Pair, echo};
 
@@ -48,7 +48,8 @@ fn the_last_words_of_a_server_are_kept() {
     space[..bytes.len()].copy_from_slice(&bytes);
     pair.driver.received(bytes.len());
     // Before they are read, the socket breaks.
-    pair.driver.fail(io::ErrorKind::ConnectionReset.into());
+    pair.driver
+        .fail(io::Error::from(io::ErrorKind::ConnectionReset).into());
     let error = pair.replies().remove(0).into_answer().unwrap_err();
     assert!(error.is_connection_lost());
     assert_eq!(error.sqlstate().unwrap().to_string(), "57P01");

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use lookaside_client::postgres::{Options, Syncs};
+use lookaside_client::postgres::Options;
+use lookaside_client::{Drive, Syncs, Talk};
 
 use super::{Pair, echo, echoes, shown};
 
@@ -38,7 +39,7 @@ fn exchange(pair: &mut Pair, piece: usize, size_max: usize) -> usize {
     }
 }
 
-fn answers(pair: &mut Pair) -> Vec<lookaside_client::Result<lookaside_client::postgres::Answer>> {
+fn answers(pair: &mut Pair) -> Vec<lookaside_client::Result<lookaside_client::Answer>> {
     let replies = pair.replies();
     replies
         .into_iter()
@@ -105,7 +106,8 @@ fn wherever_our_side_ends_what_can_be_sent_again_was_not_done() {
             pair.driver.submit(echo(number)).unwrap();
         }
         pair.driver.advance(pair.now);
-        pair.driver.fail(io::ErrorKind::BrokenPipe.into());
+        pair.driver
+            .fail(io::Error::from(io::ErrorKind::BrokenPipe).into());
         pair.server.answer();
         let answers = answers(&mut pair);
         assert_eq!(answers.len(), 6);

@@ -1,7 +1,7 @@
 //! Many queries on one connection.
 
-use lookaside_client::ErrorKind;
-use lookaside_client::postgres::{Options, Request, Syncs};
+use lookaside_client::postgres::Options;
+use lookaside_client::{Drive, ErrorKind, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
 use super::{Pair, all_shown, echo, echoes, shown};

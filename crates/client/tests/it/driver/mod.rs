@@ -10,8 +10,8 @@ mod statements;
 
 use std::time::{Duration, Instant};
 
-use lookaside_client::postgres::{Answer, Driver, Options, Reply, Request};
-use lookaside_client::{Error, Result};
+use lookaside_client::postgres::{Driver, Options};
+use lookaside_client::{Answer, Drive, Error, Reply, Request, Result, Talk};
 use lookaside_value::{ParamBatch, Value};
 use lookaside_wire::postgres::{Credentials, Startup};
 

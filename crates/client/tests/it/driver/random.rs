@@ -6,8 +6,8 @@ use std::io;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lookaside_client::ErrorKind;
-use lookaside_client::postgres::{Options, Reply, Syncs, Ticket};
+use lookaside_client::postgres::Options;
+use lookaside_client::{Drive, ErrorKind, Reply, Syncs, Talk, Ticket};
 
 use super::{Pair, echoes, shown};
 use crate::generate::rng;
@@ -77,7 +77,8 @@ fn session(random: &mut Rng) {
     }
     pair.receive(&arriving);
     if random.bool() {
-        pair.driver.fail(io::ErrorKind::ConnectionReset.into());
+        pair.driver
+            .fail(io::Error::from(io::ErrorKind::ConnectionReset).into());
     }
     pair.settle();
     check(pair.replies(), &mut asked);

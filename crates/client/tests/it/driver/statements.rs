@@ -1,6 +1,7 @@
 //! What the driver knows about statements, and when it forgets.
 
-use lookaside_client::postgres::{Options, Request, Syncs};
+use lookaside_client::postgres::Options;
+use lookaside_client::{Drive, Request, Syncs};
 use lookaside_value::Value;
 
 use super::{Pair, all_shown, echo, echoes};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lookaside_client::ErrorKind;
-use lookaside_client::postgres::{Options, Request, Syncs, blocking::Connection};
+use lookaside_client::postgres::{Options, blocking::Connection};
+use lookaside_client::{ErrorKind, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
 use super::{config, connect, database, databases, shown};

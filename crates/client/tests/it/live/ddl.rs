@@ -1,7 +1,7 @@
 //! The schema changes under prepared statements: never a wrong value.
 
 use lookaside_client::postgres::blocking::Connection;
-use lookaside_client::postgres::{Request, Syncs};
+use lookaside_client::{Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
 use super::{connect, databases, shown};

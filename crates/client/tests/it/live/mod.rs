@@ -8,8 +8,8 @@ mod tokio;
 
 use std::env;
 
-use lookaside_client::postgres::{Answer, Options, blocking::Connection};
-use lookaside_client::{Config, Environment, PostgresConfig, Result};
+use lookaside_client::postgres::{Options, blocking::Connection};
+use lookaside_client::{Answer, Config, Environment, PostgresConfig, Result};
 use lookaside_embedded::{Binaries, Postgres};
 
 /// Databases to test with. In CI there must be one of each version.

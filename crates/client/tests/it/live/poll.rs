@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-use lookaside_client::ErrorKind;
-use lookaside_client::postgres::{Options, Reply, Request, Syncs, poll::Connection};
+use lookaside_client::postgres::{Options, poll::Connection};
+use lookaside_client::{ErrorKind, Reply, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
@@ -91,7 +91,7 @@ fn ten_thousand_answers_come_over_two_connections() {
 }
 
 fn take(
-    asked: &mut HashMap<(usize, lookaside_client::postgres::Ticket), i64>,
+    asked: &mut HashMap<(usize, lookaside_client::Ticket), i64>,
     place: usize,
     reply: Reply,
 ) -> usize {

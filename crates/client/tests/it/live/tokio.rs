@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lookaside_client::postgres::{Client, Options, Request, Syncs};
-use lookaside_client::{Error, ErrorKind};
+use lookaside_client::postgres::{Client, Options};
+use lookaside_client::{Error, ErrorKind, Request, Syncs};
 use lookaside_embedded::Postgres;
 use lookaside_value::{ParamBatch, Value};
 

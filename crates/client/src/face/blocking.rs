@@ -5,45 +5,28 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookaside_value::{ParamBatch, Value};
-use lookaside_wire::postgres::{CancelKey, TransactionStatus};
 
-use super::stream::{Address, Stream};
-use super::{Answer, Driver, Options, Request, Syncs, Ticket, login};
-use crate::{Description, Error, Host, PostgresConfig, Result};
-
-/// The least that is read at once: hundreds of short answers.
-const READ_SIZE: usize = 16 * 1024;
+use crate::drive::{Drive, Talk, Target};
+use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE, Stream};
+use crate::{Answer, Description, Error, Host, Request, Result, Syncs, Ticket};
 
 /// A connection that is waited for.
 ///
-/// ```no_run
-/// use lookaside_client::postgres::{Options, blocking::Connection};
-/// use lookaside_client::{Config, Environment};
-/// use lookaside_value::Value;
-///
-/// let url = "postgres://amy@localhost/shop?sslmode=disable";
-/// let Config::Postgres(config) = Config::parse(url, &Environment::of_process())? else {
-///     unreachable!("the URL is PostgreSQL's");
-/// };
-/// let mut connection = Connection::connect(&config, Options::default())?;
-/// let answer = connection.query("select name from goods where id = $1", &[Value::Int(7)])?;
-/// println!("{:?}", answer.rows);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct Connection {
+/// Each kind of server has a name for it: [`postgres::blocking::Connection`](crate::postgres::blocking::Connection).
+pub struct Connection<D: Drive> {
     stream: Stream,
-    driver: Driver,
+    driver: D,
 }
 
-impl Connection {
+impl<D: Drive> Connection<D> {
     /// Connects to the first host that can be reached, and logs in.
     ///
     /// # Errors
     ///
     /// When none can be reached (the error is the last one's), or the first that can refuses.
-    pub fn connect(config: &PostgresConfig, options: Options) -> Result<Self> {
+    pub fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
         let mut last = None;
-        for host in &config.hosts {
+        for host in config.hosts() {
             match Self::connect_host(config, host, options.clone()) {
                 // Nothing was asked yet, so nothing can be done twice.
                 Err(error) if error.is_retryable() || error.is_connection_lost() => {
@@ -55,16 +38,15 @@ impl Connection {
         Err(last.expect("a configuration has a host"))
     }
 
-    fn connect_host(config: &PostgresConfig, host: &Host, options: Options) -> Result<Self> {
-        login::refuse_tls(config, host)?;
+    fn connect_host(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
         let deadline = config
-            .connect_timeout
+            .connect_timeout()
             .map(|timeout| Instant::now() + timeout);
-        let stream = connect(host, deadline)?;
-        stream.tune(&config.keepalives).map_err(Error::socket)?;
+        let stream = connect::<D::Config>(host, deadline)?;
+        stream.tune(&config.keepalives()).map_err(Error::socket)?;
         let mut connection = Self {
             stream,
-            driver: login::driver(config, host, options)?,
+            driver: D::begin(config, host, options)?,
         };
         while !connection.driver.is_ready() {
             if let Some(end) = connection.driver.end() {
@@ -135,9 +117,8 @@ impl Connection {
         }
     }
 
-    /// Where the last query left the transaction.
-    pub fn transaction_status(&self) -> TransactionStatus {
-        self.driver.transaction_status()
+    pub(crate) fn driver(&self) -> &D {
+        &self.driver
     }
 
     /// Whether the connection can be used no more.
@@ -154,20 +135,20 @@ impl Connection {
             {
                 self.driver.received(size);
             }
-            self.driver.fail(error);
+            self.driver.fail(error.into());
         }
     }
 
     fn exchange(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         let now = Instant::now();
         self.driver.advance(now);
-        if let Some(key) = self.driver.take_cancel() {
+        if let Some(errand) = self.driver.take_cancel() {
             // Whoever cannot be reached cannot cancel; the answer is awaited instead.
-            let _ = self.cancel(&key);
+            let _ = self.run(errand);
             self.driver.cancel_done();
             self.driver.advance(now);
         }
-        let is_written = self.write()?;
+        let is_written = self.stream.drain(&mut self.driver)?;
         if self.driver.has_reply() || self.driver.end().is_some() {
             return Ok(());
         }
@@ -192,44 +173,38 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes as much as the socket takes; says whether that was all.
-    fn write(&mut self) -> io::Result<bool> {
+    /// Runs an errand on a connection of its own.
+    fn run(&self, mut errand: D::Errand) -> io::Result<()> {
+        let end = Instant::now() + CANCEL_TIMEOUT;
+        let stream = Stream::connect(&self.stream.peer()?, Some(CANCEL_TIMEOUT))?;
         loop {
-            let output = self.driver.output();
-            if output.is_empty() {
-                return Ok(true);
+            let now = Instant::now();
+            errand.advance(now);
+            let is_written = stream.drain(&mut errand)?;
+            if errand.is_over() || now >= end {
+                return Ok(());
             }
-            match self.stream.try_write(output)? {
-                Some(size) => self.driver.written(size),
-                None => return Ok(false),
+            stream.wait(!is_written, Some(end))?;
+            match stream.try_read(errand.receive_space(READ_SIZE))? {
+                Some(0) => errand.end_of_input(),
+                Some(size) => errand.received(size),
+                None => {}
             }
         }
     }
-
-    fn cancel(&self, key: &CancelKey) -> io::Result<()> {
-        let stream = Stream::connect(&self.stream.peer()?, Some(CANCEL_TIMEOUT))?;
-        let mut request = Vec::new();
-        key.cancel_request(&mut request);
-        stream.try_write(&request)?;
-        // The server closes once it has passed the request on.
-        stream.wait(false, Some(Instant::now() + CANCEL_TIMEOUT))
-    }
 }
 
-/// How long a server may take for a request to cancel. As long nothing else is sent.
-const CANCEL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
-
-impl Drop for Connection {
+impl<D: Drive> Drop for Connection<D> {
     fn drop(&mut self) {
         self.driver.close();
         // A server that does not take it finds the end of the stream instead.
-        let _ = self.write();
+        let _ = self.stream.drain(&mut self.driver);
     }
 }
 
 /// Connects to one of a host's addresses.
-fn connect(host: &Host, deadline: Option<Instant>) -> Result<Stream> {
-    let addresses: Vec<Address> = Address::of(host)?;
+fn connect<T: Target>(host: &Host, deadline: Option<Instant>) -> Result<Stream> {
+    let addresses = Address::of::<T>(host)?;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in &addresses {
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

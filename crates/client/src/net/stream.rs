@@ -1,9 +1,10 @@
-//! The socket: where all faces meet the operating system, and where TLS would begin.
+//! The socket itself, for the faces that have no runtime.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,27 +15,28 @@ use rustix::net::{
     send, socket_with, sockopt,
 };
 
+use crate::drive::{Talk, Target};
 use crate::{Error, Host, Keepalives, Place, Result};
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 /// Where a server can be reached.
 #[derive(Clone, Debug)]
-pub(super) enum Address {
+pub(crate) enum Address {
     Tcp(SocketAddr),
-    Unix(std::path::PathBuf),
+    Unix(PathBuf),
 }
 
 impl Address {
     /// The addresses of a host, looked up where it has a name. That may block.
-    pub(super) fn of(host: &Host) -> Result<Vec<Self>> {
+    pub(crate) fn of<T: Target>(host: &Host) -> Result<Vec<Self>> {
         match &host.place {
-            Place::Unix(_) => Ok(host.postgres_socket().map(Self::Unix).into_iter().collect()),
+            Place::Unix(_) => Ok(T::socket_path(host).map(Self::Unix).into_iter().collect()),
             Place::Tcp {
                 address: Some(ip), ..
             } => Ok(vec![Self::Tcp(SocketAddr::new(*ip, host.port))]),
@@ -49,7 +51,7 @@ impl Address {
 
 impl Stream {
     /// Connects, within the time-out if there is one.
-    pub(super) fn connect(address: &Address, timeout: Option<Duration>) -> io::Result<Self> {
+    pub(crate) fn connect(address: &Address, timeout: Option<Duration>) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
                 let stream = match timeout {
@@ -65,7 +67,7 @@ impl Stream {
 
     /// Begins to connect, without waiting for anything. The socket can be written once it is
     /// connected, and reads of its failure if it is not.
-    pub(super) fn begin_connect(address: &Address) -> io::Result<Self> {
+    pub(crate) fn begin_connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
                 let family = match address {
@@ -83,7 +85,7 @@ impl Stream {
     }
 
     /// Sets what a session wants of its socket.
-    pub(super) fn tune(&self, keepalives: &Keepalives) -> io::Result<()> {
+    pub(crate) fn tune(&self, keepalives: &Keepalives) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => tune_tcp(stream, keepalives),
             Self::Unix(_) => Ok(()),
@@ -91,7 +93,7 @@ impl Stream {
     }
 
     /// Who is at the other end, to reach them once more.
-    pub(super) fn peer(&self) -> io::Result<Address> {
+    pub(crate) fn peer(&self) -> io::Result<Address> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().map(Address::Tcp),
             Self::Unix(stream) => {
@@ -104,23 +106,37 @@ impl Stream {
     }
 
     /// Writes what there is room for now; `None` if there is none.
-    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         ready(|| send(self, bytes, flags))
     }
 
+    /// Writes as much of the output as there is room for; says whether that was all.
+    pub(crate) fn drain(&self, talk: &mut impl Talk) -> io::Result<bool> {
+        loop {
+            let output = talk.output();
+            if output.is_empty() {
+                return Ok(true);
+            }
+            match self.try_write(output)? {
+                Some(size) => talk.written(size),
+                None => return Ok(false),
+            }
+        }
+    }
+
     /// Reads what is there now; `None` if that is nothing, zero at the end.
-    pub(super) fn try_read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn try_read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
         ready(|| recv(self, &mut *space, RecvFlags::DONTWAIT).map(|(size, _)| size))
     }
 
     /// Reads as soon as there is something.
-    pub(super) fn read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn read(&self, space: &mut [u8]) -> io::Result<Option<usize>> {
         ready(|| recv(self, &mut *space, RecvFlags::empty()).map(|(size, _)| size))
     }
 
     /// Waits until it can be read, or written where that is of interest, or the time is over.
-    pub(super) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<()> {
+    pub(crate) fn wait(&self, writes: bool, deadline: Option<Instant>) -> io::Result<()> {
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, writes);
         let timeout = deadline.map(|deadline| {
@@ -144,7 +160,7 @@ impl AsFd for Stream {
 }
 
 /// Sets what a session wants of a TCP socket.
-pub(super) fn tune_tcp(socket: impl AsFd, keepalives: &Keepalives) -> io::Result<()> {
+pub(crate) fn tune_tcp(socket: impl AsFd, keepalives: &Keepalives) -> io::Result<()> {
     let socket = socket.as_fd();
     // Each write is a whole flight; nothing is gained by waiting for more.
     sockopt::set_tcp_nodelay(socket, true)?;

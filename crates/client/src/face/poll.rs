@@ -4,20 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use lookaside_wire::postgres::CancelKey;
-
-use super::stream::{Address, Stream};
-use super::{Driver, Options, Reply, Request, Ticket, login};
-use crate::{Error, Host, PostgresConfig, Result};
-
-/// The least that is read at once: hundreds of short answers.
-const READ_SIZE: usize = 16 * 1024;
+use crate::drive::{Drive, Talk, Target};
+use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE, Stream};
+use crate::{Error, Host, Reply, Request, Result, Ticket};
 
 /// How many reads follow one another at most, so that other descriptors have their turn.
 const READ_COUNT_MAX: usize = 16;
-
-/// How long a server may take for a request to cancel. As long nothing else is sent.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often it is looked at. A cancellation is rare and takes a round trip or two, so its socket
 /// is not worth a place on the caller's poller.
@@ -30,58 +22,40 @@ const CANCEL_PERIOD: Duration = Duration::from_millis(5);
 /// [`deadline`](Self::deadline) has come, or requests were submitted, it calls
 /// [`turn`](Self::turn) and takes the replies. Requests of one round of the loop go out together.
 ///
-/// ```no_run
-/// use std::time::Instant;
-///
-/// use lookaside_client::postgres::{Options, Request, poll::Connection};
-/// # use lookaside_client::PostgresConfig;
-/// # fn example(config: &PostgresConfig) -> lookaside_client::Result<()> {
-/// let mut connection = Connection::connect(config, &config.hosts[0], Options::default())?;
-/// let ticket = connection.submit(Request::new("select 7", &[]))?;
-/// loop {
-///     connection.turn(Instant::now());
-///     while let Some(reply) = connection.next_reply() {
-///         println!("{:?} {:?}", reply.ticket == ticket, reply.answers);
-///     }
-///     // epoll_wait, with the connection among others
-/// }
-/// # }
-/// ```
-pub struct Connection {
+/// Each kind of server has a name for it: [`postgres::poll::Connection`](crate::postgres::poll::Connection).
+pub struct Connection<D: Drive> {
     stream: Stream,
-    driver: Driver,
-    cancel: Option<Cancel>,
+    driver: D,
+    cancel: Option<Cancel<D::Errand>>,
     wants_write: bool,
 }
 
 /// A connection that asks to cancel something.
-struct Cancel {
+struct Cancel<E> {
     stream: Stream,
-    /// What of the request is not written.
-    request: Vec<u8>,
+    errand: E,
     /// When it is looked at again.
     next: Instant,
     /// When it is given up.
     end: Instant,
 }
 
-impl Connection {
+impl<D: Drive> Connection<D> {
     /// Begins to connect. The look-up of a name may block, and so an address is better here; what
     /// follows, the log-in included, happens in [`turn`](Self::turn).
     ///
     /// # Errors
     ///
     /// When the host cannot be reached for a reason that is known at once.
-    pub fn connect(config: &PostgresConfig, host: &Host, options: Options) -> Result<Self> {
-        login::refuse_tls(config, host)?;
+    pub fn connect(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in Address::of(host)? {
+        for address in Address::of::<D::Config>(host)? {
             match Stream::begin_connect(&address) {
                 Ok(stream) => {
-                    stream.tune(&config.keepalives).map_err(Error::socket)?;
+                    stream.tune(&config.keepalives()).map_err(Error::socket)?;
                     return Ok(Self {
                         stream,
-                        driver: login::driver(config, host, options)?,
+                        driver: D::begin(config, host, options)?,
                         cancel: None,
                         wants_write: true,
                     });
@@ -143,7 +117,7 @@ impl Connection {
         if let Err(error) = self.exchange(now) {
             // The server may have said why it does not listen.
             let _ = self.read();
-            self.driver.fail(error);
+            self.driver.fail(error.into());
         }
     }
 
@@ -153,8 +127,8 @@ impl Connection {
         }
         self.read()?;
         self.driver.advance(now);
-        if let Some(key) = self.driver.take_cancel() {
-            self.cancel = Cancel::begin(&self.stream, &key, now).ok();
+        if let Some(errand) = self.driver.take_cancel() {
+            self.cancel = Cancel::begin(&self.stream, errand, now).ok();
             if self.cancel.is_none() {
                 // A server that cannot be asked goes on, and is waited for.
                 self.cancel_done(now);
@@ -168,7 +142,7 @@ impl Connection {
             self.cancel = None;
             self.cancel_done(now);
         }
-        self.wants_write = !self.write()?;
+        self.wants_write = !self.stream.drain(&mut self.driver)?;
         Ok(())
     }
 
@@ -201,60 +175,51 @@ impl Connection {
         self.driver.cancel_done();
         self.driver.advance(now);
     }
-
-    /// Writes as much as the socket takes; says whether that was all.
-    fn write(&mut self) -> io::Result<bool> {
-        loop {
-            let output = self.driver.output();
-            if output.is_empty() {
-                return Ok(true);
-            }
-            match self.stream.try_write(output)? {
-                Some(size) => self.driver.written(size),
-                None => return Ok(false),
-            }
-        }
-    }
 }
 
-impl Cancel {
-    fn begin(stream: &Stream, key: &CancelKey, now: Instant) -> io::Result<Self> {
-        let mut request = Vec::new();
-        key.cancel_request(&mut request);
+impl<E: Talk> Cancel<E> {
+    fn begin(stream: &Stream, errand: E, now: Instant) -> io::Result<Self> {
         Ok(Self {
             stream: Stream::begin_connect(&stream.peer()?)?,
-            request,
+            errand,
             next: now + CANCEL_PERIOD,
             end: now + CANCEL_TIMEOUT,
         })
     }
 
-    /// Whether the server has heard of it, or never will.
+    /// Whether the errand is run, or cannot be.
     fn is_done(&mut self, now: Instant) -> bool {
         self.next = now + CANCEL_PERIOD;
-        while !self.request.is_empty() {
-            match self.stream.try_write(&self.request) {
-                Ok(Some(size)) => drop(self.request.drain(..size)),
-                Ok(None) => return now >= self.end,
-                Err(_) => return true,
-            }
+        now >= self.end || self.exchange(now).is_err() || self.errand.is_over()
+    }
+
+    fn exchange(&mut self, now: Instant) -> io::Result<()> {
+        let Self { stream, errand, .. } = self;
+        errand.advance(now);
+        if !stream.drain(errand)? {
+            return Ok(());
         }
-        // The server closes once it has passed the request on.
-        let is_open = matches!(self.stream.try_read(&mut [0]), Ok(None));
-        !is_open || now >= self.end
+        match stream.try_read(errand.receive_space(READ_SIZE))? {
+            Some(0) => errand.end_of_input(),
+            Some(size) => errand.received(size),
+            None => return Ok(()),
+        }
+        // There may be an answer to it.
+        errand.advance(now);
+        stream.drain(errand).map(drop)
     }
 }
 
-impl AsFd for Connection {
+impl<D: Drive> AsFd for Connection<D> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 }
 
-impl Drop for Connection {
+impl<D: Drive> Drop for Connection<D> {
     fn drop(&mut self) {
         self.driver.close();
         // A server that does not take the farewell finds the end of the stream instead.
-        let _ = self.write();
+        let _ = self.stream.drain(&mut self.driver);
     }
 }

@@ -1,6 +1,7 @@
 //! The face for tokio: a handle for any number of tasks, and one task that owns the socket.
 
 use std::io;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{ParamBatch, Value};
@@ -8,11 +9,11 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::stream::{Address, tune_tcp};
 use super::task::{Command, End, Task};
-use super::{Answer, Options, Request, Syncs, login};
+use crate::drive::{Drive, Target};
 use crate::error::Sent;
-use crate::{Description, Error, Host, PostgresConfig, Result};
+use crate::net::{Address, tune_tcp};
+use crate::{Answer, Description, Error, Host, Request, Result, Syncs};
 
 /// How many requests wait for the task before those who ask wait themselves.
 const INBOX_COUNT_MAX: usize = 1024;
@@ -23,43 +24,36 @@ const INBOX_COUNT_MAX: usize = 1024;
 /// dropped costs nothing but a discarded answer; what it asked may be done all the same. The
 /// connection ends when the last handle is gone and everything is answered.
 ///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lookaside_client::postgres::{Client, Options};
-/// use lookaside_client::{Config, Environment};
-/// use lookaside_value::Value;
-///
-/// let Config::Postgres(config) = Config::parse("postgres:///shop", &Environment::of_process())? else {
-///     unreachable!("the URL is PostgreSQL's");
-/// };
-/// let client = Client::connect(&config, Options::default()).await?;
-/// let sql = "select name from goods where id = $1";
-/// let (a, b) = tokio::join!(
-///     client.query(sql, &[Value::Int(7)]),
-///     client.query(sql, &[Value::Int(8)]),
-/// );
-/// println!("{:?} {:?}", a?.rows, b?.rows);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-pub struct Client {
+/// Each kind of server has a name for it: [`postgres::Client`](crate::postgres::Client).
+pub struct Client<D: Drive> {
     inbox: mpsc::Sender<Command>,
     end: End,
+    /// What the task that owns the socket owns as well.
+    driver: PhantomData<fn() -> D>,
 }
 
-impl Client {
+impl<D: Drive> Clone for Client<D> {
+    fn clone(&self) -> Self {
+        Self {
+            inbox: self.inbox.clone(),
+            end: Arc::clone(&self.end),
+            driver: PhantomData,
+        }
+    }
+}
+
+impl<D: Drive> Client<D> {
     /// Connects to the first host that can be reached, and logs in. The task that owns the socket
     /// runs on the runtime that this is called on.
     ///
     /// # Errors
     ///
     /// When none can be reached (the error is the last one's), or the first that can refuses.
-    pub async fn connect(config: &PostgresConfig, options: Options) -> Result<Self> {
+    pub async fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
         let mut last = None;
-        for host in &config.hosts {
+        for host in config.hosts() {
             let connecting = Self::connect_host(config, host, options.clone());
-            let connected = match config.connect_timeout {
+            let connected = match config.connect_timeout() {
                 Some(timeout) => timeout_at(Instant::now() + timeout, connecting)
                     .await
                     .unwrap_or_else(|_| {
@@ -79,11 +73,10 @@ impl Client {
         Err(last.expect("a configuration has a host"))
     }
 
-    async fn connect_host(config: &PostgresConfig, host: &Host, options: Options) -> Result<Self> {
-        login::refuse_tls(config, host)?;
+    async fn connect_host(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in lookup(host).await? {
-            let driver = login::driver(config, host, options.clone())?;
+        for address in lookup::<D::Config>(host).await? {
+            let driver = D::begin(config, host, options.clone())?;
             let (inbox, receiver) = mpsc::channel(INBOX_COUNT_MAX);
             let (ready, is_ready) = oneshot::channel();
             let end = Arc::new(OnceLock::new());
@@ -91,7 +84,7 @@ impl Client {
             match &address {
                 Address::Tcp(socket) => match TcpStream::connect(socket).await {
                     Ok(stream) => {
-                        tune_tcp(&stream, &config.keepalives).map_err(Error::socket)?;
+                        tune_tcp(&stream, &config.keepalives()).map_err(Error::socket)?;
                         let task = Task::new(stream, address, driver, receiver, ready, task_end);
                         tokio::spawn(task);
                     }
@@ -112,7 +105,11 @@ impl Client {
                 },
             }
             is_ready.await.unwrap_or_else(|_| Err(Error::closed()))?;
-            return Ok(Self { inbox, end });
+            return Ok(Self {
+                inbox,
+                end,
+                driver: PhantomData,
+            });
         }
         Err(Error::cannot_connect(host, last))
     }
@@ -179,9 +176,9 @@ impl Client {
 }
 
 /// The addresses of a host. A look-up may block, and so happens elsewhere.
-async fn lookup(host: &Host) -> Result<Vec<Address>> {
+async fn lookup<T: Target>(host: &Host) -> Result<Vec<Address>> {
     let owned = host.clone();
-    let found = tokio::task::spawn_blocking(move || Address::of(&owned)).await;
+    let found = tokio::task::spawn_blocking(move || Address::of::<T>(&owned)).await;
     found.unwrap_or_else(|_| {
         // The runtime ends.
         let error = io::ErrorKind::Interrupted.into();

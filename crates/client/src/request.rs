@@ -11,17 +11,17 @@ use crate::{Description, Result};
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub(super) sql: Arc<str>,
-    pub(super) parameter_types: Arc<[Oid]>,
-    pub(super) params: ParamBatch,
-    pub(super) syncs: Syncs,
-    pub(super) deadline: Option<Instant>,
-    pub(super) goal: Goal,
+    pub(crate) sql: Arc<str>,
+    pub(crate) parameter_types: Arc<[Oid]>,
+    pub(crate) params: ParamBatch,
+    pub(crate) syncs: Syncs,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) goal: Goal,
 }
 
 /// What is to be done with a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Goal {
+pub(crate) enum Goal {
     /// It is run.
     Run,
     /// It is described, and not run.
@@ -117,7 +117,7 @@ impl Answer {
 
 /// Names a request of one driver until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub(super) u64);
+pub struct Ticket(pub(crate) u64);
 
 /// The answers to a request.
 #[derive(Debug)]

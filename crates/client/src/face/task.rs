@@ -6,29 +6,22 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use lookaside_wire::postgres::CancelKey;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::stream::Address;
-use super::{Answer, Driver, Request, Ticket};
+use crate::drive::{Drive, Talk};
 use crate::error::Sent;
-use crate::{Error, Result};
-
-/// The least that is read at once: hundreds of short answers.
-const READ_SIZE: usize = 16 * 1024;
+use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE};
+use crate::{Answer, Error, Request, Result, Ticket};
 
 /// How many requests are taken before the next write.
 const COMMAND_COUNT_MAX: usize = 256;
-
-/// How long a server may take for a request to cancel. As long nothing else is sent.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request from somewhere, and where its answers go.
 pub(super) struct Command {
@@ -40,10 +33,10 @@ pub(super) struct Command {
 pub(super) type End = Arc<OnceLock<Error>>;
 
 /// Lives as long as the connection.
-pub(super) struct Task<S> {
+pub(super) struct Task<S, D> {
     stream: S,
     address: Address,
-    driver: Driver,
+    driver: D,
     inbox: mpsc::Receiver<Command>,
     commands: Vec<Command>,
     is_inbox_closed: bool,
@@ -55,11 +48,11 @@ pub(super) struct Task<S> {
     end: End,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     pub(super) fn new(
         stream: S,
         address: Address,
-        driver: Driver,
+        driver: D,
         inbox: mpsc::Receiver<Command>,
         ready: oneshot::Sender<Result<()>>,
         end: End,
@@ -119,8 +112,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
     }
 
     fn poll_cancel(&mut self, cx: &mut Context<'_>) {
-        if let Some(key) = self.driver.take_cancel() {
-            self.cancel = Some(Box::pin(cancel(self.address.clone(), key)));
+        if let Some(errand) = self.driver.take_cancel() {
+            self.cancel = Some(Box::pin(run(self.address.clone(), errand)));
         }
         if let Some(cancel) = &mut self.cancel
             && cancel.as_mut().poll(cx).is_ready()
@@ -181,7 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
                     && !self.driver.is_input_ended()
                     && matches!(self.poll_read(cx), Poll::Ready(Ok(())))
                 {}
-                self.driver.fail(error);
+                self.driver.fail(error.into());
             }
             self.hand_out();
             if self.driver.end().is_some() {
@@ -196,7 +189,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
             match self.poll_read(cx) {
                 Poll::Ready(Ok(())) => continue,
                 Poll::Ready(Err(error)) => {
-                    self.driver.fail(error);
+                    self.driver.fail(error.into());
                     continue;
                 }
                 Poll::Pending => {}
@@ -208,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Task<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Future for Task<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -231,23 +224,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Future for Task<S> {
     }
 }
 
-/// Asks a server to cancel what it does, and waits until it has heard of it. One that cannot be
-/// asked goes on, and is waited for.
-async fn cancel(address: Address, key: CancelKey) {
-    let mut request = Vec::new();
-    key.cancel_request(&mut request);
-    let asked = async {
+/// Runs an errand on a connection of its own. A server that cannot be asked to cancel something
+/// goes on, and is waited for.
+async fn run(address: Address, errand: impl Talk) {
+    let run = async {
         match address {
-            Address::Tcp(address) => ask(TcpStream::connect(address).await?, &request).await,
-            Address::Unix(path) => ask(UnixStream::connect(path).await?, &request).await,
+            Address::Tcp(address) => talk(TcpStream::connect(address).await?, errand).await,
+            Address::Unix(path) => talk(UnixStream::connect(path).await?, errand).await,
         }
     };
-    let _: Result<io::Result<()>, _> = timeout(CANCEL_TIMEOUT, asked).await;
+    let _: Result<io::Result<()>, _> = timeout(CANCEL_TIMEOUT, run).await;
 }
 
-async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &[u8]) -> io::Result<()> {
-    stream.write_all(request).await?;
-    // The server closes once it has passed the request on.
-    stream.read_to_end(&mut Vec::new()).await?;
-    Ok(())
+async fn talk(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut errand: impl Talk,
+) -> io::Result<()> {
+    loop {
+        errand.advance(Instant::now());
+        loop {
+            let output = errand.output();
+            if output.is_empty() {
+                break;
+            }
+            let size = stream.write(output).await?;
+            errand.written(size);
+        }
+        if errand.is_over() {
+            return Ok(());
+        }
+        match stream.read(errand.receive_space(READ_SIZE)).await? {
+            0 => errand.end_of_input(),
+            size => errand.received(size),
+        }
+    }
 }

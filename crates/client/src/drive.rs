@@ -1,0 +1,149 @@
+//! What a face needs of the protocol that it speaks, and of its configuration.
+//!
+//! A face owns a socket and knows no protocol. A driver knows a protocol and no socket:
+//!
+//! ```text
+//!   callers ──► submit()     ┌───────┐ output(), written()          ──► socket
+//!                            │ Drive │
+//!           ◄── next_reply() └───────┘ receive_space(), received()  ◄── socket
+//!                                ▲
+//!                            advance(now)
+//! ```
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::{Error, Host, Keepalives, Reply, Request, Result, Ticket};
+
+/// Keeps the traits of this module to this crate.
+pub trait Sealed {}
+
+/// One side of a dialogue, without its socket.
+///
+/// Only this crate implements it.
+pub trait Talk: Sealed + Send + Unpin + 'static {
+    /// What is to be written to the socket.
+    fn output(&mut self) -> &[u8];
+
+    /// Says that the first `size` bytes of the output were written.
+    ///
+    /// # Panics
+    ///
+    /// When there are not so many.
+    fn written(&mut self, size: usize);
+
+    /// Where at least `size` bytes can be read to; [`received`](Self::received) says how many
+    /// came. It is empty once the dialogue is over.
+    fn receive_space(&mut self, size: usize) -> &mut [u8];
+
+    /// Says that `size` bytes came, which are in the [`receive_space`](Self::receive_space).
+    ///
+    /// # Panics
+    ///
+    /// When there was no room for so many.
+    fn received(&mut self, size: usize);
+
+    /// Says that the socket is at its end. What came before still counts.
+    fn end_of_input(&mut self);
+
+    /// Whether the socket is at its end.
+    fn is_input_ended(&self) -> bool;
+
+    /// Says that the socket failed.
+    fn fail(&mut self, error: Error);
+
+    /// Takes in what came, gives up what is too late, and prepares what can go out.
+    fn advance(&mut self, now: Instant);
+
+    /// Whether nothing more is to be said or heard.
+    fn is_over(&self) -> bool;
+}
+
+/// A connection's mind: which query goes when, whose answer comes, and what an error means.
+///
+/// Only this crate implements it.
+pub trait Drive: Talk + Sized {
+    /// Where the server is, and how to log in.
+    type Config: Target;
+    /// What a driver may keep.
+    type Options: Clone + Send + 'static;
+    /// Has a query cancelled, in a dialogue of its own on a socket of its own.
+    type Errand: Talk;
+
+    /// Begins with the log-in to a host.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration cannot be used there.
+    fn begin(config: &Self::Config, host: &Host, options: Self::Options) -> Result<Self>;
+
+    /// Takes a request. Its queries go out with the next [`advance`](Talk::advance), or when there
+    /// is room in the window.
+    ///
+    /// # Errors
+    ///
+    /// When too many wait already, or the connection has ended: then nothing of it was sent.
+    fn submit(&mut self, request: Request) -> Result<Ticket>;
+
+    /// Takes a request back that nobody waits for any more. What was not sent is not sent, and
+    /// what was is discarded when it comes; there is no reply.
+    fn abandon(&mut self, ticket: Ticket);
+
+    /// Takes a request back as if its deadline had passed: its reply says so, and what the server
+    /// does for it is cancelled.
+    fn cancel(&mut self, ticket: Ticket);
+
+    /// The next answers, in the order in which they came.
+    fn next_reply(&mut self) -> Option<Reply>;
+
+    /// Whether [`next_reply`](Self::next_reply) has something.
+    fn has_reply(&self) -> bool;
+
+    /// When [`advance`](Talk::advance) has to be called even if nothing comes.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// Whether the log-in is done.
+    fn is_ready(&self) -> bool;
+
+    /// Whether nothing waits for an answer.
+    fn is_idle(&self) -> bool;
+
+    /// How many queries wait for their answers.
+    fn query_count(&self) -> usize;
+
+    /// Why the connection has ended, if it has.
+    fn end(&self) -> Option<&Error>;
+
+    /// How to have a query cancelled. The owner opens a connection to the same server, lets the
+    /// errand talk there until it is over, and calls [`cancel_done`](Self::cancel_done); until then
+    /// nothing more is sent here.
+    ///
+    /// A server cancels whatever it is doing, so it is asked only while the query is the first in
+    /// the line. Should it be done in that very moment and the next one be hit, then that is sent
+    /// again.
+    fn take_cancel(&mut self) -> Option<Self::Errand>;
+
+    /// Says that the server has dealt with a request to cancel, or that it could not be reached.
+    fn cancel_done(&mut self);
+
+    /// Ends the connection. What has no answer gets an error; what was sent may be done all the
+    /// same. The output holds the farewell.
+    fn close(&mut self);
+}
+
+/// What of a configuration concerns sockets.
+///
+/// Only this crate implements it.
+pub trait Target: Sealed + Clone + Send + Sync + 'static {
+    /// The servers, in the order in which they are tried; at least one.
+    fn hosts(&self) -> &[Host];
+
+    /// The socket of a host that is on this machine.
+    fn socket_path(host: &Host) -> Option<PathBuf>;
+
+    /// How long to try one host.
+    fn connect_timeout(&self) -> Option<Duration>;
+
+    /// How a dead peer is noticed.
+    fn keepalives(&self) -> Keepalives;
+}

@@ -1,0 +1,15 @@
+//! The faces that a connection has, whatever protocol it speaks:
+//!
+//! - [`Client`] for tokio: any number of tasks share one connection;
+//! - [`blocking::Connection`] for those that wait;
+//! - [`poll::Connection`] for event loops, on their own poller.
+//!
+//! Each module of a server's kind has names of its own for them, such as
+//! [`postgres::Client`](crate::postgres::Client).
+
+pub mod blocking;
+mod client;
+pub mod poll;
+mod task;
+
+pub use client::Client;
