@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("oml", &["value"]),
     ("stream", &["value"]),
     ("embedded", &["wire"]),
+    ("testing", &[]),
     (
         "lookaside",
         &["value", "knowledge", "oml", "stream", "embedded"],

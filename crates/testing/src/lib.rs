@@ -1,0 +1,17 @@
+//! MySQL and MariaDB servers for the tests of the other crates, each with a folder, a socket and a
+//! port of its own. For PostgreSQL there is `lookaside-embedded`.
+//!
+//! A server ends with whoever started it, however that ends: a shell holds it and waits for the end
+//! of a pipe from the test. So a server that all tests of a binary share needs nobody to stop it.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stderr,
+    reason = "what a test has to leave out is said where people look"
+)]
+
+mod install;
+mod server;
+
+pub use install::{Brand, mysql_folder};
+pub use server::Server;

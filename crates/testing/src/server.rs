@@ -1,0 +1,237 @@
+//! A running server.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::Brand;
+use crate::install::{Programs, as_ordinary_user, ordinary_user};
+
+/// How long a start may take on a machine that is busy with other tests.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Starts the server, again after a line `start`, kills it after a line `kill`, and ends with the
+/// pipe, or with whoever held its other end.
+const HOLDER: &str = r#"
+folder=$1
+shift
+"$@" >>"$folder/log" 2>&1 &
+server=$!
+while read -r word; do
+    kill -9 $server 2>/dev/null
+    wait $server 2>/dev/null
+    if [ "$word" = start ]; then
+        "$@" >>"$folder/log" 2>&1 &
+        server=$!
+    fi
+done
+kill -9 $server 2>/dev/null
+wait
+rm -rf "$folder"
+"#;
+
+/// A server with an empty database folder. Its user `root` has no password.
+pub struct Server {
+    brand: Brand,
+    folder: PathBuf,
+    port: u16,
+    holder: Child,
+    orders: Option<ChildStdin>,
+}
+
+impl Server {
+    /// The server that all tests of this process share, or nothing: then it is said why, and in CI
+    /// a MariaDB has to be there.
+    pub fn shared(brand: Brand) -> Option<&'static Self> {
+        static MARIADB: OnceLock<Option<Server>> = OnceLock::new();
+        static MYSQL: OnceLock<Option<Server>> = OnceLock::new();
+        let server = match brand {
+            Brand::MariaDb => &MARIADB,
+            Brand::MySql => &MYSQL,
+        };
+        server.get_or_init(|| Self::start(brand, &[])).as_ref()
+    }
+
+    /// A server of its own with further arguments, or nothing, as for [`shared`](Self::shared).
+    ///
+    /// # Panics
+    ///
+    /// When the server is there and does not start; the message holds its log.
+    pub fn start(brand: Brand, arguments: &[&str]) -> Option<Self> {
+        let programs = match Programs::find(brand) {
+            Ok(programs) => programs,
+            Err(missing) => {
+                let must_be_there = brand == Brand::MariaDb && env::var_os("CI").is_some();
+                assert!(!must_be_there, "CI must have a MariaDB: {missing}");
+                // Past the test harness, which shows nothing of a test that passes.
+                let _ = writeln!(io::stderr(), "SKIP no {brand:?} to test with: {missing}");
+                return None;
+            }
+        };
+        // Somebody else may take the port before the server does.
+        const ATTEMPT_COUNT: usize = 3;
+        let mut log = String::new();
+        for _ in 0..ATTEMPT_COUNT {
+            match Self::launch(brand, &programs, arguments) {
+                Ok(server) => return Some(server),
+                Err(failed) => log = failed,
+            }
+        }
+        panic!("{brand:?} does not start:\n{log}")
+    }
+
+    /// The server in a new folder, or its log.
+    fn launch(brand: Brand, programs: &Programs, arguments: &[&str]) -> Result<Self, String> {
+        let said = |error: io::Error| error.to_string();
+        let folder = new_folder();
+        let data = folder.join("data");
+        let installed = programs.install(&data).output().map_err(said)?;
+        if !installed.status.success() {
+            let output = [installed.stdout, installed.stderr].concat();
+            return Err(String::from_utf8_lossy(&output).into_owned());
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(said)?;
+        let port = listener.local_addr().map_err(said)?.port();
+        drop(listener);
+        let (program, fixed) = programs.server();
+        let mut holder = as_ordinary_user(Path::new("/bin/sh"))
+            .args(["-c", HOLDER, "sh"])
+            .arg(&folder)
+            .arg(program)
+            .args(fixed)
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", folder.join("sock").display()))
+            .arg(format!("--pid-file={}", folder.join("pid").display()))
+            .arg(format!("--port={port}"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(said)?;
+        let orders = holder.stdin.take();
+        let server = Self {
+            brand,
+            folder,
+            port,
+            holder,
+            orders,
+        };
+        match server.wait() {
+            Ok(()) => Ok(server),
+            Err(_) => Err(server.log()),
+        }
+    }
+
+    /// Until the server greets.
+    fn wait(&self) -> io::Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            if self.greets().is_ok() {
+                return Ok(());
+            }
+            if self.log().contains("Aborting") || Instant::now() > deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn greets(&self) -> io::Result<()> {
+        let mut socket = UnixStream::connect(self.socket())?;
+        socket.set_read_timeout(Some(START_TIMEOUT))?;
+        socket.read_exact(&mut [0])
+    }
+
+    /// Whose server it is.
+    pub fn brand(&self) -> Brand {
+        self.brand
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("sock")
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its data folder, where MySQL keeps the certificates that it makes.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// A URL of its user `root` through its Unix socket.
+    pub fn url(&self, database: &str) -> String {
+        format!(
+            "mysql://root@localhost/{database}?socket={}",
+            self.socket().display()
+        )
+    }
+
+    /// What it has written to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Kills the server, as a crash would.
+    pub fn kill(&mut self) {
+        self.order("kill");
+        while UnixStream::connect(self.socket()).is_ok() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Starts the server again after [`kill`](Self::kill), in the same place with the same data.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    pub fn start_again(&mut self) {
+        self.order("start");
+        self.wait()
+            .unwrap_or_else(|error| panic!("{error}:\n{}", self.log()));
+    }
+
+    fn order(&mut self, word: &str) {
+        let orders = self
+            .orders
+            .as_mut()
+            .expect("the pipe is open until the end");
+        writeln!(orders, "{word}").expect("the holder reads until the end");
+    }
+}
+
+/// A folder that the server's user owns; the holder removes it.
+fn new_folder() -> PathBuf {
+    let folder = TempDir::with_prefix("lookaside-server-")
+        .expect("a folder for temporary files")
+        .keep();
+    if let Some((user, group)) = ordinary_user() {
+        chown(&folder, Some(user), Some(group)).expect("root gives folders away");
+    }
+    File::create(folder.join("log")).expect("a new folder takes a file");
+    if let Some((user, group)) = ordinary_user() {
+        chown(folder.join("log"), Some(user), Some(group)).expect("root gives files away");
+    }
+    folder
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.holder.wait();
+    }
+}
