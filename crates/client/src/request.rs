@@ -34,8 +34,12 @@ pub enum Syncs {
     /// A Sync behind each: each is a transaction of its own, as if sent alone. The default.
     #[default]
     Each,
-    /// One Sync behind many, which answers up to twice as many queries a second. Where one fails,
-    /// those that it took along are sent again with a Sync each.
+    /// One Sync behind many, which answers up to twice as many queries a second: behind those of
+    /// one request, and those of all requests that wait at the same time and say the same. Where
+    /// one fails, those that it took along are sent again with a Sync each.
+    ///
+    /// The answers to all that share a Sync come with the last of them, so what takes long is
+    /// better sent with one of its own.
     ///
     /// It is the caller's word that the queries only read, functions that they call included. A
     /// statement that says otherwise, or an open transaction, gets a Sync each all the same.

@@ -40,6 +40,8 @@ pub(super) struct Task<S, D> {
     inbox: mpsc::Receiver<Command>,
     commands: Vec<Command>,
     is_inbox_closed: bool,
+    /// How many callers got their answers since requests were last dispatched.
+    woken_count: usize,
     waiting: HashMap<Ticket, oneshot::Sender<Result<Vec<Result<Answer>>>>, RandomState>,
     /// Hears of the log-in.
     ready: Option<oneshot::Sender<Result<()>>>,
@@ -64,6 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             inbox,
             commands: Vec::new(),
             is_inbox_closed: false,
+            woken_count: 0,
             waiting: HashMap::default(),
             ready: Some(ready),
             alarm: None,
@@ -72,15 +75,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
         }
     }
 
-    fn take_commands(&mut self, cx: &mut Context<'_>) {
+    /// Takes what was asked; says whether more is likely to be asked at once.
+    fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut is_any = false;
         while !self.is_inbox_closed {
             let received = self
                 .inbox
                 .poll_recv_many(cx, &mut self.commands, COMMAND_COUNT_MAX);
             match received {
                 Poll::Ready(0) => self.is_inbox_closed = true,
-                Poll::Ready(_) => {}
-                Poll::Pending => return,
+                Poll::Ready(_) => is_any = true,
+                Poll::Pending => break,
             }
             for Command { request, answers } in self.commands.drain(..) {
                 // Who has gone in the meantime is asked nothing for.
@@ -96,12 +101,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
                 }
             }
         }
+        is_any && std::mem::take(&mut self.woken_count) > 1
     }
 
     fn hand_out(&mut self) {
         while let Some(reply) = self.driver.next_reply() {
             let answers = self.waiting.remove(&reply.ticket);
             let answers = answers.expect("a reply is to a request that waits");
+            self.woken_count += 1;
             drop(answers.send(Ok(reply.answers)));
         }
         if self.driver.is_ready()
@@ -165,7 +172,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     /// Moves what can be moved; is done when the connection is at its end.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            self.take_commands(cx);
+            if self.take_commands(cx) {
+                // Those who were answered together ask again one after the other, and the first of
+                // them wakes this task before the others have run. It goes behind them in the
+                // line, so that what they ask makes one flight and one write.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             self.driver.advance(Instant::now());
             self.poll_cancel(cx);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {

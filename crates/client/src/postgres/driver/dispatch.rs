@@ -37,7 +37,7 @@ impl Driver {
         }
         while self.session.in_flight_count < self.window {
             let Some(mut span) = self.session.backlog.pop_front() else {
-                return;
+                break;
             };
             let Some(job) = self.session.jobs.get(&span.ticket) else {
                 // It was given up.
@@ -57,6 +57,7 @@ impl Driver {
                 }
             }
         }
+        self.end_flight();
     }
 
     /// Queues what prepares a statement, in a flight of its own.
@@ -64,6 +65,7 @@ impl Driver {
         if Verb::of(&key.sql) == Verb::Copy {
             return self.session.refuse(span, &Error::copy_refused());
         }
+        self.end_flight();
         // First, because they would be skipped behind a Parse that is refused.
         for _ in 0..CLOSE_COUNT_MAX {
             let Some(name) = self.session.statements.pop_evicted() else {
@@ -116,7 +118,9 @@ impl Driver {
             && session.begin_count == 0
             && self.connection.transaction_status() == TransactionStatus::Idle;
         let flight_count_max = if shares { FLIGHT_COUNT_MAX } else { 1 };
-        let mut flight_count = 0;
+        if !shares {
+            self.end_flight();
+        }
         while !span.is_empty() && self.session.in_flight_count < self.window {
             let run = span.first();
             let Some(job) = self.session.jobs.get(&run.ticket) else {
@@ -140,7 +144,7 @@ impl Driver {
                     if statement.verb == Verb::Begin {
                         self.session.begin_count += 1;
                     }
-                    flight_count += 1;
+                    self.flight_count += 1;
                 }
                 // What the parameters were when somebody else asked they need not be now.
                 Err(error) if is_misfit(&error) && statement.moment < submitted => {
@@ -150,16 +154,20 @@ impl Driver {
                 Err(error) => self.session.answer(run, Err(error)),
             }
             span.start += 1;
-            if flight_count == flight_count_max {
-                self.sync();
-                flight_count = 0;
+            if self.flight_count == flight_count_max {
+                self.end_flight();
             }
-        }
-        if flight_count > 0 {
-            self.sync();
         }
         if !span.is_empty() {
             self.session.backlog.push_front(span);
+        }
+    }
+
+    /// Queues the Sync of the queries that wait for one. They may be those of many callers.
+    fn end_flight(&mut self) {
+        if self.flight_count > 0 {
+            self.flight_count = 0;
+            self.sync();
         }
     }
 

@@ -71,6 +71,8 @@ pub struct Driver {
     is_input_ended: bool,
     query_count_max: usize,
     window: usize,
+    /// How many queries have no Sync behind them yet: none but while requests are dispatched.
+    flight_count: usize,
 }
 
 impl Driver {
@@ -96,6 +98,7 @@ impl Driver {
             is_input_ended: false,
             query_count_max: options.query_count_max,
             window,
+            flight_count: 0,
         })
     }
 

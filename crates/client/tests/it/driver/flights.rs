@@ -1,7 +1,7 @@
 //! Many queries on one connection.
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Drive, ErrorKind, Request, Syncs};
+use lookaside_client::{Drive, ErrorKind, Reply, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
 use super::{Pair, all_shown, echo, echoes, shown};
@@ -59,6 +59,42 @@ fn an_error_in_a_shared_flight_is_its_own_callers() {
         // done.
         assert_eq!(pair.server.executions.len(), 5);
     }
+}
+
+#[test]
+fn requests_that_wait_together_share_a_sync() {
+    let mut pair = Pair::new();
+    pair.ask(echo(7));
+    let before = pair.server.sync_count;
+    let shared = |number| echo(number).syncs(Syncs::Shared);
+    for number in 1..=100 {
+        pair.driver.submit(shared(number)).unwrap();
+    }
+    pair.settle();
+    for (reply, number) in pair.replies().into_iter().zip(1..) {
+        assert_eq!(shown(&reply.into_answer()), number.to_string());
+    }
+    assert_eq!(pair.server.sync_count, before + 2);
+
+    // What stands between them in the line has a Sync of its own, and so have they then.
+    for request in [shared(1), shared(2), echo(3), shared(4), shared(5)] {
+        pair.driver.submit(request).unwrap();
+    }
+    pair.settle();
+    assert_eq!(pair.replies().len(), 5);
+    assert_eq!(pair.server.sync_count, before + 5);
+
+    // Each caller has its own answer, whoever else failed.
+    for number in [1, 0, 3] {
+        pair.driver.submit(shared(number)).unwrap();
+    }
+    pair.driver.submit(shared(0)).unwrap();
+    pair.settle();
+    let mut replies = pair.replies();
+    replies.sort_by_key(|reply| reply.ticket);
+    let replies = replies.into_iter().map(Reply::into_answer);
+    let answers: Vec<_> = replies.collect();
+    assert_eq!(all_shown(&answers), "1 22012 3 22012");
 }
 
 #[test]
