@@ -13,7 +13,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Host, Keepalives, Reply, Request, Result, Ticket};
+use crate::{Error, Host, Keepalives, Reply, Request, Result, Ticket, TransactionOptions};
 
 /// Keeps the traits of this module to this crate.
 pub trait Sealed {}
@@ -113,6 +113,12 @@ pub trait Drive: Talk + Sized {
 
     /// Why the connection has ended, if it has.
     fn end(&self) -> Option<&Error>;
+
+    /// Whether the last query left a transaction open, be it one that has failed.
+    fn is_in_transaction(&self) -> bool;
+
+    /// What begins a transaction, one statement after the other.
+    fn begin_statements(options: &TransactionOptions) -> Vec<String>;
 
     /// How to have a query cancelled. The owner opens a connection to the same server, lets the
     /// errand talk there until it is over, and calls [`cancel_done`](Self::cancel_done); until then

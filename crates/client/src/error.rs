@@ -246,6 +246,16 @@ impl Error {
         Self::new(ErrorKind::Canceled, sent, message)
     }
 
+    pub(crate) fn still_in_transaction() -> Self {
+        let message = "a transaction could not be rolled back, and the connection was closed";
+        Self::new(ErrorKind::Connection, Sent::Something, message)
+    }
+
+    pub(crate) fn rolled_back() -> Self {
+        let message = "the transaction had failed, and was rolled back instead of committed";
+        Self::new(ErrorKind::Refused, Sent::Something, message)
+    }
+
     pub(crate) fn closed() -> Self {
         let message = "the connection was closed";
         Self::new(ErrorKind::Closed, Sent::Something, message)

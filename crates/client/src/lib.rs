@@ -21,6 +21,7 @@ pub mod face;
 mod net;
 pub mod postgres;
 mod request;
+mod transaction;
 pub mod types;
 
 pub use config::{
@@ -32,3 +33,4 @@ pub use description::Description;
 pub use drive::{Drive, Talk, Target};
 pub use error::{Error, ErrorKind, Result};
 pub use request::{Answer, Reply, Request, Syncs, Ticket};
+pub use transaction::{Isolation, TransactionOptions};

@@ -1,5 +1,7 @@
 //! The face for callers that wait: a connection with a socket of its own.
 
+mod transaction;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,6 +11,8 @@ use lookaside_value::{ParamBatch, Value};
 use crate::drive::{Drive, Talk, Target};
 use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE, Stream};
 use crate::{Answer, Description, Error, Host, Request, Result, Syncs, Ticket};
+
+pub use transaction::Transaction;
 
 /// A connection that is waited for.
 ///

@@ -9,7 +9,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::task::{Command, End, Task};
+use super::intake::{Ask, Command, Order};
+use super::lock::Lock;
+use super::task::{End, Task};
 use crate::drive::{Drive, Target};
 use crate::error::Sent;
 use crate::net::{Address, tune_tcp};
@@ -156,7 +158,11 @@ impl<D: Drive> Client<D> {
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
         let (answers, received) = oneshot::channel();
-        let command = Command { request, answers };
+        let command = Command::Ask(Ask {
+            request,
+            answers: Some(answers),
+            order: Order::Any,
+        });
         if self.inbox.send(command).await.is_err() {
             return Err(self.ended().of_query(Sent::Nothing));
         }
@@ -165,12 +171,28 @@ impl<D: Drive> Client<D> {
         answers.unwrap_or_else(|_| Err(self.ended().of_query(Sent::Something)))
     }
 
+    /// The connection for oneself, as soon as all that others have asked is answered.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is lost.
+    pub async fn lock(&self) -> Result<Lock<D>> {
+        let (granted, inbox) = oneshot::channel();
+        if self.inbox.send(Command::Lock(granted)).await.is_err() {
+            return Err(self.ended().of_query(Sent::Nothing));
+        }
+        match inbox.await {
+            Ok(inbox) => Ok(Lock::new(inbox, self.clone())),
+            Err(_) => Err(self.ended().of_query(Sent::Nothing)),
+        }
+    }
+
     /// Whether the connection can be used no more.
     pub fn is_closed(&self) -> bool {
         self.inbox.is_closed()
     }
 
-    fn ended(&self) -> Error {
+    pub(super) fn ended(&self) -> Error {
         self.end.get().cloned().unwrap_or_else(Error::closed)
     }
 }

@@ -9,7 +9,12 @@
 
 pub mod blocking;
 mod client;
+mod intake;
+mod lock;
 pub mod poll;
 mod task;
+mod transaction;
 
 pub use client::Client;
+pub use lock::Lock;
+pub use transaction::Transaction;

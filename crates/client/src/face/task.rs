@@ -15,19 +15,12 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep_until, timeout};
 
+use super::intake::{Answers, Ask, Command, Intake, Next, Order};
 use crate::drive::{Drive, Talk};
 use crate::error::Sent;
 use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE};
-use crate::{Answer, Error, Request, Result, Ticket};
-
-/// How many requests are taken before the next write.
-const COMMAND_COUNT_MAX: usize = 256;
-
-/// A request from somewhere, and where its answers go.
-pub(super) struct Command {
-    pub(super) request: Request,
-    pub(super) answers: oneshot::Sender<Result<Vec<Result<Answer>>>>,
-}
+use crate::transaction::ROLLBACK;
+use crate::{Error, Request, Result, Ticket};
 
 /// Why a task ended, for those that come too late.
 pub(super) type End = Arc<OnceLock<Error>>;
@@ -37,12 +30,13 @@ pub(super) struct Task<S, D> {
     stream: S,
     address: Address,
     driver: D,
-    inbox: mpsc::Receiver<Command>,
-    commands: Vec<Command>,
-    is_inbox_closed: bool,
+    intake: Intake,
+    /// Whether a transaction that a holder left open was rolled back already.
+    is_rolled_back: bool,
     /// How many callers got their answers since requests were last dispatched.
     woken_count: usize,
-    waiting: HashMap<Ticket, oneshot::Sender<Result<Vec<Result<Answer>>>>, RandomState>,
+    /// Who waits for which answers.
+    waiting: HashMap<Ticket, Answers, RandomState>,
     /// Hears of the log-in.
     ready: Option<oneshot::Sender<Result<()>>>,
     alarm: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -63,9 +57,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             stream,
             address,
             driver,
-            inbox,
-            commands: Vec::new(),
-            is_inbox_closed: false,
+            intake: Intake::new(inbox),
+            is_rolled_back: false,
             woken_count: 0,
             waiting: HashMap::default(),
             ready: Some(ready),
@@ -78,38 +71,55 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     /// Takes what was asked; says whether more is likely to be asked at once.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
         let mut is_any = false;
-        while !self.is_inbox_closed {
-            let received = self
-                .inbox
-                .poll_recv_many(cx, &mut self.commands, COMMAND_COUNT_MAX);
-            match received {
-                Poll::Ready(0) => self.is_inbox_closed = true,
-                Poll::Ready(_) => is_any = true,
-                Poll::Pending => break,
-            }
-            for Command { request, answers } in self.commands.drain(..) {
-                // Who has gone in the meantime is asked nothing for.
-                if answers.is_closed() {
-                    continue;
+        loop {
+            match self.intake.next(cx, self.driver.is_idle()) {
+                Next::Ask(ask) => {
+                    is_any = true;
+                    self.submit(ask);
                 }
-                match self.driver.submit(request) {
-                    Ok(ticket) => {
-                        self.waiting.insert(ticket, answers);
-                    }
-                    // As below, nobody may be there to hear it.
-                    Err(error) => drop(answers.send(Err(error))),
-                }
+                Next::Release => self.release(),
+                Next::Nothing => break,
             }
         }
         is_any && std::mem::take(&mut self.woken_count) > 1
     }
 
+    fn submit(&mut self, ask: Ask) {
+        let answers = match ask.answers {
+            // Who has gone in the meantime is asked nothing for.
+            Some(answers) if answers.is_closed() && ask.order == Order::Any => return,
+            answers => answers,
+        };
+        match (self.driver.submit(ask.request), answers) {
+            (Ok(ticket), Some(answers)) => {
+                self.waiting.insert(ticket, answers);
+            }
+            // As below, nobody may be there to hear it.
+            (Err(error), Some(answers)) => drop(answers.send(Err(error))),
+            (_, None) => {}
+        }
+    }
+
+    /// Lets everybody use the connection again, once no transaction is open.
+    fn release(&mut self) {
+        if !self.driver.is_in_transaction() {
+            self.is_rolled_back = false;
+            return self.intake.release();
+        }
+        let rollback = Request::new(ROLLBACK, &[]);
+        if self.is_rolled_back || self.driver.submit(rollback).is_err() {
+            self.driver.fail(Error::still_in_transaction());
+            return self.intake.release();
+        }
+        self.is_rolled_back = true;
+    }
+
     fn hand_out(&mut self) {
         while let Some(reply) = self.driver.next_reply() {
-            let answers = self.waiting.remove(&reply.ticket);
-            let answers = answers.expect("a reply is to a request that waits");
-            self.woken_count += 1;
-            drop(answers.send(Ok(reply.answers)));
+            if let Some(answers) = self.waiting.remove(&reply.ticket) {
+                self.woken_count += 1;
+                drop(answers.send(Ok(reply.answers)));
+            }
         }
         if self.driver.is_ready()
             && let Some(ready) = self.ready.take()
@@ -193,7 +203,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             if self.driver.end().is_some() {
                 return Poll::Ready(());
             }
-            if self.is_inbox_closed && self.driver.is_idle() {
+            if self.intake.is_held() && self.driver.is_idle() {
+                continue;
+            }
+            if self.intake.is_closed() && self.driver.is_idle() {
                 self.driver.close();
                 // A server that does not take the farewell finds the end of the stream instead.
                 let _ = self.poll_write(cx);
@@ -229,9 +242,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
         if let Some(ready) = task.ready.take() {
             drop(ready.send(Err(error.clone())));
         }
-        task.inbox.close();
-        while let Ok(command) = task.inbox.try_recv() {
-            drop(command.answers.send(Err(error.of_query(Sent::Nothing))));
+        for command in task.intake.close() {
+            if let Command::Ask(Ask {
+                answers: Some(answers),
+                ..
+            }) = command
+            {
+                drop(answers.send(Err(error.of_query(Sent::Nothing))));
+            }
         }
         Poll::Ready(())
     }

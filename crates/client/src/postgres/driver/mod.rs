@@ -54,7 +54,7 @@ use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStat
 use super::cancel::CancelErrand;
 use super::login;
 use crate::drive::{Drive, Sealed, Talk};
-use crate::{Error, Host, PostgresConfig, Reply, Request, Result, Ticket};
+use crate::{Error, Host, PostgresConfig, Reply, Request, Result, Ticket, TransactionOptions};
 
 pub use options::Options;
 use output::Output;
@@ -231,6 +231,22 @@ impl Drive for Driver {
 
     fn end(&self) -> Option<&Error> {
         self.session.end.as_ref()
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.connection.transaction_status() != TransactionStatus::Idle
+    }
+
+    fn begin_statements(options: &TransactionOptions) -> Vec<String> {
+        let mut sql = "begin".to_owned();
+        if let Some(isolation) = options.isolation {
+            sql.push_str(" isolation level ");
+            sql.push_str(isolation.name());
+        }
+        if options.is_read_only {
+            sql.push_str(" read only");
+        }
+        vec![sql]
     }
 
     fn take_cancel(&mut self) -> Option<CancelErrand> {

@@ -8,7 +8,9 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use lookaside_value::{ParamBatch, RowSetBuilder};
 use lookaside_wire::RequestId;
-use lookaside_wire::postgres::{DataRow, ErrorResponse, Event, ParameterStatus, RowDescription};
+use lookaside_wire::postgres::{
+    CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
+};
 
 use super::output::Output;
 use super::statement::Statement;
@@ -217,7 +219,7 @@ impl Session {
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> bool {
         match event {
             Event::DataRow { row, .. } => self.row(row),
-            Event::CommandComplete { tag, .. } => self.complete(tag.row_count()),
+            Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
             Event::EmptyQuery { .. } | Event::PortalSuspended { .. } => self.complete(None),
             Event::Ready {
                 id: RequestId::STARTUP,
@@ -294,13 +296,18 @@ impl Session {
         }
     }
 
-    fn complete(&mut self, row_count: Option<u64>) {
+    fn complete(&mut self, tag: Option<CommandTag<'_>>) {
         let Some(Step::Run { run, statement, .. }) = self.pop() else {
             panic!("only queries are completed");
         };
         if statement.verb == Verb::Set {
             self.settings_changed = true;
         }
+        let is_undone = tag.is_some_and(|tag| tag.as_bytes() == b"ROLLBACK");
+        if statement.verb == Verb::Commit && is_undone {
+            self.rows = Rows::Failed(Error::rolled_back());
+        }
+        let row_count = tag.and_then(CommandTag::row_count);
         let done = |rows: RowSetBuilder| {
             Outcome::Done(Answer {
                 rows: rows.build(),

@@ -9,6 +9,8 @@ pub(super) enum Verb {
     Write,
     /// It opens a transaction.
     Begin,
+    /// It ends a transaction, and shall keep what was done.
+    Commit,
     /// It changes settings of the session, and so perhaps what names mean.
     Set,
     /// It moves data in a dialogue of its own.
@@ -29,6 +31,8 @@ impl Verb {
             Self::Write
         } else if is(&["begin", "start"]) {
             Self::Begin
+        } else if is(&["commit", "end"]) {
+            Self::Commit
         } else if is(&["copy"]) {
             Self::Copy
         } else {
@@ -105,6 +109,9 @@ mod tests {
             ("selection", Verb::Other),
             ("BEGIN", Verb::Begin),
             ("start transaction", Verb::Begin),
+            ("COMMIT and chain", Verb::Commit),
+            ("end", Verb::Commit),
+            ("rollback", Verb::Other),
             ("set search_path to a", Verb::Set),
             ("select Set_Config('a.b', 'c', false)", Verb::Set),
             ("discard all", Verb::Set),

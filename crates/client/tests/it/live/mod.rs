@@ -5,6 +5,7 @@ mod ddl;
 mod describe;
 mod poll;
 mod tokio;
+mod transactions;
 
 use std::env;
 

@@ -12,13 +12,13 @@ use lookaside_value::{ParamBatch, Value};
 
 use super::{config, database, databases, shown};
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(future)
 }
 
-async fn connect(postgres: &Postgres) -> Client {
+pub(super) async fn connect(postgres: &Postgres) -> Client {
     let config = config(&postgres.url());
     Client::connect(&config, Options::default()).await.unwrap()
 }

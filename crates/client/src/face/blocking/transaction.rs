@@ -1,0 +1,130 @@
+//! Transactions for those that wait.
+
+use std::sync::Arc;
+
+use lookaside_value::{ParamBatch, Value};
+
+use super::Connection;
+use crate::drive::Drive;
+use crate::transaction::Level;
+use crate::{Answer, Request, Result, Syncs, TransactionOptions};
+
+/// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
+///
+/// See the one of [tokio's face](crate::face::Transaction).
+pub struct Transaction<'c, D: Drive> {
+    connection: &'c mut Connection<D>,
+    level: Level,
+    /// Whether it is undone when it is dropped.
+    is_open: bool,
+}
+
+impl<D: Drive> Connection<D> {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the connection is lost.
+    pub fn begin(&mut self, options: TransactionOptions) -> Result<Transaction<'_, D>> {
+        let mut transaction = Transaction {
+            connection: self,
+            level: Level::Transaction,
+            is_open: true,
+        };
+        for sql in D::begin_statements(&options) {
+            transaction.query(sql, &[])?;
+        }
+        Ok(transaction)
+    }
+}
+
+impl<D: Drive> Transaction<'_, D> {
+    /// Sets a savepoint: what follows can be undone without the rest.
+    ///
+    /// # Errors
+    ///
+    /// When the transaction has failed, or the connection is lost.
+    pub fn savepoint(&mut self) -> Result<Transaction<'_, D>> {
+        let level = self.level.inner();
+        let Level::Savepoint(number) = level else {
+            panic!("what is inside of a transaction is a savepoint");
+        };
+        self.connection.query(Level::savepoint(number), &[])?;
+        Ok(Transaction {
+            connection: self.connection,
+            level,
+            is_open: true,
+        })
+    }
+
+    /// Makes what was done part of what is around it; for all to see, if this is no savepoint.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
+    /// nobody knows; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    pub fn commit(mut self) -> Result<()> {
+        let committed = self.connection.query(self.level.commit(), &[]);
+        // What is around a savepoint goes on as if it had not been.
+        self.is_open = committed.is_err() && self.level != Level::Transaction;
+        committed.map(drop)
+    }
+
+    /// Undoes what was done.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is lost; then it is undone as well.
+    pub fn roll_back(mut self) -> Result<()> {
+        self.is_open = false;
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        for sql in self.level.roll_back() {
+            self.connection.query(sql, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, a value does not fit, or the connection is lost.
+    pub fn query(&mut self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
+        self.connection.query(sql, params)
+    }
+
+    /// Asks the same with each parameter set, all in one flight.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was sent. What happens to a query later is its own result.
+    pub fn query_many(
+        &mut self,
+        sql: impl Into<Arc<str>>,
+        params: ParamBatch,
+        syncs: Syncs,
+    ) -> Result<Vec<Result<Answer>>> {
+        self.connection.query_many(sql, params, syncs)
+    }
+
+    /// Sends a request and waits for its answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`query_many`](Self::query_many).
+    pub fn request(&mut self, request: Request) -> Result<Vec<Result<Answer>>> {
+        self.connection.request(request)
+    }
+}
+
+impl<D: Drive> Drop for Transaction<'_, D> {
+    fn drop(&mut self) {
+        if self.is_open {
+            // Where the connection is lost, it is undone as well.
+            let _ = self.undo();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A connection for oneself.
+
+use std::sync::Arc;
+
+use lookaside_value::{ParamBatch, Value};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Client;
+use super::intake::{Ask, Command, Order};
+use super::transaction::Transaction;
+use crate::drive::Drive;
+use crate::error::Sent;
+use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
+
+/// A shared connection that is one caller's for a while; what others ask waits.
+///
+/// It is everybody's again as soon as this is dropped and all that was asked is answered. A
+/// transaction that is open then is rolled back. Other settings of the session stay as they are.
+///
+/// Whoever asks the [`Client`] that this came from while he holds it waits for himself.
+pub struct Lock<D: Drive> {
+    inbox: mpsc::UnboundedSender<Command>,
+    /// Keeps the connection, and knows why it ended.
+    client: Client<D>,
+}
+
+/// Answers on their way.
+pub(super) struct Waiting<D: Drive> {
+    received: oneshot::Receiver<Result<Vec<Result<Answer>>>>,
+    client: Client<D>,
+}
+
+impl<D: Drive> Lock<D> {
+    pub(super) fn new(inbox: mpsc::UnboundedSender<Command>, client: Client<D>) -> Self {
+        Self { inbox, client }
+    }
+
+    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, a value does not fit, or the connection is lost.
+    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
+        let mut answers = self.request(Request::new(sql, params)).await?;
+        answers.pop().expect("a query has an answer")
+    }
+
+    /// Asks the same with each parameter set, all in one flight.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was sent. What happens to a query later is its own result.
+    pub async fn query_many(
+        &self,
+        sql: impl Into<Arc<str>>,
+        params: ParamBatch,
+        syncs: Syncs,
+    ) -> Result<Vec<Result<Answer>>> {
+        self.request(Request::many(sql, params).syncs(syncs)).await
+    }
+
+    /// The names and types of a statement's columns and parameters.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the statement, or the connection is lost.
+    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
+        let answers = self.request(Request::describe(sql)).await?;
+        Answer::into_description(answers)
+    }
+
+    /// Sends a request and waits for its answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`query_many`](Self::query_many).
+    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        self.ask(request, Order::Any).answers().await
+    }
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the connection is lost.
+    pub async fn begin(&mut self, options: TransactionOptions) -> Result<Transaction<'_, D>> {
+        Transaction::begin(self, &options).await
+    }
+
+    /// Whether the connection can be used no more.
+    pub fn is_closed(&self) -> bool {
+        self.inbox.is_closed()
+    }
+
+    /// Sends a request; it is on its way when this returns.
+    pub(super) fn ask(&self, request: Request, order: Order) -> Waiting<D> {
+        let (answers, received) = oneshot::channel();
+        self.send(request, Some(answers), order);
+        Waiting {
+            received,
+            client: self.client.clone(),
+        }
+    }
+
+    /// Sends what nobody waits for, when all before it is answered.
+    pub(super) fn tell(&self, request: Request) {
+        self.send(request, None, Order::Alone);
+    }
+
+    fn send(&self, request: Request, answers: Option<super::intake::Answers>, order: Order) {
+        let ask = Ask {
+            request,
+            answers,
+            order,
+        };
+        // Where nobody takes it, the connection has ended, as the one who waits will find.
+        let _ = self.inbox.send(Command::Ask(ask));
+    }
+}
+
+impl<D: Drive> Waiting<D> {
+    pub(super) async fn answers(self) -> Result<Vec<Result<Answer>>> {
+        let answers = self.received.await;
+        answers.unwrap_or_else(|_| Err(self.client.ended().of_query(Sent::Something)))
+    }
+
+    pub(super) async fn answer(self) -> Result<Answer> {
+        let mut answers = self.answers().await?;
+        answers.pop().expect("a query has an answer")
+    }
+}

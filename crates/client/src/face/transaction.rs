@@ -1,0 +1,177 @@
+//! Transactions on a connection that one has for oneself.
+
+use std::sync::Arc;
+
+use lookaside_value::{ParamBatch, Value};
+
+use super::intake::Order;
+use super::lock::Lock;
+use crate::drive::Drive;
+use crate::transaction::Level;
+use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
+
+/// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
+///
+/// Nothing in it is sent again for any reason. After an error of the server nothing more is
+/// answered on PostgreSQL, until it or the savepoint around the error is rolled back.
+///
+/// ```no_run
+/// # use lookaside_client::{Result, TransactionOptions, postgres::Client};
+/// # use lookaside_value::Value;
+/// # async fn example(client: &Client) -> Result<()> {
+/// let mut lock = client.lock().await?;
+/// let mut transaction = lock.begin(TransactionOptions::default()).await?;
+/// let sql = "update accounts set amount = amount + $2 where id = $1";
+/// transaction.query(sql, &[Value::Int(1), Value::Int(-10)]).await?;
+///
+/// let savepoint = transaction.savepoint().await?;
+/// match savepoint.query(sql, &[Value::Int(2), Value::Int(10)]).await {
+///     Ok(_) => savepoint.commit().await?,
+///     Err(_) => savepoint.roll_back().await?,
+/// }
+/// transaction.commit().await
+/// # }
+/// ```
+pub struct Transaction<'l, D: Drive> {
+    lock: &'l mut Lock<D>,
+    level: Level,
+    /// Whether it is undone when it is dropped.
+    is_open: bool,
+}
+
+impl<'l, D: Drive> Transaction<'l, D> {
+    pub(super) async fn begin(lock: &'l mut Lock<D>, options: &TransactionOptions) -> Result<Self> {
+        // Whatever interrupts this, what may have begun is undone.
+        let transaction = Self {
+            lock,
+            level: Level::Transaction,
+            is_open: true,
+        };
+        for sql in D::begin_statements(options) {
+            transaction.alone(sql).await?;
+        }
+        Ok(transaction)
+    }
+
+    /// Sets a savepoint: what follows can be undone without the rest.
+    ///
+    /// # Errors
+    ///
+    /// When the transaction has failed, or the connection is lost.
+    pub async fn savepoint(&mut self) -> Result<Transaction<'_, D>> {
+        let level = self.level.inner();
+        let Level::Savepoint(number) = level else {
+            panic!("what is inside of a transaction is a savepoint");
+        };
+        let mut savepoint = Transaction {
+            lock: self.lock,
+            level,
+            is_open: false,
+        };
+        let set = savepoint.send_alone(Level::savepoint(number));
+        savepoint.is_open = true;
+        if let Err(error) = set.answer().await {
+            // There is none to go back to.
+            savepoint.is_open = false;
+            return Err(error);
+        }
+        Ok(savepoint)
+    }
+
+    /// Makes what was done part of what is around it; for all to see, if this is no savepoint.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
+    /// nobody knows; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    pub async fn commit(mut self) -> Result<()> {
+        let committed = self.send_alone(self.level.commit());
+        self.is_open = false;
+        let result = committed.answer().await;
+        if result.is_err() && self.level != Level::Transaction {
+            // What is around it goes on as if it had not been.
+            self.undo();
+        }
+        result.map(drop)
+    }
+
+    /// Undoes what was done.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is lost; then it is undone as well.
+    pub async fn roll_back(mut self) -> Result<()> {
+        let statements = self.level.roll_back().into_iter();
+        // All are on their way before the first is waited for, so that this can be dropped.
+        let undone: Vec<_> = statements.map(|sql| self.send_alone(sql)).collect();
+        self.is_open = false;
+        for undone in undone {
+            undone.answer().await?;
+        }
+        Ok(())
+    }
+
+    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, a value does not fit, or the connection is lost.
+    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
+        self.lock.query(sql, params).await
+    }
+
+    /// Asks the same with each parameter set, all in one flight.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was sent. What happens to a query later is its own result.
+    pub async fn query_many(
+        &self,
+        sql: impl Into<Arc<str>>,
+        params: ParamBatch,
+        syncs: Syncs,
+    ) -> Result<Vec<Result<Answer>>> {
+        self.lock.query_many(sql, params, syncs).await
+    }
+
+    /// The names and types of a statement's columns and parameters.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the statement, or the connection is lost.
+    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
+        self.lock.describe(sql).await
+    }
+
+    /// Sends a request and waits for its answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`query_many`](Self::query_many).
+    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        self.lock.request(request).await
+    }
+
+    /// Undoes what was done, and does not wait for it.
+    fn undo(&self) {
+        for sql in self.level.roll_back() {
+            self.lock.tell(Request::new(sql, &[]));
+        }
+    }
+
+    async fn alone(&self, sql: String) -> Result<Answer> {
+        self.send_alone(sql).answer().await
+    }
+
+    fn send_alone(&self, sql: String) -> super::lock::Waiting<D> {
+        self.lock.ask(Request::new(sql, &[]), Order::Alone)
+    }
+}
+
+impl<D: Drive> Drop for Transaction<'_, D> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.undo();
+        }
+    }
+}
