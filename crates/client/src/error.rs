@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use lookaside_value::RowError;
 use lookaside_wire::postgres::{ErrorResponse, SqlState};
 use lookaside_wire::{ProtocolError, RequestError};
 
@@ -193,6 +194,12 @@ impl Error {
     pub(crate) fn bad_width(found: usize, described: usize) -> Self {
         let message = format!("a row has {found} values where {described} were described");
         Self::new(ErrorKind::Protocol, Sent::Something, message)
+    }
+
+    pub(crate) fn row(error: RowError) -> Self {
+        let message = "the answer cannot be read as wanted";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Misuse, Sent::Something, message, cause)
     }
 
     pub(crate) fn request(error: RequestError) -> Self {

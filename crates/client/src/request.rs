@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_value::{ParamBatch, RowSet, Value};
+use lookaside_value::{ParamBatch, RowError, RowRef, RowSet, Value};
 use lookaside_wire::postgres::Oid;
+use serde::de::DeserializeOwned;
 
-use crate::{Description, Result};
+use crate::{Description, Error, Result};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
@@ -112,6 +113,34 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// What `read` makes of each row; see [`RowSet::map`].
+    ///
+    /// ```no_run
+    /// # fn example(answer: lookaside_client::Answer) -> lookaside_client::Result<()> {
+    /// let goods = answer.map(|row| Ok((row.get::<i64>("id")?, row.get::<String>(1)?)))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first that `read` gives, such as that a column does not fit the type.
+    pub fn map<'a, T>(
+        &'a self,
+        read: impl FnMut(RowRef<'a>) -> Result<T, RowError>,
+    ) -> Result<Vec<T>> {
+        self.rows.map(read).map_err(Error::row)
+    }
+
+    /// The rows as somebody's own type; see [`RowSet::deserialize`].
+    ///
+    /// # Errors
+    ///
+    /// When a row does not fit the type; the source of the error names its column.
+    pub fn deserialize<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+        self.rows.deserialize().map_err(Error::row)
+    }
+
     /// What came of [`Request::describe`].
     pub(crate) fn into_description(mut answers: Vec<Result<Self>>) -> Result<Arc<Description>> {
         let answer = answers.pop().expect("a description is one answer")?;

@@ -17,23 +17,28 @@
 #![forbid(unsafe_code)]
 
 mod convert;
+mod de;
 mod decimal;
+mod from_value;
 mod json;
 mod lookup;
 mod object;
 mod record;
 mod row;
+mod row_error;
 mod text;
 mod time;
 mod value;
 
 pub use convert::{ConvertError, parse_bool, parse_float, parse_int, parse_ipv4};
 pub use decimal::{Decimal, DecimalError};
+pub use from_value::FromValue;
 pub use json::write_json_text;
 pub use lookup::{Answer, Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};
 pub use object::Object;
 pub use record::{Batch, Field, Name, NameTable, Names, Record};
-pub use row::{Row, RowSet, RowSetBuilder};
+pub use row::{Row, RowRef, RowSet, RowSetBuilder};
+pub use row_error::{ColumnIndex, RowError};
 pub use text::Text;
 pub use time::{Time, TimeError};
 pub use value::{Type, Value};

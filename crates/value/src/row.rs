@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{Text, Value};
+use serde::de::DeserializeOwned;
+
+use crate::{ColumnIndex, FromValue, RowError, Text, Value};
 
 /// Rows of equal width with the names of their columns; a clone is one counter step.
 ///
@@ -78,6 +80,56 @@ impl RowSet {
     /// The rows in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Value]> {
         (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// What `read` makes of each row.
+    ///
+    /// ```
+    /// use lookaside_value::{RowSetBuilder, Value};
+    ///
+    /// let mut rows = RowSetBuilder::new(["asn", "org"]);
+    /// rows.push([Value::Int(64500), Value::Null]);
+    /// let rows = rows.build();
+    /// let read = rows.map(|row| Ok((row.get::<u32>("asn")?, row.get::<Option<&str>>(1)?)))?;
+    /// assert_eq!(read, [(64500, None)]);
+    /// let error = rows.map(|row| row.get::<&str>("asn")).unwrap_err();
+    /// assert_eq!(error.to_string(), "row 0, column `asn`: this int is no &str");
+    /// # Ok::<(), lookaside_value::RowError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first that `read` gives.
+    pub fn map<'r, T, E>(
+        &'r self,
+        read: impl FnMut(RowRef<'r>) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        let rows = (0..self.len()).map(|index| RowRef { rows: self, index });
+        rows.map(read).collect()
+    }
+
+    /// The rows as somebody's own type: structs by the names of the columns, tuples by their
+    /// places, a single column as whatever it holds; NULL is `None`.
+    ///
+    /// ```
+    /// use lookaside_value::{RowSetBuilder, Value};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Asn {
+    ///     asn: u32,
+    ///     org: Option<String>,
+    /// }
+    ///
+    /// let mut rows = RowSetBuilder::new(["asn", "org"]);
+    /// rows.push([Value::Int(64500), Value::from("Example")]);
+    /// let rows: Vec<Asn> = rows.build().deserialize()?;
+    /// assert_eq!((rows[0].asn, rows[0].org.as_deref()), (64500, Some("Example")));
+    /// # Ok::<(), lookaside_value::RowError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a row does not fit the type; the error names the row and the column.
+    pub fn deserialize<T: DeserializeOwned>(&self) -> Result<Vec<T>, RowError> {
+        self.map(|row| row.deserialize())
     }
 
     /// The first row, kept alive by sharing the set.
@@ -182,6 +234,53 @@ impl RowSetBuilder {
     }
 }
 
+/// One row of a set that is borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef<'r> {
+    rows: &'r RowSet,
+    index: usize,
+}
+
+impl<'r> RowRef<'r> {
+    /// The names of the columns.
+    pub fn columns(self) -> &'r [Text] {
+        self.rows.columns()
+    }
+
+    /// The values from first to last.
+    pub fn values(self) -> &'r [Value] {
+        self.rows.row(self.index)
+    }
+
+    /// The value in the column of that name, or at that place from 0, as a type of Rust's.
+    ///
+    /// # Errors
+    /// When there is no such column, or its value does not fit.
+    pub fn get<T: FromValue<'r>>(self, column: impl ColumnIndex) -> Result<T, RowError> {
+        let Some(index) = column.index_in(self.columns()) else {
+            return Err(RowError::no_column(&column, self.columns()).in_row(self.index));
+        };
+        let value = &self.values()[index];
+        T::from_value(value).ok_or_else(|| {
+            RowError::misfit(value.type_of(), std::any::type_name::<T>())
+                .in_column(&self.columns()[index])
+                .in_row(self.index)
+        })
+    }
+
+    /// The row as somebody's own type, see [`RowSet::deserialize`].
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn deserialize<T: serde::Deserialize<'r>>(self) -> Result<T, RowError> {
+        let row = crate::de::RowDeserializer {
+            columns: self.columns(),
+            values: self.values(),
+        };
+        T::deserialize(row).map_err(|error| error.in_row(self.index))
+    }
+}
+
 /// One row that keeps its set alive: a reference and an index, not a copy.
 #[derive(Clone)]
 pub struct Row {
@@ -193,6 +292,14 @@ impl Row {
     /// The names of the columns.
     pub fn columns(&self) -> &[Text] {
         self.rows.columns()
+    }
+
+    /// The row, borrowed, to be read as types of Rust's.
+    pub fn as_ref(&self) -> RowRef<'_> {
+        RowRef {
+            rows: &self.rows,
+            index: self.index,
+        }
     }
 
     /// The value in the column of that name.

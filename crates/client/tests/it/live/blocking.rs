@@ -172,3 +172,30 @@ fn passwords_are_proven_over_tcp() {
         .unwrap();
     assert!(error.is_retryable());
 }
+
+#[test]
+fn rows_are_read_as_types() {
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Host {
+        id: u32,
+        ip: std::net::IpAddr,
+        price: f64,
+        name: Option<String>,
+    }
+    let sql = "select 7 as id, '192.0.2.1'::inet as ip, 1.5::numeric as price, null::text as name";
+    for postgres in databases() {
+        let answer = connect(&postgres).query(sql, &[]).unwrap();
+        let host = Host {
+            id: 7,
+            ip: "192.0.2.1".parse().unwrap(),
+            price: 1.5,
+            name: None,
+        };
+        assert_eq!(answer.deserialize::<Host>().unwrap(), [host]);
+        let read = answer.map(|row| Ok((row.get("id")?, row.get::<Option<&str>>(3)?)));
+        assert_eq!(read.unwrap(), [(7_u8, None)]);
+        let error = answer.map(|row| row.get::<u32>("ip")).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, "row 0, column `ip`: this ip is no u32");
+    }
+}
