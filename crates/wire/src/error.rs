@@ -46,12 +46,18 @@ impl ProtocolError {
             | R::NoNul
             | R::NegativeCount(_)
             | R::NegativeLength(_)
+            | R::ColumnCount(_)
+            | R::ShortChallenge
             | R::UnknownValue { .. } => ErrorKind::Malformed,
-            R::UnknownMessage(_) | R::Unexpected(_) | R::TlsAnswer(_) | R::Stuffed => {
-                ErrorKind::Unexpected
-            }
+            R::UnknownMessage(_)
+            | R::Unexpected(_)
+            | R::TlsAnswer(_)
+            | R::Stuffed
+            | R::Sequence { .. }
+            | R::MetadataMissing => ErrorKind::Unexpected,
             R::TooLong { .. }
             | R::LoginTooLong { .. }
+            | R::GreetingTooLong { .. }
             | R::Unread { .. }
             | R::ScramIterations { .. } => ErrorKind::Limit,
             R::TlsError
@@ -63,7 +69,16 @@ impl ProtocolError {
             | R::ScramMessage(_)
             | R::ScramNonce
             | R::ScramRefused
-            | R::ScramSignature => ErrorKind::Authentication,
+            | R::ScramSignature
+            | R::HandshakeVersion(_)
+            | R::ServerTooOld
+            | R::TlsMissing
+            | R::PluginUnsupported(_)
+            | R::AuthSwitches(_)
+            | R::ClearPassword
+            | R::NoPublicKey
+            | R::PublicKey(_)
+            | R::PasswordTooLong => ErrorKind::Authentication,
         }
     }
 
@@ -105,6 +120,20 @@ pub(crate) enum Reason {
     ScramIterations { count: u32, count_max: u32 },
     ScramRefused,
     ScramSignature,
+    Sequence { found: u8, expected: u8 },
+    ColumnCount(u64),
+    MetadataMissing,
+    GreetingTooLong { size: usize },
+    HandshakeVersion(u8),
+    ServerTooOld,
+    TlsMissing,
+    PluginUnsupported(&'static str),
+    AuthSwitches(u32),
+    ShortChallenge,
+    ClearPassword,
+    NoPublicKey,
+    PublicKey(&'static str),
+    PasswordTooLong,
 }
 
 impl fmt::Display for ProtocolError {
@@ -185,6 +214,59 @@ impl fmt::Display for Reason {
                 f,
                 "the server does not know the password: its SCRAM signature is wrong"
             ),
+            Self::Sequence { found, expected } => {
+                write!(
+                    f,
+                    "packet number {found} came in place of number {expected}"
+                )
+            }
+            Self::ColumnCount(count) => write!(f, "{count} is no number of columns"),
+            Self::MetadataMissing => {
+                write!(
+                    f,
+                    "the server left out definitions of columns that it never sent"
+                )
+            }
+            Self::GreetingTooLong { size } => write!(
+                f,
+                "{size} bytes are too many before the log-in; is this a MySQL server?"
+            ),
+            Self::HandshakeVersion(version) => write!(
+                f,
+                "{version} is no version of the handshake that is known; is this a MySQL server?"
+            ),
+            Self::ServerTooOld => write!(
+                f,
+                "the server lacks what all have since MySQL 5.7 and MariaDB 10.2"
+            ),
+            Self::TlsMissing => write!(
+                f,
+                "TLS is required, and the server has none; set up its certificate, \
+                 or do without by ssl-mode=PREFERRED"
+            ),
+            Self::PluginUnsupported(plugin) => write!(
+                f,
+                "the account logs in by {plugin}, which is not supported; \
+                 let it be identified by caching_sha2_password or ed25519"
+            ),
+            Self::AuthSwitches(count) => {
+                write!(f, "the server asked for more than {count} ways to log in")
+            }
+            Self::ShortChallenge => write!(f, "the server's challenge is too short"),
+            Self::ClearPassword => write!(
+                f,
+                "the server asks for the password itself, which is given away only inside of TLS \
+                 or on a Unix socket, and only where that was allowed"
+            ),
+            Self::NoPublicKey => write!(
+                f,
+                "the server asks for the password, which has to be hidden: \
+                 use TLS, or give the server's public key, or allow to ask for it"
+            ),
+            Self::PublicKey(why) => write!(f, "the server's public key cannot be used: {why}"),
+            Self::PasswordTooLong => {
+                write!(f, "the password is too long for the server's public key")
+            }
         }
     }
 }
@@ -203,6 +285,10 @@ pub enum RequestError {
     TooMany,
     /// [`Limits::request_count_max`](crate::Limits::request_count_max) requests wait already.
     QueueFull,
+    /// Parameters were written that are not as many as there are types.
+    ParameterCount,
+    /// The server cannot do that.
+    Unsupported,
     /// The log-in is not done.
     NotReady,
     /// A COPY from us is open: it takes data, and then its end.
@@ -220,6 +306,8 @@ impl fmt::Display for RequestError {
             Self::TooLong => "the request is longer than a server accepts",
             Self::TooMany => "a request cannot have more than 65,535 parameters, types or formats",
             Self::QueueFull => "too many requests wait for their answers",
+            Self::ParameterCount => "the parameters are not as many as their types",
+            Self::Unsupported => "the server cannot do that",
             Self::NotReady => "the log-in is not done",
             Self::CopyOpen => "an open COPY takes only its data and its end",
             Self::CopyClosed => "no COPY takes data",

@@ -22,6 +22,7 @@ mod read;
 mod receive;
 mod request_id;
 
+pub mod mysql;
 pub mod postgres;
 
 pub use error::{ErrorKind, ProtocolError, RequestError};

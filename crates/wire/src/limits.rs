@@ -10,10 +10,17 @@ pub struct Limits {
     /// The default of 256 MiB is a quarter of what a server can send as one row.
     pub message_size_max: usize,
 
+    /// The longest request to a MySQL server, in bytes; a longer one is refused with
+    /// [`RequestError::TooLong`](crate::RequestError::TooLong).
+    ///
+    /// The default of 1 GiB is the most that any of these servers takes. One that takes less, as
+    /// its `max_allowed_packet` says, closes the connection over it; that number here avoids it.
+    pub request_size_max: usize,
+
     /// How many requests may wait for their answers.
     ///
     /// One more is refused with [`RequestError::QueueFull`](crate::RequestError::QueueFull). A
-    /// request that waits costs a byte here; the default of 1,048,576 only stops a runaway loop.
+    /// request that waits costs a few bytes here; the default of 1,048,576 only stops a runaway loop.
     pub request_count_max: usize,
 
     /// How many rounds of hashing a server may ask for in a SCRAM log-in.
@@ -27,6 +34,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             message_size_max: 256 << 20,
+            request_size_max: 1 << 30,
             request_count_max: 1 << 20,
             scram_iteration_count_max: 1_000_000,
         }

@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtocolError> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtocolError> {
         let (array, _) = self
             .unread()
             .split_first_chunk()
@@ -58,6 +58,18 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn i32_be(&mut self) -> Result<i32, ProtocolError> {
         Ok(i32::from_be_bytes(self.array()?))
+    }
+
+    pub(crate) fn u16_le(&mut self) -> Result<u16, ProtocolError> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32_le(&mut self) -> Result<u32, ProtocolError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64_le(&mut self) -> Result<u64, ProtocolError> {
+        Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A count of 16 bits that may not be negative.

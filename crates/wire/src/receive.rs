@@ -26,6 +26,11 @@ impl ReceiveBuffer {
         &self.bytes[self.start..self.end]
     }
 
+    /// The same, for what has to be put in order before it can be read in place.
+    pub(crate) fn unread_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
     /// Consumes `size` unread bytes; they stay readable until something is received.
     pub(crate) fn take(&mut self, size: usize) -> &[u8] {
         assert!(size <= self.end - self.start, "taken before it came");

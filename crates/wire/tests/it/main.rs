@@ -9,6 +9,7 @@ mod ends;
 mod fuzz;
 mod login;
 mod messages;
+mod mysql;
 mod queries;
 mod requests;
 mod server;

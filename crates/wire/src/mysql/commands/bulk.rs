@@ -1,0 +1,89 @@
+//! MariaDB's COM_STMT_BULK_EXECUTE: runs a prepared statement with many rows of parameters.
+//!
+//! ```text
+//!   fa  statement (4)  80 00  types (2 each)   ( 00 value | 01 NULL | 02 default | 03 as it is ) …
+//! ```
+//!
+//! <https://mariadb.com/docs/server/reference/clientserver-protocol/3-binary-protocol-prepared-statements/com_stmt_bulk_execute>
+
+use super::request::on_statement;
+use super::{ParameterType, command};
+use crate::error::RequestError;
+use crate::mysql::StatementId;
+use crate::mysql::lenenc::{write_lenenc_bytes, write_lenenc_with};
+
+const SEND_TYPES: u16 = 128;
+
+/// Takes rows of parameters, each from its first parameter to its last.
+pub struct BulkWriter<'a> {
+    output: &'a mut Vec<u8>,
+    count: usize,
+}
+
+impl BulkWriter<'_> {
+    /// The next parameter is NULL.
+    pub fn null(&mut self) {
+        self.indicator(1);
+    }
+
+    /// The next parameter is the default of its column.
+    pub fn default(&mut self) {
+        self.indicator(2);
+    }
+
+    /// The next parameter leaves its column as it is.
+    pub fn ignore(&mut self) {
+        self.indicator(3);
+    }
+
+    /// The next parameter is a number of this many bytes, little-endian.
+    pub fn number<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.indicator(0);
+        self.output.extend_from_slice(&bytes);
+    }
+
+    /// The next parameter is anything else: these bytes behind their length.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.indicator(0);
+        write_lenenc_bytes(self.output, bytes);
+    }
+
+    /// The next parameter is what `write` appends, behind its length.
+    ///
+    /// # Panics
+    ///
+    /// When `write` takes away what is there already.
+    pub fn bytes_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.indicator(0);
+        write_lenenc_with(self.output, write);
+    }
+
+    fn indicator(&mut self, indicator: u8) {
+        self.count += 1;
+        self.output.push(indicator);
+    }
+}
+
+/// Writes the body.
+pub(crate) fn bulk(
+    output: &mut Vec<u8>,
+    statement: StatementId,
+    types: &[ParameterType],
+    write: impl FnOnce(&mut BulkWriter<'_>),
+) -> Result<(), RequestError> {
+    if types.len() > usize::from(u16::MAX) {
+        return Err(RequestError::TooMany);
+    }
+    on_statement(output, command::STMT_BULK_EXECUTE, statement);
+    output.extend_from_slice(&SEND_TYPES.to_le_bytes());
+    for one in types {
+        one.encode(output);
+    }
+    let mut writer = BulkWriter { output, count: 0 };
+    write(&mut writer);
+    if writer.count > 0 && !types.is_empty() && writer.count % types.len() == 0 {
+        Ok(())
+    } else {
+        Err(RequestError::ParameterCount)
+    }
+}

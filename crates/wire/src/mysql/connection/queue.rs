@@ -1,0 +1,109 @@
+//! The requests that wait for their answers: ids follow one another, so only the first is kept.
+
+use std::collections::VecDeque;
+
+use crate::mysql::{Request, StatementId};
+use crate::{RequestId, RequestIds};
+
+/// Of a request that is about none. Servers count from 1.
+const NO_STATEMENT: StatementId = StatementId(0);
+
+/// What a request is, as far as its answer depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Startup,
+    Query,
+    Prepare,
+    Execute,
+    Fetch,
+    /// Answered by OK or ERR: Ping, Reset of a statement, BulkExecute.
+    Simple,
+    ResetConnection,
+    /// Not answered.
+    Close,
+}
+
+impl Kind {
+    pub(super) fn of(request: &Request<'_>) -> (Self, StatementId) {
+        match *request {
+            Request::Query(_) => (Self::Query, NO_STATEMENT),
+            Request::Prepare(_) => (Self::Prepare, NO_STATEMENT),
+            Request::Fetch { statement, .. } => (Self::Fetch, statement),
+            Request::ResetStatement(statement) => (Self::Simple, statement),
+            Request::CloseStatement(statement) => (Self::Close, statement),
+            Request::Ping => (Self::Simple, NO_STATEMENT),
+            Request::ResetConnection => (Self::ResetConnection, NO_STATEMENT),
+        }
+    }
+
+    /// What the connection waits for while this request is the first.
+    pub(super) fn waiting(self) -> &'static str {
+        match self {
+            Self::Startup => "during the log-in",
+            Self::Query => "at this point of the answer to COM_QUERY",
+            Self::Prepare => "at this point of the answer to COM_STMT_PREPARE",
+            Self::Execute => "at this point of the answer to COM_STMT_EXECUTE",
+            Self::Fetch => "at this point of the answer to COM_STMT_FETCH",
+            Self::Simple | Self::ResetConnection => "as the answer to this command",
+            Self::Close => "while no request waits",
+        }
+    }
+}
+
+/// A request that is not answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) kind: Kind,
+    /// The number of the first packet of the answer.
+    pub(super) sequence: u8,
+    /// Of a request that is about one.
+    pub(super) statement: StatementId,
+}
+
+/// The requests that are not answered.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+    first: u64,
+}
+
+impl Queue {
+    /// A connection begins by waiting for its log-in.
+    pub(super) fn new() -> Self {
+        let login = Waiting {
+            kind: Kind::Startup,
+            sequence: 0,
+            statement: NO_STATEMENT,
+        };
+        Self {
+            waiting: VecDeque::from([login]),
+            first: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn ids(&self) -> RequestIds {
+        RequestIds::new(self.first, self.waiting.len())
+    }
+
+    pub(super) fn push(&mut self, waiting: Waiting) -> RequestId {
+        let id = self.ids().following();
+        self.waiting.push_back(waiting);
+        id
+    }
+
+    /// The request that the next answer is for.
+    pub(super) fn head(&self) -> Option<(RequestId, Waiting)> {
+        Some((self.ids().first()?, *self.waiting.front()?))
+    }
+
+    /// The first request is answered.
+    pub(super) fn pop(&mut self) {
+        let popped = self.waiting.pop_front();
+        assert!(popped.is_some(), "an answer is for a request");
+        self.first += 1;
+    }
+}

@@ -1,0 +1,292 @@
+//! The definitions of columns: kept as they were sent, and read only when they are other ones.
+//!
+//! ```text
+//!   catalog  schema  table  table in the schema  name  name in the table  [more on the type]
+//!   0c  charset (2)  length (4)  type  flags (2)  decimals  00 00
+//! ```
+//!
+//! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html>
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{ProtocolError, Reason};
+use crate::mysql::types::Width;
+use crate::mysql::{Capabilities, ColumnFlags, ColumnType};
+use crate::read::Reader;
+
+const MESSAGE: &str = "column definition";
+
+/// The columns of a result, or the parameters of a statement; iterates over them.
+pub struct Columns {
+    /// The definitions as they were sent, one behind another.
+    bytes: Box<[u8]>,
+    /// Where each of them ends.
+    ends: Box<[u32]>,
+    widths: Box<[Width]>,
+    capabilities: Capabilities,
+}
+
+/// A column of a result. Names are in the character set of the session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Column<'a> {
+    /// The database of its table.
+    pub schema: &'a [u8],
+    /// Its table, by the alias that the statement gave it.
+    pub table: &'a [u8],
+    /// Its table's own name.
+    pub table_original: &'a [u8],
+    /// Its name or alias.
+    pub name: &'a [u8],
+    /// Its own name in the table.
+    pub name_original: &'a [u8],
+    /// MariaDB: the name of a type that `column_type` does not tell, as `uuid` or `inet6`.
+    pub type_name: Option<&'a [u8]>,
+    /// MariaDB: how the text of the value is to be read, as `json`.
+    pub type_format: Option<&'a [u8]>,
+    /// The collation of texts; 63 for bytes and numbers.
+    pub collation: u16,
+    /// The most bytes that its text may take.
+    pub length: u32,
+    /// Its type.
+    pub column_type: ColumnType,
+    /// What else is known of it.
+    pub flags: ColumnFlags,
+    /// Digits behind the point; 31 (or 39) for no fixed number of them.
+    pub decimals: u8,
+}
+
+impl<'a> Column<'a> {
+    fn decode(mut reader: Reader<'a>, capabilities: Capabilities) -> Result<Self, ProtocolError> {
+        reader.lenenc_bytes()?;
+        let schema = reader.lenenc_bytes()?;
+        let table = reader.lenenc_bytes()?;
+        let table_original = reader.lenenc_bytes()?;
+        let name = reader.lenenc_bytes()?;
+        let name_original = reader.lenenc_bytes()?;
+        let (mut type_name, mut type_format) = (None, None);
+        if capabilities.contains(Capabilities::MARIADB_EXTENDED_METADATA) {
+            let mut more = Reader::new(MESSAGE, reader.lenenc_bytes()?);
+            while !more.unread().is_empty() {
+                let kind = more.u8()?;
+                let text = more.lenenc_bytes()?;
+                match kind {
+                    0 => type_name = Some(text),
+                    1 => type_format = Some(text),
+                    _ => {}
+                }
+            }
+        }
+        // What follows grew once, and says how long it is.
+        let fixed = reader.lenenc_bytes()?;
+        reader.finish()?;
+        let mut reader = Reader::new(MESSAGE, fixed);
+        Ok(Self {
+            schema,
+            table,
+            table_original,
+            name,
+            name_original,
+            type_name,
+            type_format,
+            collation: reader.u16_le()?,
+            length: reader.u32_le()?,
+            column_type: ColumnType(reader.u8()?),
+            flags: ColumnFlags(reader.u16_le()?),
+            decimals: reader.u8()?,
+        })
+    }
+}
+
+impl fmt::Debug for Column<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            collation, length, ..
+        } = self;
+        let name = self.name.escape_ascii();
+        write!(f, "\"{name}\" {:?} {:#x}", self.column_type, self.flags.0)?;
+        write!(f, " {collation} {length}.{}", self.decimals)?;
+        for more in [self.type_name, self.type_format].into_iter().flatten() {
+            write!(f, " {}", more.escape_ascii())?;
+        }
+        for origin in [self.schema, self.table_original, self.name_original] {
+            if !origin.is_empty() {
+                write!(f, " {}", origin.escape_ascii())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Columns {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none, as of a statement without result.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The column with this index.
+    pub fn get(&self, index: usize) -> Option<Column<'_>> {
+        let bytes = &self.bytes[self.range(index)?];
+        let column = Column::decode(Reader::new(MESSAGE, bytes), self.capabilities);
+        Some(column.expect("the columns were read when they came"))
+    }
+
+    /// The columns from first to last.
+    pub fn iter(&self) -> ColumnsIter<'_> {
+        ColumnsIter {
+            columns: self,
+            indices: 0..self.len(),
+        }
+    }
+
+    pub(crate) fn widths(&self) -> &[Width] {
+        &self.widths
+    }
+
+    fn range(&self, index: usize) -> Option<Range<usize>> {
+        let end = *self.ends.get(index)? as usize;
+        let start = match index {
+            0 => 0,
+            _ => self.ends[index - 1] as usize,
+        };
+        Some(start..end)
+    }
+}
+
+impl PartialEq for Columns {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.ends == other.ends
+    }
+}
+
+impl Eq for Columns {}
+
+impl<'a> IntoIterator for &'a Columns {
+    type Item = Column<'a>;
+    type IntoIter = ColumnsIter<'a>;
+
+    fn into_iter(self) -> ColumnsIter<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Columns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+/// The columns of a result, or the parameters of a statement.
+#[derive(Clone)]
+pub struct ColumnsIter<'a> {
+    columns: &'a Columns,
+    indices: Range<usize>,
+}
+
+impl<'a> Iterator for ColumnsIter<'a> {
+    type Item = Column<'a>;
+
+    fn next(&mut self) -> Option<Column<'a>> {
+        self.columns.get(self.indices.next()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.indices.size_hint()
+    }
+}
+
+impl ExactSizeIterator for ColumnsIter<'_> {}
+impl FusedIterator for ColumnsIter<'_> {}
+
+/// Takes definitions as they come, and compares them with those that are known.
+#[derive(Default)]
+pub(crate) struct ColumnsReader {
+    /// The known ones, as long as all that came are the same.
+    known: Option<Arc<Columns>>,
+    /// How many came.
+    count: usize,
+    /// What came since it is known that they are other ones; emptied with each list.
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+/// A list of definitions, at its end.
+pub(crate) struct Definitions {
+    pub(crate) columns: Arc<Columns>,
+    /// Whether they are other ones than those that were known.
+    pub(crate) is_changed: bool,
+}
+
+impl ColumnsReader {
+    /// Begins a list of `count`.
+    pub(crate) fn begin(&mut self, known: Option<Arc<Columns>>, count: usize) {
+        self.known = known.filter(|known| known.len() == count);
+        self.count = 0;
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Takes a definition.
+    pub(crate) fn push(&mut self, bytes: &[u8], size_max: usize) -> Result<(), ProtocolError> {
+        let index = self.count;
+        self.count += 1;
+        if let Some(known) = &self.known {
+            let range = known.range(index);
+            if range.is_some_and(|range| known.bytes[range] == *bytes) {
+                return Ok(());
+            }
+            let start = known.range(index).map_or(0, |range| range.start);
+            self.bytes.extend_from_slice(&known.bytes[..start]);
+            self.ends.extend_from_slice(&known.ends[..index]);
+            self.known = None;
+        }
+        let size = self.bytes.len() + bytes.len();
+        let size_max = size_max.min(u32::MAX as usize);
+        if size > size_max {
+            let reason = Reason::TooLong { size, size_max };
+            return Err(ProtocolError::new(MESSAGE, 0, reason));
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(size as u32);
+        Ok(())
+    }
+
+    /// Ends a list.
+    pub(crate) fn finish(
+        &mut self,
+        capabilities: Capabilities,
+    ) -> Result<Definitions, ProtocolError> {
+        if let Some(columns) = self.known.take() {
+            return Ok(Definitions {
+                columns,
+                is_changed: false,
+            });
+        }
+        let mut start = 0;
+        let mut widths = Vec::with_capacity(self.ends.len());
+        for &end in &self.ends {
+            let bytes = &self.bytes[start..end as usize];
+            let column = Column::decode(Reader::new(MESSAGE, bytes), capabilities)?;
+            widths.push(column.column_type.width());
+            start = end as usize;
+        }
+        let columns = Columns {
+            bytes: std::mem::take(&mut self.bytes).into(),
+            ends: std::mem::take(&mut self.ends).into(),
+            widths: widths.into(),
+            capabilities,
+        };
+        Ok(Definitions {
+            columns: Arc::new(columns),
+            is_changed: true,
+        })
+    }
+}

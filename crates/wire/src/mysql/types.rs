@@ -1,0 +1,269 @@
+//! Numbers with a meaning: types and flags of columns, the status of a session, statements.
+
+use std::fmt;
+
+/// The type of a column or parameter. Any number may come; those without a name are read as text.
+///
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/field__types_8h.html>
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ColumnType(pub u8);
+
+impl ColumnType {
+    /// `DECIMAL` before MySQL 5.0.
+    pub const DECIMAL: Self = Self(0);
+    /// 8 bits.
+    pub const TINY: Self = Self(1);
+    /// 16 bits.
+    pub const SHORT: Self = Self(2);
+    /// 32 bits.
+    pub const LONG: Self = Self(3);
+    /// `FLOAT`, 32 bits.
+    pub const FLOAT: Self = Self(4);
+    /// `DOUBLE`, 64 bits.
+    pub const DOUBLE: Self = Self(5);
+    /// Always NULL.
+    pub const NULL: Self = Self(6);
+    /// `TIMESTAMP`
+    pub const TIMESTAMP: Self = Self(7);
+    /// 64 bits.
+    pub const LONGLONG: Self = Self(8);
+    /// `MEDIUMINT`, sent with 32 bits.
+    pub const INT24: Self = Self(9);
+    /// `DATE`
+    pub const DATE: Self = Self(10);
+    /// `TIME`
+    pub const TIME: Self = Self(11);
+    /// `DATETIME`
+    pub const DATETIME: Self = Self(12);
+    /// `YEAR`, sent with 16 bits.
+    pub const YEAR: Self = Self(13);
+    /// `VARCHAR`; columns are `VAR_STRING`.
+    pub const VARCHAR: Self = Self(15);
+    /// `BIT`, the most significant byte first.
+    pub const BIT: Self = Self(16);
+    /// MySQL's `VECTOR`.
+    pub const VECTOR: Self = Self(242);
+    /// `JSON`; MariaDB's is text.
+    pub const JSON: Self = Self(245);
+    /// `DECIMAL`, as text.
+    pub const NEWDECIMAL: Self = Self(246);
+    /// `ENUM`; columns are `STRING` with a flag.
+    pub const ENUM: Self = Self(247);
+    /// `SET`; columns are `STRING` with a flag.
+    pub const SET: Self = Self(248);
+    /// `TINYBLOB` and `TINYTEXT`
+    pub const TINY_BLOB: Self = Self(249);
+    /// `MEDIUMBLOB` and `MEDIUMTEXT`
+    pub const MEDIUM_BLOB: Self = Self(250);
+    /// `LONGBLOB` and `LONGTEXT`
+    pub const LONG_BLOB: Self = Self(251);
+    /// `BLOB` and `TEXT`; columns of any length.
+    pub const BLOB: Self = Self(252);
+    /// `VARCHAR` and `VARBINARY`
+    pub const VAR_STRING: Self = Self(253);
+    /// `CHAR` and `BINARY`
+    pub const STRING: Self = Self(254);
+    /// `GEOMETRY` and what is one.
+    pub const GEOMETRY: Self = Self(255);
+
+    /// How a value stands in a row of a prepared statement.
+    pub(crate) fn width(self) -> Width {
+        match self {
+            Self::TINY => Width::Fixed(1),
+            Self::SHORT | Self::YEAR => Width::Fixed(2),
+            Self::LONG | Self::INT24 | Self::FLOAT => Width::Fixed(4),
+            Self::LONGLONG | Self::DOUBLE => Width::Fixed(8),
+            Self::NULL => Width::Fixed(0),
+            // A date's length is a byte of at most 12, which reads the same.
+            _ => Width::Prefixed,
+        }
+    }
+}
+
+/// How many bytes a binary value has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Always so many.
+    Fixed(u8),
+    /// As the length before it says.
+    Prefixed,
+}
+
+impl fmt::Debug for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::DECIMAL => "DECIMAL",
+            Self::TINY => "TINY",
+            Self::SHORT => "SHORT",
+            Self::LONG => "LONG",
+            Self::FLOAT => "FLOAT",
+            Self::DOUBLE => "DOUBLE",
+            Self::NULL => "NULL",
+            Self::TIMESTAMP => "TIMESTAMP",
+            Self::LONGLONG => "LONGLONG",
+            Self::INT24 => "INT24",
+            Self::DATE => "DATE",
+            Self::TIME => "TIME",
+            Self::DATETIME => "DATETIME",
+            Self::YEAR => "YEAR",
+            Self::VARCHAR => "VARCHAR",
+            Self::BIT => "BIT",
+            Self::VECTOR => "VECTOR",
+            Self::JSON => "JSON",
+            Self::NEWDECIMAL => "NEWDECIMAL",
+            Self::ENUM => "ENUM",
+            Self::SET => "SET",
+            Self::TINY_BLOB => "TINY_BLOB",
+            Self::MEDIUM_BLOB => "MEDIUM_BLOB",
+            Self::LONG_BLOB => "LONG_BLOB",
+            Self::BLOB => "BLOB",
+            Self::VAR_STRING => "VAR_STRING",
+            Self::STRING => "STRING",
+            Self::GEOMETRY => "GEOMETRY",
+            Self(number) => return write!(f, "type {number}"),
+        };
+        f.write_str(name)
+    }
+}
+
+/// What is known of a column beside its type.
+///
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/group__group__cs__column__definition__flags.html>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnFlags(pub u16);
+
+impl ColumnFlags {
+    /// It is never NULL.
+    pub fn is_not_null(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// It belongs to the primary key.
+    pub fn is_primary_key(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// Its numbers have no sign.
+    pub fn is_unsigned(self) -> bool {
+        self.0 & 32 != 0
+    }
+
+    /// Its texts compare byte by byte. Whether they are text is said by the character set.
+    pub fn is_binary(self) -> bool {
+        self.0 & 128 != 0
+    }
+
+    /// It is an `ENUM`.
+    pub fn is_enum(self) -> bool {
+        self.0 & 256 != 0
+    }
+
+    /// It counts up.
+    pub fn is_auto_increment(self) -> bool {
+        self.0 & 512 != 0
+    }
+
+    /// It is a `TIMESTAMP`.
+    pub fn is_timestamp(self) -> bool {
+        self.0 & 1024 != 0
+    }
+
+    /// It is a `SET`.
+    pub fn is_set(self) -> bool {
+        self.0 & 2048 != 0
+    }
+}
+
+/// The state that an answer left the session in.
+///
+/// <https://dev.mysql.com/doc/dev/mysql-server/latest/mysql__com_8h.html#a1d854e841086925be1883e4d7b4e8cad>
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatusFlags(pub u16);
+
+impl StatusFlags {
+    const MORE_RESULTS_EXIST: u16 = 0x0008;
+
+    /// A transaction is open.
+    pub fn is_in_transaction(self) -> bool {
+        self.0 & 0x0001 != 0
+    }
+
+    /// Statements outside of a transaction commit themselves.
+    pub fn is_autocommit(self) -> bool {
+        self.0 & 0x0002 != 0
+    }
+
+    /// Another result of the same request follows.
+    pub fn has_more_results(self) -> bool {
+        self.0 & Self::MORE_RESULTS_EXIST != 0
+    }
+
+    /// The rows wait on the server to be fetched.
+    pub fn is_cursor_open(self) -> bool {
+        self.0 & 0x0040 != 0
+    }
+
+    /// A cursor has no more rows.
+    pub fn is_last_row_sent(self) -> bool {
+        self.0 & 0x0080 != 0
+    }
+
+    /// Backslashes in string literals are ordinary characters.
+    pub fn is_without_backslash_escapes(self) -> bool {
+        self.0 & 0x0200 != 0
+    }
+
+    /// A prepared statement has another number of columns than it had.
+    pub fn is_metadata_changed(self) -> bool {
+        self.0 & 0x0400 != 0
+    }
+
+    /// The row holds what a procedure's OUT parameters were set to.
+    pub fn is_out_parameters(self) -> bool {
+        self.0 & 0x1000 != 0
+    }
+
+    /// The open transaction is a read-only one.
+    pub fn is_in_read_only_transaction(self) -> bool {
+        self.0 & 0x2000 != 0
+    }
+
+    /// The answer tells what changed in the session.
+    pub fn is_session_changed(self) -> bool {
+        self.0 & 0x4000 != 0
+    }
+}
+
+impl fmt::Debug for StatusFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#06x}", self.0)
+    }
+}
+
+/// Names a prepared statement of one connection, as its server numbered it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StatementId(pub(crate) u32);
+
+impl StatementId {
+    /// MariaDB: whichever statement the connection prepared last, so that an Execute can be sent
+    /// along with its Prepare. Where that fails, this fails too.
+    ///
+    /// Refused with [`RequestError::Unsupported`](crate::RequestError::Unsupported) where the
+    /// server does not know it; see
+    /// [`Connection::can_execute_last`](super::Connection::can_execute_last).
+    pub const LAST: Self = Self(u32::MAX);
+
+    /// The server's number.
+    pub fn as_u32(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Debug for StatementId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::LAST => f.write_str("last statement"),
+            Self(number) => write!(f, "statement {number}"),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The protocol of MySQL and MariaDB.
+
+mod transcripts;

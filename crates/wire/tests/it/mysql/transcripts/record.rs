@@ -1,0 +1,242 @@
+//! Starts a server of its own and records all scenarios.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use lookaside_wire::mysql::Startup;
+use tempfile::TempDir;
+
+use super::scenarios::{Key, SCENARIOS, Scenario, Vendor, Way, setup};
+use super::session::{Live, Session};
+
+/// Records what this server says, into the folder of its version.
+pub(super) fn all(program: &Path, folder: &Path) {
+    let server = Server::start(program);
+    let admin = Scenario {
+        user: "root",
+        way: Way::Unix,
+        startup: |startup: Startup<'_>| startup,
+        play: |session| {
+            session.settle();
+            for sql in setup(Vendor::MariaDb) {
+                session.query(sql);
+            }
+        },
+        ..SCENARIOS[0]
+    };
+    let admin = match server.vendor {
+        Vendor::MariaDb => admin,
+        Vendor::MySql => Scenario {
+            play: |session| {
+                session.settle();
+                for sql in setup(Vendor::MySql) {
+                    session.query(sql);
+                }
+            },
+            ..admin
+        },
+    };
+    let log = server.record(&admin);
+    assert!(!log.contains("= Failed"), "{log}");
+    let version: Vec<&str> = server.version.split('.').take(2).collect();
+    let vendor = match server.vendor {
+        Vendor::MariaDb => "mariadb",
+        Vendor::MySql => "mysql",
+    };
+    let folder = folder.join(format!("{vendor}-{}", version.join(".")));
+    fs::create_dir_all(&folder).unwrap();
+    for scenario in SCENARIOS {
+        if scenario.is_for(server.vendor) {
+            let log = server.record(scenario);
+            fs::write(folder.join(scenario.name).with_extension("txt"), log).unwrap();
+        }
+    }
+}
+
+/// A server that ends with its owner.
+struct Server {
+    vendor: Vendor,
+    version: String,
+    address: SocketAddr,
+    data: PathBuf,
+    process: Child,
+    _place: TempDir,
+}
+
+impl Server {
+    fn start(program: &Path) -> Self {
+        let vendor = match program.file_name().unwrap().to_str().unwrap() {
+            "mariadbd" => Vendor::MariaDb,
+            _ => Vendor::MySql,
+        };
+        let place = TempDir::with_prefix("wire").unwrap();
+        let data = place.path().join("data");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let base = program.parent().unwrap().parent().unwrap();
+        let option = |name: &str, value: &Path| format!("--{name}={}", value.display());
+        let mut common = vec!["--no-defaults".to_owned(), option("datadir", &data)];
+        match vendor {
+            Vendor::MariaDb => {
+                let install = unprivileged(&base.join("bin/mariadb-install-db"))
+                    .args(&common)
+                    .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
+                    .output()
+                    .unwrap();
+                assert!(install.status.success(), "{install:?}");
+                let (key, certificate) = certificate(&data);
+                common.push(option("ssl-key", &key));
+                common.push(option("ssl-cert", &certificate));
+                common.push("--plugin-load-add=auth_ed25519".to_owned());
+            }
+            Vendor::MySql => {
+                common.push(option("basedir", base));
+                common.push(option("lc-messages-dir", &base.join("share/mysql")));
+                let install = unprivileged(program)
+                    .args(&common)
+                    .arg("--initialize-insecure")
+                    .output()
+                    .unwrap();
+                assert!(install.status.success(), "{install:?}");
+                common.push(option("plugin-dir", &base.join("lib/mysql/plugin")));
+                common.push("--mysqlx=OFF".to_owned());
+                common.push("--secure-file-priv=NULL".to_owned());
+            }
+        }
+        let mut process = unprivileged(program)
+            .args(&common)
+            .arg(option("socket", &data.join("socket")))
+            .arg(option("pid-file", &data.join("pid")))
+            .arg(format!("--port={}", address.port()))
+            .arg("--bind-address=127.0.0.1")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let mut text = String::new();
+        while !text.contains("ready for connections") {
+            let size = log.read_line(&mut text).unwrap();
+            assert_ne!(size, 0, "the server did not start:\n{text}");
+        }
+        // It writes on as long as it lives.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let version = Command::new(program).arg("--version").output().unwrap();
+        let version = String::from_utf8(version.stdout).unwrap();
+        let version = version.split_once("Ver ").unwrap().1;
+        let end = version.find(|c: char| c != '.' && !c.is_ascii_digit());
+        Self {
+            vendor,
+            version: version[..end.unwrap()].to_owned(),
+            address,
+            data,
+            process,
+            _place: place,
+        }
+    }
+
+    fn record(&self, scenario: &Scenario) -> String {
+        let name = match self.vendor {
+            Vendor::MariaDb => "MariaDB",
+            Vendor::MySql => "MySQL",
+        };
+        let mut head = format!("# {name} {}: {}", self.version, scenario.name);
+        if scenario.key == Key::Given {
+            let pem = fs::read_to_string(self.data.join("public_key.pem")).unwrap();
+            // The server ends its file with a NUL.
+            let lines = pem.lines().filter(|line| !line.starts_with(['-', '\0']));
+            head = format!("{head}, key {}", lines.collect::<String>());
+        }
+        let live = match scenario.way {
+            Way::Unix => {
+                let stream = UnixStream::connect(self.data.join("socket")).unwrap();
+                Live {
+                    read: Box::new(stream.try_clone().unwrap()),
+                    write: Box::new(stream),
+                    begin_tls: None,
+                }
+            }
+            Way::Tcp | Way::Tls => {
+                let stream = TcpStream::connect(self.address).unwrap();
+                let other = stream.try_clone().unwrap();
+                Live {
+                    read: Box::new(stream.try_clone().unwrap()),
+                    write: Box::new(stream),
+                    begin_tls: Some(Box::new(move || tls(other))),
+                }
+            }
+        };
+        let mut session = Session::live(scenario, &head, live);
+        (scenario.play)(&mut session);
+        session.finish()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let id = self.process.id().to_string();
+        Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// Puts TLS around a connection: OpenSSL's client speaks it to a port that leads there.
+fn tls(server: TcpStream) -> (Box<dyn Read>, Box<dyn Write>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut process = Command::new("openssl")
+        .args(["s_client", "-quiet", "-connect"])
+        .arg(listener.local_addr().unwrap().to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (client, _) = listener.accept().unwrap();
+    for (mut from, mut to) in [
+        (client.try_clone().unwrap(), server.try_clone().unwrap()),
+        (server, client),
+    ] {
+        std::thread::spawn(move || {
+            let copied = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(std::net::Shutdown::Both);
+            copied
+        });
+    }
+    let read = process.stdout.take().unwrap();
+    let write = process.stdin.take().unwrap();
+    // It ends with the connection.
+    std::thread::spawn(move || process.wait());
+    (Box::new(read), Box::new(write))
+}
+
+/// A program that refuses to run as root runs as somebody else, in a namespace of its own.
+fn unprivileged(program: &Path) -> Command {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout != b"0\n" {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-user=1000", "--map-group=1000", "--"])
+        .arg(program);
+    command
+}
+
+/// Puts a key and its certificate to the server's data.
+fn certificate(data: &Path) -> (PathBuf, PathBuf) {
+    let (key, certificate) = (data.join("server.key"), data.join("server.crt"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-sha256"])
+        .args(["-subj", "/CN=localhost", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    (key, certificate)
+}
