@@ -19,6 +19,7 @@ mod drive;
 mod error;
 pub mod face;
 mod net;
+mod pool;
 pub mod postgres;
 mod request;
 mod transaction;

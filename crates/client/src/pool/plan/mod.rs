@@ -1,0 +1,496 @@
+//! What a pool decides: which connection takes a request, when another is opened or closed, who
+//! waits and until when.
+//!
+//! A [`Plan`] knows no socket, task or clock. It is told what happens and when, and says what is to
+//! be done as [`Step`]s:
+//!
+//! ```text
+//!   take, give_back, leave    ──► ┌──────┐
+//!   opened, open_failed,          │ Plan │ ──► next_step(): open, check, close, serve, …
+//!   checked, ended            ──► └──────┘
+//!                                    ▲
+//!                             advance(now), due by deadline()
+//! ```
+//!
+//! # Which connection
+//!
+//! A connection is shared: what is asked goes out behind what others have asked, and nobody waits
+//! for a connection of his own. So the fullest connection that is not [full](Limits::depth) takes a
+//! request: packed requests travel in fewer writes, and connections that are not needed become
+//! idle. When all are full, the one with the fewest under way takes it, and another is opened. A
+//! connection that owes an answer for longer than [`Limits::stall`] counts as full, because
+//! whatever holds it up would hold up the next request too.
+//!
+//! Who wants a connection for himself gets an idle one or a new one. Where there can be no more,
+//! the one with the fewest under way is reserved: it takes nothing new and is his when it is done.
+//!
+//! # Given up, and perhaps under way
+//!
+//! Who drops a future or lets a deadline pass leaves behind a query that the server may still work
+//! on: a ghost. It counts as under way until a [check](Step::Check), sent behind it, is answered. A
+//! connection that has only ghosts and does not answer in time is given up.
+
+mod queue;
+mod settle;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use queue::Queue;
+pub(super) use queue::Waiter;
+use slot::{Slot, State};
+
+/// The first pause after a failure to connect, and the longest. The longest keeps a pool that is
+/// waited for within a second of its server's return.
+const BACK_OFF_MIN: Duration = Duration::from_millis(20);
+const BACK_OFF_MAX: Duration = Duration::from_millis(500);
+
+/// The same where the server has refused for a reason that waiting does not cure. Servers count
+/// wrong passwords.
+const LASTING_BACK_OFF_MIN: Duration = Duration::from_secs(1);
+const LASTING_BACK_OFF_MAX: Duration = Duration::from_secs(15);
+
+/// What the plan has to keep to; see `PoolOptions`.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    pub(super) count_max: usize,
+    pub(super) count_min: usize,
+    /// How many under way make a connection full.
+    pub(super) depth: usize,
+    /// How long a connection may owe an answer before it counts as full.
+    pub(super) stall: Duration,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) lifetime_max: Option<Duration>,
+    /// How long a connection may be idle and is used without a check.
+    pub(super) check_after: Duration,
+    /// How long a check may take where nobody else waits for the connection.
+    pub(super) check_timeout: Duration,
+}
+
+/// Names one connection. The next one in its place has another generation, so that late words about
+/// the old one do not concern it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) index: usize,
+    generation: u64,
+}
+
+/// How a connection is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Usage {
+    /// Beside others.
+    Shared,
+    /// By nobody else.
+    Exclusive,
+}
+
+/// The answer to a wish for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Take {
+    Now(Place),
+    /// A [`Step`] will name the waiter.
+    Wait(Waiter),
+    Refused(Refusal),
+}
+
+/// Why there is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// None came in time.
+    Late,
+    /// The server refuses for a reason that lasts.
+    Failed,
+    /// The pool is closed.
+    Closed,
+}
+
+/// What became of a request on a shared connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Answered,
+    /// Nothing of it was sent.
+    Unused,
+    /// Nobody waits any more, and the server may still work on it.
+    GivenUp,
+}
+
+/// What came back with an exclusive connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Nothing is under way and no transaction is open.
+    Clean,
+    Unknown,
+}
+
+/// Why a connection could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The server is not there, or is full, or starts: it will be tried again.
+    Passing,
+    /// Waiting does not help: a wrong password, say.
+    Lasting,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Connect; then say `opened` or `open_failed`.
+    Open(Place),
+    /// Ask something short, behind all that is under way; then say `checked`.
+    Check(Place),
+    /// End an idle connection; then say `ended`.
+    Close(Place),
+    /// End a connection whatever is under way; then say `ended`.
+    Abort(Place),
+    Serve(Waiter, Place),
+    Dismiss(Waiter, Refusal),
+}
+
+/// How much of what there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) opening: usize,
+    pub(super) open: usize,
+    pub(super) idle: usize,
+    pub(super) locked: usize,
+    pub(super) closing: usize,
+    pub(super) in_flight: usize,
+    pub(super) waiting: usize,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Plan {
+    limits: Limits,
+    slots: Box<[Slot]>,
+    queue: Queue,
+    steps: VecDeque<Step>,
+    /// Failures to connect since the last success, and when it may be tried again.
+    failure_count: u32,
+    retry_at: Option<Instant>,
+    last_failure: Failure,
+    is_closing: bool,
+    /// Whether the deadline may have come nearer since this was asked last.
+    is_changed: bool,
+}
+
+impl Plan {
+    /// Nothing is open until [`advance`](Self::advance) or [`take`](Self::take) asks for it.
+    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+        assert!(limits.count_max > 0, "a pool has room for a connection");
+        assert!(limits.depth > 0, "a connection has room for a request");
+        Self {
+            slots: (0..limits.count_max).map(|_| Slot::new(now)).collect(),
+            limits,
+            queue: Queue::default(),
+            steps: VecDeque::new(),
+            failure_count: 0,
+            retry_at: None,
+            last_failure: Failure::Passing,
+            is_closing: false,
+            is_changed: true,
+        }
+    }
+
+    /// Somebody wants a connection, and waits for it until then at most.
+    pub(super) fn take(&mut self, usage: Usage, until: Instant, now: Instant) -> Take {
+        if self.is_closing {
+            return Take::Refused(Refusal::Closed);
+        }
+        if usage == Usage::Shared
+            && let Some(index) = self.choose(now)
+        {
+            let is_full = self.slots[index].is_full(&self.limits, now);
+            self.slots[index].lend(now);
+            if is_full {
+                self.open(1, now);
+            }
+            return Take::Now(self.place(index));
+        }
+        let is_refused = self.last_failure == Failure::Lasting
+            && self.retry_at.is_some_and(|retry_at| now < retry_at);
+        if is_refused && !self.is_alive() {
+            return Take::Refused(Refusal::Failed);
+        }
+        let waiter = self.queue.push(usage, until);
+        self.settle(now);
+        // What can be had at once need not be waited for.
+        let mut steps = self.steps.iter();
+        let position =
+            steps.position(|step| matches!(step, Step::Serve(served, _) if *served == waiter));
+        match position.and_then(|position| self.steps.remove(position)) {
+            Some(Step::Serve(_, place)) => Take::Now(place),
+            _ => Take::Wait(waiter),
+        }
+    }
+
+    /// A waiter is gone that was neither served nor dismissed.
+    pub(super) fn leave(&mut self, waiter: Waiter, now: Instant) {
+        self.queue.remove(waiter);
+        self.settle(now);
+    }
+
+    /// A request on a shared connection is over.
+    pub(super) fn give_back(&mut self, place: Place, outcome: Outcome, now: Instant) {
+        let Some(slot) = self.find(place) else { return };
+        assert!(slot.lease_count > 0, "what is given back was taken");
+        slot.lease_count -= 1;
+        match outcome {
+            Outcome::Answered => {
+                slot.has_served = true;
+                slot.heard_at = now;
+            }
+            Outcome::Unused => {}
+            Outcome::GivenUp => slot.ghost_count += 1,
+        }
+        let is_watched = slot.check.is_some() || slot.ghost_count > 0 || slot.is_retiring;
+        if is_watched {
+            self.after_return(place.index, now);
+        }
+        if is_watched || !self.queue.is_empty() {
+            self.settle(now);
+        }
+    }
+
+    /// An exclusive connection comes back.
+    pub(super) fn unlock(&mut self, place: Place, condition: Condition, now: Instant) {
+        let Some(slot) = self.find(place) else { return };
+        assert_eq!(slot.state, State::Locked, "what is unlocked was locked");
+        slot.has_served = true;
+        slot.heard_at = now;
+        slot.state = State::Open;
+        match condition {
+            Condition::Clean => self.after_return(place.index, now),
+            Condition::Unknown => self.abort(place.index),
+        }
+        self.settle(now);
+    }
+
+    /// A connection can be used. The jitter shortens its lifetime by up to a tenth, so that those
+    /// that were opened together are not replaced together.
+    pub(super) fn opened(&mut self, place: Place, jitter: u32, now: Instant) {
+        let lifetime_max = self.limits.lifetime_max;
+        let Some(slot) = self.find(place) else { return };
+        if slot.state != State::Opening {
+            // It is not wanted any more, and its end is on the way.
+            return;
+        }
+        slot.state = State::Open;
+        slot.heard_at = now;
+        slot.retire_at = lifetime_max.map(|lifetime| now + lifetime - part(lifetime / 10, jitter));
+        self.failure_count = 0;
+        self.retry_at = None;
+        self.settle(now);
+    }
+
+    /// A connection could not be opened.
+    pub(super) fn open_failed(&mut self, place: Place, why: Failure, jitter: u32, now: Instant) {
+        let Some(slot) = self.find(place) else { return };
+        let was_wanted = slot.state == State::Opening;
+        slot.clear(now);
+        if was_wanted {
+            self.back_off(why, jitter, now);
+            if why == Failure::Lasting && !self.is_alive() {
+                self.dismiss_all(Refusal::Failed);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// A check was answered, with all that was under way before it.
+    pub(super) fn checked(&mut self, place: Place, now: Instant) {
+        let Some(slot) = self.find(place) else { return };
+        let Some(check) = slot.check.take() else {
+            return;
+        };
+        slot.ghost_count -= check.ghost_count;
+        slot.heard_at = now;
+        self.after_return(place.index, now);
+        self.settle(now);
+    }
+
+    /// A connection has ended, for whatever reason. Said twice, it is heard once.
+    pub(super) fn ended(&mut self, place: Place, jitter: u32, now: Instant) {
+        let Some(slot) = self.find(place) else { return };
+        // A server that takes connections only to drop them is not asked in a tight loop.
+        let is_useless = match slot.state {
+            State::Opening => true,
+            State::Open | State::Locked => !slot.has_served,
+            State::Empty | State::Closing => false,
+        };
+        slot.clear(now);
+        if is_useless {
+            self.back_off(Failure::Passing, jitter, now);
+        }
+        self.settle(now);
+    }
+
+    /// Does what the time asks for.
+    pub(super) fn advance(&mut self, now: Instant) {
+        while let Some(waiter) = self.queue.pop_overdue(now) {
+            self.steps.push_back(Step::Dismiss(waiter, Refusal::Late));
+        }
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            if slot.check.is_some_and(|check| check.is_overdue(now)) {
+                self.abort(index);
+            } else if slot.retire_at.is_some_and(|retire_at| retire_at <= now) {
+                slot.is_retiring = true;
+                self.close_if_done(index);
+            }
+        }
+        if let Some(timeout) = self.limits.idle_timeout {
+            self.close_idle(timeout, now);
+        }
+        self.settle(now);
+    }
+
+    /// When [`advance`](Self::advance) is due. Where a connection becomes idle later, its end is
+    /// noticed one idle time-out after this was asked, so that idling itself costs nothing.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let idle_timeout = self.limits.idle_timeout;
+        let has_spare = self.kept_count() > self.limits.count_min;
+        let slots = self.slots.iter().flat_map(|slot| {
+            let idle_end = match slot.state {
+                State::Open if has_spare && slot.is_idle() => {
+                    idle_timeout.map(|timeout| slot.heard_at + timeout)
+                }
+                State::Open | State::Locked => idle_timeout.map(|timeout| now + timeout),
+                _ => None,
+            };
+            let retire_at = slot.retire_at.filter(|_| slot.is_kept());
+            let check_end = slot.check.and_then(|check| check.until);
+            [idle_end, retire_at, check_end]
+        });
+        let may_retry = self.open_wish(0) > 0 && !self.is_opening();
+        let retry_at = self.retry_at.filter(|_| may_retry);
+        let others = [self.queue.deadline(), retry_at];
+        slots.chain(others).flatten().min()
+    }
+
+    /// Takes no more requests, dismisses who waits, and ends each connection once it is done.
+    pub(super) fn close_all(&mut self, now: Instant) {
+        self.is_closing = true;
+        self.dismiss_all(Refusal::Closed);
+        for index in 0..self.slots.len() {
+            match self.slots[index].state {
+                State::Opening => self.abort(index),
+                State::Open | State::Locked => {
+                    self.slots[index].is_retiring = true;
+                    self.after_return(index, now);
+                }
+                State::Empty | State::Closing => {}
+            }
+        }
+    }
+
+    /// Whether the pool was closed and nothing is left of it.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closing && self.slots.iter().all(|slot| slot.state == State::Empty)
+    }
+
+    pub(super) fn next_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    /// Whether there is anything to look at since this was asked last: steps, or a deadline that
+    /// has come nearer.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed) || !self.steps.is_empty()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts {
+            waiting: self.queue.len(),
+            ..Counts::default()
+        };
+        for slot in &*self.slots {
+            match slot.state {
+                State::Empty => {}
+                State::Opening => counts.opening += 1,
+                State::Open => counts.open += 1,
+                State::Locked => counts.locked += 1,
+                State::Closing => counts.closing += 1,
+            }
+            counts.idle += usize::from(slot.is_idle());
+            counts.in_flight += slot.busy_count();
+        }
+        counts
+    }
+
+    fn place(&self, index: usize) -> Place {
+        let generation = self.slots[index].generation;
+        Place { index, generation }
+    }
+
+    fn find(&mut self, place: Place) -> Option<&mut Slot> {
+        let slot = &mut self.slots[place.index];
+        (slot.generation == place.generation).then_some(slot)
+    }
+
+    /// Whether some connection can be used now or later.
+    fn is_alive(&self) -> bool {
+        let mut states = self.slots.iter().map(|slot| slot.state);
+        states.any(|state| matches!(state, State::Opening | State::Open | State::Locked))
+    }
+
+    fn is_opening(&self) -> bool {
+        self.slots.iter().any(|slot| slot.state == State::Opening)
+    }
+
+    /// How many connections there are and will be, as far as is known.
+    fn kept_count(&self) -> usize {
+        let kept = self.slots.iter().filter(|slot| slot.is_kept());
+        kept.count()
+    }
+
+    fn dismiss_all(&mut self, refusal: Refusal) {
+        while let Some(waiter) = self.queue.pop() {
+            self.steps.push_back(Step::Dismiss(waiter, refusal));
+        }
+    }
+
+    fn back_off(&mut self, why: Failure, jitter: u32, now: Instant) {
+        let (min, max) = match why {
+            Failure::Passing => (BACK_OFF_MIN, BACK_OFF_MAX),
+            Failure::Lasting => (LASTING_BACK_OFF_MIN, LASTING_BACK_OFF_MAX),
+        };
+        // Thirty doublings are beyond each maximum.
+        let pause = min.saturating_mul(1 << self.failure_count.min(30)).min(max);
+        self.failure_count = self.failure_count.saturating_add(1);
+        self.last_failure = why;
+        self.retry_at = Some(now + pause - part(pause / 2, jitter));
+    }
+
+    fn close_idle(&mut self, timeout: Duration, now: Instant) {
+        let spare_count = self.kept_count().saturating_sub(self.limits.count_min);
+        let is_over = |slot: &Slot| slot.is_idle() && slot.heard_at + timeout <= now;
+        let places = 0..self.slots.len();
+        let idle: Vec<_> = places
+            .filter(|&index| is_over(&self.slots[index]))
+            .collect();
+        for index in idle.into_iter().take(spare_count) {
+            self.close(index);
+        }
+    }
+
+    fn close(&mut self, index: usize) {
+        self.slots[index].state = State::Closing;
+        self.steps.push_back(Step::Close(self.place(index)));
+    }
+
+    fn abort(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.state = State::Closing;
+        slot.check = None;
+        self.steps.push_back(Step::Abort(self.place(index)));
+    }
+}
+
+/// A part of a duration, by a random number.
+fn part(whole: Duration, jitter: u32) -> Duration {
+    whole.mul_f64(f64::from(jitter) / f64::from(u32::MAX))
+}

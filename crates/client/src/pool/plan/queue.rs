@@ -1,0 +1,100 @@
+//! Who waits for a connection, first come, first served.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
+
+use super::Usage;
+
+/// Names somebody who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::pool) struct Waiter(u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    waiter: Waiter,
+    usage: Usage,
+    until: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// In the order of their numbers.
+    entries: VecDeque<Entry>,
+    ends: BTreeSet<(Instant, Waiter)>,
+    exclusive_count: usize,
+    waiter_count: u64,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, usage: Usage, until: Instant) -> Waiter {
+        self.waiter_count += 1;
+        let waiter = Waiter(self.waiter_count);
+        self.exclusive_count += usize::from(usage == Usage::Exclusive);
+        self.ends.insert((until, waiter));
+        self.entries.push_back(Entry {
+            waiter,
+            usage,
+            until,
+        });
+        waiter
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn exclusive_count(&self) -> usize {
+        self.exclusive_count
+    }
+
+    pub(super) fn shared_count(&self) -> usize {
+        self.entries.len() - self.exclusive_count
+    }
+
+    /// How the one at `position` wants a connection.
+    pub(super) fn usage(&self, position: usize) -> Option<Usage> {
+        self.entries.get(position).map(|entry| entry.usage)
+    }
+
+    pub(super) fn remove_at(&mut self, position: usize) -> Option<Waiter> {
+        let entry = self.entries.remove(position)?;
+        self.exclusive_count -= usize::from(entry.usage == Usage::Exclusive);
+        let was_there = self.ends.remove(&(entry.until, entry.waiter));
+        assert!(was_there, "who waits has an end to it");
+        Some(entry.waiter)
+    }
+
+    /// Takes out the first.
+    pub(super) fn pop(&mut self) -> Option<Waiter> {
+        self.remove_at(0)
+    }
+
+    /// Takes out somebody who may be gone already.
+    pub(super) fn remove(&mut self, waiter: Waiter) {
+        let position = self
+            .entries
+            .binary_search_by_key(&waiter, |entry| entry.waiter);
+        if let Ok(position) = position {
+            self.remove_at(position);
+        }
+    }
+
+    /// When the first of them has waited for too long.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.ends.first().map(|&(until, _)| until)
+    }
+
+    /// Takes out somebody who has waited for too long.
+    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
+        let &(until, waiter) = self.ends.first()?;
+        if now < until {
+            return None;
+        }
+        self.remove(waiter);
+        Some(waiter)
+    }
+}

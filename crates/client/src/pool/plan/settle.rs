@@ -1,0 +1,234 @@
+//! Brings wishes and connections together again after something has happened.
+
+use std::time::Instant;
+
+use super::slot::{Check, Slot, State};
+use super::{Plan, Step, Usage};
+
+impl Plan {
+    /// Serves who can be served, reserves for who cannot, and opens what is missing.
+    pub(super) fn settle(&mut self, now: Instant) {
+        self.is_changed = true;
+        if self.is_closing {
+            return;
+        }
+        loop {
+            self.trim_reserved();
+            self.serve(now);
+            // Somebody may have got another connection than the reserved one.
+            if self.reserved_count() <= self.queue.exclusive_count() {
+                break;
+            }
+        }
+        self.open(0, now);
+    }
+
+    /// A request of this connection is over, or a check of it.
+    pub(super) fn after_return(&mut self, index: usize, now: Instant) {
+        let check_end = now + self.limits.check_timeout;
+        let slot = &mut self.slots[index];
+        if slot.state != State::Open {
+            return;
+        }
+        match &mut slot.check {
+            None if slot.ghost_count > 0 => self.check(index, false, now),
+            Some(check) if slot.lease_count == 0 && check.until.is_none() => {
+                check.until = Some(check_end);
+            }
+            _ => {}
+        }
+        self.close_if_done(index);
+    }
+
+    pub(super) fn close_if_done(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        if slot.is_retiring && slot.is_idle() {
+            self.close(index);
+        }
+    }
+
+    /// The connection that takes the next shared request, if there is one.
+    pub(super) fn choose(&self, now: Instant) -> Option<usize> {
+        let mut best = None;
+        for (index, slot) in self.slots.iter().enumerate() {
+            if !slot.is_shareable(&self.limits, now) || slot.is_stale(&self.limits, now) {
+                continue;
+            }
+            let busy_count = slot.busy_count();
+            // The fullest that is not full, or else the least full.
+            let rank = if !slot.is_full(&self.limits, now) {
+                (0, usize::MAX - busy_count)
+            } else if !slot.is_stalled(&self.limits, now) {
+                (1, busy_count)
+            } else {
+                (2, busy_count)
+            };
+            if best.is_none_or(|(best_rank, _)| rank < best_rank) {
+                best = Some((rank, index));
+            }
+        }
+        best.map(|(_, index)| index)
+    }
+
+    /// Opens connections for those who wait, for the minimum, and for `pressure` more.
+    pub(super) fn open(&mut self, pressure: usize, now: Instant) {
+        for _ in 0..self.open_wish(pressure) {
+            if self.failure_count > 0 {
+                // One attempt at a time shows whether the server is back.
+                if self.is_opening() || self.retry_at.is_some_and(|retry_at| now < retry_at) {
+                    return;
+                }
+                self.retry_at = None;
+            }
+            let mut slots = self.slots.iter();
+            let index = slots.position(|slot| slot.state == State::Empty);
+            let index = index.expect("no more is wished for than there is room for");
+            self.slots[index].state = State::Opening;
+            self.steps.push_back(Step::Open(self.place(index)));
+        }
+    }
+
+    /// How many connections are missing, as far as there is room for them.
+    pub(super) fn open_wish(&self, pressure: usize) -> usize {
+        if self.is_closing {
+            return 0;
+        }
+        let missing = self.limits.count_min.saturating_sub(self.kept_count());
+        let reserved_count = self.reserved_count();
+        let exclusive_count = self.queue.exclusive_count().saturating_sub(reserved_count);
+        let shared_count = self.queue.shared_count().div_ceil(self.limits.depth);
+        let wanted = exclusive_count + shared_count + pressure;
+        let wanted = wanted.saturating_sub(self.coming_count());
+        missing.max(wanted).min(self.count(State::Empty))
+    }
+
+    /// One pass over those who wait.
+    fn serve(&mut self, now: Instant) {
+        let mut coming_count = self.reliably_coming_count(now);
+        let mut reserved_count = self.reserved_count();
+        let mut has_shared = self.queue.shared_count() > 0;
+        let mut has_exclusive = self.queue.exclusive_count() > 0;
+        let mut position = 0;
+        // Once there is nothing for one of a kind, there is nothing for those behind.
+        while has_shared || has_exclusive {
+            let Some(usage) = self.queue.usage(position) else {
+                return;
+            };
+            let found = match usage {
+                Usage::Shared if has_shared => self.choose(now),
+                Usage::Exclusive if has_exclusive => self.choose_idle(now),
+                _ => None,
+            };
+            if let Some(index) = found {
+                reserved_count -= usize::from(self.slots[index].is_reserved);
+                self.hand_over(position, usage, index, now);
+                continue;
+            }
+            position += 1;
+            match usage {
+                Usage::Shared if has_shared => {
+                    self.check_stale(now);
+                    has_shared = false;
+                }
+                Usage::Exclusive if has_exclusive => {
+                    if reserved_count > 0 {
+                        reserved_count -= 1;
+                    } else if coming_count > 0 {
+                        coming_count -= 1;
+                    } else {
+                        has_exclusive = self.check_stale(now) || self.reserve(now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hand_over(&mut self, position: usize, usage: Usage, index: usize, now: Instant) {
+        let waiter = self.queue.remove_at(position);
+        let waiter = waiter.expect("somebody waits there");
+        let slot = &mut self.slots[index];
+        match usage {
+            Usage::Shared => slot.lend(now),
+            Usage::Exclusive => {
+                slot.is_reserved = false;
+                slot.state = State::Locked;
+            }
+        }
+        self.steps.push_back(Step::Serve(waiter, self.place(index)));
+    }
+
+    /// The connection for somebody who wants it for himself: the reserved one first.
+    fn choose_idle(&self, now: Instant) -> Option<usize> {
+        let is_free = |slot: &Slot| slot.is_idle() && !slot.is_stale(&self.limits, now);
+        let found = self
+            .slots
+            .iter()
+            .position(|slot| is_free(slot) && slot.is_reserved);
+        found.or_else(|| self.slots.iter().position(is_free))
+    }
+
+    /// Begins to check a connection that was idle for long; says whether there was one.
+    fn check_stale(&mut self, now: Instant) -> bool {
+        let mut slots = self.slots.iter();
+        let Some(index) = slots.position(|slot| slot.is_stale(&self.limits, now)) else {
+            return false;
+        };
+        self.check(index, true, now);
+        true
+    }
+
+    /// Keeps a connection for somebody who waits for it to be done with all else.
+    fn reserve(&mut self, now: Instant) -> bool {
+        let slots = self.slots.iter_mut();
+        let open = slots.filter(|slot| slot.state == State::Open && !slot.is_reserved);
+        let usable = open.filter(|slot| !slot.is_retiring);
+        let limits = &self.limits;
+        let best = usable.min_by_key(|slot| (slot.is_stalled(limits, now), slot.busy_count()));
+        best.map(|slot| slot.is_reserved = true).is_some()
+    }
+
+    /// Gives reserved connections back to all if those are gone that they were for.
+    fn trim_reserved(&mut self) {
+        for _ in self.queue.exclusive_count()..self.reserved_count() {
+            let reserved = self.slots.iter_mut().filter(|slot| slot.is_reserved);
+            let busiest = reserved.max_by_key(|slot| slot.busy_count());
+            let busiest = busiest.expect("one more is reserved than is wanted");
+            busiest.is_reserved = false;
+        }
+    }
+
+    fn check(&mut self, index: usize, is_before_use: bool, now: Instant) {
+        let slot = &mut self.slots[index];
+        let is_alone = slot.lease_count == 0;
+        slot.check = Some(Check {
+            ghost_count: slot.ghost_count,
+            until: is_alone.then(|| now + self.limits.check_timeout),
+            is_before_use,
+        });
+        self.steps.push_back(Step::Check(self.place(index)));
+    }
+
+    fn reserved_count(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.is_reserved).count()
+    }
+
+    fn count(&self, state: State) -> usize {
+        self.slots.iter().filter(|slot| slot.state == state).count()
+    }
+
+    /// How many connections will soon be there for somebody.
+    fn coming_count(&self) -> usize {
+        let checks = self.slots.iter().filter_map(|slot| slot.check);
+        self.count(State::Opening) + checks.filter(|check| check.is_before_use).count()
+    }
+
+    /// The same, and those that can be opened at once, unless the server has just refused one.
+    fn reliably_coming_count(&self, now: Instant) -> usize {
+        let is_tried = self.failure_count > 0 || self.retry_at.is_some_and(|at| now < at);
+        if is_tried {
+            return 0;
+        }
+        self.coming_count() + self.count(State::Empty)
+    }
+}

@@ -1,0 +1,529 @@
+//! A pool is a plan and a world that does what it says. Here the world is a random one.
+
+use std::collections::{HashMap, VecDeque};
+
+use fastrand::Rng;
+
+use super::*;
+
+const WORLD_COUNT: usize = 1_000;
+const EVENT_COUNT: usize = 400;
+
+/// One connection, as its server would see it.
+#[derive(Debug, Default)]
+struct Connection {
+    is_open: bool,
+    is_locked: bool,
+    is_ending: bool,
+    lease_count: usize,
+    ghost_count: usize,
+    /// How many ghosts were there when the check was sent.
+    checked: Option<usize>,
+}
+
+struct World {
+    random: Rng,
+    limits: Limits,
+    plan: Plan,
+    now: Instant,
+    connections: HashMap<Place, Connection>,
+    /// Who waits, in their order.
+    waiting: VecDeque<(Waiter, Usage, Instant)>,
+    leases: Vec<Place>,
+    locks: Vec<Place>,
+    refused_count: usize,
+    served_count: usize,
+    /// Since when nothing goes wrong any more.
+    calm_since: Option<Instant>,
+}
+
+fn rng(name: &str) -> Rng {
+    let seed = std::env::var("LOOKASIDE_TEST_SEED").ok();
+    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    eprintln!("{name}: LOOKASIDE_TEST_SEED={seed}");
+    Rng::with_seed(seed)
+}
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn limits() -> Limits {
+    Limits {
+        count_max: 4,
+        count_min: 0,
+        depth: 2,
+        stall: ms(50),
+        idle_timeout: Some(ms(60_000)),
+        lifetime_max: None,
+        check_after: ms(5_000),
+        check_timeout: ms(5_000),
+    }
+}
+
+impl World {
+    fn new(limits: Limits, random: Rng) -> Self {
+        let now = Instant::now();
+        Self {
+            random,
+            plan: Plan::new(limits.clone(), now),
+            limits,
+            now,
+            connections: HashMap::new(),
+            waiting: VecDeque::new(),
+            leases: Vec::new(),
+            locks: Vec::new(),
+            refused_count: 0,
+            served_count: 0,
+            calm_since: None,
+        }
+    }
+
+    fn take(&mut self, usage: Usage, timeout: Duration) -> Take {
+        let until = self.now + timeout;
+        let take = self.plan.take(usage, until, self.now);
+        match take {
+            Take::Now(place) => self.hold(usage, place),
+            Take::Wait(waiter) => self.waiting.push_back((waiter, usage, until)),
+            Take::Refused(_) => self.refused_count += 1,
+        }
+        self.obey();
+        take
+    }
+
+    fn hold(&mut self, usage: Usage, place: Place) {
+        self.served_count += 1;
+        let connection = self.connections.get_mut(&place).expect("it was opened");
+        assert!(connection.is_open && !connection.is_ending);
+        assert!(
+            !connection.is_locked,
+            "nobody uses what somebody has for himself"
+        );
+        match usage {
+            Usage::Shared => {
+                connection.lease_count += 1;
+                self.leases.push(place);
+            }
+            Usage::Exclusive => {
+                assert_eq!(connection.lease_count + connection.ghost_count, 0);
+                assert_eq!(connection.checked, None);
+                connection.is_locked = true;
+                self.locks.push(place);
+            }
+        }
+    }
+
+    /// Does what the plan says.
+    fn obey(&mut self) {
+        while let Some(step) = self.plan.next_step() {
+            match step {
+                Step::Open(place) => {
+                    let before = self.connections.insert(place, Connection::default());
+                    assert!(before.is_none(), "a place is named once");
+                }
+                Step::Check(place) => {
+                    let connection = self.connections.get_mut(&place).unwrap();
+                    assert!(connection.is_open && connection.checked.is_none());
+                    connection.checked = Some(connection.ghost_count);
+                }
+                Step::Close(place) => {
+                    let connection = self.connections.get_mut(&place).unwrap();
+                    assert_eq!(connection.lease_count + connection.ghost_count, 0);
+                    assert!(!connection.is_locked && !connection.is_ending);
+                    connection.is_ending = true;
+                }
+                Step::Abort(place) => {
+                    let connection = self.connections.get_mut(&place).unwrap();
+                    assert_eq!(connection.lease_count, 0, "nobody's answer is given up");
+                    assert!(!connection.is_ending);
+                    connection.is_ending = true;
+                }
+                Step::Serve(waiter, place) => {
+                    let usage = self.forget(waiter);
+                    self.hold(usage, place);
+                }
+                Step::Dismiss(waiter, refusal) => {
+                    let is_late = refusal == Refusal::Late;
+                    if let (true, Some(since)) = (is_late, self.calm_since) {
+                        let until = self.waiting.iter().find(|entry| entry.0 == waiter);
+                        let until = until.expect("who waits is told once").2;
+                        assert!(until < since + ms(1_000), "nobody starves in a calm world");
+                    }
+                    self.forget(waiter);
+                }
+            }
+        }
+        self.check();
+    }
+
+    /// Somebody waits no more.
+    fn forget(&mut self, waiter: Waiter) -> Usage {
+        let position = self.waiting.iter().position(|entry| entry.0 == waiter);
+        let position = position.expect("who waits is told once");
+        let (_, usage, _) = self.waiting.remove(position).unwrap();
+        usage
+    }
+
+    /// What is true at any time.
+    fn check(&self) {
+        assert!(self.connections.len() <= self.limits.count_max);
+        let counts = self.plan.counts();
+        let connections = self.connections.values();
+        let in_flight = connections.map(|one| one.lease_count + one.ghost_count);
+        assert_eq!(counts.in_flight, in_flight.sum::<usize>());
+        assert_eq!(counts.waiting, self.waiting.len());
+        let total = counts.opening + counts.open + counts.locked + counts.closing;
+        assert_eq!(total, self.connections.len());
+        let is_fresh = self.limits.check_after > ms(100_000);
+        if is_fresh && counts.waiting > 0 {
+            assert_eq!(counts.idle, 0, "nobody waits beside an idle connection");
+        }
+        if let Some(first) = self.waiting.iter().map(|entry| entry.2).min() {
+            let deadline = self.plan.deadline(self.now);
+            assert!(deadline.is_some_and(|deadline| deadline <= first));
+        }
+    }
+
+    fn pass(&mut self, duration: Duration) {
+        self.now += duration;
+        self.plan.advance(self.now);
+        self.obey();
+        let deadline = self.plan.deadline(self.now);
+        assert!(
+            deadline.is_none_or(|deadline| deadline > self.now),
+            "what is due was done: {:#?}",
+            self.plan
+        );
+        assert!(self.waiting.iter().all(|entry| entry.2 > self.now));
+    }
+
+    fn give_back(&mut self, index: usize, outcome: Outcome) {
+        let place = self.leases.swap_remove(index);
+        // It may be lost since.
+        if let Some(connection) = self.connections.get_mut(&place) {
+            connection.lease_count -= 1;
+            connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
+        }
+        self.plan.give_back(place, outcome, self.now);
+        self.obey();
+    }
+
+    fn unlock(&mut self, index: usize, condition: Condition) {
+        let place = self.locks.swap_remove(index);
+        if let Some(connection) = self.connections.get_mut(&place) {
+            connection.is_locked = false;
+        }
+        self.plan.unlock(place, condition, self.now);
+        self.obey();
+    }
+
+    /// A random connection that meets the condition.
+    fn any(&mut self, is_meant: impl Fn(&Connection) -> bool) -> Option<Place> {
+        let found = self.connections.iter().filter(|(_, one)| is_meant(one));
+        let mut found: Vec<Place> = found.map(|(&place, _)| place).collect();
+        found.sort_by_key(|place| (place.index, place.generation));
+        self.random.choice(found)
+    }
+
+    fn opened(&mut self, place: Place) {
+        self.connections.get_mut(&place).unwrap().is_open = true;
+        let jitter = self.random.u32(..);
+        self.plan.opened(place, jitter, self.now);
+        self.obey();
+    }
+
+    fn open_failed(&mut self, place: Place, why: Failure) {
+        self.connections.remove(&place);
+        let jitter = self.random.u32(..);
+        self.plan.open_failed(place, why, jitter, self.now);
+        self.obey();
+    }
+
+    fn checked(&mut self, place: Place) {
+        let connection = self.connections.get_mut(&place).unwrap();
+        connection.ghost_count -= connection.checked.take().unwrap();
+        self.plan.checked(place, self.now);
+        self.obey();
+    }
+
+    fn ended(&mut self, place: Place) {
+        self.connections.remove(&place);
+        let jitter = self.random.u32(..);
+        self.plan.ended(place, jitter, self.now);
+        // Both ends of it may say so.
+        self.plan.ended(place, jitter, self.now);
+        self.obey();
+    }
+
+    /// Something happens.
+    fn happen(&mut self) {
+        match self.random.u32(0..100) {
+            0..25 => drop(self.take(Usage::Shared, ms(10_000))),
+            25..29 => drop(self.take(Usage::Exclusive, ms(10_000))),
+            29..55 if !self.leases.is_empty() => {
+                let index = self.random.usize(0..self.leases.len());
+                let outcome = match self.random.u32(0..10) {
+                    0 => Outcome::GivenUp,
+                    1 => Outcome::Unused,
+                    _ => Outcome::Answered,
+                };
+                self.give_back(index, outcome);
+            }
+            55..60 if !self.locks.is_empty() => {
+                let index = self.random.usize(0..self.locks.len());
+                let condition = match self.random.u32(0..4) {
+                    0 => Condition::Unknown,
+                    _ => Condition::Clean,
+                };
+                self.unlock(index, condition);
+            }
+            60..64 if !self.waiting.is_empty() => {
+                let index = self.random.usize(0..self.waiting.len());
+                let (waiter, ..) = self.waiting.remove(index).unwrap();
+                self.plan.leave(waiter, self.now);
+                self.obey();
+            }
+            64..76 => {
+                if let Some(place) = self.any(|one| !one.is_open && !one.is_ending) {
+                    match self.random.u32(0..10) {
+                        0 => self.open_failed(place, Failure::Lasting),
+                        1..4 => self.open_failed(place, Failure::Passing),
+                        _ => self.opened(place),
+                    }
+                }
+            }
+            76..82 => {
+                if let Some(place) = self.any(|one| one.checked.is_some() && !one.is_ending) {
+                    self.checked(place);
+                }
+            }
+            82..84 => {
+                if let Some(place) = self.any(|one| one.is_open) {
+                    self.ended(place);
+                }
+            }
+            84..92 => {
+                if let Some(place) = self.any(|one| one.is_ending) {
+                    self.ended(place);
+                }
+            }
+            _ => {
+                let duration = [1, 30, 300, 6_000][self.random.usize(0..4)];
+                self.pass(ms(duration));
+            }
+        }
+    }
+
+    /// From here on all is well, until nothing is left to do.
+    fn calm_down(&mut self) {
+        self.calm_since = Some(self.now);
+        for _ in 0..10_000 {
+            if let Some(place) = self.any(|one| one.is_ending) {
+                self.ended(place);
+            } else if let Some(place) = self.any(|one| !one.is_open) {
+                self.opened(place);
+            } else if let Some(place) = self.any(|one| one.checked.is_some()) {
+                self.checked(place);
+            } else if !self.leases.is_empty() {
+                self.give_back(0, Outcome::Answered);
+            } else if !self.locks.is_empty() {
+                self.unlock(0, Condition::Clean);
+            } else if self.waiting.is_empty() {
+                return;
+            } else {
+                let deadline = self.plan.deadline(self.now).expect("somebody waits");
+                self.pass(deadline.saturating_duration_since(self.now));
+            }
+        }
+        panic!("{} wait for ever: {:?}", self.waiting.len(), self.plan);
+    }
+}
+
+#[test]
+fn whatever_happens_the_rules_hold_and_everybody_is_served() {
+    let mut random = rng("the pool's plan");
+    for _ in 0..WORLD_COUNT {
+        let count_max = random.usize(1..5);
+        let limits = Limits {
+            count_max,
+            count_min: random.usize(0..=count_max),
+            depth: random.usize(1..5),
+            stall: ms(random.u64(1..100)),
+            idle_timeout: random.bool().then_some(ms(10_000)),
+            lifetime_max: random.bool().then_some(ms(20_000)),
+            check_after: [ms(5_000), ms(1_000_000)][random.usize(0..2)],
+            check_timeout: ms(5_000),
+        };
+        let mut world = World::new(limits.clone(), random.fork());
+        for _ in 0..EVENT_COUNT {
+            world.happen();
+        }
+        world.calm_down();
+        assert!(world.served_count > 0);
+
+        // What is not needed goes, and no more than that.
+        for _ in 0..200 {
+            world.pass(ms(1_000));
+            world.calm_down();
+        }
+        let counts = world.plan.counts();
+        assert_eq!(counts.in_flight, 0);
+        if limits.idle_timeout.is_some() {
+            assert_eq!(counts.open, limits.count_min);
+        }
+        assert!(counts.open >= limits.count_min);
+
+        world.plan.close_all(world.now);
+        world.obey();
+        world.calm_down();
+        assert!(world.plan.is_closed());
+        assert_eq!(
+            world.take(Usage::Shared, ms(1)),
+            Take::Refused(Refusal::Closed)
+        );
+    }
+}
+
+fn calm(limits: Limits) -> World {
+    World::new(limits, Rng::with_seed(1))
+}
+
+#[test]
+fn those_who_wait_are_served_in_their_order() {
+    let mut world = calm(Limits {
+        count_max: 1,
+        ..limits()
+    });
+    let usages = [
+        Usage::Exclusive,
+        Usage::Shared,
+        Usage::Exclusive,
+        Usage::Shared,
+        Usage::Shared,
+    ];
+    for usage in usages {
+        world.take(usage, ms(10_000));
+    }
+    let place = world.any(|_| true).unwrap();
+    world.opened(place);
+    let mut order = Vec::new();
+    while world.served_count < usages.len() || !world.leases.is_empty() {
+        order.push((world.locks.len(), world.leases.len()));
+        match world.locks.len() {
+            0 => world.give_back(0, Outcome::Answered),
+            _ => world.unlock(0, Condition::Clean),
+        }
+    }
+    assert_eq!(order, [(1, 0), (0, 1), (1, 0), (0, 2), (0, 1)]);
+}
+
+#[test]
+fn requests_fill_a_connection_before_another_is_opened() {
+    let mut world = calm(limits());
+    world.take(Usage::Shared, ms(100));
+    let first = world.any(|_| true).unwrap();
+    world.opened(first);
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    assert_eq!(world.connections.len(), 1);
+    // It is full, and takes one more while the next is opened.
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    let second = world.any(|one| !one.is_open).unwrap();
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    assert_eq!(world.connections.len(), 2, "one is on its way");
+    world.opened(second);
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
+}
+
+#[test]
+fn what_is_held_up_holds_up_nobody_else() {
+    let mut world = calm(limits());
+    world.take(Usage::Shared, ms(100));
+    let first = world.any(|_| true).unwrap();
+    world.opened(first);
+    world.pass(ms(51));
+    // It owes an answer for too long.
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    let second = world.any(|one| !one.is_open).unwrap();
+    world.opened(second);
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
+}
+
+#[test]
+fn a_connection_of_ghosts_is_given_up() {
+    let mut world = calm(Limits {
+        count_max: 1,
+        ..limits()
+    });
+    world.take(Usage::Shared, ms(100));
+    let first = world.any(|_| true).unwrap();
+    world.opened(first);
+    world.give_back(0, Outcome::GivenUp);
+    world.pass(ms(4_999));
+    assert!(matches!(
+        world.take(Usage::Shared, ms(10_000)),
+        Take::Wait(_)
+    ));
+    assert!(!world.connections[&first].is_ending);
+    world.pass(ms(1));
+    assert!(world.connections[&first].is_ending);
+    world.ended(first);
+    let second = world.any(|_| true).unwrap();
+    world.opened(second);
+    assert_eq!(world.leases, [second]);
+}
+
+#[test]
+fn a_wrong_password_is_tried_once_a_while() {
+    let mut world = calm(limits());
+    world.take(Usage::Shared, ms(10_000));
+    world.take(Usage::Exclusive, ms(10_000));
+    while let Some(place) = world.any(|_| true) {
+        world.open_failed(place, Failure::Lasting);
+    }
+    assert!(world.waiting.is_empty(), "all were dismissed at once");
+    let refused = Take::Refused(Refusal::Failed);
+    assert_eq!(world.take(Usage::Shared, ms(10_000)), refused);
+    assert!(world.connections.is_empty());
+    let mut attempt_count = 0;
+    for _ in 0..1_000 {
+        world.pass(ms(60));
+        world.take(Usage::Shared, ms(10_000));
+        if let Some(place) = world.any(|_| true) {
+            attempt_count += 1;
+            world.open_failed(place, Failure::Lasting);
+        }
+    }
+    assert!(
+        (4..=12).contains(&attempt_count),
+        "{attempt_count} in a minute"
+    );
+}
+
+#[test]
+fn a_server_that_is_away_is_asked_less_and_less_often() {
+    let mut world = calm(limits());
+    for _ in 0..100 {
+        world.take(Usage::Shared, ms(10_000));
+    }
+    let mut attempt_count = 0;
+    for _ in 0..5_000 {
+        while let Some(place) = world.any(|_| true) {
+            attempt_count += 1;
+            world.open_failed(place, Failure::Passing);
+        }
+        world.pass(ms(1));
+    }
+    assert!(
+        (10..=30).contains(&attempt_count),
+        "{attempt_count} in five seconds"
+    );
+    assert_eq!(world.waiting.len(), 100);
+    for _ in 0..500 {
+        world.pass(ms(1));
+    }
+    let place = world
+        .any(|_| true)
+        .expect("half a second is the longest pause");
+    world.opened(place);
+    assert_eq!(world.leases.len(), 100);
+}
