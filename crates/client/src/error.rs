@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookaside_value::RowError;
 use lookaside_wire::postgres::{ErrorResponse, SqlState};
@@ -32,6 +33,8 @@ enum Cause {
     Other(Box<dyn std::error::Error + Send + Sync>),
     /// The connection's own end, which the queries on it share.
     Connection(Error),
+    /// What went wrong in a step of something larger.
+    Step(Error),
 }
 
 /// Whose fault an [`Error`] is.
@@ -85,7 +88,7 @@ impl Error {
     pub fn server(&self) -> Option<&ErrorResponse<'static>> {
         match &self.0.cause {
             Some(Cause::Server(error)) => Some(error),
-            Some(Cause::Connection(error)) => error.server(),
+            Some(Cause::Connection(error) | Cause::Step(error)) => error.server(),
             _ => None,
         }
     }
@@ -268,6 +271,38 @@ impl Error {
         Self::new(ErrorKind::Closed, Sent::Something, message)
     }
 
+    pub(crate) fn connect_timeout(timeout: Duration) -> Self {
+        let message = format!("no connection was made within {timeout:?}");
+        let cause = Cause::Other(io::Error::from(io::ErrorKind::TimedOut).into());
+        Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
+    }
+
+    /// A statement that each connection runs first. Nobody's query was sent.
+    pub(crate) fn session(sql: &str, error: Self) -> Self {
+        let message = format!("`{sql}`, which each connection is to begin with, failed");
+        Self::because(error.kind(), Sent::Nothing, message, Cause::Step(error))
+    }
+
+    /// Nothing was sent, for want of a connection; perhaps because none could be made.
+    pub(crate) fn no_connection(timeout: Duration, why: Option<Self>) -> Self {
+        let message = format!(
+            "no connection was free within {timeout:?}; see `PoolOptions::acquire_timeout`"
+        );
+        match why {
+            Some(why) => Self::because(why.kind(), Sent::Nothing, message, Cause::Step(why)),
+            None => Self::new(ErrorKind::Limit, Sent::Nothing, message),
+        }
+    }
+
+    pub(crate) fn pool_closed() -> Self {
+        Self::new(ErrorKind::Closed, Sent::Something, "the pool was closed")
+    }
+
+    pub(crate) fn no_mysql() -> Self {
+        let message = "a pool speaks PostgreSQL only; use a URL that begins with `postgres://`";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     /// What this end of a connection is to a query that was on it.
     pub(crate) fn of_query(&self, sent: Sent) -> Self {
         let message = match sent {
@@ -311,7 +346,7 @@ impl std::error::Error for Error {
         match self.0.cause.as_ref()? {
             Cause::Server(error) => Some(error),
             Cause::Other(error) => Some(&**error),
-            Cause::Connection(error) => Some(error),
+            Cause::Connection(error) | Cause::Step(error) => Some(error),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use lookaside_value::{ParamBatch, Value};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::intake::{Ask, Command, Order};
@@ -52,6 +53,15 @@ impl<D: Drive> Client<D> {
     ///
     /// When none can be reached (the error is the last one's), or the first that can refuses.
     pub async fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
+        let (client, _) = Self::connect_watched(config, options).await?;
+        Ok(client)
+    }
+
+    /// The same, for who has to know when it ends.
+    pub(crate) async fn connect_watched(
+        config: &D::Config,
+        options: D::Options,
+    ) -> Result<(Self, Watch)> {
         let mut last = None;
         for host in config.hosts() {
             let connecting = Self::connect_host(config, host, options.clone());
@@ -75,7 +85,11 @@ impl<D: Drive> Client<D> {
         Err(last.expect("a configuration has a host"))
     }
 
-    async fn connect_host(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
+    async fn connect_host(
+        config: &D::Config,
+        host: &Host,
+        options: D::Options,
+    ) -> Result<(Self, Watch)> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in lookup::<D::Config>(host).await? {
             let driver = D::begin(config, host, options.clone())?;
@@ -83,12 +97,12 @@ impl<D: Drive> Client<D> {
             let (ready, is_ready) = oneshot::channel();
             let end = Arc::new(OnceLock::new());
             let task_end = Arc::clone(&end);
-            match &address {
+            let task = match &address {
                 Address::Tcp(socket) => match TcpStream::connect(socket).await {
                     Ok(stream) => {
                         tune_tcp(&stream, &config.keepalives()).map_err(Error::socket)?;
                         let task = Task::new(stream, address, driver, receiver, ready, task_end);
-                        tokio::spawn(task);
+                        tokio::spawn(task)
                     }
                     Err(error) => {
                         last = error;
@@ -98,20 +112,25 @@ impl<D: Drive> Client<D> {
                 Address::Unix(path) => match UnixStream::connect(path).await {
                     Ok(stream) => {
                         let task = Task::new(stream, address, driver, receiver, ready, task_end);
-                        tokio::spawn(task);
+                        tokio::spawn(task)
                     }
                     Err(error) => {
                         last = error;
                         continue;
                     }
                 },
-            }
+            };
             is_ready.await.unwrap_or_else(|_| Err(Error::closed()))?;
-            return Ok(Self {
+            let watch = Watch {
+                task,
+                end: Arc::clone(&end),
+            };
+            let client = Self {
                 inbox,
                 end,
                 driver: PhantomData,
-            });
+            };
+            return Ok((client, watch));
         }
         Err(Error::cannot_connect(host, last))
     }
@@ -194,6 +213,31 @@ impl<D: Drive> Client<D> {
 
     pub(super) fn ended(&self) -> Error {
         self.end.get().cloned().unwrap_or_else(Error::closed)
+    }
+}
+
+/// Sees the end of a connection, and can bring it about. It is no handle: without it, and while it
+/// is there, the connection ends as it would.
+pub(crate) struct Watch {
+    task: JoinHandle<()>,
+    end: End,
+}
+
+impl Watch {
+    /// Waits until the socket is closed.
+    pub(crate) async fn ended(&mut self) {
+        // Aborted, or done: it is gone.
+        let _ = (&mut self.task).await;
+    }
+
+    /// Why it ended, unless it was aborted.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.end.get().cloned()
+    }
+
+    /// Closes the socket, whatever is under way.
+    pub(crate) fn abort(&self) {
+        self.task.abort();
     }
 }
 

@@ -18,3 +18,4 @@ mod transaction;
 pub use client::Client;
 pub use lock::Lock;
 pub use transaction::Transaction;
+pub(crate) use client::Watch;

@@ -1,1 +1,326 @@
+//! A pool of connections that are shared.
+//!
+//! - `plan` decides, without socket, task or clock;
+//! - `hall` is the lock around it, and wakes those who wait;
+//! - `keeper` has the tasks that connect and watch;
+//! - `connection` has the kinds of servers.
+//!
+//! A statement that one connection's server knows no more is not forgotten on the others: each finds
+//! that out by itself and prepares it again, which costs one round trip once, and a message between
+//! them would come no sooner than the next request.
+
+mod connection;
+mod hall;
+mod keeper;
+mod options;
 mod plan;
+mod status;
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use lookaside_value::{ParamBatch, Value};
+
+use crate::{Answer, Config, Description, Error, ErrorKind, Request, Result, Syncs};
+use connection::{Connection, Target};
+use hall::{Ask, Hall, Keeper};
+use plan::{Outcome, Place, Refusal, Usage, Waiter};
+
+pub use options::PoolOptions;
+pub use status::PoolStatus;
+
+/// Connections to one server that any number of tasks share. A clone is another handle of the same.
+///
+/// Nobody has to take a connection and give it back: a request goes to a connection behind those of
+/// others, and more connections are opened only when that is not enough. Each request may meet
+/// another session, so what belongs to all sessions is said in [`PoolOptions::session`].
+///
+/// A lost connection is replaced. A request of which nothing was sent goes to another one; what was
+/// sent may be done, and so is its caller's to repeat: see [`Error::is_retryable`] and
+/// [`Error::is_connection_lost`]. While the server is away, requests wait for it, up to
+/// [`PoolOptions::acquire_timeout`]; where it refuses for a reason that lasts, such as a wrong
+/// password, they fail at once.
+///
+/// Nothing is opened before the first request. The connections live on the runtime that it came
+/// from; if that ends, the next request opens new ones on its own.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lookaside_client::{Config, Environment, Pool, PoolOptions};
+/// use lookaside_value::Value;
+///
+/// let config = Config::parse("postgres:///shop", &Environment::of_process())?;
+/// let pool = Pool::new(config, PoolOptions {
+///     connection_count_max: 4,
+///     session: vec!["set jit = off".to_owned()],
+///     ..PoolOptions::default()
+/// });
+/// let tasks: Vec<_> = (0..1000)
+///     .map(|id| {
+///         let pool = pool.clone();
+///         tokio::spawn(async move {
+///             pool.query("select name from goods where id = $1", &[Value::Int(id)]).await
+///         })
+///     })
+///     .collect();
+/// for task in tasks {
+///     println!("{:?}", task.await??.rows);
+/// }
+/// println!("{} connections were enough", pool.status().connection_count);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    hall: Hall<Connection, Mutex<hall::State<Connection>>>,
+    target: Arc<Target>,
+    options: PoolOptions,
+}
+
+impl Pool {
+    /// A pool that opens its first connection when it is asked for something.
+    pub fn new(config: Config, options: PoolOptions) -> Self {
+        let target = Arc::new(Target::new(config, &options));
+        let hall = Hall::new(options.limits(), Instant::now());
+        let inner = Inner {
+            hall,
+            target,
+            options,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
+    ///
+    /// # Errors
+    ///
+    /// When no connection comes in time, the server refuses, a value does not fit, or the
+    /// connection is lost.
+    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
+        let mut answers = self.request(Request::new(sql, params)).await?;
+        answers.pop().expect("a query has an answer")
+    }
+
+    /// Asks the same with each parameter set, all in one flight on one connection.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was sent. What happens to a query later is its own result.
+    pub async fn query_many(
+        &self,
+        sql: impl Into<Arc<str>>,
+        params: ParamBatch,
+        syncs: Syncs,
+    ) -> Result<Vec<Result<Answer>>> {
+        self.request(Request::many(sql, params).syncs(syncs)).await
+    }
+
+    /// The names and types of a statement's columns and parameters. It is prepared for that, and
+    /// not run.
+    ///
+    /// # Errors
+    ///
+    /// As [`query`](Self::query).
+    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
+        let answers = self.request(Request::describe(sql)).await?;
+        Answer::into_description(answers)
+    }
+
+    /// Sends a request and waits for its answers. What is not sent for the end of its connection is
+    /// sent on another.
+    ///
+    /// # Errors
+    ///
+    /// As [`query_many`](Self::query_many).
+    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        let deadline = request.deadline;
+        let until = Instant::now() + self.inner.options.acquire_timeout;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        loop {
+            let (place, connection) = self.acquire(Usage::Shared, until, deadline).await?;
+            let mut lease = Lease {
+                inner: &self.inner,
+                place,
+                outcome: Outcome::GivenUp,
+            };
+            let answers = connection.request(request.clone()).await;
+            lease.outcome = outcome(&answers);
+            let Some(error) = unsent(&answers) else {
+                return answers;
+            };
+            if connection.is_closed() {
+                // Its task will say so too, and perhaps later than the next request comes.
+                let error = Some(error.clone());
+                let now = Instant::now();
+                self.inner.hall.ended(place, error, jitter(), now);
+            }
+            if Instant::now() >= until {
+                return answers;
+            }
+        }
+    }
+
+    /// What the pool does at the moment, and has done so far.
+    pub fn status(&self) -> PoolStatus {
+        let (counts, totals, last_error) = self.inner.hall.look();
+        PoolStatus::new(&counts, &totals, last_error)
+    }
+
+    /// Takes no more requests, fails those that wait for a connection, waits for the answers to
+    /// those that are under way, and ends the connections. All handles of the pool are closed then.
+    pub async fn close(&self) {
+        self.inner.hall.close(Instant::now());
+        poll_fn(|cx| {
+            let (closed, keeper) = self.inner.hall.poll_closed(cx);
+            self.inner.keep(keeper);
+            closed
+        })
+        .await;
+    }
+
+    async fn acquire(
+        &self,
+        usage: Usage,
+        until: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<(Place, Connection)> {
+        let inner = &self.inner;
+        let (ask, keeper) = inner.hall.take(usage, until, Instant::now());
+        inner.keep(keeper);
+        let refusal = match ask {
+            Ask::Have(found) => return Ok(found),
+            Ask::Wait(waiter) => {
+                let seat = Seat {
+                    inner,
+                    waiter,
+                    usage,
+                };
+                match seat.await {
+                    Ok(found) => return Ok(found),
+                    Err(refusal) => refusal,
+                }
+            }
+            Ask::Refused(refusal) => refusal,
+        };
+        Err(inner.refused(refusal, until, deadline))
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.status()).finish()
+    }
+}
+
+impl Inner {
+    /// Begins a keeper where there is none.
+    fn keep(self: &Arc<Self>, keeper: Keeper) {
+        if keeper == Keeper::Missing {
+            tokio::spawn(keeper::keep(Arc::downgrade(self)));
+        }
+    }
+
+    fn refused(&self, refusal: Refusal, until: Instant, deadline: Option<Instant>) -> Error {
+        match refusal {
+            Refusal::Closed => Error::pool_closed(),
+            Refusal::Late if deadline == Some(until) => {
+                Error::deadline(crate::error::Sent::Nothing)
+            }
+            Refusal::Late => {
+                Error::no_connection(self.options.acquire_timeout, self.hall.last_failure())
+            }
+            Refusal::Failed => {
+                let error = self.hall.last_failure();
+                error.expect("a refusal that lasts has its reason")
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.hall.wake_keeper();
+    }
+}
+
+/// A place on a shared connection, until the request is over.
+struct Lease<'a> {
+    inner: &'a Inner,
+    place: Place,
+    outcome: Outcome,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        self.inner.hall.give_back(self.place, self.outcome, now);
+    }
+}
+
+/// Somebody who waits for a connection.
+struct Seat<'a> {
+    inner: &'a Arc<Inner>,
+    waiter: Waiter,
+    usage: Usage,
+}
+
+impl Future for Seat<'_> {
+    type Output = Result<(Place, Connection), Refusal>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (answer, keeper) = self.inner.hall.poll_seat(self.waiter, cx);
+        self.inner.keep(keeper);
+        answer
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let hall = &self.inner.hall;
+        hall.leave(self.waiter, self.usage, Instant::now());
+    }
+}
+
+/// Whether the server may still work on what has its answers.
+fn outcome(answers: &Result<Vec<Result<Answer>>>) -> Outcome {
+    let is_late = |error: &Error| error.kind() == ErrorKind::Deadline && !error.is_retryable();
+    let mut errors = answers
+        .iter()
+        .flatten()
+        .filter_map(|one| one.as_ref().err());
+    if errors.any(is_late) {
+        Outcome::GivenUp
+    } else {
+        Outcome::Answered
+    }
+}
+
+/// Why nothing of a request was sent, if that is so and another connection may help.
+fn unsent(answers: &Result<Vec<Result<Answer>>>) -> Option<&Error> {
+    let is_unsent = |error: &&Error| error.is_connection_lost() && error.is_retryable();
+    match answers {
+        Ok(answers) => {
+            let mut errors = answers.iter().map(|answer| answer.as_ref().err());
+            let first = errors.next()??;
+            let is_all = errors.all(|error| error.as_ref().is_some_and(is_unsent));
+            Some(first).filter(is_unsent).filter(|_| is_all)
+        }
+        Err(error) => Some(error).filter(is_unsent),
+    }
+}
+
+/// A random number, so that many clients of one server do not act at the same moment. Where there
+/// is no randomness, they do.
+fn jitter() -> u32 {
+    getrandom::u32().unwrap_or_default()
+}

@@ -107,7 +107,7 @@ pub(super) enum Refusal {
     Closed,
 }
 
-/// What became of a request on a shared connection.
+/// What became of a request, or of all that was asked on an exclusive connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Answered,
@@ -115,14 +115,6 @@ pub(super) enum Outcome {
     Unused,
     /// Nobody waits any more, and the server may still work on it.
     GivenUp,
-}
-
-/// What came back with an exclusive connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
-    /// Nothing is under way and no transaction is open.
-    Clean,
-    Unknown,
 }
 
 /// Why a connection could not be opened.
@@ -256,28 +248,30 @@ impl Plan {
     }
 
     /// An exclusive connection comes back.
-    pub(super) fn unlock(&mut self, place: Place, condition: Condition, now: Instant) {
+    pub(super) fn unlock(&mut self, place: Place, outcome: Outcome, now: Instant) {
         let Some(slot) = self.find(place) else { return };
         assert_eq!(slot.state, State::Locked, "what is unlocked was locked");
-        slot.has_served = true;
-        slot.heard_at = now;
         slot.state = State::Open;
-        match condition {
-            Condition::Clean => self.after_return(place.index, now),
-            Condition::Unknown => self.abort(place.index),
-        }
+        // All that was asked there is one request here.
+        slot.lease_count = 1;
+        self.give_back(place, outcome, now);
+        self.after_return(place.index, now);
         self.settle(now);
+    }
+
+    /// Whether a connection that is being opened is still to come.
+    pub(super) fn is_wanted(&mut self, place: Place) -> bool {
+        let slot = self.find(place);
+        slot.is_some_and(|slot| slot.state == State::Opening)
     }
 
     /// A connection can be used. The jitter shortens its lifetime by up to a tenth, so that those
     /// that were opened together are not replaced together.
     pub(super) fn opened(&mut self, place: Place, jitter: u32, now: Instant) {
         let lifetime_max = self.limits.lifetime_max;
-        let Some(slot) = self.find(place) else { return };
-        if slot.state != State::Opening {
-            // It is not wanted any more, and its end is on the way.
+        let Some(slot) = self.find(place).filter(|slot| slot.state == State::Opening) else {
             return;
-        }
+        };
         slot.state = State::Open;
         slot.heard_at = now;
         slot.retire_at = lifetime_max.map(|lifetime| now + lifetime - part(lifetime / 10, jitter));
@@ -312,9 +306,11 @@ impl Plan {
         self.settle(now);
     }
 
-    /// A connection has ended, for whatever reason. Said twice, it is heard once.
-    pub(super) fn ended(&mut self, place: Place, jitter: u32, now: Instant) {
-        let Some(slot) = self.find(place) else { return };
+    /// A connection has ended, for whatever reason. Said twice, it is heard once: that is the answer.
+    pub(super) fn ended(&mut self, place: Place, jitter: u32, now: Instant) -> bool {
+        let Some(slot) = self.find(place) else {
+            return false;
+        };
         // A server that takes connections only to drop them is not asked in a tight loop.
         let is_useless = match slot.state {
             State::Opening => true,
@@ -326,6 +322,7 @@ impl Plan {
             self.back_off(Failure::Passing, jitter, now);
         }
         self.settle(now);
+        true
     }
 
     /// Does what the time asks for.

@@ -208,12 +208,13 @@ impl World {
         self.obey();
     }
 
-    fn unlock(&mut self, index: usize, condition: Condition) {
+    fn unlock(&mut self, index: usize, outcome: Outcome) {
         let place = self.locks.swap_remove(index);
         if let Some(connection) = self.connections.get_mut(&place) {
             connection.is_locked = false;
+            connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
         }
-        self.plan.unlock(place, condition, self.now);
+        self.plan.unlock(place, outcome, self.now);
         self.obey();
     }
 
@@ -249,9 +250,9 @@ impl World {
     fn ended(&mut self, place: Place) {
         self.connections.remove(&place);
         let jitter = self.random.u32(..);
-        self.plan.ended(place, jitter, self.now);
+        assert!(self.plan.ended(place, jitter, self.now));
         // Both ends of it may say so.
-        self.plan.ended(place, jitter, self.now);
+        assert!(!self.plan.ended(place, jitter, self.now));
         self.obey();
     }
 
@@ -271,11 +272,11 @@ impl World {
             }
             55..60 if !self.locks.is_empty() => {
                 let index = self.random.usize(0..self.locks.len());
-                let condition = match self.random.u32(0..4) {
-                    0 => Condition::Unknown,
-                    _ => Condition::Clean,
+                let outcome = match self.random.u32(0..4) {
+                    0 => Outcome::GivenUp,
+                    _ => Outcome::Answered,
                 };
-                self.unlock(index, condition);
+                self.unlock(index, outcome);
             }
             60..64 if !self.waiting.is_empty() => {
                 let index = self.random.usize(0..self.waiting.len());
@@ -327,7 +328,7 @@ impl World {
             } else if !self.leases.is_empty() {
                 self.give_back(0, Outcome::Answered);
             } else if !self.locks.is_empty() {
-                self.unlock(0, Condition::Clean);
+                self.unlock(0, Outcome::Answered);
             } else if self.waiting.is_empty() {
                 return;
             } else {
@@ -411,7 +412,7 @@ fn those_who_wait_are_served_in_their_order() {
         order.push((world.locks.len(), world.leases.len()));
         match world.locks.len() {
             0 => world.give_back(0, Outcome::Answered),
-            _ => world.unlock(0, Condition::Clean),
+            _ => world.unlock(0, Outcome::Answered),
         }
     }
     assert_eq!(order, [(1, 0), (0, 1), (1, 0), (0, 2), (0, 1)]);

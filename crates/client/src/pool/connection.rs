@@ -1,0 +1,101 @@
+//! The kinds of connections that a pool can have. Another kind of server is another variant here.
+
+use std::time::Duration;
+
+use super::PoolOptions;
+use crate::face::Watch;
+use crate::{Answer, Config, Error, Keepalives, PostgresConfig, Request, Result, postgres};
+
+/// How soon the system looks for the other side of an idle connection, how often, and after how
+/// many silences it gives up; and how long it waits for an acknowledgement. A server that vanished
+/// is noticed within half a minute, where systems by default take hours.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Where connections lead, and how they begin.
+pub(super) struct Target {
+    server: Server,
+    session: Vec<String>,
+    timeout: Duration,
+}
+
+enum Server {
+    Postgres(Box<PostgresConfig>, postgres::Options),
+    Mysql,
+}
+
+/// A handle of a connection. Its clones are handles of the same.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Postgres(postgres::Client),
+}
+
+impl Target {
+    pub(super) fn new(config: Config, options: &PoolOptions) -> Self {
+        let server = match config {
+            Config::Postgres(mut config) => {
+                watch_peer(&mut config.keepalives);
+                Server::Postgres(Box::new(config), options.postgres.clone())
+            }
+            Config::Mysql(_) => Server::Mysql,
+        };
+        Self {
+            server,
+            session: options.session.clone(),
+            timeout: options.acquire_timeout,
+        }
+    }
+
+    /// Connects, logs in and prepares the session. Whoever waits for it waits no longer than for
+    /// a connection.
+    pub(super) async fn connect(&self) -> Result<(Connection, Watch)> {
+        let connecting = tokio::time::timeout(self.timeout, self.begin());
+        let connected = connecting.await;
+        connected.unwrap_or_else(|_| Err(Error::connect_timeout(self.timeout)))
+    }
+
+    async fn begin(&self) -> Result<(Connection, Watch)> {
+        let (connection, watch) = match &self.server {
+            Server::Postgres(config, options) => {
+                let (client, watch) =
+                    postgres::Client::connect_watched(config, options.clone()).await?;
+                (Connection::Postgres(client), watch)
+            }
+            Server::Mysql => return Err(Error::no_mysql()),
+        };
+        for sql in &self.session {
+            let answers = connection.request(Request::new(sql.as_str(), &[])).await;
+            let mut answers = answers.map_err(|error| Error::session(sql, error))?;
+            let answer = answers.pop().expect("a query has an answer");
+            answer.map_err(|error| Error::session(sql, error))?;
+        }
+        Ok((connection, watch))
+    }
+}
+
+impl Connection {
+    pub(super) async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        match self {
+            Self::Postgres(client) => client.request(request).await,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        match self {
+            Self::Postgres(client) => client.is_closed(),
+        }
+    }
+}
+
+/// Where the URL says nothing, has the system look for the other side.
+fn watch_peer(keepalives: &mut Keepalives) {
+    if !keepalives.enabled {
+        return;
+    }
+    keepalives.idle.get_or_insert(KEEPALIVE_IDLE);
+    keepalives.interval.get_or_insert(KEEPALIVE_INTERVAL);
+    keepalives.count.get_or_insert(KEEPALIVE_COUNT);
+    keepalives.user_timeout.get_or_insert(ACKNOWLEDGE_TIMEOUT);
+}

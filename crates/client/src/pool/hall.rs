@@ -1,0 +1,425 @@
+//! Where those who want connections meet the [`Plan`]: a lock, and who is woken when.
+//!
+//! The hall knows no runtime. Whoever calls holds the lock for a few dozen instructions and never
+//! while he waits. Wakers are called once it is free again.
+//!
+//! One future, the keeper, does what takes a runtime: it connects, checks, and looks at the clock.
+//! It lives on a runtime that may end before the pool does. So whoever finds that there is none is
+//! told that it is [missing](Keeper::Missing).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::plan::{
+    Counts, Failure, Limits, Outcome, Place, Plan, Refusal, Step, Take, Usage, Waiter,
+};
+use crate::Error;
+
+/// A lock: the system's, or that of a model checker.
+pub(super) trait Lock<T> {
+    fn new(value: T) -> Self;
+    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R;
+}
+
+impl<T> Lock<T> for Mutex<T> {
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        // A plan that failed an assertion says so again wherever it matters; here it would abort
+        // the process if somebody unwinds.
+        look(&mut self.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What the keeper is to do.
+#[derive(Debug)]
+pub(super) enum Job<C> {
+    /// Connect; then `opened` or `open_failed`, and `ended` in the end.
+    Open(Place),
+    /// Ask something short; then `checked`.
+    Check(Place, C),
+    /// End it, whatever is under way.
+    Abort(Place),
+    /// Nothing, until then or until woken.
+    Sleep(Option<Instant>),
+    /// Go: the pool is closed.
+    End,
+}
+
+/// What somebody gets who asks for a connection.
+#[derive(Debug)]
+pub(super) enum Ask<T> {
+    Have(T),
+    Wait(Waiter),
+    Refused(Refusal),
+}
+
+/// Whether there is somebody to do the jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeper {
+    Hired,
+    /// The caller is to begin one; he is taken to do so.
+    Missing,
+}
+
+/// What has happened so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) opened: u64,
+    pub(super) failed: u64,
+    pub(super) lost: u64,
+    pub(super) waits: u64,
+    pub(super) waited: Duration,
+    pub(super) late: u64,
+}
+
+pub(super) struct Hall<C, L> {
+    state: L,
+    connection: std::marker::PhantomData<fn(C)>,
+}
+
+pub(super) struct State<C> {
+    plan: Plan,
+    /// By the index of their places.
+    connections: Box<[Option<C>]>,
+    seats: BTreeMap<Waiter, Seat<C>>,
+    jobs: VecDeque<Job<C>>,
+    has_keeper: bool,
+    keeper: Option<Waker>,
+    /// What the keeper's alarm is set to.
+    alarm: Option<Instant>,
+    /// Those who wait for the end of everything.
+    closers: Vec<Waker>,
+    totals: Totals,
+    last_error: Option<Error>,
+    /// Why a connection could not be opened, if none was opened since.
+    failure: Option<Error>,
+}
+
+/// Where somebody waits.
+enum Seat<C> {
+    Waiting(Option<Waker>, Instant),
+    Served(Place, C),
+    Dismissed(Refusal),
+}
+
+impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
+    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+        let connections = (0..limits.count_max).map(|_| None).collect();
+        Self {
+            state: L::new(State {
+                plan: Plan::new(limits, now),
+                connections,
+                seats: BTreeMap::new(),
+                jobs: VecDeque::new(),
+                has_keeper: false,
+                keeper: None,
+                alarm: None,
+                closers: Vec::new(),
+                totals: Totals::default(),
+                last_error: None,
+                failure: None,
+            }),
+            connection: std::marker::PhantomData,
+        }
+    }
+
+    /// Asks for a connection, and waits for it until then at most.
+    pub(super) fn take(
+        &self,
+        usage: Usage,
+        until: Instant,
+        now: Instant,
+    ) -> (Ask<(Place, C)>, Keeper) {
+        self.change(now, |state| {
+            let keeper = state.hire();
+            let ask = match state.plan.take(usage, until, now) {
+                Take::Now(place) => Ask::Have((place, state.connection(place))),
+                Take::Wait(waiter) => {
+                    state.totals.waits += 1;
+                    state.seats.insert(waiter, Seat::Waiting(None, now));
+                    Ask::Wait(waiter)
+                }
+                Take::Refused(refusal) => Ask::Refused(refusal),
+            };
+            (ask, keeper)
+        })
+    }
+
+    /// Whether the connection is there. Once this was ready, the waiter is gone.
+    pub(super) fn poll_seat(
+        &self,
+        waiter: Waiter,
+        cx: &mut Context<'_>,
+    ) -> (Poll<Result<(Place, C), Refusal>>, Keeper) {
+        self.state.with(|state| {
+            let keeper = state.hire();
+            let seat = state.seats.get_mut(&waiter).expect("who waits has a seat");
+            if let Seat::Waiting(waker, _) = seat {
+                *waker = Some(cx.waker().clone());
+                return (Poll::Pending, keeper);
+            }
+            let answer = match state.seats.remove(&waiter) {
+                Some(Seat::Served(place, connection)) => Ok((place, connection)),
+                Some(Seat::Dismissed(refusal)) => Err(refusal),
+                _ => unreachable!("the seat was just looked at"),
+            };
+            (Poll::Ready(answer), keeper)
+        })
+    }
+
+    /// Somebody waits no more, served or not. Who was answered by [`poll_seat`](Self::poll_seat) is
+    /// gone already.
+    pub(super) fn leave(&self, waiter: Waiter, usage: Usage, now: Instant) {
+        self.change(now, |state| match state.seats.remove(&waiter) {
+            Some(Seat::Waiting(..)) => state.plan.leave(waiter, now),
+            Some(Seat::Served(place, _)) => match usage {
+                Usage::Shared => state.plan.give_back(place, Outcome::Unused, now),
+                Usage::Exclusive => state.plan.unlock(place, Outcome::Unused, now),
+            },
+            Some(Seat::Dismissed(_)) | None => {}
+        });
+    }
+
+    /// A request on a shared connection is over.
+    pub(super) fn give_back(&self, place: Place, outcome: Outcome, now: Instant) {
+        self.change(now, |state| state.plan.give_back(place, outcome, now));
+    }
+
+    /// An exclusive connection comes back.
+    pub(super) fn unlock(&self, place: Place, outcome: Outcome, now: Instant) {
+        self.change(now, |state| state.plan.unlock(place, outcome, now));
+    }
+
+    /// A connection can be used.
+    pub(super) fn opened(&self, place: Place, connection: C, jitter: u32, now: Instant) {
+        let unwanted = self.change(now, |state| {
+            state.totals.opened += 1;
+            state.failure = None;
+            if !state.plan.is_wanted(place) {
+                return Some(connection);
+            }
+            state.connections[place.index] = Some(connection);
+            state.plan.opened(place, jitter, now);
+            None
+        });
+        drop(unwanted);
+    }
+
+    /// A connection could not be opened.
+    pub(super) fn open_failed(
+        &self,
+        place: Place,
+        why: Failure,
+        error: Error,
+        jitter: u32,
+        now: Instant,
+    ) {
+        self.change(now, |state| {
+            state.totals.failed += 1;
+            state.failure = Some(error.clone());
+            state.last_error = Some(error);
+            state.plan.open_failed(place, why, jitter, now);
+        });
+    }
+
+    /// A check was answered.
+    pub(super) fn checked(&self, place: Place, now: Instant) {
+        self.change(now, |state| state.plan.checked(place, now));
+    }
+
+    /// A connection has ended; with an error if it was lost. Said twice, it is heard once.
+    pub(super) fn ended(&self, place: Place, error: Option<Error>, jitter: u32, now: Instant) {
+        let connection = self.change(now, |state| {
+            if !state.plan.ended(place, jitter, now) {
+                return None;
+            }
+            if let Some(error) = error {
+                state.totals.lost += 1;
+                state.last_error = Some(error);
+            }
+            state.connections[place.index].take()
+        });
+        // Not under the lock: the last handle of a connection wakes its task.
+        drop(connection);
+    }
+
+    /// What the keeper does next. Before it sleeps, its waker is kept.
+    pub(super) fn next_job(&self, cx: &mut Context<'_>, now: Instant) -> Job<C> {
+        let (job, aftermath) = self.state.with(|state| {
+            // It need not wake itself.
+            state.keeper = None;
+            if state.jobs.is_empty() {
+                state.plan.advance(now);
+            }
+            let aftermath = state.settle(now);
+            let job = state.jobs.pop_front().unwrap_or_else(|| {
+                if state.plan.is_closed() {
+                    return Job::End;
+                }
+                state.keeper = Some(cx.waker().clone());
+                state.alarm = state.plan.deadline(now);
+                Job::Sleep(state.alarm)
+            });
+            (job, aftermath)
+        });
+        aftermath.happen();
+        job
+    }
+
+    /// The keeper has ended, perhaps with its runtime. Those who wait hire another.
+    pub(super) fn keeper_ended(&self) {
+        let wakers: Vec<_> = self.state.with(|state| {
+            state.has_keeper = false;
+            state.keeper = None;
+            let waiting = state.seats.values_mut().filter_map(|seat| match seat {
+                Seat::Waiting(waker, _) => waker.take(),
+                Seat::Served(..) | Seat::Dismissed(_) => None,
+            });
+            waiting.chain(state.closers.drain(..)).collect()
+        });
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has the keeper look at the world again: nobody else may be left.
+    pub(super) fn wake_keeper(&self) {
+        let waker = self.state.with(|state| state.keeper.take());
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Takes no more wishes, and ends each connection once it is done.
+    pub(super) fn close(&self, now: Instant) {
+        self.change(now, |state| state.plan.close_all(now));
+    }
+
+    /// Whether everything has ended after [`close`](Self::close).
+    pub(super) fn poll_closed(&self, cx: &mut Context<'_>) -> (Poll<()>, Keeper) {
+        self.state.with(|state| {
+            let keeper = state.hire();
+            if state.plan.is_closed() {
+                return (Poll::Ready(()), keeper);
+            }
+            state.closers.push(cx.waker().clone());
+            (Poll::Pending, keeper)
+        })
+    }
+
+    /// Why a connection could not be opened, if none was opened since.
+    pub(super) fn last_failure(&self) -> Option<Error> {
+        self.state.with(|state| state.failure.clone())
+    }
+
+    /// What there is, what has happened, and what went wrong last.
+    pub(super) fn look(&self) -> (Counts, Totals, Option<Error>) {
+        self.state.with(|state| {
+            let counts = state.plan.counts();
+            (counts, state.totals.clone(), state.last_error.clone())
+        })
+    }
+
+    fn change<R>(&self, now: Instant, act: impl FnOnce(&mut State<C>) -> R) -> R {
+        let (result, aftermath) = self.state.with(|state| {
+            let result = act(state);
+            (result, state.settle(now))
+        });
+        aftermath.happen();
+        result
+    }
+}
+
+/// What is done once the lock is free.
+struct Aftermath<C> {
+    wakers: Vec<Waker>,
+    /// The last handle of a connection wakes its task.
+    ended: Vec<C>,
+}
+
+impl<C> Aftermath<C> {
+    fn happen(self) {
+        self.wakers.into_iter().for_each(Waker::wake);
+        drop(self.ended);
+    }
+}
+
+impl<C: Clone> State<C> {
+    fn hire(&mut self) -> Keeper {
+        if self.has_keeper || self.plan.is_closed() {
+            return Keeper::Hired;
+        }
+        self.has_keeper = true;
+        Keeper::Missing
+    }
+
+    fn connection(&self, place: Place) -> C {
+        let connection = self.connections[place.index].clone();
+        connection.expect("what is lent is open")
+    }
+
+    /// Passes on what the plan says after a change.
+    fn settle(&mut self, now: Instant) -> Aftermath<C> {
+        let mut aftermath = Aftermath {
+            wakers: Vec::new(),
+            ended: Vec::new(),
+        };
+        if !self.plan.take_changed() {
+            return aftermath;
+        }
+        while let Some(step) = self.plan.next_step() {
+            match step {
+                Step::Open(place) => self.jobs.push_back(Job::Open(place)),
+                Step::Check(place) => {
+                    let job = Job::Check(place, self.connection(place));
+                    self.jobs.push_back(job);
+                }
+                Step::Close(place) => {
+                    aftermath.ended.extend(self.connections[place.index].take());
+                }
+                Step::Abort(place) => {
+                    aftermath.ended.extend(self.connections[place.index].take());
+                    self.jobs.push_back(Job::Abort(place));
+                }
+                Step::Serve(waiter, place) => {
+                    let seat = Seat::Served(place, self.connection(place));
+                    aftermath.wakers.extend(self.reseat(waiter, seat, now));
+                }
+                Step::Dismiss(waiter, refusal) => {
+                    self.totals.late += u64::from(refusal == Refusal::Late);
+                    let seat = Seat::Dismissed(refusal);
+                    aftermath.wakers.extend(self.reseat(waiter, seat, now));
+                }
+            }
+        }
+        if self.plan.is_closed() {
+            aftermath.wakers.append(&mut self.closers);
+        }
+        if self.is_keeper_wanted(now) {
+            aftermath.wakers.extend(self.keeper.take());
+        }
+        aftermath
+    }
+
+    fn reseat(&mut self, waiter: Waiter, seat: Seat<C>, now: Instant) -> Option<Waker> {
+        match self.seats.insert(waiter, seat) {
+            Some(Seat::Waiting(waker, since)) => {
+                self.totals.waited += now.saturating_duration_since(since);
+                waker
+            }
+            _ => panic!("who is answered was waiting"),
+        }
+    }
+
+    /// Whether the keeper sleeps for longer than he may.
+    fn is_keeper_wanted(&self, now: Instant) -> bool {
+        let deadline = self.plan.deadline(now);
+        let is_nearer = match (deadline, self.alarm) {
+            (Some(deadline), Some(alarm)) => deadline < alarm,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        is_nearer || !self.jobs.is_empty() || self.plan.is_closed()
+    }
+}

@@ -1,0 +1,158 @@
+//! The tasks of a pool: the keeper, and one for each connection.
+//!
+//! None of them holds the pool, only the way to it while it is there. When the last handle of a
+//! pool is gone, the keeper ends, the connections' tasks with it, and so the connections.
+
+use std::future::{Future as _, poll_fn};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+
+use super::connection::Connection;
+use super::hall::Job;
+use super::plan::{Failure, Place};
+use super::{Inner, jitter};
+use crate::{Error, ErrorKind, Request};
+
+/// Does what the pool's hall says, for as long as the pool and this runtime live.
+pub(super) async fn keep(pool: Weak<Inner>) {
+    let vacancy = Vacancy(pool);
+    let pool = &vacancy.0;
+    // The sender of each place ends its connection.
+    let mut enders: Vec<Option<oneshot::Sender<()>>> = Vec::new();
+    loop {
+        match next_job(pool).await {
+            Job::Open(place) => {
+                let (ender, end) = oneshot::channel();
+                if enders.len() <= place.index {
+                    enders.resize_with(place.index + 1, || None);
+                }
+                enders[place.index] = Some(ender);
+                let leaving = Leaving(pool.clone(), place);
+                tokio::spawn(live(leaving, end));
+            }
+            Job::Check(place, connection) => {
+                tokio::spawn(check(pool.clone(), place, connection));
+            }
+            Job::Abort(place) => {
+                let ender = enders.get_mut(place.index).and_then(Option::take);
+                // It may have ended by itself.
+                ender.map(|ender| ender.send(()));
+            }
+            Job::Sleep(_) | Job::End => return,
+        }
+    }
+}
+
+/// The next thing to do, or the end.
+async fn next_job(pool: &Weak<Inner>) -> Job<Connection> {
+    let mut alarm = None;
+    poll_fn(|cx| {
+        let Some(inner) = pool.upgrade() else {
+            return Poll::Ready(Job::End);
+        };
+        loop {
+            let deadline = match inner.hall.next_job(cx, Instant::now()) {
+                Job::Sleep(None) => return Poll::Pending,
+                Job::Sleep(Some(deadline)) => deadline,
+                job => return Poll::Ready(job),
+            };
+            let alarm = alarm.insert(Box::pin(sleep_until(deadline.into())));
+            if alarm.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
+}
+
+/// Opens a connection and stays with it to its end.
+async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
+    let Leaving(pool, place) = &leaving;
+    let Some(target) = pool.upgrade().map(|inner| Arc::clone(&inner.target)) else {
+        return;
+    };
+    let connected = tokio::select! {
+        biased;
+        _ = &mut end => return,
+        connected = target.connect() => connected,
+    };
+    let Some(inner) = pool.upgrade() else { return };
+    let now = Instant::now();
+    let mut watch = match connected {
+        Ok((connection, watch)) => {
+            inner.hall.opened(*place, connection, jitter(), now);
+            watch
+        }
+        Err(error) => {
+            let why = if error.is_retryable() || error.is_connection_lost() {
+                Failure::Passing
+            } else {
+                Failure::Lasting
+            };
+            return inner.hall.open_failed(*place, why, error, jitter(), now);
+        }
+    };
+    drop(inner);
+    let error = tokio::select! {
+        biased;
+        ended = &mut end => {
+            if ended.is_err() {
+                // The pool is gone, and with it all handles of the connection.
+                return;
+            }
+            watch.abort();
+            return watch.ended().await;
+        }
+        () = watch.ended() => watch.error(),
+    };
+    // What was closed here was not lost.
+    let error = error.filter(|error| error.kind() != ErrorKind::Closed);
+    leaving.leave(error);
+}
+
+/// Asks something short, behind all that is under way.
+async fn check(pool: Weak<Inner>, place: Place, connection: Connection) {
+    let answers = connection.request(Request::new("select 1", &[])).await;
+    let answer = answers.map(|mut answers| answers.pop());
+    let is_lost = match &answer {
+        Ok(Some(Err(error))) | Err(error) => error.is_connection_lost(),
+        Ok(_) => false,
+    };
+    // Any word of the server's is a sign of life. The end is seen by who stays with it.
+    if let Some(inner) = pool.upgrade().filter(|_| !is_lost) {
+        inner.hall.checked(place, Instant::now());
+    }
+}
+
+/// Says when the keeper is gone, also where its runtime ends.
+struct Vacancy(Weak<Inner>);
+
+impl Drop for Vacancy {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.hall.keeper_ended();
+        }
+    }
+}
+
+/// Says when a connection is gone, also where its runtime ends.
+struct Leaving(Weak<Inner>, Place);
+
+impl Leaving {
+    fn leave(&self, error: Option<Error>) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.hall.ended(self.1, error, jitter(), Instant::now());
+        }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        // Heard once, if it was said before.
+        self.leave(None);
+    }
+}
