@@ -33,6 +33,6 @@ pub use config::{
 pub use description::Description;
 pub use drive::{Drive, Talk, Target};
 pub use error::{Error, ErrorKind, Result};
-pub use pool::{Pool, PoolOptions, PoolStatus};
+pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus};
 pub use request::{Answer, Reply, Request, Syncs, Ticket};
 pub use transaction::{Isolation, TransactionOptions};

@@ -16,6 +16,6 @@ mod task;
 mod transaction;
 
 pub use client::Client;
+pub(crate) use client::Watch;
 pub use lock::Lock;
 pub use transaction::Transaction;
-pub(crate) use client::Watch;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::PoolOptions;
-use crate::face::Watch;
+use crate::face::{self, Watch};
 use crate::{Answer, Config, Error, Keepalives, PostgresConfig, Request, Result, postgres};
 
 /// How soon the system looks for the other side of an idle connection, how often, and after how
@@ -30,6 +30,11 @@ enum Server {
 #[derive(Clone)]
 pub(super) enum Connection {
     Postgres(postgres::Client),
+}
+
+/// A connection for oneself.
+pub(super) enum Exclusive {
+    Postgres(face::Lock<postgres::Driver>),
 }
 
 impl Target {
@@ -79,6 +84,12 @@ impl Connection {
     pub(super) async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
         match self {
             Self::Postgres(client) => client.request(request).await,
+        }
+    }
+
+    pub(super) async fn lock(&self) -> Result<Exclusive> {
+        match self {
+            Self::Postgres(client) => client.lock().await.map(Exclusive::Postgres),
         }
     }
 

@@ -12,6 +12,7 @@
 mod connection;
 mod hall;
 mod keeper;
+mod lock;
 mod options;
 mod plan;
 mod status;
@@ -28,8 +29,10 @@ use lookaside_value::{ParamBatch, Value};
 use crate::{Answer, Config, Description, Error, ErrorKind, Request, Result, Syncs};
 use connection::{Connection, Target};
 use hall::{Ask, Hall, Keeper};
+use lock::Return;
 use plan::{Outcome, Place, Refusal, Usage, Waiter};
 
+pub use lock::PoolLock;
 pub use options::PoolOptions;
 pub use status::PoolStatus;
 
@@ -158,14 +161,30 @@ impl Pool {
             let Some(error) = unsent(&answers) else {
                 return answers;
             };
-            if connection.is_closed() {
-                // Its task will say so too, and perhaps later than the next request comes.
-                let error = Some(error.clone());
-                let now = Instant::now();
-                self.inner.hall.ended(place, error, jitter(), now);
-            }
-            if Instant::now() >= until {
+            if !self.may_go_on(place, &connection, error, until) {
                 return answers;
+            }
+        }
+    }
+
+    /// A connection for oneself: for transactions, COPY, and settings of a session. Nobody else's
+    /// requests go there until it is dropped. It is an idle one or a new one; where there can be no
+    /// more, it is one that takes nothing else and is done with what it has.
+    ///
+    /// # Errors
+    ///
+    /// When there is none in time.
+    pub async fn lock(&self) -> Result<PoolLock> {
+        let until = Instant::now() + self.inner.options.acquire_timeout;
+        loop {
+            let (place, connection) = self.acquire(Usage::Exclusive, until, None).await?;
+            let returned = Return::new(&self.inner, place);
+            match connection.lock().await {
+                Ok(exclusive) => return Ok(PoolLock::new(exclusive, returned)),
+                Err(error) if !self.may_go_on(place, &connection, &error, until) => {
+                    return Err(error);
+                }
+                Err(_) => {}
             }
         }
     }
@@ -186,6 +205,24 @@ impl Pool {
             closed
         })
         .await;
+    }
+
+    /// Takes note of a connection that was lost before it was sent anything; says whether there is
+    /// time to try another.
+    fn may_go_on(
+        &self,
+        place: Place,
+        connection: &Connection,
+        error: &Error,
+        until: Instant,
+    ) -> bool {
+        let now = Instant::now();
+        if connection.is_closed() {
+            // Its task will say so too, and perhaps later than the next request comes.
+            let error = Some(error.clone());
+            self.inner.hall.ended(place, error, jitter(), now);
+        }
+        now < until
     }
 
     async fn acquire(

@@ -301,6 +301,7 @@ impl Plan {
             return;
         };
         slot.ghost_count -= check.ghost_count;
+        slot.has_served = true;
         slot.heard_at = now;
         self.after_return(place.index, now);
         self.settle(now);

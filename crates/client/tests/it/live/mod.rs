@@ -4,6 +4,7 @@ mod blocking;
 mod ddl;
 mod describe;
 mod poll;
+mod pool;
 mod tokio;
 mod transactions;
 

@@ -1,0 +1,176 @@
+//! How many connections there are, and for how long.
+
+use std::time::{Duration, Instant};
+
+use lookaside_client::PoolOptions;
+use lookaside_embedded::Postgres;
+
+use super::{echo, ms, pool, pool_at, process, until};
+use crate::live::tokio::block_on;
+use crate::live::{database, databases};
+
+#[test]
+fn idle_connections_go_and_the_minimum_stays() {
+    for postgres in databases() {
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 4,
+                connection_count_min: 2,
+                pipeline_depth: 1,
+                idle_timeout: Some(ms(100)),
+                ..PoolOptions::default()
+            };
+            let pool = pool(&postgres, options);
+            echo(&pool, 7).await;
+            let locks = tokio::join!(pool.lock(), pool.lock(), pool.lock(), pool.lock());
+            assert_eq!(pool.status().connection_count, 4);
+            drop(locks);
+            until(async || pool.status().connection_count == 2).await;
+            tokio::time::sleep(ms(300)).await;
+            assert_eq!(pool.status().connection_count, 2);
+            assert_eq!(pool.status().lost_total, 0);
+            echo(&pool, 7).await;
+        });
+    }
+}
+
+#[test]
+fn old_connections_are_replaced() {
+    for postgres in databases() {
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 1,
+                lifetime_max: Some(ms(100)),
+                ..PoolOptions::default()
+            };
+            let pool = pool(&postgres, options);
+            let first = process(&pool).await;
+            let started = Instant::now();
+            while process(&pool).await == first {
+                assert!(started.elapsed() < Duration::from_secs(5));
+            }
+            assert!(started.elapsed() >= ms(80));
+            assert_eq!(pool.status().lost_total, 0);
+        });
+    }
+}
+
+#[test]
+fn what_was_idle_for_long_is_checked() {
+    for postgres in databases() {
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 1,
+                check_after: ms(50),
+                check_timeout: ms(300),
+                ..PoolOptions::default()
+            };
+            let pool = pool(&postgres, options);
+            let first = process(&pool).await;
+            tokio::time::sleep(ms(100)).await;
+            assert_eq!(process(&pool).await, first);
+
+            // A server that is there and says nothing.
+            super::signal("-STOP", &first);
+            tokio::time::sleep(ms(100)).await;
+            let started = Instant::now();
+            let second = process(&pool).await;
+            super::signal("-CONT", &first);
+            assert_ne!(second, first);
+            assert!(started.elapsed() >= ms(250), "it was given its time");
+            assert!(started.elapsed() < Duration::from_secs(5));
+        });
+    }
+}
+
+#[test]
+fn a_connection_that_answers_nobody_is_given_up() {
+    for postgres in databases() {
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 1,
+                check_timeout: ms(300),
+                ..PoolOptions::default()
+            };
+            let pool = pool(&postgres, options);
+            let first = process(&pool).await;
+            super::signal("-STOP", &first);
+            let late = tokio::time::timeout(ms(50), echo(&pool, 7)).await;
+            assert!(late.is_err());
+            let started = Instant::now();
+            let second = process(&pool).await;
+            super::signal("-CONT", &first);
+            assert_ne!(second, first);
+            assert!(started.elapsed() < Duration::from_secs(5));
+            assert_eq!(pool.status().in_flight_count, 0);
+        });
+    }
+}
+
+#[test]
+fn a_full_server_is_shared_as_it_is() {
+    // Skips where there is none.
+    if database("18", false).is_none() {
+        return;
+    }
+    let builder = Postgres::builder().version("18".parse().unwrap());
+    let builder = builder.fresh_cluster().setting("max_connections", "5");
+    let postgres = builder.start().unwrap();
+    block_on(async {
+        let options = PoolOptions {
+            pipeline_depth: 1,
+            ..PoolOptions::default()
+        };
+        let pool = pool(&postgres, options);
+        let tasks: Vec<_> = (0..64)
+            .map(|_| {
+                let pool = pool.clone();
+                tokio::spawn(async move {
+                    for _ in 0..20 {
+                        pool.query("select pg_sleep(0.001)", &[]).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let status = pool.status();
+        assert!((1..=5).contains(&status.connection_count), "{status:?}");
+        let state = status.last_error.and_then(|error| error.sqlstate());
+        assert_eq!(state.unwrap().as_bytes(), b"53300");
+        assert!(
+            status.open_failed_total < 50,
+            "it is not asked all the time"
+        );
+        // Somebody who wants one alone gets one of those that there are.
+        drop(pool.lock().await.unwrap());
+    });
+}
+
+#[test]
+fn a_wrong_password_fails_at_once() {
+    let Some(postgres) = database("18", true) else {
+        return;
+    };
+    let url = postgres.tcp_url().expect("it listens on TCP");
+    let url = url.replace(postgres.password().unwrap(), "wrong");
+    block_on(async {
+        let pool = pool_at(&url, PoolOptions::default());
+        let started = Instant::now();
+        let tasks: Vec<_> = (0..100)
+            .map(|_| {
+                let pool = pool.clone();
+                tokio::spawn(async move { pool.query("select 7", &[]).await.unwrap_err() })
+            })
+            .collect();
+        for task in tasks {
+            let error = task.await.unwrap();
+            assert_eq!(error.sqlstate().unwrap().as_bytes(), b"28P01", "{error:?}");
+            assert!(!error.is_retryable());
+        }
+        assert!(started.elapsed() < Duration::from_secs(3));
+        // Those that were asked for before the first was refused.
+        assert!(pool.status().open_failed_total <= 8, "{:?}", pool.status());
+    });
+}

@@ -1,0 +1,158 @@
+//! Connections for oneself, who waits for them, and the end.
+
+use std::sync::{Arc, Mutex};
+
+use lookaside_client::{ErrorKind, PoolOptions, TransactionOptions};
+use lookaside_value::Value;
+use tokio::time::timeout;
+
+use super::{echo, ms, pool, process, until};
+use crate::live::tokio::block_on;
+use crate::live::{databases, shown};
+
+fn only_one() -> PoolOptions {
+    PoolOptions {
+        connection_count_max: 1,
+        ..PoolOptions::default()
+    }
+}
+
+#[test]
+fn nobody_else_uses_a_locked_connection() {
+    for postgres in databases() {
+        block_on(async {
+            let pool = pool(&postgres, PoolOptions::default());
+            let mut lock = pool.lock().await.unwrap();
+            let mine = shown(&lock.query("select pg_backend_pid()", &[]).await);
+            let setup = "create temporary table mine (number int8)";
+            lock.query(setup, &[]).await.unwrap();
+            let postgres = lock.as_postgres().unwrap();
+            let transaction = postgres.begin(TransactionOptions::default()).await.unwrap();
+            let insert = "insert into mine values ($1)";
+            transaction.query(insert, &[Value::Int(7)]).await.unwrap();
+            for _ in 0..20 {
+                assert_ne!(process(&pool).await, mine);
+            }
+            transaction.commit().await.unwrap();
+            lock.query("begin", &[]).await.unwrap();
+            lock.query(insert, &[Value::Int(8)]).await.unwrap();
+            drop(lock);
+            // It is everybody's again, and what was left open is undone.
+            until(async || pool.status().idle_count == 2).await;
+            let lock = pool.lock().await.unwrap();
+            let other = pool.lock().await.unwrap();
+            for lock in [lock, other] {
+                if shown(&lock.query("select pg_backend_pid()", &[]).await) == mine {
+                    let sql = "select string_agg(number::text, '+') from mine";
+                    assert_eq!(shown(&lock.query(sql, &[]).await), "7");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_busy_connection_is_kept_for_who_wants_it_alone() {
+    for postgres in databases() {
+        block_on(async {
+            let pool = pool(&postgres, only_one());
+            let tasks: Vec<_> = (0..20)
+                .map(|task| {
+                    let pool = pool.clone();
+                    tokio::spawn(async move {
+                        for cycle in 0..200 {
+                            echo(&pool, task * 200 + cycle).await;
+                        }
+                    })
+                })
+                .collect();
+            for _ in 0..20 {
+                let lock = timeout(ms(5_000), pool.lock()).await.unwrap().unwrap();
+                assert_eq!(shown(&lock.query("select 7", &[]).await), "7");
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn who_waits_first_is_served_first() {
+    for postgres in databases() {
+        block_on(async {
+            let pool = pool(&postgres, only_one());
+            let lock = pool.lock().await.unwrap();
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = Vec::new();
+            for number in 0..20 {
+                let waiting = pool.clone();
+                let order = Arc::clone(&order);
+                tasks.push(tokio::spawn(async move {
+                    let lock = waiting.lock().await.unwrap();
+                    order.lock().unwrap().push(number);
+                    lock.query("select 7", &[]).await.unwrap();
+                }));
+                until(async || pool.status().waiting_count == number + 1).await;
+            }
+            // Somebody loses patience.
+            tasks.remove(5).abort();
+            until(async || pool.status().waiting_count == 19).await;
+            drop(lock);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            let expected: Vec<usize> = (0..20).filter(|number| *number != 5).collect();
+            assert_eq!(*order.lock().unwrap(), expected);
+        });
+    }
+}
+
+#[test]
+fn who_waits_in_vain_hears_why() {
+    for postgres in databases() {
+        block_on(async {
+            let options = PoolOptions {
+                acquire_timeout: ms(50),
+                ..only_one()
+            };
+            let pool = pool(&postgres, options);
+            let lock = pool.lock().await.unwrap();
+            let error = pool.query("select 7", &[]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Limit);
+            assert!(error.to_string().contains("acquire_timeout"), "{error}");
+            assert!(error.is_retryable());
+            assert_eq!(pool.status().wait_timeout_total, 1);
+            drop(lock);
+        });
+    }
+}
+
+#[test]
+fn a_pool_that_is_closed_answers_what_is_under_way() {
+    for postgres in databases() {
+        block_on(async {
+            let pool = pool(&postgres, only_one());
+            echo(&pool, 7).await;
+            let under_way = tokio::spawn({
+                let pool = pool.clone();
+                async move { pool.query("select pg_sleep(0.3)", &[]).await }
+            });
+            until(async || pool.status().in_flight_count == 1).await;
+            let waiting = tokio::spawn({
+                let pool = pool.clone();
+                async move { pool.lock().await.map(drop) }
+            });
+            until(async || pool.status().waiting_count == 1).await;
+            pool.close().await;
+            under_way.await.unwrap().unwrap();
+            let error = waiting.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Closed);
+            let error = pool.query("select 7", &[]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Closed);
+            assert_eq!(pool.status().connection_count, 0);
+            // Nothing is closed twice.
+            pool.close().await;
+        });
+    }
+}

@@ -1,0 +1,236 @@
+//! Servers that come and go.
+
+use std::env;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lookaside_client::{Error, Pool, PoolOptions, Request, Syncs};
+use lookaside_embedded::Postgres;
+use lookaside_value::{ParamBatch, Value};
+
+use super::{echo, ms, pool, pool_at, process, signal, until};
+use crate::live::tokio::block_on;
+use crate::live::{database, databases, shown};
+
+/// How many queries are asked while their server is killed again and again.
+const QUERY_COUNT: i64 = 1_000_000;
+
+/// A server that can be stopped and started again in the same place.
+struct Server {
+    folder: std::path::PathBuf,
+    postgres: Option<Postgres>,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let folder = format!("lookaside-pool-{name}-{}", std::process::id());
+        let folder = env::temp_dir().join(folder);
+        let postgres = Some(start(&folder));
+        Self { folder, postgres }
+    }
+
+    fn url(&self) -> String {
+        self.postgres.as_ref().unwrap().url()
+    }
+
+    async fn stop(&mut self) {
+        let postgres = self.postgres.take().unwrap();
+        let closed = tokio::task::spawn_blocking(|| postgres.close());
+        closed.await.unwrap().unwrap();
+    }
+
+    async fn start_again(&mut self) {
+        let folder = self.folder.clone();
+        let started = tokio::task::spawn_blocking(move || start(&folder)).await;
+        self.postgres = Some(started.unwrap());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.postgres.take());
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn start(folder: &Path) -> Postgres {
+    let builder = Postgres::builder().version("18".parse().unwrap());
+    builder.path(folder).start().unwrap()
+}
+
+/// Asks until there is an answer, which a query that only reads may.
+async fn insist(
+    pool: &Pool,
+    request: &Request,
+) -> Vec<lookaside_client::Result<lookaside_client::Answer>> {
+    loop {
+        match pool.request(request.clone()).await {
+            Ok(answers) => return answers,
+            Err(error) => assert!(is_passing(&error), "{error:?}"),
+        }
+    }
+}
+
+fn is_passing(error: &Error) -> bool {
+    let state = error.sqlstate();
+    let state = state.as_ref().map(|state| state.as_bytes());
+    error.is_connection_lost() || matches!(state, Some(b"57P01" | b"57P02" | b"57P03"))
+}
+
+#[test]
+fn a_million_answers_reach_their_callers_whatever_dies() {
+    // Skips where there is none.
+    if database("18", false).is_none() {
+        return;
+    }
+    let mut server = Server::start("million");
+    block_on(async {
+        let pool = pool_at(&server.url(), PoolOptions::default());
+        let next = Arc::new(AtomicI64::new(0));
+        let lost = Arc::new(AtomicU64::new(0));
+        let tasks: Vec<_> = (0..64)
+            .map(|task| {
+                let (pool, next, lost) = (pool.clone(), Arc::clone(&next), Arc::clone(&lost));
+                // Alone, and in flights of each kind.
+                let (count, syncs) = match task % 4 {
+                    0 | 1 => (1, Syncs::Each),
+                    2 => (50, Syncs::Each),
+                    _ => (200, Syncs::Shared),
+                };
+                tokio::spawn(async move {
+                    loop {
+                        let first = next.fetch_add(count, Ordering::Relaxed);
+                        if first >= QUERY_COUNT {
+                            return;
+                        }
+                        let mut params = ParamBatch::new(1);
+                        (first..first + count).for_each(|tag| params.push([Value::Int(tag)]));
+                        let request = Request::many("select $1::int8", params).syncs(syncs);
+                        let answers = insist(&pool, &request).await;
+                        assert_eq!(answers.len(), count as usize);
+                        for (tag, answer) in (first..).zip(answers) {
+                            match answer {
+                                Ok(answer) => assert_eq!(answer.rows.row(0)[0], Value::Int(tag)),
+                                Err(error) => {
+                                    assert!(is_passing(&error), "{error:?}");
+                                    lost.fetch_add(1, Ordering::Relaxed);
+                                }
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut round = 0;
+        while next.load(Ordering::Relaxed) < QUERY_COUNT {
+            tokio::time::sleep(ms(400)).await;
+            round += 1;
+            match round % 4 {
+                1 | 3 => {
+                    // Sessions end.
+                    let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+                               where pid <> pg_backend_pid() and backend_type = 'client backend'";
+                    insist(&pool, &Request::new(sql, &[])).await;
+                }
+                2 => {
+                    // One dies, and the server takes all others along and starts anew.
+                    let sql = Request::new("select pg_backend_pid()", &[]);
+                    let answer = insist(&pool, &sql).await.pop().unwrap();
+                    if answer.is_ok() {
+                        signal("-KILL", &shown(&answer));
+                    }
+                }
+                _ => {
+                    server.stop().await;
+                    tokio::time::sleep(ms(100)).await;
+                    server.start_again().await;
+                    // Before a second is over, somebody is answered again.
+                    let started = Instant::now();
+                    insist(&pool, &Request::new("select 7", &[])).await;
+                    assert!(started.elapsed() < ms(1_000), "{:?}", started.elapsed());
+                }
+            }
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let status = pool.status();
+        assert!(round >= 4, "each kind of death was met");
+        assert!(status.lost_total > 0, "{status:?}");
+        assert_eq!(status.waiting_count, 0);
+        until(async || pool.status().in_flight_count == 0).await;
+        eprintln!(
+            "{} of a million were lost, {status:?}",
+            lost.load(Ordering::Relaxed)
+        );
+    });
+}
+
+#[test]
+fn a_server_may_come_late() {
+    if database("18", false).is_none() {
+        return;
+    }
+    let mut server = Server::start("late");
+    block_on(async {
+        let url = server.url();
+        server.stop().await;
+        let pool = pool_at(&url, PoolOptions::default());
+        let asked = tokio::spawn({
+            let pool = pool.clone();
+            async move { echo(&pool, 7).await }
+        });
+        until(async || pool.status().open_failed_total > 2).await;
+        assert!(!asked.is_finished());
+        server.start_again().await;
+        let started = Instant::now();
+        asked.await.unwrap();
+        assert!(started.elapsed() < ms(1_000), "{:?}", started.elapsed());
+        assert!(
+            pool.status().open_failed_total < 40,
+            "it is not asked all the time"
+        );
+    });
+}
+
+#[test]
+fn a_server_that_stays_away_is_named() {
+    block_on(async {
+        let options = PoolOptions {
+            acquire_timeout: ms(200),
+            ..PoolOptions::default()
+        };
+        let pool = pool_at("postgres://amy@127.0.0.1:1/shop?sslmode=disable", options);
+        let started = Instant::now();
+        let error = pool.query("select 7", &[]).await.unwrap_err();
+        assert!(started.elapsed() < Duration::from_secs(3));
+        assert!(error.is_retryable() && error.is_connection_lost());
+        let cause = std::error::Error::source(&error).expect("it says why");
+        assert!(cause.to_string().contains("127.0.0.1"), "{cause}");
+    });
+}
+
+#[test]
+fn a_request_finds_another_connection_when_its_own_is_gone() {
+    for postgres in databases() {
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 1,
+                ..PoolOptions::default()
+            };
+            let pool = pool(&postgres, options);
+            let other = super::pool(&postgres, PoolOptions::default());
+            for _ in 0..20 {
+                let first = process(&pool).await;
+                let sql = format!("select pg_terminate_backend({first})");
+                assert_eq!(shown(&other.query(sql, &[]).await), "true");
+                // What is lost is seen, and asked for again by nobody.
+                until(async || pool.status().connection_count == 0).await;
+                assert_ne!(process(&pool).await, first);
+            }
+            assert_eq!(pool.status().lost_total, 20);
+        });
+    }
+}
