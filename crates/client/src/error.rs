@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lookaside_value::RowError;
+use lookaside_wire::mysql::ErrPacket;
 use lookaside_wire::postgres::{ErrorResponse, SqlState};
 use lookaside_wire::{ProtocolError, RequestError};
-
-use crate::types::postgres::{DecodeError, ParamError};
 
 /// A result of this crate's connections.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -30,6 +30,7 @@ struct Inner {
 
 enum Cause {
     Server(ErrorResponse<'static>),
+    Mysql(ErrPacket<'static>),
     Other(Box<dyn std::error::Error + Send + Sync>),
     /// The connection's own end, which the queries on it share.
     Connection(Error),
@@ -76,7 +77,10 @@ impl Error {
 
     /// The server's code for what it refused.
     pub fn sqlstate(&self) -> Option<SqlState> {
-        self.server()?.sqlstate()
+        match self.mysql() {
+            Some(error) => Some(SqlState::new(error.sqlstate())),
+            None => self.server()?.sqlstate(),
+        }
     }
 
     /// Where in the SQL the server sees the mistake: the number of a character, from 1.
@@ -84,11 +88,20 @@ impl Error {
         self.server()?.position()
     }
 
-    /// All that the server said.
+    /// All that a PostgreSQL said.
     pub fn server(&self) -> Option<&ErrorResponse<'static>> {
         match &self.0.cause {
             Some(Cause::Server(error)) => Some(error),
             Some(Cause::Connection(error) | Cause::Step(error)) => error.server(),
+            _ => None,
+        }
+    }
+
+    /// All that a MySQL or MariaDB said.
+    pub fn mysql(&self) -> Option<&ErrPacket<'static>> {
+        match &self.0.cause {
+            Some(Cause::Mysql(error)) => Some(error),
+            Some(Cause::Connection(error)) => error.mysql(),
             _ => None,
         }
     }
@@ -120,7 +133,11 @@ impl Error {
     fn is_unavailable(&self) -> bool {
         let state = self.sqlstate();
         let state = state.as_ref().map(SqlState::as_bytes);
-        self.0.sent == Sent::Nothing && matches!(state, Some(b"57P03" | b"53300"))
+        let code = self.mysql().map(ErrPacket::code);
+        // Of MySQL: too many connections, of one user, shutdown in progress.
+        let is_unavailable =
+            matches!(state, Some(b"57P03" | b"53300")) || matches!(code, Some(1040 | 1203 | 1053));
+        self.0.sent == Sent::Nothing && is_unavailable
     }
 
     fn new(kind: ErrorKind, sent: Sent, message: impl Into<Box<str>>) -> Self {
@@ -159,6 +176,50 @@ impl Error {
         Self::because(ErrorKind::Connection, Sent::Something, message, cause)
     }
 
+    pub(crate) fn mysql_refused(error: ErrPacket<'static>) -> Self {
+        let message = "the server refused the query";
+        let cause = Cause::Mysql(error);
+        Self::because(ErrorKind::Refused, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn mysql_log_in_refused(error: ErrPacket<'static>) -> Self {
+        let message = "the server refused the log-in";
+        let cause = Cause::Mysql(error);
+        Self::because(ErrorKind::Refused, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn mysql_session_ended(error: ErrPacket<'static>) -> Self {
+        let message = "the server ended the session";
+        let cause = Cause::Mysql(error);
+        Self::because(ErrorKind::Connection, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn statement_limit(error: ErrPacket<'static>) -> Self {
+        let message = "the server takes no further prepared statements: raise its \
+                       `max_prepared_stmt_count`, or lower `Options::statement_count_max`";
+        let cause = Cause::Mysql(error);
+        Self::because(ErrorKind::Refused, Sent::Something, message, cause)
+    }
+
+    pub(crate) fn columns_unknown() -> Self {
+        let message = "the rows do not fit the columns that the server described before";
+        Self::new(ErrorKind::Protocol, Sent::Something, message)
+    }
+
+    pub(crate) fn local_infile_refused() -> Self {
+        let message = "a file of this machine, as for `LOAD DATA LOCAL`, is nothing a server gets";
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
+    pub(crate) fn no_server_key(
+        path: &Path,
+        error: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        let message = format!("cannot read the server's public key {}", path.display());
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
+    }
+
     pub(crate) fn end_of_stream() -> Self {
         let message = "the server closed the connection";
         Self::new(ErrorKind::Connection, Sent::Something, message)
@@ -188,7 +249,10 @@ impl Error {
         Self::because(ErrorKind::Protocol, Sent::Something, message, cause)
     }
 
-    pub(crate) fn bad_field(column: &str, error: DecodeError) -> Self {
+    pub(crate) fn bad_field(
+        column: &str,
+        error: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
         let message = format!("column `{column}` cannot be read");
         let cause = Cause::Other(error.into());
         Self::because(ErrorKind::Protocol, Sent::Something, message, cause)
@@ -211,7 +275,7 @@ impl Error {
         Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
     }
 
-    pub(crate) fn misfit(error: ParamError) -> Self {
+    pub(crate) fn misfit(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         let message = "a value does not fit its parameter";
         let cause = Cause::Other(error.into());
         Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
@@ -230,6 +294,12 @@ impl Error {
     pub(crate) fn no_tls() -> Self {
         let message = "the configuration asks for TLS, which PostgreSQL connections do not speak \
                        here; use a Unix socket, or `sslmode=prefer` on a network that you trust";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn no_mysql_tls() -> Self {
+        let message = "the configuration asks for TLS, which MySQL connections do not speak here; \
+                       use a Unix socket, or `ssl-mode=PREFERRED` on a network that you trust";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
@@ -345,6 +415,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self.0.cause.as_ref()? {
             Cause::Server(error) => Some(error),
+            Cause::Mysql(error) => Some(error),
             Cause::Other(error) => Some(&**error),
             Cause::Connection(error) | Cause::Step(error) => Some(error),
         }

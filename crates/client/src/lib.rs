@@ -1,7 +1,7 @@
 //! Connections to PostgreSQL and MySQL servers.
 //!
-//! [`Config`] reads the URLs that users know. [`postgres`] has the connections. [`types`] turns what
-//! a server sends into values, and values into what a server wants for its parameters.
+//! [`Config`] reads the URLs that users know. [`postgres`] and [`mysql`] have the connections. [`types`]
+//! turns what a server sends into values, and values into what a server wants for its parameters.
 //!
 //! ```
 //! use lookaside_client::{Config, Environment};
@@ -18,7 +18,9 @@ mod description;
 mod drive;
 mod error;
 pub mod face;
+pub mod mysql;
 mod net;
+mod output;
 mod pool;
 pub mod postgres;
 mod request;

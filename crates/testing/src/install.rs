@@ -93,6 +93,8 @@ impl Programs {
                 "--innodb-buffer-pool-size=64M",
                 "--max-allowed-packet=128M",
                 "--max-connections=500",
+                // As distributions have it.
+                "--character-set-server=utf8mb4",
             ]
             .map(str::to_owned),
         );

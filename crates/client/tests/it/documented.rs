@@ -26,15 +26,21 @@ fn rows(document: &str, header: &str) -> Vec<[String; 4]> {
     rows
 }
 
-fn document() -> String {
+pub(crate) fn document() -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/TYPES.md");
     fs::read_to_string(file).unwrap()
 }
 
-fn json(value: &Value) -> String {
+pub(crate) fn json(value: &Value) -> String {
     let mut out = String::new();
     value.write_json(&mut out);
     out
+}
+
+/// JSON is how examples of parameters are written.
+pub(crate) fn value_of_json(text: &str) -> Value {
+    let json = PgType::of(114);
+    json.decode(Format::Text, text.as_bytes()).unwrap()
 }
 
 fn value_of(session: &Session, sql: &str) -> (PgType, Value) {
@@ -102,10 +108,7 @@ fn parameters_are_as_documented() {
         let sql = format!("SELECT $1::{name}");
         let declared = session.declared(&sql)[0];
         assert_eq!(PgType::of(declared).name(), name);
-        // JSON is how the examples are written.
-        let example = PgType::of(114)
-            .decode(Format::Text, example.as_bytes())
-            .unwrap();
+        let example = value_of_json(&example);
         let params = [RawParam::of(&example, declared)];
         let column = session.binary(&sql, &params);
         let value = match column.pg_type.result_format() {

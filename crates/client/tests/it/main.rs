@@ -9,6 +9,7 @@ mod documented;
 mod driver;
 mod generate;
 mod live;
+mod mysql;
 mod params;
 mod raw;
 mod session;

@@ -1,10 +1,10 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
-use super::output::Output;
 use super::session::{Job, Session};
 use super::step::Step;
 use crate::Error;
 use crate::error::Sent;
+use crate::output::Output;
 use crate::{Reply, Ticket};
 
 impl Session {

@@ -39,7 +39,6 @@ mod deliver;
 mod dispatch;
 mod end;
 mod options;
-mod output;
 mod session;
 mod span;
 mod statement;
@@ -54,10 +53,10 @@ use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStat
 use super::cancel::CancelErrand;
 use super::login;
 use crate::drive::{Drive, Sealed, Talk};
+use crate::output::Output;
 use crate::{Error, Host, PostgresConfig, Reply, Request, Result, Ticket, TransactionOptions};
 
 pub use options::Options;
-use output::Output;
 use session::Session;
 use span::Span;
 use statement::{Key, Scratch};
@@ -133,7 +132,8 @@ impl Sealed for Driver {}
 
 impl Talk for Driver {
     fn output(&mut self) -> &[u8] {
-        self.output.fill(&mut self.connection)
+        let connection = &mut self.connection;
+        self.output.fill(|bytes| connection.take_output(bytes))
     }
 
     fn written(&mut self, size: usize) {

@@ -12,12 +12,12 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
-use super::output::Output;
 use super::statement::Statement;
 use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
+use crate::output::Output;
 use crate::request::Goal;
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};

@@ -1,0 +1,151 @@
+//! Requests and the answers that they have so far.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use lookaside_value::ParamBatch;
+
+use super::span::{Run, Span};
+use crate::request::Goal;
+use crate::{Answer, Error, Reply, Request, Result, Ticket};
+
+/// What callers wait for.
+#[derive(Default)]
+pub(super) struct Books {
+    jobs: HashMap<Ticket, Job, RandomState>,
+    pub(super) replies: VecDeque<Reply>,
+    deadlines: BTreeSet<(Instant, Ticket)>,
+    /// Queries without an answer, sent or not.
+    pub(super) query_count: usize,
+    ticket_count: u64,
+}
+
+/// A request and the answers that it has so far.
+pub(super) struct Job {
+    pub(super) sql: Arc<str>,
+    pub(super) params: ParamBatch,
+    pub(super) goal: Goal,
+    deadline: Option<Instant>,
+    answers: Vec<Option<Result<Answer>>>,
+    open_count: usize,
+}
+
+impl Job {
+    /// Says what became of a query, if nobody has yet.
+    pub(super) fn settle(&mut self, index: usize, error: impl FnOnce() -> Error) {
+        self.answers[index].get_or_insert_with(|| Err(error()));
+    }
+}
+
+impl Books {
+    /// Enters a request; says where to begin with it, unless it asks nothing.
+    pub(super) fn add(&mut self, request: Request) -> (Ticket, Option<Span>) {
+        self.ticket_count += 1;
+        let ticket = Ticket(self.ticket_count);
+        let count = request.params.len();
+        if count == 0 {
+            let answers = Vec::new();
+            self.replies.push_back(Reply { ticket, answers });
+            return (ticket, None);
+        }
+        self.query_count += count;
+        self.deadlines
+            .extend(request.deadline.map(|deadline| (deadline, ticket)));
+        let job = Job {
+            sql: request.sql,
+            params: request.params,
+            goal: request.goal,
+            deadline: request.deadline,
+            answers: std::iter::repeat_with(|| None).take(count).collect(),
+            open_count: count,
+        };
+        self.jobs.insert(ticket, job);
+        (ticket, Some(Span::all(ticket, count)))
+    }
+
+    /// The request, unless it was given up.
+    pub(super) fn job(&self, ticket: Ticket) -> Option<&Job> {
+        self.jobs.get(&ticket)
+    }
+
+    pub(super) fn job_mut(&mut self, ticket: Ticket) -> Option<&mut Job> {
+        self.jobs.get_mut(&ticket)
+    }
+
+    pub(super) fn contains(&self, ticket: Ticket) -> bool {
+        self.jobs.contains_key(&ticket)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// All requests that are open, oldest first.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        let mut tickets: Vec<_> = self.jobs.keys().copied().collect();
+        tickets.sort_unstable();
+        tickets
+    }
+
+    /// Takes a request out.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Job> {
+        let job = self.jobs.remove(&ticket)?;
+        self.query_count -= job.open_count;
+        if let Some(deadline) = job.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        Some(job)
+    }
+
+    /// A query has its answer.
+    pub(super) fn answer(&mut self, run: Run, answer: Result<Answer>) {
+        let Some(job) = self.jobs.get_mut(&run.ticket) else {
+            return;
+        };
+        let before = job.answers[run.index].replace(answer);
+        assert!(before.is_none(), "a query is answered once");
+        job.open_count -= 1;
+        self.query_count -= 1;
+        if job.open_count == 0 {
+            let job = self.remove(run.ticket).expect("the request was just here");
+            let answers = job.answers.into_iter();
+            self.replies.push_back(Reply {
+                ticket: run.ticket,
+                answers: answers
+                    .map(|answer| answer.expect("no query of the request is open"))
+                    .collect(),
+            });
+        }
+    }
+
+    /// All queries of a span have this error.
+    pub(super) fn refuse(&mut self, mut span: Span, error: &Error) {
+        while !span.is_empty() {
+            self.answer(span.first(), Err(error.clone()));
+            span.start += 1;
+        }
+    }
+
+    /// Answers a request that was taken out, with `error` where there is no answer yet.
+    pub(super) fn reply(&mut self, ticket: Ticket, job: Job, error: &Error) {
+        let answers = job.answers.into_iter();
+        let answers = answers.map(|answer| answer.unwrap_or_else(|| Err(error.clone())));
+        self.replies.push_back(Reply {
+            ticket,
+            answers: answers.collect(),
+        });
+    }
+
+    /// A request whose deadline has passed.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Ticket> {
+        let &(deadline, ticket) = self.deadlines.first()?;
+        (deadline <= now).then_some(ticket)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+}

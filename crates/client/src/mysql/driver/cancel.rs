@@ -1,0 +1,122 @@
+//! Requests to cancel, of which there is at most one at a time.
+
+use std::time::{Duration, Instant};
+
+use lookaside_wire::mysql::ErrPacket;
+
+use super::session::Session;
+use super::step::Step;
+use crate::Ticket;
+
+/// `ER_QUERY_INTERRUPTED`
+const INTERRUPTED: u16 = 1317;
+
+/// A request to cancel that comes before the query has begun does nothing, so another follows.
+const CANCEL_PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct Cancel {
+    /// Requests that were given up while some of their queries were under way.
+    pub(super) wanted: Vec<Ticket>,
+    stage: CancelStage,
+    /// What was queued up to this moment may have been hit.
+    risk_end: u64,
+    /// What is to be cancelled, by the moment when it was queued, and when to ask once more.
+    target: Option<(u64, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CancelStage {
+    #[default]
+    Idle,
+    /// The owner shall see to it.
+    Asked,
+    /// The owner sees to it.
+    UnderWay,
+}
+
+impl Cancel {
+    /// Whether nothing may be sent, because it could be hit.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.stage == CancelStage::UnderWay
+    }
+
+    /// When to ask once more.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.target.map(|(_, again)| again)
+    }
+
+    /// Whether an error is what a request to cancel does, and may have hit this by mistake.
+    pub(super) fn is_victim(&self, error: &ErrPacket<'_>, moment: u64) -> bool {
+        error.code() == INTERRUPTED && (self.is_under_way() || moment <= self.risk_end)
+    }
+
+    /// Takes the order to see to it.
+    pub(super) fn take(&mut self) -> bool {
+        let asked = self.stage == CancelStage::Asked;
+        if asked {
+            self.stage = CancelStage::UnderWay;
+        }
+        asked
+    }
+}
+
+impl Session {
+    /// Asks to cancel what the server is doing if nobody wants it.
+    ///
+    /// Should the query be done in that very moment, then the next one is hit. So nobody is asked
+    /// while something is queued behind it that could not be sent again.
+    pub(super) fn choose_cancel(&mut self, now: Instant) {
+        let (steps, statements) = (&self.steps, &self.statements);
+        self.cancel.wanted.retain(|&ticket| {
+            steps.iter().any(|step| match step {
+                Step::Run { run, .. } => run.ticket == ticket,
+                Step::Prepare { key, .. } => {
+                    let mut waiting = statements.waiting(key).iter();
+                    waiting.any(|span| span.ticket == ticket)
+                }
+            })
+        });
+        if self.cancel.is_under_way() {
+            return;
+        }
+        let is_alone = self.steps.iter().skip(1).all(Step::is_repeatable);
+        let Some(moment) = self.unwanted().filter(|_| is_alone) else {
+            self.cancel.target = None;
+            self.cancel.stage = CancelStage::Idle;
+            return;
+        };
+        let is_due = match self.cancel.target {
+            Some((target, again)) => target != moment || again <= now,
+            None => true,
+        };
+        if is_due {
+            self.cancel.target = Some((moment, now + CANCEL_PERIOD));
+            self.cancel.stage = CancelStage::Asked;
+        }
+    }
+
+    /// The first step, if it was given up.
+    fn unwanted(&self) -> Option<u64> {
+        let step = self.steps.front()?;
+        let is_unwanted = match step {
+            Step::Run { run, .. } => self.cancel.wanted.contains(&run.ticket),
+            // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
+            // sooner than the server could be asked, or else it waits for a lock.
+            Step::Prepare { key, .. } => {
+                let waiting = self.statements.waiting(key);
+                let is_open = waiting.iter().any(|span| self.books.contains(span.ticket));
+                let mut given_up = waiting.iter().map(|span| span.ticket);
+                !is_open && given_up.any(|ticket| self.cancel.wanted.contains(&ticket))
+            }
+        };
+        is_unwanted.then(|| step.moment())
+    }
+
+    pub(super) fn cancel_done(&mut self) {
+        if self.cancel.is_under_way() {
+            self.cancel.stage = CancelStage::Idle;
+            self.cancel.risk_end = self.next_moment();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! From the backlog to the wire.
+
+use std::sync::Arc;
+
+use lookaside_wire::mysql::Request as Wire;
+
+use super::Driver;
+use super::span::Span;
+use super::statement::{Key, KeyRef, Statement};
+use super::statements::Found;
+use super::step::Step;
+use super::verb::Verb;
+use crate::request::Goal;
+use crate::types::mysql::ParamType;
+use crate::{Error, Result};
+
+impl Driver {
+    /// Queues what has room in the window.
+    pub(super) fn dispatch(&mut self) {
+        let is_held = self.session.cancel.is_under_way();
+        if !self.session.is_ready || self.session.end.is_some() || is_held {
+            return;
+        }
+        self.close_evicted();
+        while self.has_room() {
+            let Some(mut span) = self.session.backlog.pop_front() else {
+                return;
+            };
+            let Some(job) = self.session.books.job(span.ticket) else {
+                // It was given up.
+                continue;
+            };
+            if let Some(statement) = span.statement.take() {
+                self.proceed(span, &statement);
+                continue;
+            }
+            let values = job.params.set(span.start);
+            if job.goal == Goal::Run && values.is_empty() && Verb::of(&job.sql).is_bare() {
+                self.run_bare(span);
+                continue;
+            }
+            self.types.clear();
+            self.types.extend(values.iter().map(ParamType::of));
+            let key = KeyRef {
+                sql: &job.sql,
+                types: &self.types,
+            };
+            match self.session.statements.find(key, self.session.valid_from) {
+                Found::Ready(statement) => self.proceed(span, &statement),
+                found => {
+                    // Those that follow with the same types wait together.
+                    let sets = (span.start..span.end).map(|index| job.params.set(index));
+                    let is_same = |values: &&[_]| {
+                        let types = values.iter().map(ParamType::of);
+                        types.eq(self.types.iter().copied())
+                    };
+                    let first = span.split(sets.take_while(is_same).count());
+                    if matches!(found, Found::Preparing) {
+                        self.session.statements.wait(key, first);
+                    } else {
+                        let key = Key {
+                            sql: Arc::clone(&job.sql),
+                            types: self.types.as_slice().into(),
+                        };
+                        self.prepare(first, key);
+                    }
+                    if !span.is_empty() {
+                        self.session.backlog.push_front(span);
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.session.steps.len() < self.window
+    }
+
+    /// Tells the server of statements that nobody will use.
+    fn close_evicted(&mut self) {
+        while let Some(id) = self.session.statements.pop_evicted() {
+            // There is no answer, so it takes no room in the window.
+            if self.connection.queue(Wire::CloseStatement(id)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn prepare(&mut self, span: Span, key: Key) {
+        match self.connection.queue(Wire::Prepare(&key.sql)) {
+            Ok(_) => {
+                let moment = self.session.next_moment();
+                self.session.statements.begin(key.clone(), span);
+                self.session.push(Step::Prepare { key, moment });
+            }
+            Err(error) => self.session.books.refuse(span, &Error::request(error)),
+        }
+    }
+
+    /// Queues a statement that is not worth preparing, or cannot be prepared.
+    fn run_bare(&mut self, mut span: Span) {
+        let run = span.first();
+        let Some(job) = self.session.books.job(span.ticket) else {
+            return;
+        };
+        let verb = Verb::of(&job.sql);
+        let queued = self.connection.queue(Wire::Query(&job.sql));
+        match queued {
+            Ok(_) => self.push_run(span.first(), None, verb),
+            Err(error) => self.session.books.answer(run, Err(Error::request(error))),
+        }
+        span.start += 1;
+        if !span.is_empty() {
+            self.session.backlog.push_front(span);
+        }
+    }
+
+    /// Does with a statement what was asked.
+    fn proceed(&mut self, span: Span, statement: &Arc<Statement>) {
+        let goal = self.session.books.job(span.ticket).map(|job| job.goal);
+        match (goal, &statement.prepared) {
+            (Some(Goal::Describe), _) => {
+                let answer = self.session.describe(statement);
+                self.session.books.answer(span.first(), Ok(answer));
+            }
+            (Some(Goal::Run), None) => self.run_bare(span),
+            (Some(Goal::Run), Some(_)) => self.run(span, statement),
+            (None, _) => {}
+        }
+    }
+
+    /// Queues the queries of a span that this statement is for, as many as have room.
+    fn run(&mut self, mut span: Span, statement: &Arc<Statement>) {
+        while !span.is_empty() && self.has_room() {
+            let run = span.first();
+            match self.queue_run(run.ticket, run.index, statement) {
+                Some(Ok(())) => self.push_run(run, Some(statement), statement.verb),
+                Some(Err(error)) => self.session.books.answer(run, Err(error)),
+                None => break,
+            }
+            span.start += 1;
+        }
+        if !span.is_empty() {
+            self.session.backlog.push_front(span);
+        }
+    }
+
+    /// Queues one query, unless its values are of other types.
+    fn queue_run(
+        &mut self,
+        ticket: crate::Ticket,
+        index: usize,
+        statement: &Statement,
+    ) -> Option<Result<()>> {
+        let Self {
+            connection,
+            session,
+            scratch,
+            ..
+        } = self;
+        let job = session.books.job(ticket)?;
+        let values = job.params.set(index);
+        if !statement.takes(values) {
+            return None;
+        }
+        let prepared = statement.prepared.as_ref()?;
+        let queued = prepared
+            .encode(values, scratch)
+            .and_then(|()| prepared.execute(connection, scratch));
+        Some(queued)
+    }
+
+    fn push_run(&mut self, run: super::span::Run, statement: Option<&Arc<Statement>>, verb: Verb) {
+        let moment = self.session.next_moment();
+        self.session.push(Step::Run {
+            run,
+            statement: statement.cloned(),
+            verb,
+            moment,
+            chunk: self.output.next_chunk(),
+        });
+    }
+}

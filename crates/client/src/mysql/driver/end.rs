@@ -1,0 +1,57 @@
+//! Queries that get no answer from the server: given up, or lost with the connection.
+
+use super::session::Session;
+use super::step::Step;
+use crate::error::Sent;
+use crate::output::Output;
+use crate::{Error, Ticket};
+
+impl Session {
+    /// Answers what is open of a request with an error that says whether it was sent, and has
+    /// cancelled what the server is doing for it.
+    pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {
+        let Some(mut job) = self.books.remove(ticket) else {
+            return;
+        };
+        let mut is_under_way = false;
+        for step in &self.steps {
+            // What is queued will be sent, even if no byte of it is yet.
+            if let Step::Run { run, .. } = step
+                && run.ticket == ticket
+            {
+                is_under_way = true;
+                job.settle(run.index, || error(Sent::Something));
+            }
+        }
+        if is_under_way || self.statements.is_awaited(ticket) {
+            self.cancel.wanted.push(ticket);
+        }
+        self.books.reply(ticket, job, &error(Sent::Nothing));
+    }
+
+    /// The connection is of no more use, and nothing that waits will be answered.
+    pub(super) fn end(&mut self, error: Error, output: &Output) {
+        if self.end.is_some() {
+            return;
+        }
+        let sent = error.of_query(Sent::Something);
+        for step in self.steps.drain(..) {
+            if let Step::Run { run, chunk, .. } = step
+                && output.is_sent(chunk)
+                && let Some(job) = self.books.job_mut(run.ticket)
+            {
+                job.settle(run.index, || sent.clone());
+            }
+        }
+        let unsent = error.of_query(Sent::Nothing);
+        for ticket in self.books.tickets() {
+            let job = self.books.remove(ticket);
+            let job = job.expect("the ticket is of an open request");
+            self.books.reply(ticket, job, &unsent);
+        }
+        self.backlog.clear();
+        self.statements.clear();
+        self.begin_count = 0;
+        self.end = Some(error);
+    }
+}

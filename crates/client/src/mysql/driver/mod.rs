@@ -1,0 +1,278 @@
+//! A connection's mind: which query goes when, whose answer comes, and what an error means.
+//!
+//! A [`Driver`] knows no socket and no clock. Its owner, one of the [faces](crate::face), moves
+//! bytes between it and a server and tells it the time; [`Drive`] says how.
+//!
+//! # Statements
+//!
+//! Each statement is prepared once, for the types of its parameters, because MySQL fixes them with
+//! the first execution. Its first use takes a round trip more. What begins or ends a transaction or
+//! sets something is not prepared; nor is what cannot be, as the server says when it is asked.
+//!
+//! # What the columns are
+//!
+//! The server sends the definitions of a result's columns with each answer, or MariaDB only when
+//! they are others than before. Those that come are compared with the last ones byte by byte, and
+//! read only if they differ. So a table can change between two executions, and rows are read as what
+//! they are.
+//!
+//! # Order
+//!
+//! Queries that are under way at the same time have no order among them. Whoever needs one waits
+//! for the first answer before he asks again.
+//!
+//! # What an error means
+//!
+//! - A statement that the server knows no more is forgotten, and the query is sent once more, unless
+//!   it is part of a transaction.
+//! - After `SET` and `USE` all statements are forgotten, because names may mean something else.
+//! - What fails while it runs fails for its caller only. What is lost with the connection says
+//!   whether it was sent: see [`Error::is_retryable`].
+
+mod answer;
+mod books;
+mod cancel;
+mod dispatch;
+mod end;
+mod options;
+mod plan;
+mod session;
+mod span;
+mod statement;
+mod statements;
+mod step;
+mod verb;
+
+use std::time::Instant;
+
+use lookaside_wire::mysql::{Connection, Credentials, Startup};
+
+use super::kill::KillErrand;
+use super::login::{self, Login};
+use crate::drive::{Drive, Sealed, Talk};
+use crate::output::Output;
+use crate::types::mysql::ParamType;
+use crate::{Error, Host, MysqlConfig, Reply, Request, Result, Ticket, TransactionOptions};
+
+pub use options::Options;
+use session::Session;
+use statement::Scratch;
+
+/// A connection without its socket. See the [module](self).
+pub struct Driver {
+    connection: Connection,
+    output: Output,
+    session: Session,
+    scratch: Scratch,
+    /// Memory for the types of one query's parameters.
+    types: Vec<ParamType>,
+    is_input_ended: bool,
+    query_count_max: usize,
+    window: usize,
+    /// How to reach the same server once more.
+    login: Option<Login>,
+}
+
+impl Driver {
+    /// Begins with the log-in. The server speaks first.
+    ///
+    /// A driver that is made this way does not know how to log in once more, and so cannot have
+    /// queries cancelled; [`Drive::begin`] makes one that does.
+    ///
+    /// # Errors
+    ///
+    /// When a name or the password holds a NUL.
+    pub fn new(startup: &Startup<'_>, credentials: Credentials, options: Options) -> Result<Self> {
+        let window = options.window.clamp(1, options.wire.request_count_max);
+        let connection = Connection::new(startup, credentials, options.wire.clone());
+        Ok(Self {
+            connection: connection.map_err(Error::request)?,
+            output: Output::default(),
+            session: Session::new(&options),
+            scratch: Scratch::default(),
+            types: Vec::new(),
+            is_input_ended: false,
+            query_count_max: options.query_count_max,
+            window,
+            login: None,
+        })
+    }
+
+    pub(super) fn with_login(self, login: Login) -> Self {
+        Self {
+            login: Some(login),
+            ..self
+        }
+    }
+
+    fn take_events(&mut self) {
+        let Self {
+            connection,
+            session,
+            output,
+            ..
+        } = self;
+        while session.end.is_none() {
+            match connection.next_event() {
+                Ok(Some(event)) => session.take(event, output),
+                Ok(None) => return,
+                Err(error) => session.end(Error::protocol(error), output),
+            }
+        }
+    }
+}
+
+impl Sealed for Driver {}
+
+impl Talk for Driver {
+    fn output(&mut self) -> &[u8] {
+        let connection = &mut self.connection;
+        self.output.fill(|bytes| connection.take_output(bytes))
+    }
+
+    fn written(&mut self, size: usize) {
+        self.output.written(size);
+    }
+
+    fn receive_space(&mut self, size: usize) -> &mut [u8] {
+        self.connection.receive_space(size)
+    }
+
+    fn received(&mut self, size: usize) {
+        self.connection.received(size);
+    }
+
+    fn end_of_input(&mut self) {
+        self.connection.end_of_input();
+        self.is_input_ended = true;
+    }
+
+    fn is_input_ended(&self) -> bool {
+        self.is_input_ended
+    }
+
+    fn fail(&mut self, error: Error) {
+        // A server that ends a session says so before.
+        self.take_events();
+        self.session.end(error, &self.output);
+    }
+
+    fn advance(&mut self, now: Instant) {
+        self.take_events();
+        while let Some(ticket) = self.session.books.overdue(now) {
+            self.session.give_up(ticket, Error::deadline);
+        }
+        self.session.choose_cancel(now);
+        self.dispatch();
+    }
+
+    fn is_over(&self) -> bool {
+        self.session.end.is_some()
+    }
+}
+
+impl Drive for Driver {
+    type Config = MysqlConfig;
+    type Options = Options;
+    type Errand = KillErrand;
+
+    fn begin(config: &MysqlConfig, host: &Host, options: Options) -> Result<Self> {
+        login::begin(config, host, options)
+    }
+
+    fn submit(&mut self, request: Request) -> Result<Ticket> {
+        if let Some(end) = &self.session.end {
+            return Err(end.of_query(crate::error::Sent::Nothing));
+        }
+        let count = request.params.len();
+        if self.session.books.query_count + count > self.query_count_max {
+            return Err(Error::too_many_queries(self.query_count_max));
+        }
+        let (ticket, span) = self.session.books.add(request);
+        self.session.backlog.extend(span);
+        Ok(ticket)
+    }
+
+    fn abandon(&mut self, ticket: Ticket) {
+        self.session.books.remove(ticket);
+    }
+
+    fn cancel(&mut self, ticket: Ticket) {
+        self.session.give_up(ticket, Error::canceled);
+    }
+
+    fn next_reply(&mut self) -> Option<Reply> {
+        self.session.books.replies.pop_front()
+    }
+
+    fn has_reply(&self) -> bool {
+        !self.session.books.replies.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.session.books.deadline(),
+            self.session.cancel.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.session.is_ready
+    }
+
+    fn is_idle(&self) -> bool {
+        self.session.books.is_empty() && self.session.steps.is_empty()
+    }
+
+    fn query_count(&self) -> usize {
+        self.session.books.query_count
+    }
+
+    fn end(&self) -> Option<&Error> {
+        self.session.end.as_ref()
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.session.is_in_transaction
+    }
+
+    fn begin_statements(options: &TransactionOptions) -> Vec<String> {
+        let isolation = options.isolation.map(|isolation| {
+            // It counts for the next transaction only.
+            format!("set transaction isolation level {}", isolation.name())
+        });
+        let begin = if options.is_read_only {
+            "start transaction read only"
+        } else {
+            "start transaction"
+        };
+        isolation.into_iter().chain([begin.to_owned()]).collect()
+    }
+
+    fn take_cancel(&mut self) -> Option<KillErrand> {
+        let login = self.login.as_ref()?;
+        if !self.session.cancel.take() {
+            return None;
+        }
+        match KillErrand::new(login, self.session.connection_id) {
+            Ok(errand) => Some(errand),
+            // Who cannot ask waits.
+            Err(_) => {
+                self.session.cancel_done();
+                None
+            }
+        }
+    }
+
+    fn cancel_done(&mut self) {
+        self.session.cancel_done();
+    }
+
+    fn close(&mut self) {
+        if self.session.end.is_none() {
+            self.connection.terminate();
+            self.session.end(Error::closed(), &self.output);
+        }
+    }
+}

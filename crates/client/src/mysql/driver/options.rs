@@ -1,0 +1,48 @@
+//! What a driver may keep.
+
+/// The limits of one connection, and what happens there.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many statements stay prepared on the server.
+    ///
+    /// One more, and the one that was not used for longest is forgotten. A server has a limit for
+    /// all of its connections together, `max_prepared_stmt_count`, of 16,382 by default; where it
+    /// is reached, this connection forgets all of its own and tries again. The default of 256 is an
+    /// estimate of what a service asks at most.
+    pub statement_count_max: usize,
+
+    /// How many queries may wait for their answers.
+    ///
+    /// One more is refused with [`ErrorKind::Limit`](crate::ErrorKind::Limit), and can be sent
+    /// again. The default of 262,144 only stops a runaway loop.
+    pub query_count_max: usize,
+
+    /// How many queries may be on their way to the server and back.
+    ///
+    /// MySQL and MariaDB themselves answer any number of queries that come one behind another, and
+    /// 32 give nearly all that can be gained. But nobody promises it, and proxies have been seen to
+    /// lose their place: so the default is 1, and more is for those who know that no proxy is in
+    /// between.
+    pub window: usize,
+
+    /// The largest result, in bytes as the server sends it.
+    ///
+    /// A larger one is discarded while it comes, and answered with
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit). The default is 1 GiB.
+    pub result_size_max: usize,
+
+    /// What the connection itself takes.
+    pub wire: lookaside_wire::Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            statement_count_max: 256,
+            query_count_max: 1 << 18,
+            window: 1,
+            result_size_max: 1 << 30,
+            wire: lookaside_wire::Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What is under way, and what the server's events do to it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use lookaside_value::Text;
+use lookaside_wire::RequestId;
+use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, SessionChange};
+
+use super::answer::Incoming;
+use super::books::Books;
+use super::cancel::Cancel;
+use super::options::Options;
+use super::plan::Plan;
+use super::span::{Run, Span};
+use super::statement::{self, Key, Statement};
+use super::statements::Statements;
+use super::step::Step;
+use super::verb::Verb;
+use crate::output::Output;
+use crate::{Answer, Description, Error};
+
+/// `ER_UNSUPPORTED_PS`
+const CANNOT_BE_PREPARED: u16 = 1295;
+
+/// How often a query is sent again because somebody else's cancellation hit it.
+const VICTIM_RETRY_COUNT_MAX: u8 = 3;
+
+/// All of a driver but the wire.
+pub(super) struct Session {
+    pub(super) is_ready: bool,
+    pub(super) end: Option<Error>,
+    /// The server's number of this connection, by which it is told to cancel.
+    pub(super) connection_id: u32,
+    pub(super) books: Books,
+    /// Queries that are not sent and wait for nothing but room.
+    pub(super) backlog: VecDeque<Span>,
+    pub(super) statements: Statements,
+    pub(super) steps: VecDeque<Step>,
+    /// How many steps open a transaction.
+    pub(super) begin_count: usize,
+    /// Where the last answer left the session.
+    pub(super) is_in_transaction: bool,
+    incoming: Incoming,
+    result_size_max: usize,
+    /// Counts what has to be told apart in time.
+    moment: u64,
+    /// Statements that were prepared before this moment are not used any more.
+    pub(super) valid_from: u64,
+    pub(super) cancel: Cancel,
+}
+
+impl Session {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            is_ready: false,
+            end: None,
+            connection_id: 0,
+            books: Books::default(),
+            backlog: VecDeque::new(),
+            statements: Statements::new(options.statement_count_max),
+            steps: VecDeque::new(),
+            begin_count: 0,
+            is_in_transaction: false,
+            incoming: Incoming::default(),
+            result_size_max: options.result_size_max,
+            moment: 0,
+            valid_from: 0,
+            cancel: Cancel::default(),
+        }
+    }
+
+    pub(super) fn next_moment(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
+    /// Notes that something was queued.
+    pub(super) fn push(&mut self, step: Step) {
+        if let Step::Run {
+            verb: Verb::Begin, ..
+        } = step
+        {
+            self.begin_count += 1;
+        }
+        self.steps.push_back(step);
+    }
+
+    pub(super) fn take(&mut self, event: Event<'_>, output: &Output) {
+        match event {
+            Event::Greeting(greeting) => self.connection_id = greeting.connection_id,
+            Event::Authentication(_) => {}
+            Event::Ok {
+                id: RequestId::STARTUP,
+                ..
+            } => self.is_ready = true,
+            Event::Ok { ok, .. } => {
+                self.incoming.end_changes(ok.affected_row_count);
+                self.done(&ok);
+            }
+            Event::Prepared { prepared, .. } => self.prepared(prepared),
+            Event::Columns { columns, .. } => self.columns(columns),
+            Event::Row { row, .. } => self.incoming.row(row, self.result_size_max),
+            Event::RowsEnd { ok, .. } => {
+                self.incoming.end_rows();
+                self.done(&ok);
+            }
+            Event::Unreadable { ok, .. } => {
+                self.incoming.fail(Error::columns_unknown());
+                self.done(&ok);
+            }
+            Event::LocalInfile { .. } => self.incoming.fail(Error::local_infile_refused()),
+            Event::Failed { error, .. } => self.failed(error.into_owned()),
+            Event::Fatal { error } => {
+                let error = error.into_owned();
+                let error = if self.is_ready {
+                    Error::mysql_session_ended(error)
+                } else {
+                    Error::mysql_log_in_refused(error)
+                };
+                self.end(error, output);
+            }
+            Event::Closed => self.end(Error::end_of_stream(), output),
+            // What a newer version of the wire has to say beside the answers.
+            _ => {}
+        }
+    }
+
+    /// The query that is being answered.
+    fn head(&self) -> (Run, Option<&Arc<Statement>>) {
+        match self.steps.front() {
+            Some(Step::Run { run, statement, .. }) => (*run, statement.as_ref()),
+            step => panic!("{step:?} has no rows"),
+        }
+    }
+
+    fn columns(&mut self, columns: &Arc<Columns>) {
+        let (run, statement) = self.head();
+        let id = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id));
+        let is_wanted = self.books.contains(run.ticket);
+        if !self.incoming.wants_rows() {
+            return;
+        }
+        // The plan of a statement is kept even if nobody wants the rows of this run.
+        let plan = match id {
+            Some(id) => self.statements.plan(id, columns),
+            None => Arc::new(Plan::of(columns)),
+        };
+        if is_wanted {
+            self.incoming.begin(plan);
+        } else {
+            self.incoming.discard();
+        }
+    }
+
+    /// A result is at its end, and perhaps its query.
+    fn done(&mut self, ok: &OkPacket<'_>) {
+        self.is_in_transaction = ok.status.is_in_transaction();
+        for change in ok.session_changes() {
+            // A statement keeps the database that it was prepared in.
+            if matches!(change, SessionChange::Schema(_)) {
+                self.valid_from = self.next_moment();
+            }
+        }
+        if ok.status.has_more_results() {
+            return;
+        }
+        let Some(Step::Run { run, verb, .. }) = self.pop() else {
+            panic!("only queries are done");
+        };
+        if verb == Verb::Set {
+            self.valid_from = self.next_moment();
+        }
+        if let Some(answer) = self.incoming.finish() {
+            self.books.answer(run, answer);
+        }
+        self.statements.trim();
+    }
+
+    fn prepared(&mut self, prepared: Prepared) {
+        let Some(Step::Prepare { key, moment }) = self.pop() else {
+            panic!("only what is being prepared gets prepared");
+        };
+        if let Some(columns) = &prepared.columns {
+            self.statements.plan(prepared.statement, columns);
+        }
+        let statement = Statement {
+            verb: Verb::of(&key.sql),
+            key,
+            moment,
+            prepared: Some(statement::Prepared {
+                id: prepared.statement,
+                parameters: prepared.parameters,
+                parameter_count: prepared.parameter_count.into(),
+            }),
+        };
+        self.ready(statement);
+    }
+
+    /// A statement can be used, by those first who waited for it.
+    fn ready(&mut self, statement: Statement) {
+        let statement = Arc::new(statement);
+        let mut waiting = self.statements.prepared(statement.clone());
+        for span in &mut waiting {
+            span.statement = Some(statement.clone());
+        }
+        self.resume(waiting);
+        self.statements.trim();
+    }
+
+    /// Puts spans where they are next.
+    fn resume(&mut self, spans: Vec<Span>) {
+        for span in spans.into_iter().rev() {
+            self.backlog.push_front(span);
+        }
+    }
+
+    fn failed(&mut self, error: ErrPacket<'static>) {
+        match self.pop() {
+            Some(Step::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
+            Some(Step::Run {
+                run,
+                statement,
+                verb,
+                moment,
+                ..
+            }) => {
+                self.incoming = Incoming::default();
+                let is_stale = error.is_stale_statement();
+                if is_stale && let Some(statement) = &statement {
+                    self.statements.evict(statement);
+                }
+                let is_victim = self.cancel.is_victim(&error, moment);
+                let retry_count_max = match (is_stale, is_victim) {
+                    (true, _) => 1,
+                    (_, true) if verb == Verb::Read => VICTIM_RETRY_COUNT_MAX,
+                    _ => 0,
+                };
+                if run.retry_count < retry_count_max && self.can_repeat() {
+                    self.backlog.push_front(Span::again(run));
+                } else {
+                    self.books.answer(run, Err(Error::mysql_refused(error)));
+                }
+            }
+            None => panic!("what fails was sent"),
+        }
+    }
+
+    /// Whether a query that was not done can be sent behind those that were queued after it: it
+    /// must not slip into another's transaction, nor change its place in its own.
+    fn can_repeat(&self) -> bool {
+        !self.is_in_transaction && self.begin_count == 0
+    }
+
+    fn prepare_failed(&mut self, key: Key, moment: u64, error: ErrPacket<'static>) {
+        if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
+            return self.ready(Statement {
+                verb: Verb::of(&key.sql),
+                key,
+                moment,
+                prepared: None,
+            });
+        }
+        let waiting = self.statements.refused(&key);
+        // Each time there is less to forget, so this ends.
+        let is_full = error.is_statement_limit();
+        if self.cancel.is_victim(&error, moment) || (is_full && self.statements.evict_all()) {
+            return self.resume(waiting);
+        }
+        let error = if is_full {
+            Error::statement_limit(error)
+        } else {
+            Error::mysql_refused(error)
+        };
+        for span in waiting {
+            self.books.refuse(span, &error);
+        }
+    }
+
+    /// Takes the first step, which is done.
+    fn pop(&mut self) -> Option<Step> {
+        let step = self.steps.pop_front();
+        if let Some(Step::Run {
+            verb: Verb::Begin, ..
+        }) = step
+        {
+            self.begin_count -= 1;
+        }
+        step
+    }
+
+    /// The answer to who asks what a statement is.
+    pub(super) fn describe(&self, statement: &Statement) -> Answer {
+        let prepared = statement.prepared.as_ref();
+        let plan = prepared.and_then(|prepared| self.statements.last_plan(prepared.id));
+        let names = plan.map_or_else(Arc::default, |plan| Arc::clone(&plan.names));
+        let description = Description {
+            columns: Arc::clone(&names),
+            column_types: plan.map_or_else(Box::default, |plan| plan.type_names().collect()),
+            parameter_types: prepared.map_or_else(Box::default, parameter_types),
+        };
+        Answer {
+            rows: lookaside_value::RowSetBuilder::with_columns(names).build(),
+            row_count: None,
+            description: Some(Arc::new(description)),
+        }
+    }
+}
+
+/// What the server knows of a statement's parameters. MariaDB knows how many there are.
+fn parameter_types(prepared: &statement::Prepared) -> Box<[Text]> {
+    let count = prepared.parameter_count;
+    match &prepared.parameters {
+        Some(columns) if columns.iter().any(|column| column.column_type.0 != 6) => {
+            Plan::of(columns).type_names().collect()
+        }
+        _ => vec![Text::from_static("any"); count].into(),
+    }
+}

@@ -1,0 +1,44 @@
+//! What was queued on the wire and is not answered, in its order.
+
+use std::sync::Arc;
+
+use super::span::Run;
+use super::statement::{Key, Statement};
+use super::verb::Verb;
+
+/// A request on the wire that is answered.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// COM_STMT_PREPARE
+    Prepare {
+        key: Key,
+        /// When it was queued.
+        moment: u64,
+    },
+    /// COM_STMT_EXECUTE, or COM_QUERY where there is no statement.
+    Run {
+        run: Run,
+        statement: Option<Arc<Statement>>,
+        verb: Verb,
+        /// When it was queued.
+        moment: u64,
+        /// The chunk of the output that it is in.
+        chunk: u64,
+    },
+}
+
+impl Step {
+    pub(super) fn moment(&self) -> u64 {
+        match *self {
+            Self::Prepare { moment, .. } | Self::Run { moment, .. } => moment,
+        }
+    }
+
+    /// Whether it can be sent again after somebody interrupted it, without being done twice.
+    pub(super) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Prepare { .. } => true,
+            Self::Run { verb, .. } => *verb == Verb::Read,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a statement does, as far as its first word tells.
+
+/// What the driver has to know about a statement before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// It reads, unless a function in it writes.
+    Read,
+    /// It opens a transaction.
+    Begin,
+    /// It ends a transaction or a part of it, or says how the next one is to be.
+    End,
+    /// It changes settings of the session or its database, and so perhaps what names mean.
+    Set,
+    /// Anything else.
+    Other,
+}
+
+impl Verb {
+    pub(super) fn of(sql: &str) -> Self {
+        let (word, rest) = first_word(sql);
+        let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
+        if is(&[
+            "select", "values", "table", "show", "explain", "describe", "desc",
+        ]) {
+            Self::Read
+        } else if is(&["set"]) && first_word(rest).0.eq_ignore_ascii_case("transaction") {
+            // Of the next transaction only.
+            Self::End
+        } else if is(&["set", "use"]) {
+            Self::Set
+        } else if is(&["begin", "start"]) {
+            Self::Begin
+        } else if is(&["commit", "rollback", "savepoint", "release"]) {
+            Self::End
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Whether it gives no rows and is not worth preparing; some of it cannot be prepared.
+    pub(super) fn is_bare(self) -> bool {
+        matches!(self, Self::Begin | Self::End | Self::Set)
+    }
+}
+
+/// The word that a statement begins with, behind space, comments and parentheses, and what follows
+/// it. A comment that servers execute (`/*! … */`) is none that could be skipped, so there is no word.
+fn first_word(sql: &str) -> (&str, &str) {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
+        let line = rest.strip_prefix('#').or_else(|| {
+            let behind = rest.strip_prefix("--")?;
+            let is_comment =
+                behind.is_empty() || behind.starts_with(|c: char| c.is_ascii_whitespace());
+            is_comment.then_some(behind)
+        });
+        if let Some(comment) = line {
+            rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
+        } else if rest.starts_with("/*!") || rest.starts_with("/*M!") {
+            return ("", "");
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            rest = comment.split_once("*/").map_or("", |(_, rest)| rest);
+        } else {
+            let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+            return rest.split_at(end.unwrap_or(rest.len()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_tells() {
+        for (sql, expected) in [
+            ("select 1", Verb::Read),
+            (" \n((VALUES (1)))", Verb::Read),
+            ("/* a */ # b\n-- c\n Table t", Verb::Read),
+            ("/*! select */ 1", Verb::Other),
+            ("/*M! select */ 1", Verb::Other),
+            ("--1", Verb::Other),
+            ("with a as (select 1) select * from a", Verb::Other),
+            ("insert into t select 1", Verb::Other),
+            ("BEGIN", Verb::Begin),
+            ("start transaction", Verb::Begin),
+            ("rollback to a", Verb::End),
+            ("use other", Verb::Set),
+            ("Set @@sql_mode = ''", Verb::Set),
+            ("set transaction read only", Verb::End),
+            ("set session transaction read only", Verb::Set),
+            ("call p()", Verb::Other),
+            ("/* without end", Verb::Other),
+            ("", Verb::Other),
+        ] {
+            assert_eq!(Verb::of(sql), expected, "{sql}");
+        }
+    }
+}

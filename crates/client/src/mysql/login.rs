@@ -1,0 +1,73 @@
+//! What a configuration says to a server first.
+
+use std::fs;
+use std::sync::Arc;
+
+use lookaside_wire::mysql::{Connection, Credentials, PublicKey, Startup, Transport};
+
+use super::{Driver, Options};
+use crate::{Error, Host, MysqlConfig, Place, Result, ServerKey, SslMode};
+
+/// How to log in to one server.
+#[derive(Clone, Debug)]
+pub(super) struct Login {
+    config: Arc<MysqlConfig>,
+    transport: Transport,
+}
+
+/// A driver that logs in to `host` as the configuration says.
+pub(super) fn begin(config: &MysqlConfig, host: &Host, options: Options) -> Result<Driver> {
+    let login = Login {
+        config: Arc::new(config.clone()),
+        transport: match host.place {
+            Place::Unix(_) => Transport::Protected,
+            Place::Tcp { .. } => Transport::Plain,
+        },
+    };
+    let driver = Driver::new(&login.startup()?, login.credentials()?, options)?;
+    Ok(driver.with_login(login))
+}
+
+impl Login {
+    /// A connection of its own to the same server.
+    pub(super) fn connection(&self) -> Result<Connection> {
+        let limits = lookaside_wire::Limits::default();
+        let connection = Connection::new(&self.startup()?, self.credentials()?, limits);
+        connection.map_err(Error::request)
+    }
+
+    fn startup(&self) -> Result<Startup<'_>> {
+        const ATTRIBUTES: &[(&str, &str)] = &[("program_name", env!("CARGO_PKG_NAME"))];
+        let Self { config, transport } = self;
+        // No socket of ours speaks TLS yet.
+        if *transport == Transport::Plain && config.tls.mode >= SslMode::Require {
+            return Err(Error::no_mysql_tls());
+        }
+        let startup = Startup::new(&config.user)
+            .transport(*transport)
+            .attributes(ATTRIBUTES);
+        Ok(match &config.database {
+            Some(database) => startup.database(database),
+            None => startup,
+        })
+    }
+
+    fn credentials(&self) -> Result<Credentials> {
+        let mut seed = [0; 20];
+        getrandom::fill(&mut seed).map_err(Error::no_random_bytes)?;
+        let mut credentials = Credentials::new(seed);
+        if let Some(password) = &self.config.password {
+            credentials = credentials.password(password.expose().as_bytes());
+        }
+        match &self.config.server_key {
+            ServerKey::Refuse => Ok(credentials),
+            ServerKey::Ask => Ok(credentials.ask_public_key()),
+            ServerKey::File(path) => {
+                let text = fs::read(path).map_err(|error| Error::no_server_key(path, error))?;
+                let key = PublicKey::from_pem(&text);
+                let key = key.map_err(|error| Error::no_server_key(path, error))?;
+                Ok(credentials.public_key(key))
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Connections to MySQL and MariaDB.
+//!
+//! The [`Driver`] does all the thinking, without a socket. Around it are the [faces](crate::face)
+//! for different callers:
+//!
+//! - [`Client`] for tokio: any number of tasks share one connection;
+//! - [`blocking::Connection`] for those that wait;
+//! - [`poll::Connection`] for event loops, on their own poller.
+
+pub mod driver;
+mod kill;
+mod login;
+mod target;
+
+pub use driver::{Driver, Options};
+pub use kill::KillErrand;
+pub use lookaside_wire::mysql::ErrPacket;
+
+/// The face for tokio: a connection that any number of tasks share.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lookaside_client::mysql::{Client, Options};
+/// use lookaside_client::{Config, Environment};
+/// use lookaside_value::Value;
+///
+/// let url = "mysql://amy@localhost/shop?socket=/run/mysqld/mysqld.sock";
+/// let Config::Mysql(config) = Config::parse(url, &Environment::of_process())? else {
+///     unreachable!("the URL is MySQL's");
+/// };
+/// let client = Client::connect(&config, Options::default()).await?;
+/// let sql = "select name from goods where id = ?";
+/// let (a, b) = tokio::join!(
+///     client.query(sql, &[Value::Int(7)]),
+///     client.query(sql, &[Value::Int(8)]),
+/// );
+/// println!("{:?} {:?}", a?.rows, b?.rows);
+/// # Ok(())
+/// # }
+/// ```
+pub type Client = crate::face::Client<Driver>;
+
+/// The face for callers that wait.
+pub mod blocking {
+    use super::Driver;
+
+    /// A connection that is waited for.
+    ///
+    /// ```no_run
+    /// use lookaside_client::mysql::{Options, blocking::Connection};
+    /// use lookaside_client::{Config, Environment};
+    /// use lookaside_value::Value;
+    ///
+    /// let url = "mysql://amy@localhost/shop?socket=/run/mysqld/mysqld.sock";
+    /// let Config::Mysql(config) = Config::parse(url, &Environment::of_process())? else {
+    ///     unreachable!("the URL is MySQL's");
+    /// };
+    /// let mut connection = Connection::connect(&config, Options::default())?;
+    /// let answer = connection.query("select name from goods where id = ?", &[Value::Int(7)])?;
+    /// println!("{:?}", answer.rows);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub type Connection = crate::face::blocking::Connection<Driver>;
+}
+
+/// The face for event loops.
+pub mod poll {
+    use super::Driver;
+
+    /// A connection that never waits, and lives on its caller's poller; see
+    /// [`postgres::poll::Connection`](crate::postgres::poll::Connection) for a loop around one.
+    pub type Connection = crate::face::poll::Connection<Driver>;
+}

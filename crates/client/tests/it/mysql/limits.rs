@@ -1,0 +1,65 @@
+//! What can grow has an end.
+
+use lookaside_client::ErrorKind;
+use lookaside_client::mysql::Options;
+use lookaside_testing::{Brand, Server};
+use lookaside_value::{ParamBatch, Value};
+
+use super::{connect_to, run, shown, sites};
+
+/// How many statements a server holds, for all of its connections.
+fn statement_count(connection: &mut lookaside_client::mysql::blocking::Connection) -> i64 {
+    let answer = run(connection, "show global status like 'Prepared_stmt_count'");
+    answer.rows.row(0)[1].to_text().parse().unwrap()
+}
+
+#[test]
+fn statements_are_forgotten_on_the_server_too() {
+    for brand in [Brand::MariaDb, Brand::MySql] {
+        let Some(server) = Server::start(brand, &["--max-prepared-stmt-count=40"]) else {
+            continue;
+        };
+        let mut watcher = connect_to(&server.url(""), Options::default()).unwrap();
+        let before = statement_count(&mut watcher);
+        for count_max in [0, 3, 20] {
+            let mut options = Options::default();
+            options.statement_count_max = count_max;
+            let mut connection = connect_to(&server.url(""), options).unwrap();
+            for round in 0..2 {
+                for index in 0..100 {
+                    let answer = connection.query(format!("select {index}"), &[]);
+                    assert_eq!(shown(&answer), index.to_string(), "{round}");
+                }
+            }
+            let count = statement_count(&mut watcher) - before;
+            assert!(count <= count_max as i64 + 1, "{count} of {count_max}");
+        }
+        // Where the server is the limit, its own statements are given up for others.
+        let mut greedy = connect_to(&server.url(""), Options::default()).unwrap();
+        for index in 0..100 {
+            let answer = greedy.query(format!("select {index}"), &[]);
+            assert_eq!(shown(&answer), index.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_result_that_is_too_large() {
+    for site in sites() {
+        let mut options = Options::default();
+        options.result_size_max = 1000;
+        options.window = 4;
+        let mut connection = site.connect_with(options);
+        let mut params = ParamBatch::new(1);
+        for size in [10, 2000, 20] {
+            params.push([Value::Int(size)]);
+        }
+        let sql = "select repeat('x', ?)";
+        let answers = connection
+            .query_many(sql, params, lookaside_client::Syncs::Each)
+            .unwrap();
+        assert_eq!(answers[0].as_ref().unwrap().rows.len(), 1);
+        assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(answers[2].as_ref().unwrap().rows.len(), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! Many tasks on one connection.
+
+use std::time::Duration;
+
+use lookaside_client::mysql::{Client, Options};
+use lookaside_client::{ErrorKind, TransactionOptions};
+use lookaside_value::Value;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Site, config, shown, sites};
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn connect(site: &Site, window: usize) -> Client {
+    let mut options = Options::default();
+    options.window = window;
+    Client::connect(&config(&site.url()), options)
+        .await
+        .unwrap()
+}
+
+#[test]
+fn tasks_share_a_connection() {
+    for site in sites() {
+        for window in [1, 32] {
+            runtime().block_on(async {
+                let client = connect(&site, window).await;
+                let tasks: Vec<_> = (0..200_i64)
+                    .map(|task| {
+                        let client = client.clone();
+                        tokio::spawn(async move {
+                            for step in 0..5 {
+                                let values = [Value::Int(task), Value::Int(step)];
+                                let answer = client.query("select ? * 10 + ?", &values).await;
+                                assert_eq!(shown(&answer), (task * 10 + step).to_string());
+                            }
+                        })
+                    })
+                    .collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn futures_can_be_dropped() {
+    for site in sites() {
+        for window in [1, 16] {
+            runtime().block_on(async {
+                let client = connect(&site, window).await;
+                for index in 0..100_i64 {
+                    let slow = "select ? + sleep(0.005)";
+                    let values = [Value::Int(index)];
+                    let dropped = client.query(slow, &values);
+                    let patience = Duration::from_micros(100 * (index as u64 % 20));
+                    let _ = tokio::time::timeout(patience, dropped).await;
+                    let answer = client.query("select ?", &[Value::Int(index)]).await;
+                    assert_eq!(shown(&answer), index.to_string());
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn transactions_and_savepoints() {
+    for site in sites() {
+        site.execute(&["create table x(k int)"]);
+        runtime().block_on(async {
+            let client = connect(&site, 16).await;
+            let mut lock = client.lock().await.unwrap();
+            let mut options = TransactionOptions::default();
+            options.isolation = Some(lookaside_client::Isolation::ReadCommitted);
+            let mut transaction = lock.begin(options).await.unwrap();
+            let insert = "insert into x values (?)";
+            transaction.query(insert, &[Value::Int(1)]).await.unwrap();
+            let savepoint = transaction.savepoint().await.unwrap();
+            savepoint.query(insert, &[Value::Int(2)]).await.unwrap();
+            savepoint.roll_back().await.unwrap();
+            transaction.commit().await.unwrap();
+            let mut read_only = TransactionOptions::default();
+            read_only.is_read_only = true;
+            let transaction = lock.begin(read_only).await.unwrap();
+            let error = transaction
+                .query(insert, &[Value::Int(3)])
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            drop(transaction);
+            drop(lock);
+            let answer = client.query("select k from x", &[]).await;
+            assert_eq!(shown(&answer), "1");
+        });
+    }
+}
