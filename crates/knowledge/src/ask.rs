@@ -1,17 +1,19 @@
 //! Asking the database, through the caches: what a session does beyond native plans.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+use lookaside_value::{Answers, ParamBatch, RowSet, RowSetBuilder, Text, Value};
 
 use crate::Result;
-use crate::cache::{Entry, Extent, KeyRef, LocalCache, SharedCache, Turn};
+use crate::cache::{Entry, Extent, Key, KeyRef, LocalCache, SharedCache, Turn};
 use crate::clock::Ticks;
 use crate::counters::Counters;
 use crate::engine::Engine;
-use crate::generation::{Generation, Prepared};
-use crate::provider::{Description, Reader};
+use crate::generation::{Generation, Prepared, StoreReader};
+use crate::provider::{Answerer, Description, Reader};
+use crate::remote::{Misses, Remote, RemoteStatement, block_on};
 use crate::session::Policy;
 use crate::statement::StatementInfo;
 use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
@@ -20,7 +22,7 @@ use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
 #[derive(Debug)]
 pub(crate) struct Asker {
     /// Opened when a statement is prepared or asked for the first time.
-    reader: Option<Reader>,
+    reader: StoreReader,
     local: LocalCache,
     /// The last answer that does not stand in `local`.
     last: RowSet,
@@ -39,7 +41,7 @@ pub(crate) struct Ask<'a> {
 impl Asker {
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
         Self {
-            reader: None,
+            reader: StoreReader::default(),
             local: LocalCache::new(),
             last: no_rows(),
             counters,
@@ -48,17 +50,23 @@ impl Asker {
 
     /// Lets go of everything that belongs to a generation.
     pub(crate) fn forget(&mut self) {
-        self.reader = None;
+        self.reader = StoreReader::default();
         self.local.clear();
         self.last = no_rows();
     }
 
+    /// What the database says about a statement that is in no registry.
+    pub(crate) fn describe(
+        &mut self,
+        generation: &Generation,
+        info: &StatementInfo,
+    ) -> Result<Prepared> {
+        generation.describe(info, &mut self.reader)
+    }
+
     /// The connection to the store of the generation.
     pub(crate) fn reader(&mut self, generation: &Generation) -> Result<&mut Reader> {
-        match &mut self.reader {
-            Some(reader) => Ok(reader),
-            closed => Ok(closed.insert(Reader::open(generation.store())?)),
-        }
+        self.reader.open(generation.store())
     }
 
     /// The plan and columns of a statement, made now if this is its first use in the generation.
@@ -81,7 +89,7 @@ impl Asker {
         info: &StatementInfo,
     ) -> Result<&'a Prepared> {
         self.counters.metadata_misses.add(1);
-        generation.prepare(info, self.reader(generation)?)
+        generation.prepare(info, &mut self.reader)
     }
 
     /// The rows of a statement that its native plan cannot answer.
@@ -168,6 +176,10 @@ impl Asker {
             self.count(ask, Layer::L1, CacheOutcome::Hit);
             return Ok(entry);
         }
+        if let Answerer::Remote { remote, statement } = &ask.description.answerer {
+            let elsewhere = (&**remote, &**statement);
+            return block_on(ask.remote_entry(elsewhere, Some(cache), key, now, &self.counters));
+        }
         match cache.turn(&key.to_key(), now) {
             Turn::Answered(entry) => {
                 self.count(ask, Layer::L1, CacheOutcome::Hit);
@@ -184,6 +196,9 @@ impl Asker {
 
     /// An entry with what the database answers; its life counts from before the question.
     fn asked_entry(&mut self, ask: &Ask<'_>, key: &KeyRef<'_>, now: Ticks) -> Result<Entry> {
+        if let Answerer::Remote { remote, statement } = &ask.description.answerer {
+            return block_on(ask.remote_entry((remote, statement), None, key, now, &self.counters));
+        }
         let rows = self.query(ask, key.params, key.extent)?;
         let expires = now.after(ask.generation.ttl);
         Ok(Entry::new(key, rows, expires))
@@ -196,6 +211,17 @@ impl Asker {
         params: &[Value],
         extent: Extent,
     ) -> Result<RowSet> {
+        let statement = match &ask.description.answerer {
+            Answerer::Store(statement) => statement,
+            Answerer::Remote { remote, statement } => {
+                let key = ask.key(params, extent);
+                let now = ask.engine.clock.now();
+                let elsewhere = (&**remote, &**statement);
+                let counters = &self.counters;
+                let entry = block_on(ask.remote_entry(elsewhere, None, &key, now, counters));
+                return entry.map(|entry| entry.rows);
+            }
+        };
         // The clock is read for a listener only.
         let listener = ask
             .engine
@@ -203,7 +229,8 @@ impl Asker {
             .as_deref()
             .map(|telemetry| (telemetry, Instant::now()));
         let reader = self.reader(ask.generation)?;
-        let result = reader.rows(ask.info, ask.description, params, extent);
+        let columns = &ask.description.columns;
+        let result = reader.rows(ask.info, (columns, statement), params, extent);
         self.counters.queries.add(1);
         self.counters.metadata_hits.add(1);
         if result.is_err() {
@@ -219,9 +246,164 @@ impl Asker {
         result
     }
 
+    /// [`Self::rows`] of another database, for a caller who does not hold up a thread.
+    pub(crate) async fn rows_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        (remote, statement): (&Remote, &RemoteStatement),
+        params: &[Value],
+        extent: Extent,
+        policy: Policy<'_>,
+    ) -> Result<RowSet> {
+        let now = ask.engine.clock.now();
+        let key = ask.key(params, extent);
+        let elsewhere = (remote, statement);
+        let cache = ask.generation.cache.as_ref();
+        match policy {
+            Policy::Global if cache.is_some() => {
+                if let Some(slot) = self.local.find(&key, now) {
+                    self.count(ask, Layer::L0, CacheOutcome::Hit);
+                    return Ok(self.local.entry(slot).rows.clone());
+                }
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+                let counters = &self.counters;
+                let entry = ask.remote_entry(elsewhere, cache, &key, now, counters);
+                let entry = entry.await?;
+                let rows = entry.rows.clone();
+                // If there is no room, the shared cache has it.
+                let _ = self.local.insert(&key, entry, now);
+                Ok(rows)
+            }
+            Policy::CallScope(own) => {
+                own.enter(ask.engine.number, ask.generation.number);
+                if let Some(entry) = own.find(&key, now) {
+                    self.count(ask, Layer::Call, CacheOutcome::Hit);
+                    return Ok(entry.rows.clone());
+                }
+                self.count(ask, Layer::Call, CacheOutcome::Miss);
+                let counters = &self.counters;
+                let entry = ask.remote_entry(elsewhere, cache, &key, now, counters);
+                let entry = entry.await?;
+                let rows = entry.rows.clone();
+                own.insert(key.to_key(), entry);
+                Ok(rows)
+            }
+            Policy::Bypass | Policy::Global => {
+                let counters = &self.counters;
+                let entry = ask.remote_entry(elsewhere, None, &key, now, counters);
+                Ok(entry.await?.rows)
+            }
+        }
+    }
+
+    /// The answers of another database to the parameter sets of a batch, as far as the session's own
+    /// cache does not hold them, in one flight.
+    pub(crate) fn batch_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        (remote, statement): (&Remote, &RemoteStatement),
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
+        let now = ask.engine.clock.now();
+        let cache = ask.generation.cache.as_ref();
+        let keys: Vec<KeyRef<'_>> = params
+            .iter()
+            .map(|set| ask.key(set, Extent::First))
+            .collect();
+        let mut found: Vec<Option<Result<RowSet>>> = vec![None; keys.len()];
+        // Equal keys are asked for once; the map holds the place among those that are asked for.
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        let mut missed: Vec<Vec<usize>> = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            if cache.is_some() {
+                if let Some(slot) = self.local.find(key, now) {
+                    self.count(ask, Layer::L0, CacheOutcome::Hit);
+                    found[index] = Some(Ok(self.local.entry(slot).rows.clone()));
+                    continue;
+                }
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+            }
+            let place = *places.entry(key.to_key()).or_insert(missed.len());
+            match missed.get_mut(place) {
+                Some(indexes) => indexes.push(index),
+                None => missed.push(vec![index]),
+            }
+        }
+        if !missed.is_empty() {
+            let sets: Vec<&[Value]> = missed.iter().map(|it| keys[it[0]].params).collect();
+            let misses = Misses {
+                ask: *ask,
+                remote,
+                statement,
+                extent: Extent::First,
+                cache,
+                counters: &self.counters,
+                now,
+            };
+            let entries = block_on(misses.entries(&sets));
+            for (indexes, entry) in missed.iter().zip(entries) {
+                let rows = entry.as_ref().map(|entry| entry.rows.clone());
+                for &index in indexes {
+                    found[index] = Some(rows.clone().map_err(Clone::clone));
+                }
+                if cache.is_some()
+                    && let Ok(entry) = entry
+                {
+                    // If there is no room, the shared cache has it.
+                    let _ = self.local.insert(&keys[indexes[0]], entry, now);
+                }
+            }
+        }
+        for rows in found {
+            match rows.expect("every set was found or asked for") {
+                Ok(rows) if rows.is_empty() => answers.push_absent(),
+                Ok(rows) => {
+                    let rows = answers.add_rows(rows);
+                    answers.push_row(rows, 0);
+                }
+                Err(error) => answers.push_failed(error.into()),
+            }
+        }
+    }
+
     #[inline]
     fn count(&self, ask: &Ask<'_>, layer: Layer, outcome: CacheOutcome) {
-        let counters = &self.counters;
+        ask.count(&self.counters, layer, outcome);
+    }
+}
+
+impl Ask<'_> {
+    #[inline]
+    pub(crate) fn key<'k>(&self, params: &'k [Value], extent: Extent) -> KeyRef<'k> {
+        KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
+    }
+
+    /// The answer of another database to one key. It borrows no session, which would bind it to a
+    /// thread.
+    async fn remote_entry(
+        &self,
+        (remote, statement): (&Remote, &RemoteStatement),
+        cache: Option<&SharedCache>,
+        key: &KeyRef<'_>,
+        now: Ticks,
+        counters: &Counters,
+    ) -> Result<Entry> {
+        let misses = Misses {
+            ask: *self,
+            remote,
+            statement,
+            extent: key.extent,
+            cache,
+            counters,
+            now,
+        };
+        let mut entries = misses.entries(&[key.params]).await;
+        entries.pop().expect("one entry a key")
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, counters: &Counters, layer: Layer, outcome: CacheOutcome) {
         let counter = match (layer, outcome) {
             (Layer::L0, CacheOutcome::Hit) => &counters.l0_hits,
             (Layer::L0, CacheOutcome::Miss) => &counters.l0_misses,
@@ -231,16 +413,9 @@ impl Asker {
             (Layer::Call, CacheOutcome::Miss) => &counters.call_misses,
         };
         counter.add(1);
-        if let Some(telemetry) = &ask.engine.telemetry {
+        if let Some(telemetry) = &self.engine.telemetry {
             telemetry.on_cache(layer, outcome);
         }
-    }
-}
-
-impl Ask<'_> {
-    #[inline]
-    fn key<'k>(&self, params: &'k [Value], extent: Extent) -> KeyRef<'k> {
-        KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
     }
 }
 

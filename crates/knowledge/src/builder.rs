@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::clock::Clock;
-use crate::config::{CacheConfig, Config, PRODUCT_SECTIONS};
+use crate::config::{CacheConfig, Config, PRODUCT_SECTIONS, ProviderConfig};
 use crate::knowledge::Knowledge;
 use crate::load::{NoProgress, Progress};
+use crate::remote::{Providers, ResolveError, Resolver};
 use crate::source::Source;
 use crate::telemetry::Telemetry;
 
@@ -43,6 +44,7 @@ pub struct Builder {
     progress: Arc<dyn Progress + Send + Sync>,
     watch: bool,
     telemetry: Option<Arc<dyn Telemetry>>,
+    resolver: Option<Resolver>,
     pub(crate) clock: Clock,
 }
 
@@ -81,6 +83,7 @@ impl Builder {
             progress: Arc::new(NoProgress),
             watch: false,
             telemetry: None,
+            resolver: None,
             clock: Clock::default(),
         }
     }
@@ -137,6 +140,20 @@ impl Builder {
         self
     }
 
+    /// Says where the database of a provider of `kind = "embedded"` is: a URL. It is asked at each
+    /// load, and kept as long as anybody can ask the provider, so that it may own the server.
+    #[must_use]
+    pub fn embedded(
+        mut self,
+        resolver: impl Fn(&ProviderConfig) -> std::result::Result<String, ResolveError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.resolver = Some(Arc::new(resolver));
+        self
+    }
+
     /// Loads the tables.
     ///
     /// # Errors
@@ -165,6 +182,7 @@ impl Builder {
             self.watch,
             self.telemetry,
             self.clock,
+            Providers::new(self.resolver),
         )
     }
 }

@@ -59,6 +59,10 @@ counters! {
     queries,
     /// Queries among them that failed.
     query_failures,
+    /// Requests to other databases; one carries all queries of a batch that no cache could answer.
+    flights,
+    /// Old answers that stood in for those that a failing server did not give.
+    stale_answers,
 }
 
 impl Counters {

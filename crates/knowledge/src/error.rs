@@ -61,10 +61,18 @@ impl Error {
         message: impl Into<String>,
         source: impl StdError + Send + Sync + 'static,
     ) -> Self {
+        Self::boxed(kind, message, Box::new(source))
+    }
+
+    pub(crate) fn boxed(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        source: Box<dyn StdError + Send + Sync>,
+    ) -> Self {
         Self(Arc::new(Inner {
             kind,
             message: message.into(),
-            source: Some(Box::new(source)),
+            source: Some(source),
         }))
     }
 

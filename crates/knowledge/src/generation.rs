@@ -1,6 +1,6 @@
 //! One state of all tables, with everything that is only true for it: plans, columns and answers.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lookaside_value::{StatementId, Text};
@@ -9,7 +9,9 @@ use crate::Result;
 use crate::cache::SharedCache;
 use crate::config::Config;
 use crate::plan::{Plan, Tables};
-use crate::provider::{Description, Reader};
+use crate::provider::{Answerer, Description, LocalTables, Names, Reader, Route, Target, route};
+use crate::remote::{Remote, block_on};
+use crate::scan::scan;
 use crate::source::Loaded;
 use crate::statement::{Statement, StatementInfo};
 use crate::store::Store;
@@ -20,6 +22,10 @@ pub(crate) struct Generation {
     pub(crate) number: u64,
     pub(crate) loaded: Loaded,
     tables: Tables,
+    local_tables: LocalTables,
+    names: Names,
+    /// In the order of the names.
+    remotes: Vec<Arc<Remote>>,
     prepared: Slots<Prepared>,
     /// `None` when `[cache] enabled = false`.
     pub(crate) cache: Option<SharedCache>,
@@ -33,27 +39,30 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(
-        info: &StatementInfo,
-        reader: &Reader,
-        tables: &Tables,
-        config: Option<&Config>,
-    ) -> Result<Self> {
-        // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
-        let description = reader.describe(info, config)?;
-        let plan = Plan::new(description.sql(info), &info.params, tables);
-        Ok(Self { plan, description })
-    }
-
     pub(crate) fn columns(&self) -> &[Text] {
         &self.description.columns
     }
 }
 
+/// A session's connection to the store of a generation, opened when it is needed.
+#[derive(Debug, Default)]
+pub(crate) struct StoreReader(Option<Reader>);
+
+impl StoreReader {
+    pub(crate) fn open(&mut self, store: &Store) -> Result<&mut Reader> {
+        match &mut self.0 {
+            Some(reader) => Ok(reader),
+            closed => Ok(closed.insert(Reader::open(store)?)),
+        }
+    }
+}
+
 impl Generation {
     /// The state after a load.
-    pub(crate) fn new(number: u64, loaded: Loaded) -> Result<Self> {
+    pub(crate) fn new(number: u64, loaded: Loaded, remotes: Vec<Arc<Remote>>) -> Result<Self> {
         let tables = Tables::new(loaded.store.reader()?);
+        let local_tables = LocalTables::new(Reader::open(&loaded.store)?.tables()?);
+        let names = Names::of(loaded.config.as_ref());
         let cache = &loaded.cache;
         Ok(Self {
             number,
@@ -61,17 +70,90 @@ impl Generation {
             cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, cache.capacity_bytes)),
             ttl: cache.ttl,
             tables,
+            local_tables,
+            names,
+            remotes,
             loaded,
         })
     }
 
     /// Makes the plans of statements, as far as they are not made already.
+    ///
+    /// A server that does not answer now fails nothing: its statements are described when they are
+    /// asked for.
     pub(crate) fn prepare_all(&self, statements: &[Statement]) -> Result<()> {
-        let reader = Reader::open(self.store())?;
+        let mut reader = StoreReader::default();
         for statement in statements {
-            self.prepare(&statement.0, &reader)?;
+            match self.prepare(&statement.0, &mut reader) {
+                Err(error) if error.is_retryable() => {}
+                other => drop(other?),
+            }
         }
         Ok(())
+    }
+
+    /// Who answers a text, and its parameters as they are written for them.
+    pub(crate) fn read(&self, sql: &str) -> Result<(Route, Vec<Text>)> {
+        let route = route(sql, &self.names, &self.local_tables)?;
+        let text = route.sql.as_deref().unwrap_or(sql);
+        let params = scan(text, self.names.dialect(route.target))?;
+        Ok((route, params))
+    }
+
+    /// What the database says about a statement, and what we can say ourselves.
+    pub(crate) fn describe(
+        &self,
+        info: &StatementInfo,
+        reader: &mut StoreReader,
+    ) -> Result<Prepared> {
+        let (route, _) = self.read(&info.sql)?;
+        let remote = match route.target {
+            // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
+            Target::Local => {
+                let reader = reader.open(self.store())?;
+                let description = reader.describe(info, route.sql, self.config(), &self.names)?;
+                let sql = match &description.answerer {
+                    Answerer::Store(statement) => statement.sql(info),
+                    Answerer::Remote { .. } => unreachable!("SQLite describes its own"),
+                };
+                let plan = Plan::new(sql, &info.params, &self.tables);
+                return Ok(Prepared { plan, description });
+            }
+            Target::Provider(position) => &self.remotes[position],
+        };
+        let sql = route.sql.as_deref().unwrap_or(&info.sql);
+        let statement = block_on(remote.describe(info, sql))?;
+        Ok(Prepared {
+            plan: Plan::elsewhere(remote.name(), remote.config.kind()),
+            description: Description {
+                columns: statement.description.columns.to_vec().into(),
+                answerer: Answerer::Remote {
+                    remote: Arc::clone(remote),
+                    statement,
+                },
+            },
+        })
+    }
+
+    /// The server that answers a text, if one does and it did not describe it yet: it is asked now,
+    /// so that nobody who prepares the text waits for it. False if the text is none of theirs.
+    pub(crate) async fn describe_elsewhere(&self, sql: &str) -> Result<bool> {
+        let (route, params) = self.read(sql)?;
+        let Target::Provider(position) = route.target else {
+            return Ok(false);
+        };
+        let info = StatementInfo::unregistered(0, sql, params);
+        let text = route.sql.as_deref().unwrap_or(sql);
+        self.remotes[position].describe(&info, text).await?;
+        Ok(true)
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn remotes(&self) -> &[Arc<Remote>] {
+        &self.remotes
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -83,10 +165,6 @@ impl Generation {
         self.loaded.config.as_ref()
     }
 
-    pub(crate) fn tables(&self) -> &Tables {
-        &self.tables
-    }
-
     /// The statement's plan and columns, if it has them in this generation.
     #[inline]
     pub(crate) fn prepared(&self, id: StatementId) -> Option<&Prepared> {
@@ -96,11 +174,15 @@ impl Generation {
     /// Gives the statement its plan and columns, unless it has them.
     ///
     /// Two sessions may both make a plan at first use; one of them is kept.
-    pub(crate) fn prepare(&self, info: &StatementInfo, reader: &Reader) -> Result<&Prepared> {
+    pub(crate) fn prepare(
+        &self,
+        info: &StatementInfo,
+        reader: &mut StoreReader,
+    ) -> Result<&Prepared> {
         if let Some(prepared) = self.prepared(info.id) {
             return Ok(prepared);
         }
-        let prepared = Prepared::new(info, reader, &self.tables, self.config())?;
+        let prepared = self.describe(info, reader)?;
         Ok(self.prepared.put(info.id.index(), prepared))
     }
 

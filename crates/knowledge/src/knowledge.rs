@@ -13,11 +13,13 @@ use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::config::IntranetNets;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::generation::Generation;
 use crate::load::{LoadReport, Progress};
 use crate::plan::Explanation;
-use crate::provider::{self, PROVIDERS};
+use crate::provider::{self, Target};
 use crate::reloader::Reloader;
+use crate::remote::{ProviderStatus, Providers, block_on};
 use crate::session::{Policy, Session};
 use crate::snapshot::Snapshot;
 use crate::source::{Loaded, Source};
@@ -38,6 +40,7 @@ pub struct Knowledge(Arc<Inner>);
 pub(crate) struct Inner {
     engine: Arc<Engine>,
     source: Source,
+    providers: Providers,
     progress: Arc<dyn Progress + Send + Sync>,
     idle: Mutex<Vec<Session>>,
     /// Held over a whole reload, so that there is one at a time; never taken by a lookup.
@@ -75,11 +78,14 @@ impl Knowledge {
         watch: bool,
         telemetry: Option<Arc<dyn Telemetry>>,
         clock: Clock,
+        providers: Providers,
     ) -> Result<Self> {
-        let first = Generation::new(1, loaded)?;
+        let remotes = providers.open(&loaded, &[])?;
+        let first = Generation::new(1, loaded, remotes)?;
         let knowledge = Self(Arc::new(Inner {
             engine: Arc::new(Engine::new(first, clock, telemetry)),
             source,
+            providers,
             progress,
             idle: Mutex::default(),
             reloading: Mutex::default(),
@@ -193,7 +199,8 @@ impl Knowledge {
         let engine = &self.0.engine;
         let loaded = self.0.source.load(&*self.0.progress)?;
         let number = engine.generation() + 1;
-        let next = Generation::new(number, loaded)?;
+        let remotes = self.0.providers.open(&loaded, engine.state().remotes())?;
+        let next = Generation::new(number, loaded, remotes)?;
         let mut prepared_count = 0;
         loop {
             let pinned = engine.registry().pinned();
@@ -270,21 +277,47 @@ impl Knowledge {
         state.loaded.config.as_ref()?.intranet_nets.clone()
     }
 
-    /// The names of the databases that answer. Each may stand before its tables, as in
-    /// `select … from default.users`; the first one answers statements that name none.
-    pub fn provider_names(&self) -> Vec<&str> {
-        PROVIDERS.to_vec()
+    /// The names of the databases that answer, the default provider first. Each may stand before
+    /// its tables, as in `select … from assets.hosts`. The folder's own tables are `local` where
+    /// there are others, and `default` where there are none.
+    pub fn provider_names(&self) -> Vec<String> {
+        let state = self.0.engine.state();
+        let names = state.names().all();
+        names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether there is a provider of that name.
+    /// Whether there is a provider of that name; the default one answers to `default`, too, and the
+    /// folder's own tables to `local`.
     pub fn has_provider(&self, name: &str) -> bool {
-        PROVIDERS.contains(&name)
+        self.0.engine.state().names().target(name).is_some()
+    }
+
+    /// The other databases, the default one first, and how their connections are.
+    pub fn providers(&self) -> Vec<ProviderStatus> {
+        let state = self.0.engine.state();
+        state
+            .remotes()
+            .iter()
+            .map(|remote| remote.shown())
+            .collect()
+    }
+
+    /// Asks the server of a provider for its version, or says why it does not answer.
+    ///
+    /// # Errors
+    /// When there is no such provider, or its server cannot be asked.
+    pub fn probe_provider(&self, name: &str) -> Result<String> {
+        let state = self.0.engine.state();
+        match state.names().target(name) {
+            Some(Target::Provider(position)) => block_on(state.remotes()[position].probe()),
+            _ => Err(Error::no_provider(name, &state.names().all())),
+        }
     }
 
     /// The provider that a statement names before the first table it reads, and the statement as
     /// that provider reads it: without the name before tables and columns, wherever it stands
-    /// outside of quotes and comments. `None` if no provider is named; the default one answers
-    /// then. Queries and [`Self::prepare`] do this by themselves.
+    /// outside of quotes and comments. `None` if no provider is named. Queries and
+    /// [`Self::prepare`] do this by themselves.
     ///
     /// ```
     /// # use lookaside_knowledge::Knowledge;
@@ -298,8 +331,9 @@ impl Knowledge {
     /// assert_eq!(knowledge.route("select name from users"), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn route(&self, sql: &str) -> Option<(&str, String)> {
-        provider::route(sql, PROVIDERS)
+    pub fn route(&self, sql: &str) -> Option<(String, String)> {
+        let state = self.0.engine.state();
+        provider::named(sql, state.names()).map(|(name, sql)| (name.to_owned(), sql))
     }
 
     /// The names of the tables and views that can be queried, sorted.

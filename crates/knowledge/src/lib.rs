@@ -60,6 +60,7 @@ mod cache;
 mod cause;
 mod clock;
 mod config;
+mod copy;
 mod counters;
 mod engine;
 mod error;
@@ -74,6 +75,7 @@ mod plan;
 mod provider;
 mod refusal;
 mod reloader;
+mod remote;
 mod rows;
 mod scan;
 mod session;
@@ -87,7 +89,8 @@ pub use builder::Builder;
 pub use cache::CallCache;
 pub use config::{
     CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
-    IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig,
+    IntranetMode, IntranetNets, LoadConfig, OnError, PostgresSession, ProviderConfig, ProviderKind,
+    ProviderServer, TableConfig,
 };
 pub use counters::Counts;
 pub use error::{Error, ErrorKind};
@@ -98,7 +101,8 @@ pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
     try_load,
 };
-pub use plan::{Explanation, PlanKind};
+pub use plan::{Explanation, PlanKind, ProviderPlan};
+pub use remote::{ProviderStatus, ResolveError};
 pub use rows::Rows;
 pub use session::{Policy, Session};
 pub use snapshot::Snapshot;

@@ -1,5 +1,6 @@
-//! The same queries for async callers: answered at once if the answer is at hand, else on a thread
-//! where waiting for a database holds up nobody.
+//! The same queries for async callers: answered at once if the answer is at hand, by waiting for
+//! another database without a thread, or else, if SQLite answers, on a thread where its work holds
+//! up nobody.
 //!
 //! The threads are those of the `blocking` crate: started when needed, ended when idle, and bound
 //! to no runtime, so these functions work under any executor and also without one.
@@ -40,10 +41,9 @@ impl Knowledge {
         policy: Policy<'_>,
     ) -> Result<Option<Row>> {
         let job = Job::new(query.into(), params.into(), Extent::First);
-        self.run(job, policy, |session, query, params, policy| {
-            session.query_first_with(query, params, policy)
-        })
-        .await
+        let ask: Ask<Option<Row>> =
+            |session, query, params, policy| session.query_first_with(query, params, policy);
+        self.run(job, policy, ask, |rows| rows.first()).await
     }
 
     /// [`Knowledge::query_all`] that never blocks the caller's thread.
@@ -71,23 +71,35 @@ impl Knowledge {
         policy: Policy<'_>,
     ) -> Result<RowSet> {
         let job = Job::new(query.into(), params.into(), Extent::All);
-        self.run(job, policy, |session, query, params, policy| {
-            session.query_all_with(query, params, policy)
-        })
-        .await
+        let ask: Ask<RowSet> =
+            |session, query, params, policy| session.query_all_with(query, params, policy);
+        self.run(job, policy, ask, |rows| rows).await
     }
 
     async fn run<T: Send + 'static>(
         &self,
         job: Job,
-        policy: Policy<'_>,
-        ask: fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>,
+        mut policy: Policy<'_>,
+        ask: Ask<T>,
+        of_rows: fn(RowSet) -> T,
     ) -> Result<T> {
         let mut session = self.take_session();
         if job.is_at_hand(&mut session, &policy) {
             let result = job.run(&mut session, policy, ask);
             self.put_session(session);
             return result;
+        }
+        let policy_elsewhere = match &mut policy {
+            Policy::Bypass => Policy::Bypass,
+            Policy::Global => Policy::Global,
+            Policy::CallScope(cache) => Policy::CallScope(cache),
+        };
+        match job.run_elsewhere(&mut session, policy_elsewhere).await {
+            Ok(None) => {}
+            rows => {
+                self.put_session(session);
+                return rows.map(|rows| of_rows(rows.expect("it was not none")));
+            }
         }
         // A thread may outlive this future, so it gets the caller's cache itself, not a reference.
         let (mut own, scope) = match policy {
@@ -115,6 +127,9 @@ impl Knowledge {
         result
     }
 }
+
+/// One of the ways to ask a session.
+type Ask<T> = fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>;
 
 enum Own {
     Bypass,
@@ -162,29 +177,40 @@ impl Job {
         }
     }
 
-    fn with<T>(&self, work: impl FnOnce(Query<'_>, Params<'_>) -> T) -> T {
-        let query = match &self.query {
+    fn query(&self) -> Query<'_> {
+        match &self.query {
             OwnedQuery::Text(sql) => Query::Text(sql),
             OwnedQuery::Statement(statement) => Query::Statement(statement),
-        };
-        match &self.params {
-            OwnedParams::Positional(values) => work(query, Params::Positional(values)),
-            OwnedParams::Named(named) => {
-                let named: Vec<(&str, Value)> = named
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.clone()))
-                    .collect();
-                work(query, Params::Named(&named))
-            }
         }
     }
 
-    fn run<T>(
+    fn with<T>(&self, work: impl FnOnce(Query<'_>, Params<'_>) -> T) -> T {
+        match &self.params {
+            OwnedParams::Positional(values) => work(self.query(), Params::Positional(values)),
+            OwnedParams::Named(named) => work(self.query(), Params::Named(&named_refs(named))),
+        }
+    }
+
+    /// What another database answers, if it is one that does.
+    async fn run_elsewhere(
         &self,
         session: &mut Session,
         policy: Policy<'_>,
-        ask: fn(&mut Session, Query<'_>, Params<'_>, Policy<'_>) -> Result<T>,
-    ) -> Result<T> {
+    ) -> Result<Option<RowSet>> {
+        let refs;
+        let params = match &self.params {
+            OwnedParams::Positional(values) => Params::Positional(values),
+            OwnedParams::Named(named) => {
+                refs = named_refs(named);
+                Params::Named(&refs)
+            }
+        };
+        session
+            .rows_elsewhere(self.query(), params, self.extent, policy)
+            .await
+    }
+
+    fn run<T>(&self, session: &mut Session, policy: Policy<'_>, ask: Ask<T>) -> Result<T> {
         self.with(|query, params| ask(session, query, params, policy))
     }
 
@@ -192,4 +218,11 @@ impl Job {
     fn is_at_hand(&self, session: &mut Session, policy: &Policy<'_>) -> bool {
         self.with(|query, params| session.is_at_hand(query, params, self.extent, policy))
     }
+}
+
+fn named_refs(named: &[(Text, Value)]) -> Vec<(&str, Value)> {
+    let named = named.iter();
+    named
+        .map(|(name, value)| (name.as_str(), value.clone()))
+        .collect()
 }

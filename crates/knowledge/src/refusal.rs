@@ -133,6 +133,30 @@ impl Error {
         Self::new(ErrorKind::Refused, message)
     }
 
+    /// There is no other database of that name.
+    pub(crate) fn no_provider(name: &str, providers: &[&str]) -> Self {
+        let names: Vec<String> = providers.iter().map(|name| format!("`{name}`")).collect();
+        let message = format!(
+            "no provider is named `{name}`; there is {}",
+            names.join(", ")
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    /// A statement reads tables of two databases: each a table and the name of its provider.
+    pub(crate) fn mixed(sql: &str, first: (&str, &str), second: (&str, &str)) -> Self {
+        let message = format!(
+            "statement `{}`: `{}` is in `{}` and `{}` in `{}`, and one statement reads one \
+             database; write two, or a provider's name before all its tables",
+            shown(sql),
+            first.0,
+            first.1,
+            second.0,
+            second.1
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
     /// A statement that SQLite refused or that failed while it ran.
     pub(crate) fn statement(sql: &str, source: rusqlite::Error) -> Self {
         Self::statement_with_hint(sql, source, None)
@@ -212,7 +236,7 @@ fn known(params: &[Text]) -> String {
 }
 
 /// A statement on one line and short enough for a message.
-fn shown(sql: &str) -> String {
+pub(crate) fn shown(sql: &str) -> String {
     let mut words = sql.split_whitespace();
     let mut line = String::from(words.next().unwrap_or_default());
     for word in words {

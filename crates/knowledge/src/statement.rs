@@ -8,7 +8,6 @@ use lookaside_value::{StatementId, Text, Value};
 
 use crate::Result;
 use crate::error::Error;
-use crate::scan::scan;
 
 /// Statements that one engine knows at most; each has a plan and perhaps an index behind it.
 const STATEMENT_COUNT_MAX: usize = 65_536;
@@ -264,15 +263,17 @@ impl Registry {
         }
     }
 
-    /// The statement of that text and parameters, which is added if it is not there.
+    /// The statement of that text and parameters, which is added if it is not there; `natural` are
+    /// its parameters in the order of their first appearance.
     pub(crate) fn add(
         &mut self,
         engine: u64,
         sql: &str,
         params: &[Text],
+        natural: &[Text],
         origin: Origin,
     ) -> Result<Statement> {
-        let is_natural = scan(sql)? == params;
+        let is_natural = natural == params;
         if let Some(statement) = self.find(sql, params) {
             return Ok(statement.clone());
         }
@@ -364,9 +365,15 @@ mod tests {
         let params = [Text::from("a"), Text::from("b")];
         let turned = [Text::from("b"), Text::from("a")];
         let sql = "select :a, :b";
-        let other = registry.add(1, sql, &turned, Origin::Prepared).unwrap();
-        let first = registry.add(1, sql, &params, Origin::AdHoc).unwrap();
-        let again = registry.add(1, sql, &params, Origin::AdHoc).unwrap();
+        let other = registry
+            .add(1, sql, &turned, &params, Origin::Prepared)
+            .unwrap();
+        let first = registry
+            .add(1, sql, &params, &params, Origin::AdHoc)
+            .unwrap();
+        let again = registry
+            .add(1, sql, &params, &params, Origin::AdHoc)
+            .unwrap();
         assert_eq!(first.id(), again.id());
         assert_ne!(first.id(), other.id());
         assert_eq!(

@@ -84,6 +84,16 @@ pub trait Telemetry: Debug + Send + Sync {
     fn on_query(&self, kind: QueryKind, outcome: Outcome, elapsed: Duration) {
         let _ = (kind, outcome, elapsed);
     }
+
+    /// So many queries went to a provider at once, and were answered or failed.
+    fn on_flight(&self, provider: &str, query_count: usize, elapsed: Duration) {
+        let _ = (provider, query_count, elapsed);
+    }
+
+    /// A provider failed, and its last good answer, which is so old, was given out.
+    fn on_stale(&self, provider: &str, age: Duration) {
+        let _ = (provider, age);
+    }
 }
 
 /// Records through the [`metrics`] facade; the program chooses the exporter.
@@ -92,6 +102,8 @@ pub trait Telemetry: Debug + Send + Sync {
 /// | --- | --- | --- |
 /// | `lookaside_query_seconds` | histogram | `kind` = `first`, `all`; `outcome` = `success`, `failure` |
 /// | `lookaside_reload_seconds` | histogram | `outcome` |
+/// | `lookaside_flight_seconds`, `lookaside_flight_queries` | histogram | `provider` |
+/// | `lookaside_stale_answer_age_seconds` | histogram | `provider` |
 ///
 /// What happens at every lookup is counted by the sessions and published by
 /// [`Self::publish`], so that no lookup waits for a metric:
@@ -145,6 +157,19 @@ impl Telemetry for MetricsTelemetry {
         let outcome = outcome_name(outcome);
         metrics::histogram!("lookaside_query_seconds", "kind" => kind, "outcome" => outcome)
             .record(elapsed);
+    }
+
+    fn on_flight(&self, provider: &str, query_count: usize, elapsed: Duration) {
+        let name = provider.to_owned();
+        metrics::histogram!("lookaside_flight_seconds", "provider" => name.clone()).record(elapsed);
+        // Histograms are floating-point; a batch is far below 2^53.
+        metrics::histogram!("lookaside_flight_queries", "provider" => name)
+            .record(query_count as f64);
+    }
+
+    fn on_stale(&self, provider: &str, age: Duration) {
+        let name = provider.to_owned();
+        metrics::histogram!("lookaside_stale_answer_age_seconds", "provider" => name).record(age);
     }
 }
 

@@ -11,6 +11,9 @@
 //! | [`stream`] | where events come from, how they are read and written, and the run between |
 #![forbid(unsafe_code)]
 
+mod databases;
+
+pub use databases::embedded_databases;
 pub use lookaside_embedded as embedded;
 pub use lookaside_knowledge as knowledge;
 pub use lookaside_oml as oml;

@@ -20,7 +20,7 @@ use crate::clock::Ticks;
 
 pub use call::CallCache;
 pub(crate) use local::LocalCache;
-pub(crate) use shared::{SharedCache, Turn};
+pub(crate) use shared::{Fill, SharedCache, TryTurn, Turn};
 
 /// How many of the rows an answer holds; part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

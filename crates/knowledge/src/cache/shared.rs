@@ -1,6 +1,8 @@
 //! L1: the answers that all sessions share, bounded in entries and bytes, one query for concurrent
 //! misses of one key.
 
+use std::time::Duration;
+
 use quick_cache::sync::{
     Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard,
 };
@@ -46,6 +48,16 @@ pub(crate) enum Turn<'a> {
     Ask(Fill<'a>),
 }
 
+/// What a caller who will not wait has to do.
+pub(crate) enum TryTurn<'a> {
+    /// The answer is there.
+    Answered(Entry),
+    /// As [`Turn::Ask`].
+    Ask(Fill<'a>),
+    /// Another caller is asking.
+    Busy,
+}
+
 /// The right and duty to bring the answer for one key.
 pub(crate) struct Fill<'a> {
     guard: Guard<'a>,
@@ -84,26 +96,47 @@ impl SharedCache {
 
     /// Waits until another caller has brought the answer, or until it is our turn to ask for it.
     pub(crate) fn turn(&self, key: &Key, now: Ticks) -> Turn<'_> {
-        match self.cache.get_value_or_guard(key, None) {
-            GuardResult::Value(entry) if entry.is_fresh(now) => return Turn::Answered(entry),
-            GuardResult::Guard(guard) => return Turn::Ask(Fill { guard }),
-            GuardResult::Value(_) => {}
-            GuardResult::Timeout => unreachable!("the wait has no end"),
+        match self.turn_within(key, now, None) {
+            TryTurn::Answered(entry) => Turn::Answered(entry),
+            TryTurn::Ask(fill) => Turn::Ask(fill),
+            TryTurn::Busy => unreachable!("the wait has no end"),
         }
-        let check = |_: &Key, entry: &mut Entry| {
-            if entry.is_fresh(now) {
-                EntryAction::Retain(entry.clone())
-            } else {
-                EntryAction::ReplaceWithGuard
-            }
-        };
-        match self.cache.entry(key, None, check) {
-            EntryResult::Retained(entry) => Turn::Answered(entry),
-            EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => {
-                Turn::Ask(Fill { guard })
-            }
+    }
+
+    /// As [`Self::turn`], but without waiting for another caller.
+    pub(crate) fn try_turn(&self, key: &Key, now: Ticks) -> TryTurn<'_> {
+        self.turn_within(key, now, Some(Duration::ZERO))
+    }
+
+    /// As [`Self::turn`], without holding up a thread: the answer, or the turn to ask.
+    pub(crate) async fn wait_turn(&self, key: &Key, now: Ticks) -> Result<Entry, Fill<'_>> {
+        match self.cache.get_value_or_guard_async(key).await {
+            Ok(entry) if entry.is_fresh(now) => return Ok(entry),
+            Err(guard) => return Err(Fill { guard }),
+            Ok(_) => {}
+        }
+        match self.cache.entry_async(key, retain_fresh(now)).await {
+            EntryResult::Retained(entry) => Ok(entry),
+            EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => Err(Fill { guard }),
             EntryResult::Removed(..) => unreachable!("nothing was to be removed"),
             EntryResult::Timeout => unreachable!("the wait has no end"),
+        }
+    }
+
+    fn turn_within(&self, key: &Key, now: Ticks, timeout: Option<Duration>) -> TryTurn<'_> {
+        match self.cache.get_value_or_guard(key, timeout) {
+            GuardResult::Value(entry) if entry.is_fresh(now) => return TryTurn::Answered(entry),
+            GuardResult::Guard(guard) => return TryTurn::Ask(Fill { guard }),
+            GuardResult::Timeout => return TryTurn::Busy,
+            GuardResult::Value(_) => {}
+        }
+        match self.cache.entry(key, timeout, retain_fresh(now)) {
+            EntryResult::Retained(entry) => TryTurn::Answered(entry),
+            EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => {
+                TryTurn::Ask(Fill { guard })
+            }
+            EntryResult::Timeout => TryTurn::Busy,
+            EntryResult::Removed(..) => unreachable!("nothing was to be removed"),
         }
     }
 
@@ -125,6 +158,14 @@ impl SharedCache {
     /// How many bytes there may be.
     pub(crate) fn size_max(&self) -> u64 {
         self.cache.capacity()
+    }
+}
+
+/// Gives out an entry that is fresh, and makes room for another one in place of an old one.
+fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry> {
+    move |_, entry| match entry.is_fresh(now) {
+        true => EntryAction::Retain(entry.clone()),
+        false => EntryAction::ReplaceWithGuard,
     }
 }
 

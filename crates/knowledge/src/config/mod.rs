@@ -5,6 +5,7 @@
 
 mod expand;
 mod open;
+mod provider;
 mod reader;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
+pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;
 
 /// The file name that stands for its folder.
@@ -39,6 +42,8 @@ pub struct Config {
     pub cache: CacheConfig,
     /// The tables in their order, disabled ones too.
     pub tables: Vec<TableConfig>,
+    /// The databases that answer beside them, the default one first.
+    pub providers: Vec<ProviderConfig>,
     /// Which addresses are internal, if the file says so.
     pub intranet_nets: Option<IntranetNets>,
     base: PathBuf,
@@ -233,6 +238,11 @@ impl Config {
                 files.push(table.folder.join(sql));
             }
             files.push(table.data_file.clone());
+        }
+        let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;
+        if self.providers.iter().any(is_embedded) {
+            let tables = self.enabled_tables();
+            files.extend(tables.map(|table| table.folder.join(crate::copy::CREATE_FILE)));
         }
         files
     }

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use toml::de::DeTable;
 
 use super::expand::expand;
+use super::provider::read_providers;
 use super::reader::{Section, Source};
 use super::{
     CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, DATA_FILE, ExpectedRows,
@@ -25,13 +26,14 @@ const CONFIG_SIZE_MAX: u64 = 16 << 20;
 const FOLDER_HINT_COUNT_MAX: usize = 3;
 
 /// The sections of the format; the caller's own come on top.
-const SECTIONS: [&str; 7] = [
+const SECTIONS: [&str; 8] = [
     "version",
     "base_dir",
     "default",
     "csv",
     "cache",
     "tables",
+    "provider",
     "intranet_nets",
 ];
 
@@ -144,6 +146,7 @@ fn read_document(
         csv,
         cache: read_cache(root.section("cache")?)?,
         tables: read_tables(&root, &base, csv)?,
+        providers: read_providers(&root)?,
         base,
         intranet_nets: read_intranet(root.section("intranet_nets")?)?,
         sections: BTreeMap::new(),
@@ -174,28 +177,7 @@ fn refuse_unsupported(root: &Section<'_>) -> Result<()> {
             "is not supported; remove [fun], and look the values up in a table",
         ));
     }
-    if !root.has("provider") {
-        return Ok(());
-    }
-    if let Ok(Some(provider)) = root.section("provider") {
-        for kind in ["redis", "sqldb"] {
-            if provider.has(kind) {
-                let problem = "is not supported yet; load local [[tables]] instead";
-                return Err(provider.bad(kind, problem));
-            }
-        }
-        if provider.has("kind") || provider.has("connection_uri") {
-            return Err(root.bad(
-                "provider",
-                "has the old flat form; it became [provider.sqldb], which is not supported yet: \
-                 load local [[tables]] instead",
-            ));
-        }
-    }
-    Err(root.bad(
-        "provider",
-        "is not supported yet; load local [[tables]] instead",
-    ))
+    Ok(())
 }
 
 fn read_load(section: Option<Section<'_>>) -> Result<LoadConfig> {

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::Error;
 
 /// Typing errors this similar (Jaro-Winkler, 1.0 is equal) are worth a suggestion.
-const SUGGESTION_SIMILARITY_MIN: f64 = 0.7;
+const SUGGESTION_SIMILARITY_MIN: f64 = 0.75;
 
 /// The text that positions in errors refer to.
 #[derive(Clone, Copy)]
@@ -77,6 +77,12 @@ impl<'a> Section<'a> {
     /// Whether the key is there, whatever its type.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
+    }
+
+    /// Whether the key holds a list.
+    pub(super) fn is_list(&self, key: &str) -> bool {
+        let value = self.value(key);
+        value.is_some_and(|value| value.get_ref().as_array().is_some())
     }
 
     /// A boolean.

@@ -21,6 +21,7 @@ use rusqlite::{Connection, ErrorCode, Statement};
 pub use self::fuzz::csv_mapping_fuzz;
 use self::records::{Next, Records};
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
+pub(crate) use self::sql::quote_name;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
 use crate::config::{Config, LoadConfig, OnError, TableConfig};

@@ -109,6 +109,6 @@ fn read(table: &TableConfig, name: &'static str) -> Result<Option<SqlText>> {
 }
 
 /// A name as SQL text, whatever is in it.
-pub(super) fn quote_name(name: &str) -> String {
+pub(crate) fn quote_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use lookaside_value::Text;
 
 use super::{NativeProbe, Plan};
+use crate::config::ProviderKind;
 
 /// How a statement is answered, for `lookaside explain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,26 @@ pub struct Explanation {
     pub is_first_known: bool,
     /// Why SQLite answers, if it does.
     pub reason: Option<String>,
+    /// The other database that answers, if one does.
+    pub provider: Option<ProviderPlan>,
+}
+
+/// How another database is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProviderPlan {
+    /// The provider's name.
+    pub name: Text,
+    /// The kind of its server.
+    pub server: ProviderKind,
+    /// The text that is sent for all rows.
+    pub sql: String,
+    /// The text that is sent for the first row.
+    pub first_row_sql: String,
+    /// The parameters as the server numbers them, each with the type that it declares.
+    pub params: Vec<(Text, Text)>,
+    /// The types of the columns.
+    pub column_types: Vec<Text>,
 }
 
 /// Who answers a statement.
@@ -40,6 +61,8 @@ pub enum PlanKind {
     Interval,
     /// SQLite.
     Sqlite,
+    /// Another database.
+    Provider,
 }
 
 impl Plan {
@@ -48,8 +71,12 @@ impl Plan {
         let native = match &self.0 {
             Ok(native) => native,
             Err(reason) => {
+                let kind = match reason.provider {
+                    Some(_) => PlanKind::Provider,
+                    None => PlanKind::Sqlite,
+                };
                 return Explanation {
-                    kind: PlanKind::Sqlite,
+                    kind,
                     table: None,
                     key_columns: Vec::new(),
                     columns: Vec::new(),
@@ -58,6 +85,7 @@ impl Plan {
                     index_size: 0,
                     is_first_known: true,
                     reason: Some(reason.to_string()),
+                    provider: None,
                 };
             }
         };
@@ -78,6 +106,7 @@ impl Plan {
             index_size,
             is_first_known: native.is_first_known,
             reason: None,
+            provider: None,
         }
     }
 }
@@ -89,6 +118,7 @@ impl PlanKind {
             Self::Hash => "hash",
             Self::Interval => "interval",
             Self::Sqlite => "sqlite",
+            Self::Provider => "provider",
         }
     }
 }
@@ -102,6 +132,9 @@ impl fmt::Display for PlanKind {
 impl fmt::Display for Explanation {
     /// A few lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(provider) = &self.provider {
+            return provider.write(&self.columns, f);
+        }
         if let Some(reason) = &self.reason {
             return write!(f, "sqlite: {reason}");
         }
@@ -123,5 +156,31 @@ impl fmt::Display for Explanation {
             true => "  first of several rows: known",
             false => "  first of several rows: SQLite is asked",
         })
+    }
+}
+
+impl ProviderPlan {
+    fn write(&self, columns: &[Text], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let typed = |name: &Text, type_name: &Text| format!("{name} {type_name}");
+        let params: Vec<String> = self
+            .params
+            .iter()
+            .map(|(name, it)| typed(name, it))
+            .collect();
+        let columns = columns.iter().zip(&self.column_types);
+        let columns: Vec<String> = columns.map(|(name, it)| typed(name, it)).collect();
+        writeln!(f, "provider: {} ({})", self.name, self.server)?;
+        writeln!(f, "  sent: {}", self.sql)?;
+        if self.first_row_sql != self.sql {
+            writeln!(
+                f,
+                "  for the first row: {}",
+                self.first_row_sql.replace('\n', " ")
+            )?;
+        }
+        if !params.is_empty() {
+            writeln!(f, "  parameters: {}", params.join(", "))?;
+        }
+        write!(f, "  columns: {}", columns.join(", "))
     }
 }

@@ -27,12 +27,13 @@ use std::sync::Arc;
 use lookaside_value::{RowSet, Text, Value};
 
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
-pub use self::explain::{Explanation, PlanKind};
+pub use self::explain::{Explanation, PlanKind, ProviderPlan};
 use self::key::{Affinity, Converted, convert, convert_at_hand};
 use self::operand::{Operand, Scratch};
 use self::reason::Reason;
 pub(crate) use self::tables::Tables;
 use crate::bind::SqlValue;
+use crate::config::ProviderKind;
 use crate::functions;
 use crate::index::{HashIndex, Key, ListOrder, Rows};
 
@@ -105,6 +106,11 @@ impl Plan {
         let native = shape::shape_of(sql, params)
             .and_then(|shape| tables.with(|tables| planner::plan(sql, params, shape, tables)));
         Self(native)
+    }
+
+    /// The plan of a statement that another database answers.
+    pub(crate) fn elsewhere(name: &str, kind: ProviderKind) -> Self {
+        Self(Err(Reason::provider(name, kind)))
     }
 
     /// The first row for parameters in the order of `params`.

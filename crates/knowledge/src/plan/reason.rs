@@ -3,19 +3,39 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use lookaside_value::Text;
+
+use crate::config::ProviderKind;
 use crate::index::TooLarge;
 
-/// One lower-case clause that completes "SQLite answers, because …".
+/// One lower-case clause that completes "SQLite answers, because …", or who answers instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reason(Cow<'static, str>);
+pub(super) struct Reason {
+    text: Cow<'static, str>,
+    pub(super) provider: Option<(Text, ProviderKind)>,
+}
 
 impl Reason {
     pub(super) const fn fixed(text: &'static str) -> Self {
-        Self(Cow::Borrowed(text))
+        Self {
+            text: Cow::Borrowed(text),
+            provider: None,
+        }
     }
 
     pub(super) fn new(text: String) -> Self {
-        Self(Cow::Owned(text))
+        Self {
+            text: Cow::Owned(text),
+            provider: None,
+        }
+    }
+
+    /// Another database answers.
+    pub(super) fn provider(name: &str, kind: ProviderKind) -> Self {
+        Self {
+            text: Cow::Borrowed("its tables are there"),
+            provider: Some((name.into(), kind)),
+        }
     }
 }
 
@@ -37,6 +57,6 @@ impl From<rusqlite::Error> for Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }

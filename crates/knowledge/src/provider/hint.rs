@@ -2,8 +2,9 @@
 
 use rusqlite::Connection;
 
+use super::Names;
 use crate::config::Config;
-use crate::scan::{Scanner, Token};
+use crate::scan::{Dialect, Scanner, Token};
 
 /// Names in one message; with more of them it is no hint.
 const NAME_COUNT_MAX: usize = 20;
@@ -13,6 +14,7 @@ const NAME_COUNT_MAX: usize = 20;
 pub(super) fn hint(
     connection: &Connection,
     config: Option<&Config>,
+    names: &Names,
     sql: &str,
     source: &rusqlite::Error,
 ) -> Option<String> {
@@ -21,6 +23,9 @@ pub(super) fn hint(
         | rusqlite::Error::SqliteFailure(_, Some(msg)) => msg,
         _ => return None,
     };
+    if reason.starts_with("no such function") || reason.contains("syntax error") {
+        return elsewhere(names);
+    }
     let tables = tables(connection).ok()?;
     if let Some(missing) = reason.strip_prefix("no such table: ") {
         let name = missing.strip_prefix("main.").unwrap_or(missing);
@@ -38,11 +43,22 @@ pub(super) fn hint(
         return None;
     }
     let mut hints = Vec::new();
-    for table in tables.iter().filter(|table| names(sql, table)) {
+    for table in tables.iter().filter(|table| mentions(sql, table)) {
         let columns = columns(connection, table).ok()?;
         hints.push(format!("`{table}` has {}", list(&columns)));
     }
     (!hints.is_empty()).then(|| hints.join("; "))
+}
+
+/// A statement that SQLite does not understand may be meant for another database.
+fn elsewhere(names: &Names) -> Option<String> {
+    let others = names.all();
+    let others: Vec<&&str> = others.iter().filter(|_| names.has_providers()).collect();
+    let first = others.first()?;
+    Some(format!(
+        "SQLite answers it, because it reads no table of another database; write {first}. before a \
+         table or a function behind `from`, and `{first}` answers"
+    ))
 }
 
 /// The names of the tables and views, sorted.
@@ -65,8 +81,8 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>
 }
 
 /// Whether the name stands in the statement as a bare word.
-fn names(sql: &str, table: &str) -> bool {
-    let mut scanner = Scanner::new(sql);
+fn mentions(sql: &str, table: &str) -> bool {
+    let mut scanner = Scanner::new(sql, Dialect::Sqlite);
     std::iter::from_fn(|| scanner.next_token())
         .any(|token| matches!(token, Token::Word(word) if word.eq_ignore_ascii_case(table)))
 }

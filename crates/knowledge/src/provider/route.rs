@@ -1,69 +1,167 @@
-//! Which provider a statement names before its table, and the statement without that name.
+//! Who answers a statement, and the statement as they read it.
 //!
 //! `select t.v from assets.t` reads table `t` of the provider `assets`, and `assets` itself wants to
-//! read `select t.v from t`. Only bare names count: what is quoted belongs to the database.
+//! read `select t.v from t`. Only bare names count: what is quoted belongs to the database. Without
+//! such a name, the folder answers what reads its tables, and the default provider what reads none
+//! of them.
 
-use crate::scan::{Scanner, Token};
+use std::collections::HashSet;
+
+use super::names::{Names, Target, prefix_of};
+use crate::Result;
+use crate::error::Error;
+use crate::scan::{Dialect, Relation, Scanner, Token, relations};
 
 /// The schemas that SQLite itself has.
 const SCHEMAS: [&str; 2] = ["main", "temp"];
 
-/// The provider that stands before the first table that the statement reads, and the statement
-/// without its name.
-pub(crate) fn route<'a>(sql: &str, providers: &[&'a str]) -> Option<(&'a str, String)> {
-    let prefix = prefix_of(sql)?;
-    let provider = providers.iter().find(|name| **name == prefix)?;
-    Some((provider, without_prefix(sql, prefix)))
-}
+/// The functions with rows that SQLite has; others may have them too.
+const SQLITE_FUNCTIONS: [&str; 2] = ["json_each", "json_tree"];
 
-/// The prefix of the first table, if neither a provider nor SQLite has that name.
-pub(super) fn unknown_prefix<'a>(sql: &'a str, providers: &[&str]) -> Option<&'a str> {
-    let prefix = prefix_of(sql)?;
-    let is_schema = SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(prefix));
-    (!is_schema && !providers.contains(&prefix)).then_some(prefix)
-}
+/// The folder's own tables and views.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalTables(HashSet<String>);
 
-/// What stands before the dot of the table after the first `from`; if that is a query in
-/// parentheses, of the first one in there.
-fn prefix_of(sql: &str) -> Option<&str> {
-    let mut scanner = Scanner::new(sql);
-    let mut before = Token::Other;
-    while let Some(token) = scanner.next_token() {
-        let is_from = is_word(token, "from")
-            && before != Token::Dot
-            // `a is distinct from b` is a comparison.
-            && !is_word(before, "distinct");
-        before = token;
-        if !is_from {
-            continue;
-        }
-        let mut table = scanner.next_token()?;
-        while table == Token::Open {
-            table = scanner.next_token()?;
-        }
-        let Token::Word(word) = table else {
-            return None;
-        };
-        let is_query = ["select", "values", "with"]
-            .iter()
-            .any(|first| is_word(table, first));
-        if !is_query {
-            return (scanner.next_token()? == Token::Dot).then_some(word);
-        }
-        before = table;
+impl LocalTables {
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self(names.into_iter().map(|name| name.to_lowercase()).collect())
     }
-    None
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn place(&self, relation: &Relation<'_>) -> Place {
+        let name = relation.parts.last().map(|part| part.name().to_lowercase());
+        let name = name.unwrap_or_default();
+        if relation.is_function {
+            let is_sqlite =
+                SQLITE_FUNCTIONS.contains(&name.as_str()) || name.starts_with("pragma_");
+            return if is_sqlite {
+                Place::Anywhere
+            } else {
+                Place::Elsewhere
+            };
+        }
+        let is_qualified = match relation.parts.as_slice() {
+            [_] => false,
+            [schema, _] if is_one_of_schemas(schema.name()) => true,
+            _ => return Place::Elsewhere,
+        };
+        match is_qualified || self.0.contains(&name) || name.starts_with("sqlite_") {
+            true => Place::Here,
+            false => Place::Elsewhere,
+        }
+    }
 }
 
-fn is_word(token: Token<'_>, word: &str) -> bool {
-    matches!(token, Token::Word(seen) if seen.eq_ignore_ascii_case(word))
+fn is_one_of_schemas(name: &str) -> bool {
+    SCHEMAS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Where a relation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Here,
+    Elsewhere,
+    /// A function that whoever answers may have.
+    Anywhere,
+}
+
+/// Who answers a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) target: Target,
+    /// The statement without the name of who answers, if it names one.
+    pub(crate) sql: Option<Box<str>>,
+}
+
+/// Who answers a statement. A statement of several databases is refused.
+pub(crate) fn route(sql: &str, names: &Names, tables: &LocalTables) -> Result<Route> {
+    match *names.named(sql) {
+        [] => {}
+        [named] => {
+            let dialect = names.dialect(named.target);
+            let before = relations(sql, dialect);
+            let before = before
+                .iter()
+                .take_while(|it| prefix_of(it) != Some(named.prefix));
+            if named.target != Target::Local
+                && let Some(local) = before
+                    .into_iter()
+                    .find(|it| tables.place(it) == Place::Here)
+            {
+                let known = (local.text, names.name(Target::Local));
+                return Err(Error::mixed(sql, known, (named.table, named.prefix)));
+            }
+            return Ok(Route {
+                target: named.target,
+                sql: Some(without_prefix(sql, named.prefix, dialect).into()),
+            });
+        }
+        [first, second, ..] => {
+            let (first, second) = ((first.table, first.prefix), (second.table, second.prefix));
+            return Err(Error::mixed(sql, first, second));
+        }
+    }
+    Ok(Route {
+        target: unnamed(sql, names, tables)?,
+        sql: None,
+    })
+}
+
+/// Who answers a statement that names nobody.
+fn unnamed(sql: &str, names: &Names, tables: &LocalTables) -> Result<Target> {
+    let default = names.fallback();
+    if default == Target::Local {
+        return Ok(Target::Local);
+    }
+    let ours = relations(sql, Dialect::Sqlite);
+    let theirs = relations(sql, names.dialect(default));
+    let place = |relation: &&Relation<'_>| tables.place(relation);
+    let here = theirs.iter().find(|it| place(it) == Place::Here);
+    let elsewhere = ours.iter().find(|it| place(it) == Place::Elsewhere);
+    match (here, elsewhere) {
+        (Some(_), None) => Ok(Target::Local),
+        (None, Some(_)) => Ok(default),
+        // What reads no table at all is cheapest here, if anything is here.
+        (None, None) if tables.is_empty() => Ok(default),
+        (None, None) => Ok(Target::Local),
+        (Some(here), Some(elsewhere)) => {
+            let here = (here.text, names.name(Target::Local));
+            Err(Error::mixed(
+                sql,
+                here,
+                (elsewhere.text, names.name(default)),
+            ))
+        }
+    }
+}
+
+/// The one whom a statement names before its first table, and the statement without the name.
+pub(crate) fn named<'a>(sql: &str, names: &'a Names) -> Option<(&'a str, String)> {
+    let named = names.named(sql);
+    let first = named.first()?;
+    let dialect = names.dialect(first.target);
+    if prefix_of(relations(sql, dialect).first()?) != Some(first.prefix) {
+        return None;
+    }
+    let routed = without_prefix(sql, first.prefix, dialect);
+    Some((names.name(first.target), routed))
+}
+
+/// The prefix of the first table with one, if neither a provider nor SQLite has that name.
+pub(super) fn unknown_prefix<'a>(sql: &'a str, names: &Names) -> Option<&'a str> {
+    let relations = relations(sql, Dialect::Sqlite);
+    let prefix = relations.iter().find_map(prefix_of)?;
+    (!is_one_of_schemas(prefix) && names.target(prefix).is_none()).then_some(prefix)
 }
 
 /// The statement without `prefix` and its dot, wherever they begin a name.
-fn without_prefix(sql: &str, prefix: &str) -> String {
+fn without_prefix(sql: &str, prefix: &str, dialect: Dialect) -> String {
     let mut routed = String::with_capacity(sql.len());
     let mut copied = 0;
-    let mut scanner = Scanner::new(sql);
+    let mut scanner = Scanner::new(sql, dialect);
     let mut before = Token::Other;
     // Where the prefix begins that was the last token, if it was one.
     let mut prefix_at = None;
@@ -75,7 +173,7 @@ fn without_prefix(sql: &str, prefix: &str) -> String {
             copied = scanner.at();
         }
         let is_prefix = token == Token::Word(prefix) && before != Token::Dot;
-        prefix_at = is_prefix.then(|| scanner.at() - prefix.len());
+        prefix_at = is_prefix.then(|| scanner.start());
         before = token;
     }
     routed.push_str(&sql[copied..]);
@@ -85,77 +183,199 @@ fn without_prefix(sql: &str, prefix: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ProviderKind;
 
-    const PROVIDERS: [&str; 2] = ["default", "pg_1"];
+    fn names() -> Names {
+        Names::new([
+            ("pg_1", ProviderKind::Postgres),
+            ("my", ProviderKind::Mysql),
+        ])
+    }
 
-    fn check(sql: &str, expected: Option<(&str, &str)>) {
-        let seen = route(sql, &PROVIDERS);
-        let seen = seen.as_ref().map(|(name, sql)| (*name, sql.as_str()));
-        assert_eq!(seen, expected, "{sql}");
+    fn tables() -> LocalTables {
+        LocalTables::new(["t".to_owned(), "Users".to_owned()])
+    }
+
+    /// `expected` is who answers and what they read, or a part of the refusal.
+    fn check_with(
+        names: &Names,
+        tables: &LocalTables,
+        sql: &str,
+        expected: std::result::Result<(&str, &str), &str>,
+    ) {
+        match (route(sql, names, tables), expected) {
+            (Ok(route), Ok((name, text))) => {
+                assert_eq!(names.name(route.target), name, "{sql}");
+                assert_eq!(route.sql.as_deref().unwrap_or(sql), text, "{sql}");
+            }
+            (Err(error), Err(text)) => {
+                assert!(error.to_string().contains(text), "{sql}: {error}");
+            }
+            (seen, _) => panic!("{sql}: {seen:?}, expected {expected:?}"),
+        }
+    }
+
+    fn check(sql: &str, name: &str, text: &str) {
+        check_with(&names(), &tables(), sql, Ok((name, text)));
+    }
+
+    fn goes_to(sql: &str, name: &str) {
+        check(sql, name, sql);
+    }
+
+    fn refused(sql: &str, text: &str) {
+        check_with(&names(), &tables(), sql, Err(text));
     }
 
     #[test]
-    fn the_first_table_names_the_provider() {
-        check("select 1", None);
-        check("select a from t", None);
-        check("select a from main.t", None);
-        check("select a from other.t", None);
+    fn a_name_before_a_table_says_who() {
+        check("select a from pg_1.u", "pg_1", "select a from u");
+        check("select a from my.`u`", "my", "select a from `u`");
+        check("select a from local.t", "local", "select a from t");
+        check("select a from default.u", "pg_1", "select a from u");
+        check("select a from pg_1.t", "pg_1", "select a from t");
         check(
-            "select a from default.t1",
-            Some(("default", "select a from t1")),
+            "SELECT pg_1.u.a, u.b FROM pg_1 . u WHERE pg_1.u.a = :a",
+            "pg_1",
+            "SELECT u.a, u.b FROM  u WHERE u.a = :a",
         );
         check(
-            "SELECT pg_1.t.a, t.b FROM pg_1 . t WHERE pg_1.t.a = :a",
-            Some(("pg_1", "SELECT t.a, t.b FROM  t WHERE t.a = :a")),
+            "select * from pg_1.public.u as x join pg_1.v on x.a = v.a",
+            "pg_1",
+            "select * from public.u as x join v on x.a = v.a",
         );
         check(
-            "select * from pg_1.t join pg_1.u on t.a = u.a, default.v",
-            Some(("pg_1", "select * from t join u on t.a = u.a, default.v")),
+            "select * from u join pg_1.v using (a)",
+            "pg_1",
+            "select * from u join v using (a)",
         );
         check(
+            "select * from pg_1.f(:a) as g",
+            "pg_1",
+            "select * from f(:a) as g",
+        );
+        check(
+            "with x as (select a from my.u) select * from x",
+            "my",
+            "with x as (select a from u) select * from x",
+        );
+        check(
+            "select a is not distinct from b, t.from from pg_1.u",
+            "pg_1",
+            "select a is not distinct from b, t.from from u",
+        );
+        check(
+            "select 'from my.u', \"my.x\" /* from my.t /* */ */ from -- my.\n pg_1.u where e'pg_1.\\'x' = $$pg_1.u$$ or x.pg_1.y = 1",
+            "pg_1",
+            "select 'from my.u', \"my.x\" /* from my.t /* */ */ from -- my.\n u where e'pg_1.\\'x' = $$pg_1.u$$ or x.pg_1.y = 1",
+        );
+        check(
+            "select é.a from pg_1.é where é.a = 'é'",
+            "pg_1",
+            "select é.a from é where é.a = 'é'",
+        );
+    }
+
+    #[test]
+    fn without_a_name_the_tables_say_who() {
+        goes_to("select a from t", "local");
+        goes_to("select a from T join users using (a)", "local");
+        goes_to("select a from main.t", "local");
+        goes_to("select a from \"t\"", "local");
+        goes_to("select name from sqlite_schema", "local");
+        goes_to("select a from t, json_each(t.b)", "local");
+        goes_to("select a from u", "pg_1");
+        goes_to("select a from public.t", "pg_1");
+        goes_to("select a from \"pg_1\".u", "pg_1");
+        goes_to("select a from f(:a)", "pg_1");
+        goes_to("select a from u, jsonb_each(u.b)", "pg_1");
+        goes_to("with t as (select a from u) select * from t", "pg_1");
+        goes_to("with u as (select a from t) select * from u", "local");
+        goes_to("select 1", "local");
+        goes_to("select a from other.t", "pg_1");
+    }
+
+    #[test]
+    fn without_tables_of_its_own_the_folder_answers_nothing() {
+        let none = LocalTables::default();
+        for sql in ["select 1", "select a from t", "select * from json_each(:x)"] {
+            check_with(&names(), &none, sql, Ok(("pg_1", sql)));
+        }
+        check_with(
+            &names(),
+            &none,
+            "select 1 from my.dual",
+            Ok(("my", "select 1 from dual")),
+        );
+    }
+
+    #[test]
+    fn several_databases_in_one_statement_are_refused_by_name() {
+        refused(
+            "select * from t join u using (a)",
+            "`t` is in `local` and `u` in `pg_1`",
+        );
+        refused(
+            "select * from u join t using (a)",
+            "`t` is in `local` and `u` in `pg_1`",
+        );
+        refused(
+            "select * from t join public.t as o on true",
+            "`public.t` in `pg_1`",
+        );
+        refused(
             "select * from t join pg_1.u using (a)",
-            None, // The first table decides.
+            "`t` is in `local` and `pg_1.u` in `pg_1`",
         );
-        check(
-            "select * from ((select a from pg_1.t) as x)",
-            Some(("pg_1", "select * from ((select a from t) as x)")),
+        refused(
+            "select * from pg_1.u join my.v using (a)",
+            "`pg_1.u` is in `pg_1` and `my.v` in `my`",
         );
-        check(
-            "with x as (select a from pg_1.t) select * from x",
-            Some(("pg_1", "with x as (select a from t) select * from x")),
+        refused(
+            "select * from pg_1.u join local.t using (a)",
+            "`local.t` in `local`",
         );
-        check(
-            "select a is not distinct from b from default.t",
-            Some(("default", "select a is not distinct from b from t")),
+        refused(
+            "select * from pg_1.u where a in (select a from my.v)",
+            "`my.v` in `my`",
         );
-        check(
-            "select t.from from default.t",
-            Some(("default", "select t.from from t")),
-        );
-        check("select a from DEFAULT.t", None);
-        check("select a from", None);
-        check("select a from (", None);
-        check("select a from default", None);
-        check("select a from ('default').t", None);
     }
 
     #[test]
-    fn quotes_and_comments_stay_as_they_are() {
-        check(
-            "select 'from default.u', \"default.x\" /* from main.t */ from -- default.\n default.t \
-             where a = 'default.t' and [default.b] = `default.` or x.default.y = 1",
-            Some((
-                "default",
-                "select 'from default.u', \"default.x\" /* from main.t */ from -- default.\n t \
-                 where a = 'default.t' and [default.b] = `default.` or x.default.y = 1",
-            )),
-        );
-        check("select a from \"default\".t", None);
-        check("select a from 'default'.t", None);
-        check(
-            "select é.a from default.é where é.a = 'é'",
-            Some(("default", "select é.a from é where é.a = 'é'")),
-        );
+    fn without_providers_everything_is_here() {
+        let names = Names::default();
+        let check = |sql, text| check_with(&names, &tables(), sql, Ok(("default", text)));
+        check("select a from u", "select a from u");
+        check("select a from default.t", "select a from t");
+        check("select a from local.t", "select a from t");
+        check("select 1", "select 1");
+        check("select a from other.t", "select a from other.t");
+        check("select a from DEFAULT.t", "select a from DEFAULT.t");
+        check("select a from 'default'.t", "select a from 'default'.t");
+    }
+
+    #[test]
+    fn the_first_table_names_who_is_asked_for() {
+        for (sql, expected) in [
+            ("select a from t", None),
+            ("select * from u join pg_1.v using (a)", None),
+            (
+                "select * from pg_1.u join my.v using (a)",
+                Some(("pg_1", "select * from u join my.v using (a)")),
+            ),
+            (
+                "select a from (select b from my.u) x",
+                Some(("my", "select a from (select b from u) x")),
+            ),
+        ] {
+            let names = names();
+            let seen = named(sql, &names);
+            assert_eq!(
+                seen.as_ref().map(|(name, sql)| (*name, &**sql)),
+                expected,
+                "{sql}"
+            );
+        }
     }
 
     #[test]
@@ -168,7 +388,7 @@ mod tests {
             ("select a from pg_2.t", Some("pg_2")),
             ("select a from (select b from mysql.t)", Some("mysql")),
         ] {
-            assert_eq!(unknown_prefix(sql, &PROVIDERS), expected, "{sql}");
+            assert_eq!(unknown_prefix(sql, &names()), expected, "{sql}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::cache::Extent;
 use crate::error::Error;
 use crate::generation::Prepared;
 use crate::plan::Probe;
-use crate::scan::scan;
+use crate::provider::Answerer;
 use crate::statement::Origin;
 
 impl Lookup for Session {
@@ -19,8 +19,8 @@ impl Lookup for Session {
         params: &[Text],
     ) -> std::result::Result<StatementId, LookupError> {
         self.renew();
-        scan(sql)?;
-        let statement = self.register(sql, params, Origin::Prepared)?;
+        let (_, natural) = self.generation.read(sql)?;
+        let statement = self.register(sql, params, &natural, Origin::Prepared)?;
         statement.0.pin();
         Ok(statement.id())
     }
@@ -69,6 +69,10 @@ impl Session {
             info: &statement.0,
             description: &prepared.description,
         };
+        if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
+            asker.batch_elsewhere(&ask, (remote, statement), params, answers);
+            return Ok(());
+        }
         // All rows of the plan are kept alive by one entry, made for the first hit.
         let mut plan_rows = None;
         let (mut hit_count, mut absent_count) = (0, 0);

@@ -14,10 +14,10 @@ use crate::ask::{Ask, Asker};
 use crate::cache::{CallCache, Extent};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::generation::{Generation, Prepared};
-use crate::plan::{Explanation, Probe, ProbeAll};
+use crate::generation::Generation;
+use crate::plan::{Explanation, Probe, ProbeAll, ProviderPlan};
+use crate::provider::Answerer;
 use crate::rows::Rows;
-use crate::scan::scan;
 use crate::statement::{Admission, Origin, Params, Query, Statement, StatementInfo};
 
 /// Where answers of the database may come from and go to. Native plans need none of it: they are
@@ -89,8 +89,8 @@ impl Session {
     /// prepared already.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         self.renew();
-        let params = scan(sql)?;
-        let statement = self.register(sql, &params, Origin::Prepared)?;
+        let (_, params) = self.generation.read(sql)?;
+        let statement = self.register(sql, &params, &params, Origin::Prepared)?;
         statement.0.pin();
         Ok(statement)
     }
@@ -295,18 +295,24 @@ impl Session {
     /// How a statement is answered, without preparing it for good.
     pub(crate) fn explain(&mut self, sql: &str) -> Result<Explanation> {
         self.renew();
-        let info = StatementInfo::unregistered(self.engine.number, sql, scan(sql)?);
+        let (_, params) = self.generation.read(sql)?;
+        let info = StatementInfo::unregistered(self.engine.number, sql, params);
         let Self {
             generation, asker, ..
         } = self;
-        let prepared = Prepared::new(
-            &info,
-            asker.reader(generation)?,
-            generation.tables(),
-            generation.config(),
-        )?;
+        let prepared = asker.describe(generation, &info)?;
         let mut explanation = prepared.plan.explain();
         explanation.columns = prepared.columns().to_vec();
+        if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
+            explanation.provider = Some(ProviderPlan {
+                name: remote.name().into(),
+                server: remote.config.kind(),
+                sql: statement.sql(Extent::All).to_string(),
+                first_row_sql: statement.sql(Extent::First).to_string(),
+                params: statement.param_types(),
+                column_types: statement.description.column_types.to_vec(),
+            });
+        }
         Ok(explanation)
     }
 
@@ -378,20 +384,84 @@ impl Session {
         self.generation = self.engine.state();
     }
 
+    /// The rows of a statement of another database, without holding up a thread; `None` if the
+    /// statement is not of another database.
+    pub(crate) async fn rows_elsewhere(
+        &mut self,
+        query: Query<'_>,
+        params: Params<'_>,
+        extent: Extent,
+        policy: Policy<'_>,
+    ) -> Result<Option<RowSet>> {
+        self.renew();
+        if !self.generation.names().has_providers() {
+            return Ok(None);
+        }
+        let sql = match query {
+            Query::Statement(statement) => statement.sql(),
+            Query::Text(sql) => sql,
+        };
+        if !self.generation.describe_elsewhere(sql).await? {
+            return Ok(None);
+        }
+        // It is described, so nothing here waits; unless a reload came in between, perhaps.
+        let resolved = self.resolve(query)?;
+        let Self {
+            engine,
+            generation,
+            asker,
+            ..
+        } = self;
+        let (info, own);
+        let description = match &resolved {
+            Resolved::Statement(statement) => {
+                info = &*statement.0;
+                &asker.prepared(generation, info)?.description
+            }
+            Resolved::Once(once) => {
+                info = once;
+                own = asker.describe(generation, info)?;
+                &own.description
+            }
+        };
+        let Answerer::Remote { remote, statement } = &description.answerer else {
+            return Ok(None);
+        };
+        let params = info.place(params)?;
+        let ask = Ask {
+            engine,
+            generation,
+            info,
+            description,
+        };
+        let policy = match &resolved {
+            Resolved::Statement(_) => policy,
+            Resolved::Once(_) => Policy::Bypass,
+        };
+        let elsewhere = (&**remote, &**statement);
+        let rows = asker.rows_elsewhere(&ask, elsewhere, &params, extent, policy);
+        Ok(Some(rows.await?))
+    }
+
     /// The statement of that text and parameters, with its plan; new ones are checked first, so
     /// that a refused text leaves no trace.
-    fn register(&mut self, sql: &str, params: &[Text], origin: Origin) -> Result<Statement> {
+    ///
+    /// `natural` are the parameters in the order of their first appearance.
+    fn register(
+        &mut self,
+        sql: &str,
+        params: &[Text],
+        natural: &[Text],
+        origin: Origin,
+    ) -> Result<Statement> {
         let known = self.engine.registry().find(sql, params).cloned();
         let statement = match known {
             Some(statement) => statement,
             None => {
                 let info = StatementInfo::unregistered(self.engine.number, sql, params.to_vec());
-                self.asker
-                    .reader(&self.generation)?
-                    .describe(&info, self.generation.config())?;
-                self.engine
-                    .registry_mut()
-                    .add(self.engine.number, sql, params, origin)?
+                self.asker.describe(&self.generation, &info)?;
+                let mut registry = self.engine.registry_mut();
+                registry.add(self.engine.number, sql, params, natural, origin)?
             }
         };
         // A reload may have happened meanwhile, and not have seen the statement.
@@ -413,10 +483,11 @@ impl Session {
             }
             registry.admission()
         };
-        let params = scan(sql)?;
+        let (_, params) = self.generation.read(sql)?;
         match admission {
             Admission::Room => Ok(Resolved::Statement(self.register(
                 sql,
+                &params,
                 &params,
                 Origin::AdHoc,
             )?)),
@@ -437,9 +508,7 @@ impl Session {
             ..
         } = self;
         asker.counters.metadata_misses.add(1);
-        let description = &asker
-            .reader(generation)?
-            .describe(info, generation.config())?;
+        let description = &asker.describe(generation, info)?.description;
         let ask = Ask {
             engine,
             generation,

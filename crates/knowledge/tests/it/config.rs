@@ -299,22 +299,10 @@ fn what_is_not_supported_is_refused_by_name() {
         "[fun.risk]\ncall = 'get'",
         "knowdb.toml:2: fun is not supported; remove [fun], and look the values up in a table",
     );
-    for kind in ["redis", "sqldb"] {
-        check_below(
-            &format!("[provider.{kind}]\nconnection_uri = 'x'"),
-            &format!(
-                "knowdb.toml:2: provider.{kind} is not supported yet; load local [[tables]] instead"
-            ),
-        );
-    }
     check_below(
-        "[[provider.sqldb]]\nkind = 'mysql'",
-        "knowdb.toml:2: provider.sqldb is not supported yet; load local [[tables]] instead",
-    );
-    check_below(
-        "[provider]\nkind = 'postgres'\nconnection_uri = 'x'",
-        "knowdb.toml:2: provider has the old flat form; it became [provider.sqldb], which is not \
-         supported yet: load local [[tables]] instead",
+        "[provider.redis]\nconnection_uri = 'x'",
+        "knowdb.toml:2: provider.redis is not supported; remove it, and look the values up in a \
+         table or a SQL database",
     );
 }
 
@@ -465,6 +453,6 @@ fn an_engine_opens_the_folder_of_a_whole_project() {
     check_below(
         "[server]\nbind = 'x'\n",
         "knowdb.toml:2: unknown key server; known here: \
-        version, base_dir, default, csv, cache, tables, intranet_nets, enrich",
+        version, base_dir, default, csv, cache, tables, provider, intranet_nets, enrich",
     );
 }

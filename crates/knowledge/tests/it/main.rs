@@ -2,6 +2,8 @@
 
 mod config;
 mod folder;
+mod live;
 mod non_blocking;
 mod provider;
+mod provider_config;
 mod reload;

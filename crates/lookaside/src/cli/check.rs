@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Args;
-use lookaside_knowledge::{Config, LoadReport, SqlText, TableReport, table_sql};
+use lookaside_knowledge::{Config, Knowledge, LoadReport, SqlText, TableReport, table_sql};
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
@@ -20,10 +21,10 @@ use crate::cli::summary::grouped;
 #[command(long_about = "\
 Look for mistakes in a project without running it
 
-Reads the configuration, loads every table, parses every model, prepares the SQL in it, and
-looks at the values of [enrich]. Prints the tables with the SQL that was derived for them, the
-models, and which of them runs when no flag says otherwise. Ends with code 1 at the first
-kind of thing that is wrong.")]
+Reads the configuration, loads every table, asks every provider for its version, parses every
+model, prepares the SQL in it, and looks at the values of [enrich]. Prints the tables with the SQL
+that was derived for them, the providers, the models, and which of them runs when no flag says
+otherwise. Ends with code 1 at the first kind of thing that is wrong.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or such a file
     dir: PathBuf,
@@ -34,7 +35,13 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     let knowledge = project.load()?;
     let report = knowledge.load_report();
     let derived = derived_sql(&project.config)?;
-    write_stdout(|out| write_tables(&report, &derived, out))?;
+    write_stdout(
+        |out| match project.config.providers.is_empty() || !report.tables.is_empty() {
+            true => write_tables(&report, &derived, out),
+            false => Ok(()),
+        },
+    )?;
+    ask_providers(&knowledge)?;
 
     let models = Models::read(&project.models_folder())?;
     let options = Options {
@@ -68,6 +75,36 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
         Some((first, rest)) => {
             let failure = Failure::new(first);
             let rest: Vec<_> = rest.iter().map(|line| format!("error: {line}")).collect();
+            Err(match rest.is_empty() {
+                true => failure,
+                false => failure.with_excerpt(rest.join("\n")),
+            })
+        }
+    }
+}
+
+/// Prints what the providers say they are; all of them are asked before one that is silent ends this.
+fn ask_providers(knowledge: &Knowledge) -> Result<(), Failure> {
+    let mut silent = Vec::new();
+    for provider in knowledge.providers() {
+        let begun = Instant::now();
+        match knowledge.probe_provider(&provider.name) {
+            Ok(version) => write_stdout(|out| {
+                let (name, place) = (&provider.name, &provider.place);
+                let millis = begun.elapsed().as_secs_f64() * 1e3;
+                writeln!(
+                    out,
+                    "provider {name}: {place}, {version}, asked in {millis:.0} ms"
+                )
+            })?,
+            Err(error) => silent.push(error),
+        }
+    }
+    match silent.split_first() {
+        None => Ok(()),
+        Some((first, rest)) => {
+            let rest: Vec<_> = rest.iter().map(|error| format!("error: {error}")).collect();
+            let failure = Failure::from_error(first);
             Err(match rest.is_empty() {
                 true => failure,
                 false => failure.with_excerpt(rest.join("\n")),

@@ -9,7 +9,7 @@ use crate::cli::output::finish_stdout;
 use crate::cli::project::Project;
 use crate::cli::query::statement;
 
-/// Show how a SQL query is answered: by which index, or why by SQLite
+/// Show how a SQL query is answered: by which index, by which provider, or why by SQLite
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:

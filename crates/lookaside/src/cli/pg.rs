@@ -18,6 +18,7 @@ use std::error::Error;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use self::bar::DownloadBar;
 use crate::cli::failure::{Failure, Outcome};
 
 /// Start, ask, dump and measure a PostgreSQL of your own

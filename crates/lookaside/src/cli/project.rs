@@ -7,6 +7,7 @@ use lookaside_knowledge::{Config, Knowledge, MetricsTelemetry};
 use tracing::warn;
 
 use crate::cli::failure::Failure;
+use crate::cli::pg::DownloadBar;
 use crate::cli::progress::LoadBar;
 use crate::cli::settings::{EnrichSettings, SECTION};
 
@@ -59,6 +60,7 @@ impl Project {
             .config(self.config.clone())
             .foreign_section(SECTION)
             .progress(Arc::new(LoadBar::new()))
+            .embedded(lookaside::embedded_databases(Arc::new(DownloadBar::new())))
             .watch(options.watch);
         if options.telemetry {
             builder = builder.telemetry(Arc::new(MetricsTelemetry));

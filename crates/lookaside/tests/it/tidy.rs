@@ -12,7 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("value", &[]),
     ("wire", &[]),
     ("client", &["value", "wire"]),
-    ("knowledge", &["value"]),
+    ("knowledge", &["value", "client"]),
     ("oml", &["value"]),
     ("stream", &["value"]),
     ("embedded", &["wire"]),

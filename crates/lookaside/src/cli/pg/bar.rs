@@ -15,10 +15,10 @@ const ARCHIVE_SIZE: u64 = 15_000_000;
 
 /// A bar while the server's programs are fetched. It draws nothing until there is something to
 /// tell, and is gone when the download is done: whoever holds it may outlive the start.
-pub(super) struct DownloadBar(ProgressBar);
+pub(crate) struct DownloadBar(ProgressBar);
 
 impl DownloadBar {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, target());
         Self(bar.with_style(style_of("{spinner} fetching {msg}")))
     }

@@ -1,17 +1,9 @@
-//! Where questions leave the engine: the SQLite store of a generation, asked by one session.
-//!
-//! This module is the boundary behind which another database will stand: everything above it
-//! (statements, plans, caches, sessions) asks only to [`describe`](Reader::describe) a statement and
-//! for its [`rows`](Reader::rows), and knows neither connections nor their transactions. Which
-//! database a statement belongs to is decided when it is described: by the name before its table
-//! ([`route`]), or else it is the default one.
-
-mod hint;
-mod route;
+//! The SQLite store of a generation, asked by one session.
 
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 use rusqlite::Connection;
 
+use super::{Answerer, Description, Names, hint, route};
 use crate::Result;
 use crate::bind::{SqlValue, value_of};
 use crate::cache::Extent;
@@ -20,25 +12,17 @@ use crate::error::Error;
 use crate::statement::StatementInfo;
 use crate::store::Store;
 
-pub(crate) use self::route::route;
-
-/// The databases that answer, by the names that may stand before their tables; the first one
-/// answers statements that name none.
-pub(crate) const PROVIDERS: &[&str] = &["default"];
-
-/// What the database says about a statement.
+/// A statement as SQLite reads it.
 #[derive(Debug)]
-pub(crate) struct Description {
+pub(crate) struct StoreStatement {
     /// The text without its provider's name, if it has one.
     routed: Option<Box<str>>,
-    /// The names of the columns.
-    pub(crate) columns: Box<[Text]>,
     /// For each of SQLite's parameters, from its first, the position of the value to bind.
     binds: Box<[usize]>,
 }
 
-impl Description {
-    /// The statement as the database is to read it.
+impl StoreStatement {
+    /// The text as SQLite is to read it.
     #[inline]
     pub(crate) fn sql<'a>(&'a self, info: &'a StatementInfo) -> &'a str {
         self.routed.as_deref().unwrap_or(&info.sql)
@@ -71,14 +55,15 @@ impl Reader {
     pub(crate) fn describe(
         &self,
         info: &StatementInfo,
+        routed: Option<Box<str>>,
         config: Option<&Config>,
+        names: &Names,
     ) -> Result<Description> {
-        let routed = route(&info.sql, PROVIDERS).map(|(_, sql)| sql.into_boxed_str());
         let sql = routed.as_deref().unwrap_or(&info.sql);
-        let refused = |source| match route::unknown_prefix(&info.sql, PROVIDERS) {
-            Some(prefix) => Error::provider_unknown(&info.sql, prefix, PROVIDERS),
+        let refused = |source| match route::unknown_prefix(&info.sql, names) {
+            Some(prefix) => Error::provider_unknown(&info.sql, prefix, &names.all()),
             None => {
-                let hint = hint::hint(&self.connection, config, sql, &source);
+                let hint = hint::hint(&self.connection, config, names, sql, &source);
                 Error::statement_with_hint(&info.sql, source, hint)
             }
         };
@@ -101,9 +86,11 @@ impl Reader {
         }
         let columns = statement.column_names().map(Text::from).collect();
         Ok(Description {
-            routed,
             columns,
-            binds: binds.into(),
+            answerer: Answerer::Store(StoreStatement {
+                routed,
+                binds: binds.into(),
+            }),
         })
     }
 
@@ -116,28 +103,28 @@ impl Reader {
     pub(crate) fn rows(
         &mut self,
         info: &StatementInfo,
-        description: &Description,
+        (columns, statement): (&[Text], &StoreStatement),
         params: &[Value],
         extent: Extent,
     ) -> Result<RowSet> {
-        self.read(info, description, params, extent)
+        self.read(info, (columns, statement), params, extent)
             .map_err(|source| Error::statement(&info.sql, source))
     }
 
     fn read(
         &mut self,
         info: &StatementInfo,
-        description: &Description,
+        (columns, ours): (&[Text], &StoreStatement),
         params: &[Value],
         extent: Extent,
     ) -> rusqlite::Result<RowSet> {
-        let mut statement = self.connection.prepare_cached(description.sql(info))?;
-        for (index, &position) in description.binds.iter().enumerate() {
+        let mut statement = self.connection.prepare_cached(ours.sql(info))?;
+        for (index, &position) in ours.binds.iter().enumerate() {
             let value = SqlValue::of(&params[position], &mut self.scratch);
             statement.raw_bind_parameter(index + 1, value)?;
         }
-        let mut rows = RowSetBuilder::new(description.columns.iter().cloned());
-        let column_count = description.columns.len();
+        let mut rows = RowSetBuilder::new(columns.iter().cloned());
+        let column_count = columns.len();
         let mut cursor = statement.raw_query();
         while let Some(row) = cursor.next()? {
             // The columns were counted on the same statement over a schema that never changes.

@@ -1,10 +1,18 @@
 //! Finds the parameters of a SQL text and refuses what is no single query.
 //!
 //! This is a scanner, not a parser: it knows where quotes, comments, identifiers and casts end, and
-//! nothing else. SQLite has the last word on the text, and [`crate::provider`] compares the
+//! little else. The database has the last word on the text, and [`crate::provider`] compares the
 //! parameters that it found with those found here.
 
+mod numbered;
+mod relations;
+mod scanner;
+
 use lookaside_value::Text;
+
+pub(crate) use self::numbered::{Numbered, numbered};
+pub(crate) use self::relations::{Part, Relation, relations};
+pub(crate) use self::scanner::{Dialect, Scanner, Token};
 
 use crate::Result;
 use crate::error::Error;
@@ -40,21 +48,29 @@ const OTHER_FIRST_WORDS: [&str; 21] = [
 /// First words this similar (Jaro-Winkler, 1.0 is equal) are typing errors of one another.
 const MEANT_SIMILARITY_MIN: f64 = 0.8;
 
+/// The words that begin what changes data or makes tables, also within a query.
+const CHANGING_WORDS: [&str; 5] = ["insert", "update", "delete", "merge", "into"];
+
 /// The parameters (`:name`) of a query in the order of their first appearance.
-pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
-    let mut scanner = Scanner::new(sql);
+pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
+    let mut scanner = Scanner::new(sql, dialect);
     let mut params: Vec<Text> = Vec::new();
     let mut first_word = None;
     let mut ended = false;
+    let mut before = Token::End;
     while let Some(token) = scanner.next_token() {
         if ended && token != Token::End {
-            return Err(Error::several_statements(sql, scanner.at));
+            return Err(Error::several_statements(sql, scanner.at()));
         }
         match token {
-            Token::Word(word) if first_word.is_none() => first_word = Some(word),
-            Token::Word(_) | Token::Dot | Token::Open | Token::Other => {
-                first_word.get_or_insert("");
+            Token::Word(word) => {
+                first_word.get_or_insert(word);
+                if dialect != Dialect::Sqlite && is_changing(before, word) {
+                    return Err(Error::not_a_query(sql));
+                }
             }
+            // Elsewhere than in SQLite a query may stand in parentheses.
+            Token::Open if first_word.is_none() && dialect != Dialect::Sqlite => {}
             Token::End => ended = first_word.is_some(),
             Token::Param(name) => {
                 if !params.iter().any(|param| *param == name) {
@@ -62,7 +78,16 @@ pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
                 }
             }
             Token::OtherParam(text) => return Err(Error::parameter_form(sql, text)),
+            Token::Quoted(_)
+            | Token::Dot
+            | Token::Comma
+            | Token::Open
+            | Token::Close
+            | Token::Other => {
+                first_word.get_or_insert("");
+            }
         }
+        before = token;
     }
     match first_word {
         None => Err(Error::empty_statement()),
@@ -73,6 +98,39 @@ pub(crate) fn scan(sql: &str) -> Result<Vec<Text>> {
         }
         Some(word) => Err(Error::unknown_beginning(sql, word, meant(word))),
     }
+}
+
+/// Whether a word makes a query change something. SQLite says so itself; of another server nobody
+/// may ask that, because what is answered from a cache would not happen.
+fn is_changing(before: Token<'_>, word: &str) -> bool {
+    match before {
+        // Such a query has its parentheses: `with x as (delete …)`.
+        Token::Open => is_one_of(word, &CHANGING_WORDS),
+        Token::Dot => false,
+        // `select … into t` and `select … into outfile`; no bare name may be `into`.
+        _ => word.eq_ignore_ascii_case("into"),
+    }
+}
+
+/// The statements of a script for PostgreSQL.
+pub(crate) fn statements(script: &str) -> Vec<&str> {
+    let mut statements = Vec::new();
+    let mut scanner = Scanner::new(script, Dialect::Postgres);
+    let (mut start, mut is_begun) = (0, false);
+    while let Some(token) = scanner.next_token() {
+        if token != Token::End {
+            is_begun = true;
+            continue;
+        }
+        if std::mem::take(&mut is_begun) {
+            statements.push(script[start..scanner.start()].trim());
+        }
+        start = scanner.at();
+    }
+    if is_begun {
+        statements.push(script[start..].trim());
+    }
+    statements
 }
 
 fn is_one_of(word: &str, words: &[&str]) -> bool {
@@ -90,135 +148,12 @@ fn meant(word: &str) -> Option<&'static str> {
         .map(|(_, first)| first)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Token<'a> {
-    /// A keyword, a bare identifier or a number.
-    Word(&'a str),
-    /// `:name`, without the colon.
-    Param(&'a str),
-    /// A parameter in a form that has no name of its own: `?`, `?1`, `@x`, `$x`, `:1`.
-    OtherParam(&'a str),
-    /// A semicolon.
-    End,
-    /// What parts a name from its qualifier.
-    Dot,
-    /// An opening parenthesis.
-    Open,
-    /// A quoted text or identifier, a cast, or one character.
-    Other,
-}
-
-/// Reads a SQL text token by token.
-pub(crate) struct Scanner<'a> {
-    sql: &'a str,
-    at: usize,
-}
-
-impl<'a> Scanner<'a> {
-    pub(crate) fn new(sql: &'a str) -> Self {
-        Self { sql, at: 0 }
-    }
-
-    /// Where the last token ended.
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
-    /// The next token, after white space and comments.
-    pub(crate) fn next_token(&mut self) -> Option<Token<'a>> {
-        let bytes = self.sql.as_bytes();
-        loop {
-            let rest = &bytes[self.at..];
-            return Some(match *rest {
-                [] => return None,
-                [b' ' | b'\t' | b'\n' | b'\r' | 0x0c, ..] => {
-                    self.at += 1;
-                    continue;
-                }
-                [b'-', b'-', ..] => {
-                    self.skip_past(2, "\n");
-                    continue;
-                }
-                [b'/', b'*', ..] => {
-                    self.skip_past(2, "*/");
-                    continue;
-                }
-                // A doubled quote reads as two quoted pieces side by side, which ends at the same place.
-                [b'\'', ..] => self.other_past("'"),
-                [b'"', ..] => self.other_past("\""),
-                [b'`', ..] => self.other_past("`"),
-                [b'[', ..] => self.other_past("]"),
-                [b';', ..] => {
-                    self.at += 1;
-                    Token::End
-                }
-                [b'.', ..] => {
-                    self.at += 1;
-                    Token::Dot
-                }
-                [b'(', ..] => {
-                    self.at += 1;
-                    Token::Open
-                }
-                [b':', b':', ..] => {
-                    self.at += 2;
-                    Token::Other
-                }
-                [b':', first, ..] if is_word(first) => {
-                    let text = self.word(1);
-                    let name = &text[1..];
-                    if first.is_ascii_digit() || first == b'$' {
-                        Token::OtherParam(text)
-                    } else {
-                        Token::Param(name)
-                    }
-                }
-                [b'?' | b'@' | b'$' | b'#', ..] => Token::OtherParam(self.word(1)),
-                [first, ..] if is_word(first) => Token::Word(self.word(0)),
-                _ => {
-                    self.at += 1;
-                    Token::Other
-                }
-            });
-        }
-    }
-
-    fn other_past(&mut self, end: &str) -> Token<'a> {
-        self.skip_past(1, end);
-        Token::Other
-    }
-
-    /// Moves behind the first `end` after the opening; to the end of the text if there is none,
-    /// which SQLite then refuses or, after a comment, accepts.
-    fn skip_past(&mut self, opening_size: usize, end: &str) {
-        let from = self.at + opening_size;
-        self.at = match self.sql[from..].find(end) {
-            Some(found) => from + found + end.len(),
-            None => self.sql.len(),
-        };
-    }
-
-    /// The word that begins `skip` bytes further on, with what was skipped.
-    fn word(&mut self, skip: usize) -> &'a str {
-        let from = self.at;
-        let rest = &self.sql.as_bytes()[from + skip..];
-        let size = rest.iter().take_while(|&&byte| is_word(byte)).count();
-        self.at = from + skip + size;
-        &self.sql[from..self.at]
-    }
-}
-
-/// What SQLite takes as part of a name: every byte beyond ASCII counts.
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(sql: &str, expected: std::result::Result<&[&str], &str>) {
-        let seen = scan(sql);
+        let seen = scan(sql, Dialect::Sqlite);
         match (&seen, expected) {
             (Ok(params), Ok(expected)) => assert_eq!(params, expected, "{sql}"),
             (Err(error), Err(expected)) => {
@@ -276,6 +211,46 @@ mod tests {
     }
 
     #[test]
+    fn scripts_are_cut_at_their_semicolons() {
+        let script =
+            "-- one;\ncreate table t (a text default ';');;\n create index on t (a) /* ; */;
+            do $$ begin; end $$; -- the end";
+        assert_eq!(
+            statements(script),
+            [
+                "-- one;\ncreate table t (a text default ';')",
+                "create index on t (a) /* ; */",
+                "do $$ begin; end $$"
+            ]
+        );
+        assert_eq!(statements(" ; -- nothing"), [""; 0]);
+        assert_eq!(statements("select 1"), ["select 1"]);
+    }
+
+    #[test]
+    fn elsewhere_queries_may_stand_in_parentheses_and_change_nothing() {
+        for dialect in [Dialect::Postgres, Dialect::Mysql] {
+            let params = |sql| scan(sql, dialect).map_err(|error| error.to_string());
+            assert_eq!(
+                params("(select :a) union ((select :b))").unwrap(),
+                ["a", "b"]
+            );
+            for sql in [
+                "with x as (delete from t returning a) select * from x",
+                "with x as (insert into t values (1)) select 1",
+                "with x as ( update t set a = 1) select 1",
+                "select a into b from t",
+                "select a from t into outfile 'x'",
+                "(delete from t)",
+            ] {
+                assert!(params(sql).unwrap_err().contains("only queries"), "{sql}");
+            }
+            let fine = "select t.into, 'into', update_at, replace(a, 'b', 'c') from t";
+            assert_eq!(params(fine).unwrap(), [""; 0]);
+        }
+    }
+
+    #[test]
     fn any_text_is_scanned_to_its_end() {
         let parts = [
             "'", "\"", "`", "[", "]", ":", ";", "--", "/*", "*/", "é", "a", "?", "\n", "$",
@@ -287,7 +262,17 @@ mod tests {
                 .map(|_| parts[random.usize(0..parts.len())])
                 .collect();
             // Whether it is accepted does not matter here, only that it ends without a panic.
-            let _ = scan(&format!("select {text}"));
+            for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
+                let text = format!("select {text} from t");
+                if let Ok(params) = scan(&text, dialect) {
+                    let numbered = numbered(&text, dialect, &params);
+                    assert!(
+                        numbered.sql.len() >= text.len() - 2 * text.len() / 3,
+                        "{text}"
+                    );
+                }
+                let _ = relations(&text, dialect);
+            }
         }
     }
 }

@@ -1,0 +1,185 @@
+//! The folder's tables in an embedded PostgreSQL.
+//!
+//! They are loaded into SQLite as always, and copied from there: into a schema of their own, which
+//! the connections of one generation look into. So a reload builds its schema beside the one that
+//! serves, and a failed one drops what it built.
+
+mod declared;
+mod refusal;
+mod source;
+
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lookaside_client::{Answer, Pool, PoolLock, Request};
+use lookaside_value::{ParamBatch, Value};
+
+use self::source::{Source, Table};
+use crate::Result;
+use crate::config::{Config, TableConfig};
+use crate::error::Error;
+use crate::load::quote_name;
+use crate::remote::{Runtime, block_on};
+use crate::scan::statements;
+use crate::store::Store;
+
+/// Rows that are sent in one statement: enough that a round trip is nothing beside them.
+const CHUNK_ROW_COUNT: usize = 4096;
+
+/// Numbers the schemas of this process; uniqueness is all that is needed, so `Relaxed` is enough.
+static SCHEMA_COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// The SQL file that says what a table is in PostgreSQL.
+pub(crate) const CREATE_FILE: &str = "create.postgres.sql";
+
+/// A name for a schema that nobody has.
+pub(crate) fn new_schema() -> String {
+    let number = SCHEMA_COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!("lookaside_{}_{number}", process::id())
+}
+
+/// What the connections of a generation say first.
+pub(crate) fn session(schema: &str) -> String {
+    format!("set search_path to {}, public", quote_name(schema))
+}
+
+/// What drops a schema that serves nobody any more.
+pub(crate) fn drop_sql(schema: &str) -> String {
+    format!("drop schema if exists {} cascade", quote_name(schema))
+}
+
+/// Makes the schema and copies all tables into it.
+pub(crate) fn copy(
+    pool: &Pool,
+    runtime: &Runtime,
+    schema: &str,
+    extensions: &[String],
+    config: &Config,
+    store: &Store,
+) -> Result<()> {
+    let mut target = Target::open(pool, runtime)?;
+    // Extensions belong to the database and outlive the schema, so they are not in the transaction.
+    for extension in extensions {
+        let sql = format!(
+            "create extension if not exists {} schema public",
+            quote_name(extension)
+        );
+        target
+            .run(&sql)
+            .map_err(|error| Error::extension(extension, error))?;
+    }
+    let begin = [
+        "begin".to_owned(),
+        format!("create schema {}", quote_name(schema)),
+        session(schema),
+    ];
+    for sql in &begin {
+        target.run(sql).map_err(Error::copying)?;
+    }
+    let source = Source::open(store)?;
+    for table in config.enabled_tables() {
+        copy_table(&mut target, &source, table)?;
+    }
+    target.run("commit").map_err(Error::copying)
+}
+
+fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) -> Result<()> {
+    let Some(table) = source.table(&config.name)? else {
+        // Its `create.sql` makes tables of other names, and nobody says which.
+        return Ok(());
+    };
+    let file = config.folder.join(CREATE_FILE);
+    let own = source::read_file(&file)?.map(|text| text.replace("{table}", &config.name));
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error| Error::copying_table(config, &what, error)
+    };
+    match &own {
+        Some(text) => {
+            for sql in statements(text) {
+                target
+                    .run(sql)
+                    .map_err(failed(&file.display().to_string()))?;
+            }
+        }
+        None => {
+            let sql = table.create_sql();
+            target
+                .run(&sql)
+                .map_err(failed(&format!("derived `{sql}`")))?;
+        }
+    }
+    let types = target
+        .column_types(&table)
+        .map_err(failed("reading its columns"))?;
+    let insert = table.insert_sql(&types)?;
+    let insert: Arc<str> = insert.into();
+    source.each_chunk(&table, CHUNK_ROW_COUNT, |columns| {
+        let mut params = ParamBatch::new(columns.len());
+        params.push(columns.into_iter().map(Value::from));
+        let request = Request::many(Arc::clone(&insert), params);
+        target
+            .request(request)
+            .map(drop)
+            .map_err(failed("its rows"))
+    })?;
+    if own.is_none() {
+        for sql in table.index_sqls() {
+            target
+                .run(&sql)
+                .map_err(failed(&format!("derived `{sql}`")))?;
+        }
+    }
+    let analyze = format!("analyze {}", quote_name(&table.name));
+    target.run(&analyze).map_err(failed("counting its rows"))
+}
+
+/// The one connection that copies.
+struct Target<'a> {
+    runtime: &'a Runtime,
+    /// Absent while it is on the connections' thread.
+    lock: Option<PoolLock>,
+}
+
+impl<'a> Target<'a> {
+    fn open(pool: &Pool, runtime: &'a Runtime) -> Result<Self> {
+        let pool = pool.clone();
+        let locked = block_on(runtime.run(async move { pool.lock().await }));
+        let locked = locked.ok_or_else(Error::copying_ended)?;
+        Ok(Self {
+            runtime,
+            lock: Some(locked.map_err(Error::copying)?),
+        })
+    }
+
+    fn run(&mut self, sql: &str) -> lookaside_client::Result<()> {
+        self.request(Request::new(sql, &[])).map(drop)
+    }
+
+    fn request(&mut self, request: Request) -> lookaside_client::Result<Answer> {
+        let lock = self
+            .lock
+            .take()
+            .expect("it came back from the request before");
+        let asked = self.runtime.run(async move {
+            let answers = lock.request(request).await;
+            (lock, answers)
+        });
+        let (lock, answers) = block_on(asked).expect("the thread lives as long as its handle");
+        self.lock = Some(lock);
+        answers?.pop().expect("one answer a query")
+    }
+
+    /// The type of each of the table's columns, as it is written in a cast.
+    fn column_types(&mut self, table: &Table) -> lookaside_client::Result<Vec<(String, String)>> {
+        let sql = "select a.attname::text, format_type(a.atttypid, a.atttypmod) \
+            from pg_attribute as a where a.attrelid = to_regclass($1) and a.attnum > 0 \
+            and not a.attisdropped and a.attgenerated = ''";
+        let name = Value::from(quote_name(&table.name));
+        let answer = self.request(Request::new(sql, &[name]))?;
+        let text = |value: &Value| value.to_text().to_string();
+        let rows = answer.rows.iter();
+        Ok(rows.map(|row| (text(&row[0]), text(&row[1]))).collect())
+    }
+}

@@ -1,0 +1,67 @@
+//! Why the folder's tables are not in the embedded PostgreSQL, in words.
+
+use std::error::Error as StdError;
+
+use lookaside_client::Error as ClientError;
+
+use crate::config::TableConfig;
+use crate::error::{Error, ErrorKind};
+
+impl Error {
+    /// The connection failed, or a statement of ours.
+    pub(crate) fn copying(error: ClientError) -> Self {
+        let message = format!(
+            "copying the tables into the embedded PostgreSQL: {}",
+            last(&error)
+        );
+        Self::with_source(ErrorKind::Environment, message, error)
+    }
+
+    pub(crate) fn copying_ended() -> Self {
+        let message = "copying the tables into the embedded PostgreSQL: the engine ends";
+        Self::new(ErrorKind::Environment, message)
+    }
+
+    /// A table, `what` of it, was refused.
+    pub(crate) fn copying_table(table: &TableConfig, what: &str, error: ClientError) -> Self {
+        let context = error.server().and_then(|server| server.context());
+        let column = context.map_or_else(String::new, |context| format!(" ({context})"));
+        let message = format!(
+            "table {:?}: the embedded PostgreSQL refuses {what}: {}{column}; write {} with types \
+             that hold what is in its data",
+            table.name,
+            last(&error),
+            table.folder.join(super::CREATE_FILE).display()
+        );
+        Self::with_source(ErrorKind::Data, message, error)
+    }
+
+    pub(crate) fn extension(name: &str, error: ClientError) -> Self {
+        let message = format!(
+            "the embedded PostgreSQL has no extension {name:?}: {}",
+            last(&error)
+        );
+        Self::with_source(ErrorKind::Config, message, error)
+    }
+
+    /// A table of PostgreSQL lacks a column of the data.
+    pub(crate) fn no_such_column(table: &str, column: &str, known: &[&str]) -> Self {
+        let message = format!(
+            "table {table:?}: its {} makes no column {column:?}, which create.sql has; there are: {}",
+            super::CREATE_FILE,
+            known.join(", ")
+        );
+        Self::new(ErrorKind::Config, message)
+    }
+}
+
+/// What the server or the system said.
+fn last(error: &ClientError) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = cause.to_string();
+        source = cause.source();
+    }
+    words
+}

@@ -1,0 +1,246 @@
+//! The tables as SQLite has them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use lookaside_value::{Text, Value};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::declared;
+use crate::Result;
+use crate::error::Error;
+use crate::load::quote_name;
+use crate::store::Store;
+
+/// A connection that reads what was loaded.
+pub(super) struct Source(Connection);
+
+/// A table of SQLite, with its names as PostgreSQL reads them without quotes.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    /// As SQLite writes it.
+    source_name: String,
+    columns: Vec<Column>,
+    /// Names of the columns of its indexes, and whether each is unique.
+    indexes: Vec<(Vec<String>, bool)>,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    source_name: String,
+    declared: String,
+    is_not_null: bool,
+    /// Its place in the primary key, from 1; 0 if it is in none.
+    key_place: i64,
+}
+
+impl Source {
+    pub(super) fn open(store: &Store) -> Result<Self> {
+        store.reader().map(Self)
+    }
+
+    /// The table of that name, if there is one.
+    pub(super) fn table(&self, name: &str) -> Result<Option<Table>> {
+        self.read_table(name)
+            .map_err(|source| Error::sqlite(format!("table {name:?}: reading its columns"), source))
+    }
+
+    fn read_table(&self, name: &str) -> rusqlite::Result<Option<Table>> {
+        let found = self.0.query_row(
+            "select name from sqlite_schema where type = 'table' and name = ?1 collate nocase",
+            [name],
+            |row| row.get::<_, String>(0),
+        );
+        let Some(source_name) = found.optional()? else {
+            return Ok(None);
+        };
+        let mut statement = self.0.prepare(
+            "select name, type, \"notnull\", pk from pragma_table_xinfo(?1) \
+             where hidden <> 1 order by cid",
+        )?;
+        let columns = statement.query_map([&source_name], |row| {
+            let name: String = row.get(0)?;
+            Ok(Column {
+                name: name.to_lowercase(),
+                source_name: name,
+                declared: row.get(1)?,
+                is_not_null: row.get(2)?,
+                key_place: row.get(3)?,
+            })
+        })?;
+        let columns: Vec<Column> = columns.collect::<rusqlite::Result<_>>()?;
+        Ok(Some(Table {
+            name: source_name.to_lowercase(),
+            indexes: self.read_indexes(&source_name)?,
+            columns,
+            source_name,
+        }))
+    }
+
+    /// Those that are not the primary key's, over columns alone and all rows.
+    fn read_indexes(&self, table: &str) -> rusqlite::Result<Vec<(Vec<String>, bool)>> {
+        let mut statement = self.0.prepare(
+            "select name, \"unique\" from pragma_index_list(?1) \
+             where origin <> 'pk' and partial = 0 order by seq desc",
+        )?;
+        let names = statement.query_map([table], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+        })?;
+        let mut indexes = Vec::new();
+        for entry in names {
+            let (name, is_unique) = entry?;
+            let mut statement = self
+                .0
+                .prepare("select name from pragma_index_info(?1) order by seqno")?;
+            let columns = statement.query_map([&name], |row| row.get::<_, Option<String>>(0))?;
+            let columns: Vec<Option<String>> = columns.collect::<rusqlite::Result<_>>()?;
+            // An expression has no name, and is written in SQLite's own SQL.
+            let columns: Option<Vec<String>> = columns.into_iter().collect();
+            indexes.extend(columns.map(|columns| (columns, is_unique)));
+        }
+        Ok(indexes)
+    }
+
+    /// Hands out all rows of a table, so many at once: for each column, the texts that PostgreSQL
+    /// reads.
+    pub(super) fn each_chunk(
+        &self,
+        table: &Table,
+        row_count_max: usize,
+        mut take: impl FnMut(Vec<Vec<Value>>) -> Result<()>,
+    ) -> Result<()> {
+        let failed = |source| {
+            let doing = format!("table {:?}: reading its rows", table.source_name);
+            Error::sqlite(doing, source)
+        };
+        let names = table.columns.iter().map(|it| quote_name(&it.source_name));
+        let names: Vec<String> = names.collect();
+        let table_name = quote_name(&table.source_name);
+        let sql = format!("select {} from {table_name}", names.join(", "));
+        let mut statement = self.0.prepare(&sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        let empty = || vec![Vec::with_capacity(row_count_max); table.columns.len()];
+        let (mut columns, mut row_count) = (empty(), 0);
+        while let Some(row) = rows.next().map_err(failed)? {
+            for (index, column) in columns.iter_mut().enumerate() {
+                column.push(input(row.get_ref_unwrap(index)));
+            }
+            row_count += 1;
+            if row_count == row_count_max {
+                take(std::mem::replace(&mut columns, empty()))?;
+                row_count = 0;
+            }
+        }
+        match row_count {
+            0 => Ok(()),
+            _ => take(columns),
+        }
+    }
+}
+
+/// A cell as the input function of any type reads it.
+fn input(cell: ValueRef<'_>) -> Value {
+    use std::fmt::Write as _;
+    match cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(int) => Value::Text(Text::from(int.to_string())),
+        ValueRef::Real(real) if real.is_infinite() => {
+            Value::from(if real < 0.0 { "-Infinity" } else { "Infinity" })
+        }
+        // The shortest text that is the same number.
+        ValueRef::Real(real) => Value::Text(Text::from(format!("{real:?}"))),
+        ValueRef::Text(text) => Value::Text(Text::from(&*String::from_utf8_lossy(text))),
+        ValueRef::Blob(bytes) => {
+            let mut text = String::with_capacity(2 + 2 * bytes.len());
+            text.push_str("\\x");
+            for byte in bytes {
+                write!(text, "{byte:02x}").expect("a string takes any text");
+            }
+            Value::from(text)
+        }
+    }
+}
+
+impl Table {
+    /// Makes the table, with the types that its columns were declared with.
+    pub(super) fn create_sql(&self) -> String {
+        let mut parts: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| {
+                let name = quote_name(&column.name);
+                let not_null = if column.is_not_null { " not null" } else { "" };
+                format!(
+                    "{name} {}{not_null}",
+                    declared::postgres_type(&column.declared)
+                )
+            })
+            .collect();
+        let mut key: Vec<&Column> = self.columns.iter().filter(|it| it.key_place > 0).collect();
+        key.sort_by_key(|column| column.key_place);
+        if !key.is_empty() {
+            let names: Vec<String> = key.iter().map(|it| quote_name(&it.name)).collect();
+            parts.push(format!("primary key ({})", names.join(", ")));
+        }
+        format!(
+            "create table {} ({})",
+            quote_name(&self.name),
+            parts.join(", ")
+        )
+    }
+
+    /// Makes the indexes that the table has in SQLite.
+    pub(super) fn index_sqls(&self) -> Vec<String> {
+        let table = quote_name(&self.name);
+        let indexes = self.indexes.iter();
+        indexes
+            .map(|(columns, is_unique)| {
+                let unique = if *is_unique { "unique " } else { "" };
+                let names = columns.iter().map(|name| quote_name(&name.to_lowercase()));
+                let names: Vec<String> = names.collect();
+                format!("create {unique}index on {table} ({})", names.join(", "))
+            })
+            .collect()
+    }
+
+    /// Inserts rows that come as one array of texts for each column, each read by the input function
+    /// of its column's type. `types` are those of the columns that PostgreSQL has.
+    pub(super) fn insert_sql(&self, types: &[(String, String)]) -> Result<String> {
+        let (mut names, mut cells, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, column) in self.columns.iter().enumerate() {
+            let found = types.iter().find(|(name, _)| *name == column.name);
+            let Some((_, type_name)) = found else {
+                let known: Vec<&str> = types.iter().map(|(name, _)| name.as_str()).collect();
+                return Err(Error::no_such_column(&self.name, &column.name, &known));
+            };
+            let cell = format!("c{}", index + 1);
+            names.push(quote_name(&column.name));
+            cells.push(format!("{cell}::{type_name}"));
+            arrays.push(format!("${}::text[]", index + 1));
+        }
+        let aliases: Vec<String> = (1..=cells.len())
+            .map(|number| format!("c{number}"))
+            .collect();
+        Ok(format!(
+            "insert into {} ({}) select {} from unnest({}) as r({})",
+            quote_name(&self.name),
+            names.join(", "),
+            cells.join(", "),
+            arrays.join(", "),
+            aliases.join(", ")
+        ))
+    }
+}
+
+/// A file's text, if there is one.
+pub(super) fn read_file(file: &Path) -> Result<Option<String>> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file(file, error)),
+    }
+}

@@ -1,0 +1,140 @@
+//! Who answers, by the names that may stand before tables.
+
+use crate::config::{Config, DEFAULT_NAME, LOCAL_NAME, ProviderKind};
+use crate::scan::{Dialect, Part, Relation, relations};
+
+/// Who answers a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Target {
+    /// The folder's own tables, in SQLite.
+    Local,
+    /// The provider at this position of the configuration.
+    Provider(usize),
+}
+
+/// The names of those who answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// The configured providers, the default one first.
+    providers: Vec<(String, ProviderKind)>,
+}
+
+impl Names {
+    pub(crate) fn of(config: Option<&Config>) -> Self {
+        let providers = config.map_or(&[][..], |config| &config.providers);
+        let providers = providers.iter().map(|it| (it.name.clone(), it.kind()));
+        Self {
+            providers: providers.collect(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn new(providers: impl IntoIterator<Item = (&'static str, ProviderKind)>) -> Self {
+        let providers = providers
+            .into_iter()
+            .map(|(name, kind)| (name.to_owned(), kind));
+        Self {
+            providers: providers.collect(),
+        }
+    }
+
+    /// Who answers to a name before a table.
+    pub(crate) fn target(&self, name: &str) -> Option<Target> {
+        let position = self.providers.iter().position(|(known, _)| known == name);
+        match position {
+            Some(position) => Some(Target::Provider(position)),
+            None if name == DEFAULT_NAME => Some(self.fallback()),
+            None => (name == LOCAL_NAME).then_some(Target::Local),
+        }
+    }
+
+    /// Who answers what is nowhere else.
+    pub(crate) fn fallback(&self) -> Target {
+        match self.providers.is_empty() {
+            true => Target::Local,
+            false => Target::Provider(0),
+        }
+    }
+
+    pub(crate) fn dialect(&self, target: Target) -> Dialect {
+        match target {
+            Target::Local => Dialect::Sqlite,
+            Target::Provider(position) => match self.providers[position].1 {
+                ProviderKind::Mysql => Dialect::Mysql,
+                ProviderKind::Postgres | ProviderKind::Embedded => Dialect::Postgres,
+            },
+        }
+    }
+
+    /// The name of one who answers.
+    pub(crate) fn name(&self, target: Target) -> &str {
+        match target {
+            Target::Provider(position) => &self.providers[position].0,
+            Target::Local if self.providers.is_empty() => DEFAULT_NAME,
+            Target::Local => LOCAL_NAME,
+        }
+    }
+
+    /// All who answer, the default one first.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        let providers = (0..self.providers.len()).map(Target::Provider);
+        providers.chain([Target::Local]).collect()
+    }
+
+    /// The names of all who answer, the default one first.
+    pub(crate) fn all(&self) -> Vec<&str> {
+        let targets = self.targets().into_iter();
+        targets.map(|target| self.name(target)).collect()
+    }
+
+    /// Whether there is anybody but the folder's own tables.
+    pub(crate) fn has_providers(&self) -> bool {
+        !self.providers.is_empty()
+    }
+
+    /// The relations of a statement that stand behind the name of one who reads it so.
+    pub(crate) fn named<'a>(&self, sql: &'a str) -> Vec<Named<'a>> {
+        let mut found: Vec<Named<'a>> = Vec::new();
+        let mut dialects = Vec::new();
+        for target in self.targets() {
+            let dialect = self.dialect(target);
+            if dialects.contains(&dialect) {
+                continue;
+            }
+            dialects.push(dialect);
+            for relation in relations(sql, dialect) {
+                let Some(prefix) = prefix_of(&relation) else {
+                    continue;
+                };
+                let Some(target) = self.target(prefix) else {
+                    continue;
+                };
+                let is_known = found.iter().any(|named| named.prefix == prefix);
+                if self.dialect(target) == dialect && !is_known {
+                    found.push(Named {
+                        target,
+                        prefix,
+                        table: relation.text,
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A relation with the name of one who answers before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named<'a> {
+    pub(crate) target: Target,
+    pub(crate) prefix: &'a str,
+    pub(crate) table: &'a str,
+}
+
+/// What stands before the first dot of a relation's name without quotes.
+pub(crate) fn prefix_of<'a>(relation: &Relation<'a>) -> Option<&'a str> {
+    match relation.parts.as_slice() {
+        [Part::Bare(prefix), _, ..] => Some(prefix),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! Keys that no cache holds: all of them in one flight, each asked for by one caller at a time.
+//!
+//! A caller takes the keys that nobody else is asking for, asks for all of them at once, and only
+//! then waits for those that others ask for. It so never waits while others wait for it, and two
+//! batches with common keys cannot stand in each other's way.
+
+use std::time::{Duration, Instant};
+
+use lookaside_value::Value;
+
+use super::stale::STANDS_IN;
+use super::{Remote, RemoteStatement};
+use crate::Result;
+use crate::ask::Ask;
+use crate::cache::{Entry, Extent, Fill, KeyRef, SharedCache, TryTurn};
+use crate::clock::Ticks;
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
+
+/// Keys of one statement that a session's own caches do not hold.
+pub(crate) struct Misses<'a> {
+    pub(crate) ask: Ask<'a>,
+    pub(crate) remote: &'a Remote,
+    pub(crate) statement: &'a RemoteStatement,
+    pub(crate) extent: Extent,
+    /// The cache that is filled, unless answers are not to be kept.
+    pub(crate) cache: Option<&'a SharedCache>,
+    pub(crate) counters: &'a Counters,
+    /// When the caller looked into its caches.
+    pub(crate) now: Ticks,
+}
+
+impl Misses<'_> {
+    /// The answers to different parameter sets.
+    pub(crate) async fn entries(&self, sets: &[&[Value]]) -> Vec<Result<Entry>> {
+        let keys: Vec<KeyRef<'_>> = sets
+            .iter()
+            .map(|set| self.ask.key(set, self.extent))
+            .collect();
+        let Some(cache) = self.cache else {
+            let all: Vec<usize> = (0..keys.len()).collect();
+            return self.fly(&keys, &all).await;
+        };
+        let began = Instant::now();
+        let mut found: Vec<Option<Result<Entry>>> = vec![None; keys.len()];
+        // Each key is counted once, as found or as asked for.
+        let mut open: Vec<usize> = (0..keys.len()).collect();
+        let mut fills: Vec<(usize, Fill<'_>)> = Vec::new();
+        loop {
+            let mut others = Vec::new();
+            for index in open {
+                match cache.try_turn(&keys[index].to_key(), self.now) {
+                    TryTurn::Answered(entry) => {
+                        self.count(CacheOutcome::Hit);
+                        found[index] = Some(Ok(entry));
+                    }
+                    TryTurn::Ask(fill) => fills.push((index, fill)),
+                    TryTurn::Busy => others.push(index),
+                }
+            }
+            if !fills.is_empty() {
+                let asked: Vec<usize> = fills.iter().map(|(index, _)| *index).collect();
+                for _ in &asked {
+                    self.count(CacheOutcome::Miss);
+                }
+                let entries = self.fly(&keys, &asked).await;
+                // A fill that is dropped passes the turn to one who waits.
+                for ((index, fill), entry) in fills.drain(..).zip(entries) {
+                    if let Ok(entry) = &entry {
+                        fill.put(entry.clone());
+                    }
+                    found[index] = Some(entry);
+                }
+            }
+            let Some(&next) = others.first() else {
+                break;
+            };
+            match cache.wait_turn(&keys[next].to_key(), self.now).await {
+                Ok(entry) => {
+                    self.count(CacheOutcome::Hit);
+                    found[next] = Some(Ok(entry));
+                    others.remove(0);
+                }
+                // Whoever asked for it failed. If it was the server, then this fails too: those
+                // who wait for one key would else wait for one time-out each.
+                Err(fill) => match self.remote.failed_since(began) {
+                    Some(error) => {
+                        drop(fill);
+                        for index in others {
+                            found[index] = Some(self.stand_in(&keys[index], error.clone()));
+                        }
+                        break;
+                    }
+                    None => {
+                        fills.push((next, fill));
+                        others.remove(0);
+                    }
+                },
+            }
+            open = others;
+        }
+        let found = found.into_iter();
+        found
+            .map(|entry| entry.expect("every key was found or failed"))
+            .collect()
+    }
+
+    fn count(&self, outcome: CacheOutcome) {
+        self.ask.count(self.counters, Layer::L1, outcome);
+    }
+
+    /// Asks for those keys in one flight.
+    async fn fly(&self, keys: &[KeyRef<'_>], asked: &[usize]) -> Vec<Result<Entry>> {
+        let started = Instant::now();
+        let sets: Vec<&[Value]> = asked.iter().map(|index| keys[*index].params).collect();
+        let answers = self
+            .remote
+            .ask(self.ask.info, self.statement, self.extent, &sets)
+            .await;
+        self.tell(started.elapsed(), &answers);
+        let now = self.ask.engine.clock.now();
+        let expires = self.now.after(self.ask.generation.ttl).max(now);
+        asked
+            .iter()
+            .zip(answers)
+            .map(|(index, answer)| match answer {
+                Ok(rows) => {
+                    if let Some(stale) = &self.remote.stale {
+                        stale.keep(keys[*index].to_key(), &rows, started);
+                    }
+                    Ok(Entry::new(&keys[*index], rows, expires))
+                }
+                Err(error) => self.stand_in(&keys[*index], error),
+            })
+            .collect()
+    }
+
+    /// The last good answer where the server gives none, if the configuration wants that.
+    fn stand_in(&self, key: &KeyRef<'_>, error: Error) -> Result<Entry> {
+        let stale = self.remote.stale.as_ref().filter(|_| error.is_retryable());
+        let Some((rows, age)) = stale.and_then(|stale| stale.find(key)) else {
+            return Err(error);
+        };
+        self.counters.stale_answers.add(1);
+        if let Some(telemetry) = &self.ask.engine.telemetry {
+            telemetry.on_stale(self.remote.name(), age);
+        }
+        let lifetime = STANDS_IN.min(self.ask.generation.ttl);
+        let expires = self.ask.engine.clock.now().after(lifetime);
+        Ok(Entry::new(key, rows, expires))
+    }
+
+    fn tell<T>(&self, elapsed: Duration, answers: &[Result<T>]) {
+        let counters = self.counters;
+        let failure_count = answers.iter().filter(|answer| answer.is_err()).count() as u64;
+        counters.flights.add(1);
+        counters.queries.add(answers.len() as u64);
+        counters.metadata_hits.add(answers.len() as u64);
+        counters.query_failures.add(failure_count);
+        let Some(telemetry) = &self.ask.engine.telemetry else {
+            return;
+        };
+        telemetry.on_flight(self.remote.name(), answers.len(), elapsed);
+        let kind = match self.extent {
+            Extent::First => QueryKind::First,
+            Extent::All => QueryKind::All,
+        };
+        for answer in answers {
+            telemetry.on_query(kind, Outcome::of(answer), elapsed);
+        }
+    }
+}

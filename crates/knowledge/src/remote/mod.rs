@@ -1,0 +1,346 @@
+//! Another database that answers: a PostgreSQL or MySQL server behind a pool of connections.
+//!
+//! Questions go out from one thread ([`runtime`]), as many at once as a caller has ([`entries`]),
+//! and come back as rows whose columns are those that the statement was described with.
+
+mod entries;
+mod open;
+mod refusal;
+mod runtime;
+mod stale;
+mod statement;
+mod wait;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lookaside_client::{Answer, Config as Connection, Pool, PoolOptions, Request, Syncs};
+use lookaside_value::{ParamBatch, RowSet, Value};
+
+pub(crate) use self::entries::Misses;
+use self::open::Embedded;
+pub use self::open::{ProviderStatus, ResolveError};
+pub(crate) use self::open::{Providers, Resolver};
+pub(crate) use self::runtime::Runtime;
+use self::stale::Stale;
+pub(crate) use self::statement::RemoteStatement;
+pub(crate) use self::wait::block_on;
+use crate::Result;
+use crate::cache::Extent;
+use crate::config::ProviderConfig;
+use crate::copy;
+use crate::error::Error;
+use crate::scan::Dialect;
+use crate::statement::StatementInfo;
+
+/// Statements whose descriptions are kept; as many as an engine has at most.
+const STATEMENT_COUNT_MAX: usize = 65_536;
+
+/// How long after its deadline a request may still say why it failed, before it is given up.
+const DEADLINE_GRACE: Duration = Duration::from_secs(1);
+
+/// How long after a failure a server without a connection counts as away.
+const IS_AWAY: Duration = Duration::from_secs(30);
+
+/// How long to wait for a server that is away: enough to connect to one that is back.
+const IMPATIENCE: Duration = Duration::from_millis(200);
+
+/// One provider with its connections.
+///
+/// It outlives a reload that leaves its configuration as it was.
+pub(crate) struct Remote {
+    pub(crate) config: ProviderConfig,
+    pub(crate) dialect: Dialect,
+    /// Where the server is, without secrets.
+    pub(crate) place: String,
+    pool: Pool,
+    runtime: Arc<Runtime>,
+    /// By their text as it was given. The columns that a statement was described with are those of
+    /// all its answers, as long as the provider is the same.
+    statements: Mutex<HashMap<Box<str>, Arc<RemoteStatement>>>,
+    last_failure: Mutex<Option<Failure>>,
+    /// `None` unless the configuration says how old an answer may be.
+    stale: Option<Stale>,
+    embedded: Option<Embedded>,
+}
+
+/// Why and when the server could not be asked.
+#[derive(Clone, Debug)]
+struct Failure {
+    at: Instant,
+    error: Error,
+}
+
+impl Remote {
+    /// A provider whose connections are made when they are needed.
+    pub(crate) fn new(
+        config: ProviderConfig,
+        connection: Connection,
+        embedded: Option<Embedded>,
+        runtime: Arc<Runtime>,
+    ) -> Self {
+        let dialect = match connection {
+            Connection::Mysql(_) => Dialect::Mysql,
+            _ => Dialect::Postgres,
+        };
+        let mut statements = config.postgres_session.statements();
+        statements.extend(
+            embedded
+                .iter()
+                .map(|embedded| copy::session(&embedded.schema)),
+        );
+        let mut options = PoolOptions::default();
+        options.connection_count_max = config.pool_size;
+        options.connection_count_min = config.min_connections;
+        options.acquire_timeout = config.acquire_timeout;
+        options.idle_timeout = config.idle_timeout;
+        options.lifetime_max = config.max_lifetime;
+        options.session = statements;
+        Self {
+            dialect,
+            place: connection.to_string(),
+            pool: Pool::new(connection, options),
+            runtime,
+            statements: Mutex::default(),
+            last_failure: Mutex::default(),
+            stale: config.stale_if_error.map(Stale::new),
+            embedded,
+            config,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Why the server could not be asked since then, if so.
+    fn failed_since(&self, moment: Instant) -> Option<Error> {
+        let failure = lock(&self.last_failure);
+        let failure = failure.as_ref().filter(|failure| failure.at >= moment)?;
+        Some(failure.error.clone())
+    }
+
+    fn note_failure(&self, error: &Error) {
+        *lock(&self.last_failure) = Some(Failure {
+            at: Instant::now(),
+            error: error.clone(),
+        });
+    }
+
+    /// How long to wait for an answer. While the server is away, nobody waits for what the one
+    /// before them waited for in vain; the first answer ends that.
+    fn patience(&self) -> Option<Duration> {
+        let timeout = self.config.query_timeout;
+        let is_away = Instant::now()
+            .checked_sub(IS_AWAY)
+            .is_some_and(|moment| self.failed_since(moment).is_some())
+            && self.pool.status().connection_count == 0;
+        match is_away {
+            true => Some(timeout.map_or(IMPATIENCE, |timeout| timeout.min(IMPATIENCE))),
+            false => timeout,
+        }
+    }
+
+    /// The statement as the server describes it; `sql` is its text without our name.
+    pub(crate) async fn describe(
+        &self,
+        info: &StatementInfo,
+        sql: &str,
+    ) -> Result<Arc<RemoteStatement>> {
+        let known = lock(&self.statements).get(sql).cloned();
+        if let Some(known) = known
+            && known.has_params(&info.params)
+        {
+            return Ok(known);
+        }
+        let reading = statement::Reading::of(info, sql, self.dialect)?;
+        let asked: Arc<str> = reading.all_sql().into();
+        let (pool, timeout) = (self.pool.clone(), self.patience());
+        let described = self.runtime.run(async move {
+            let describing = pool.describe(asked);
+            match timeout {
+                Some(timeout) => tokio::time::timeout(timeout, describing).await.ok(),
+                None => Some(describing.await),
+            }
+        });
+        let described = match described.await {
+            Some(Some(described)) => described,
+            Some(None) => return Err(self.noted(Error::provider_timeout(self, info))),
+            None => return Err(Error::provider_closed(self)),
+        };
+        let description =
+            described.map_err(|error| self.noted(Error::provider(self, info, None, error)))?;
+        let statement = Arc::new(reading.described(description));
+        let mut statements = lock(&self.statements);
+        if statements.len() < STATEMENT_COUNT_MAX {
+            statements.insert(sql.into(), Arc::clone(&statement));
+        }
+        Ok(statement)
+    }
+
+    /// What the server answers to each parameter set, all asked in one flight.
+    pub(crate) async fn ask(
+        &self,
+        info: &StatementInfo,
+        statement: &RemoteStatement,
+        extent: Extent,
+        sets: &[&[Value]],
+    ) -> Vec<Result<RowSet>> {
+        let flight = Flight {
+            pool: self.pool.clone(),
+            sql: Arc::clone(statement.sql(extent)),
+            params: statement.batch(sets),
+            timeout: self.patience(),
+        };
+        let landed = self.runtime.run(flight.run()).await;
+        let failed_all = |error: Error| sets.iter().map(|_| Err(error.clone())).collect();
+        let answers = match landed {
+            Some(Landed::Answers(answers)) => answers,
+            Some(Landed::Nothing(error)) => {
+                return failed_all(self.noted(Error::provider(self, info, Some(statement), error)));
+            }
+            Some(Landed::TooLate) => {
+                return failed_all(self.noted(Error::provider_timeout(self, info)));
+            }
+            None => return failed_all(Error::provider_closed(self)),
+        };
+        // One failure of the connection is one error, however many queries it concerns.
+        let mut lost: Option<Error> = None;
+        answers
+            .into_iter()
+            .map(|answer| match answer {
+                Ok(answer) => statement.conform(self, info, answer.rows),
+                Err(error) if error.is_connection_lost() => Err(lost
+                    .get_or_insert_with(|| {
+                        self.noted(Error::provider(self, info, Some(statement), error))
+                    })
+                    .clone()),
+                Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), error))),
+            })
+            .collect()
+    }
+
+    /// Remembers a failure that concerns the server and not the question.
+    fn noted(&self, error: Error) -> Error {
+        if error.is_retryable() {
+            self.note_failure(&error);
+        }
+        error
+    }
+
+    /// Whether the server answers, and what it says it is.
+    pub(crate) async fn probe(&self) -> Result<String> {
+        let sql = match self.dialect {
+            Dialect::Mysql => {
+                "select concat(if(version() like '%MariaDB%', '', 'MySQL '), version()) as version"
+            }
+            _ => "select 'PostgreSQL ' || current_setting('server_version') as version",
+        };
+        let info = StatementInfo::unregistered(0, sql, Vec::new());
+        let statement = self.describe(&info, sql).await?;
+        let rows = self.ask(&info, &statement, Extent::All, &[&[]]).await;
+        let rows = rows.into_iter().next().expect("one answer a set")?;
+        let version = rows.first().and_then(|row| row.first().cloned());
+        Ok(version.map_or_else(String::new, |version| version.to_text().into()))
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let pool = self.pool.clone();
+        let drop_sql = self
+            .embedded
+            .as_ref()
+            .map(|embedded| copy::drop_sql(&embedded.schema));
+        self.runtime.start_task(async move {
+            if let Some(sql) = drop_sql {
+                // A server that is gone has taken the schema along.
+                let _ = pool.query(sql, &[]).await;
+            }
+            pool.close().await;
+        });
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One request on its way, on the thread of the connections.
+struct Flight {
+    pool: Pool,
+    sql: Arc<str>,
+    params: ParamBatch,
+    timeout: Option<Duration>,
+}
+
+enum Landed {
+    /// One a parameter set.
+    Answers(Vec<lookaside_client::Result<Answer>>),
+    /// Nothing was sent.
+    Nothing(lookaside_client::Error),
+    /// Nothing came back in time.
+    TooLate,
+}
+
+impl Flight {
+    async fn run(self) -> Landed {
+        let Some(timeout) = self.timeout else {
+            return self.run_until(None).await;
+        };
+        let deadline = Instant::now() + timeout;
+        // The deadline is the request's own, so this is for what does not know it.
+        let landed = tokio::time::timeout(timeout + DEADLINE_GRACE, self.run_until(Some(deadline)));
+        landed.await.unwrap_or(Landed::TooLate)
+    }
+
+    async fn run_until(self, deadline: Option<Instant>) -> Landed {
+        let request = |params: ParamBatch| {
+            // Whoever asks us asks for rows only, so queries may share their fate.
+            let request = Request::many(Arc::clone(&self.sql), params).syncs(Syncs::Shared);
+            match deadline {
+                Some(deadline) => request.deadline(deadline),
+                None => request,
+            }
+        };
+        let mut answers = match self.pool.request(request(self.params.clone())).await {
+            Ok(answers) => answers,
+            Err(error) if error.is_connection_lost() => {
+                match self.pool.request(request(self.params.clone())).await {
+                    Ok(answers) => return Landed::Answers(answers),
+                    Err(error) => return Landed::Nothing(error),
+                }
+            }
+            Err(error) => return Landed::Nothing(error),
+        };
+        // A question that only reads may be asked twice: a server that came back meanwhile, or
+        // another connection, answers it.
+        let is_lost = |answer: &lookaside_client::Result<Answer>| matches!(answer, Err(error) if error.is_connection_lost());
+        let lost: Vec<usize> = (0..answers.len())
+            .filter(|at| is_lost(&answers[*at]))
+            .collect();
+        if !lost.is_empty() {
+            let mut params = ParamBatch::new(self.params.width());
+            for &index in &lost {
+                params.push(self.params.set(index).iter().cloned());
+            }
+            if let Ok(again) = self.pool.request(request(params)).await {
+                for (index, answer) in lost.into_iter().zip(again) {
+                    answers[index] = answer;
+                }
+            }
+        }
+        Landed::Answers(answers)
+    }
+}
+
+/// None of the data behind these locks can be left half-done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

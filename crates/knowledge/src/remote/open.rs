@@ -1,0 +1,148 @@
+//! The providers of a configuration, opened or taken over from the state before.
+
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex};
+
+use lookaside_client::{Config as Connection, Environment, PoolStatus};
+
+use super::{Remote, Runtime, lock};
+use crate::Result;
+use crate::config::{Config, ProviderConfig, ProviderKind, ProviderServer};
+use crate::copy;
+use crate::error::Error;
+use crate::source::Loaded;
+use crate::store::Store;
+
+/// Why there is no embedded database.
+pub type ResolveError = Box<dyn StdError + Send + Sync>;
+
+/// Where the database of an embedded provider is.
+pub(crate) type Resolver =
+    Arc<dyn Fn(&ProviderConfig) -> std::result::Result<String, ResolveError> + Send + Sync>;
+
+/// Opens providers; the thread of their connections is started with the first of them.
+pub(crate) struct Providers {
+    resolver: Option<Resolver>,
+    runtime: Mutex<Option<Arc<Runtime>>>,
+}
+
+/// How a provider is, from [`Knowledge::providers`](crate::Knowledge::providers).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ProviderStatus {
+    /// The name that stands before its tables.
+    pub name: String,
+    /// The kind of its server.
+    pub kind: ProviderKind,
+    /// Where the server is, without secrets.
+    pub place: String,
+    /// Its connections.
+    pub pool: PoolStatus,
+}
+
+impl Providers {
+    pub(crate) fn new(resolver: Option<Resolver>) -> Self {
+        Self {
+            resolver,
+            runtime: Mutex::default(),
+        }
+    }
+
+    /// The providers of what was loaded. A server that is not there yet is no failure: whoever asks
+    /// it is told, and nobody else.
+    pub(crate) fn open(&self, loaded: &Loaded, before: &[Arc<Remote>]) -> Result<Vec<Arc<Remote>>> {
+        let config = loaded.config.as_ref();
+        let providers = config.map_or(&[][..], |config| &config.providers);
+        providers
+            .iter()
+            .map(|provider| {
+                if let Some(same) = before.iter().find(|it| is_same(&it.config, provider)) {
+                    return Ok(Arc::clone(same));
+                }
+                let runtime = self.runtime()?;
+                let remote = match &provider.server {
+                    ProviderServer::Remote(connection) => {
+                        Remote::new(provider.clone(), (**connection).clone(), None, runtime)
+                    }
+                    ProviderServer::Embedded { extensions, .. } => {
+                        let connection = self.resolve(provider)?;
+                        let embedded = Embedded {
+                            schema: copy::new_schema(),
+                            _resolver: self.resolver.clone(),
+                        };
+                        // Dropped, it drops its schema, so a failed copy leaves nothing.
+                        let remote =
+                            Remote::new(provider.clone(), connection, Some(embedded), runtime);
+                        remote.fill(
+                            extensions,
+                            config.expect("it has the provider"),
+                            &loaded.store,
+                        )?;
+                        remote
+                    }
+                };
+                Ok(Arc::new(remote))
+            })
+            .collect()
+    }
+
+    fn resolve(&self, provider: &ProviderConfig) -> Result<Connection> {
+        let Some(resolver) = &self.resolver else {
+            return Err(Error::no_resolver(&provider.name));
+        };
+        let cannot = |source: ResolveError| Error::unresolved(&provider.name, source);
+        let url = resolver(provider).map_err(cannot)?;
+        Connection::parse(&url, &Environment::empty()).map_err(|error| cannot(error.into()))
+    }
+
+    fn runtime(&self) -> Result<Arc<Runtime>> {
+        let mut runtime = lock(&self.runtime);
+        match &*runtime {
+            Some(runtime) => Ok(Arc::clone(runtime)),
+            None => Ok(Arc::clone(runtime.insert(Runtime::start()?))),
+        }
+    }
+}
+
+/// Whether nothing was changed but the place in the file.
+fn is_same(old: &ProviderConfig, new: &ProviderConfig) -> bool {
+    let moved = ProviderConfig {
+        line: new.line,
+        ..old.clone()
+    };
+    moved == *new && old.kind() != ProviderKind::Embedded
+}
+
+/// What an embedded provider has to itself.
+pub(crate) struct Embedded {
+    pub(super) schema: String,
+    /// It may own the server, which so lives as long as anybody asks it.
+    _resolver: Option<Resolver>,
+}
+
+impl Remote {
+    /// Copies the folder's tables into the schema of this embedded provider.
+    fn fill(&self, extensions: &[String], config: &Config, store: &Store) -> Result<()> {
+        let embedded = self
+            .embedded
+            .as_ref()
+            .expect("only an embedded one is filled");
+        copy::copy(
+            &self.pool,
+            &self.runtime,
+            &embedded.schema,
+            extensions,
+            config,
+            store,
+        )
+    }
+
+    pub(crate) fn shown(&self) -> ProviderStatus {
+        ProviderStatus {
+            name: self.config.name.clone(),
+            kind: self.config.kind(),
+            place: self.place.clone(),
+            pool: self.pool.status(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What other databases refuse, and why they cannot be asked, in words.
+
+use std::error::Error as StdError;
+
+use lookaside_client::types::{mysql, postgres};
+use lookaside_client::{Error as ClientError, ErrorKind as ClientKind};
+use lookaside_value::Text;
+
+use super::{Remote, RemoteStatement, ResolveError};
+use crate::error::{Error, ErrorKind};
+use crate::refusal::shown;
+use crate::statement::StatementInfo;
+
+/// Classes of SQLSTATE that are about the server and not the question: resources, an operator's
+/// step, the system, a transaction that was in the way.
+const PASSING_CLASSES: [&[u8; 2]; 5] = [b"08", b"40", b"53", b"57", b"58"];
+
+impl Error {
+    /// A statement that a provider did not answer. `statement` is absent while it is described.
+    pub(crate) fn provider(
+        remote: &Remote,
+        info: &StatementInfo,
+        statement: Option<&RemoteStatement>,
+        error: ClientError,
+    ) -> Self {
+        let kind = kind_of(&error);
+        let name = remote.name();
+        let sql = shown(&info.sql);
+        let reason = reason_of(&error);
+        let message = match kind {
+            ErrorKind::Refused => {
+                let param = statement.and_then(|statement| param_of(&error, statement));
+                let param =
+                    param.map_or_else(String::new, |param| format!("parameter `{param}`: "));
+                // The client knows its number only.
+                let reason = match reason.strip_prefix("parameter `") {
+                    Some(rest) => rest.split_once(": ").map_or(rest, |(_, reason)| reason),
+                    None => &reason,
+                };
+                format!("statement `{sql}`: provider `{name}` refuses it: {param}{reason}")
+            }
+            ErrorKind::LimitReached => {
+                format!("statement `{sql}`: provider `{name}`: {reason}")
+            }
+            _ => {
+                let place = &remote.place;
+                format!("provider `{name}` ({place}) does not answer: {reason}")
+            }
+        };
+        Self::with_source(kind, message, error)
+    }
+
+    /// A statement that was not answered in time.
+    pub(crate) fn provider_timeout(remote: &Remote, info: &StatementInfo) -> Self {
+        let timeout = remote.config.query_timeout.unwrap_or_default();
+        let message = format!(
+            "statement `{}`: provider `{}` ({}) gave no answer in {timeout:?}, which is its \
+             query_timeout_ms",
+            shown(&info.sql),
+            remote.name(),
+            remote.place
+        );
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// The engine ends.
+    pub(crate) fn provider_closed(remote: &Remote) -> Self {
+        let message = format!("provider `{}` was closed with its engine", remote.name());
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// Nobody says where the embedded database is.
+    pub(crate) fn no_resolver(name: &str) -> Self {
+        let message = format!(
+            "provider `{name}` is embedded, and this program starts no PostgreSQL; give the builder \
+             one (`Builder::embedded`), or use the program `lookaside`"
+        );
+        Self::new(ErrorKind::Config, message)
+    }
+
+    pub(crate) fn unresolved(name: &str, source: ResolveError) -> Self {
+        let message = format!("provider `{name}`: the embedded PostgreSQL cannot be started");
+        Self::boxed(ErrorKind::Environment, message, source)
+    }
+
+    pub(crate) fn provider_thread(source: std::io::Error) -> Self {
+        let message = "the thread of the providers' connections cannot be started";
+        Self::with_source(ErrorKind::Environment, message, source)
+    }
+
+    /// The table behind a `select *` changed.
+    pub(crate) fn columns_changed(
+        remote: &Remote,
+        info: &StatementInfo,
+        described: &[Text],
+        found: &[Text],
+    ) -> Self {
+        let message = format!(
+            "statement `{}`: provider `{}` answers other columns ({}) than it described ({}); name \
+             the columns in the statement, or start again",
+            shown(&info.sql),
+            remote.name(),
+            found.join(", "),
+            described.join(", ")
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+}
+
+fn kind_of(error: &ClientError) -> ErrorKind {
+    match error.kind() {
+        ClientKind::Misuse => ErrorKind::Refused,
+        ClientKind::Limit if error.is_retryable() => ErrorKind::Unavailable,
+        ClientKind::Limit => ErrorKind::LimitReached,
+        ClientKind::Refused if !is_passing(error) => ErrorKind::Refused,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+/// Whether the same question may be answered later: the log-in failed, or the server was in trouble.
+fn is_passing(error: &ClientError) -> bool {
+    let class = error.sqlstate().map(|state| state.class());
+    let is_login = matches!(class, Some(class) if &class == b"28");
+    is_login || class.is_some_and(|class| PASSING_CLASSES.contains(&&class))
+}
+
+/// The error's last words, which are the server's or the system's own; before them ours, unless
+/// they only say that somebody refused.
+fn reason_of(error: &ClientError) -> String {
+    let mut words = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words.push(cause.to_string());
+        source = cause.source();
+    }
+    if words.len() > 1 && matches!(error.kind(), ClientKind::Refused | ClientKind::Misuse) {
+        words.remove(0);
+    }
+    words.join(": ")
+}
+
+/// The parameter that an error is about.
+fn param_of<'a>(error: &ClientError, statement: &'a RemoteStatement) -> Option<&'a Text> {
+    let cause = error.source();
+    let named = cause.and_then(|cause| {
+        let postgres = cause.downcast_ref::<postgres::ParamError>();
+        let mysql = cause.downcast_ref::<mysql::ParamError>();
+        postgres
+            .map(postgres::ParamError::name)
+            .or(mysql.map(mysql::ParamError::name))
+    });
+    if let Some(name) = named {
+        return statement.param(name.get(1..)?.parse().ok()?);
+    }
+    // PostgreSQL says it in the context: `unnamed portal parameter $1 = '…'`.
+    let context = error.server()?.context()?;
+    let (_, rest) = context.split_once("parameter $")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    statement.param(digits.parse().ok()?)
+}

@@ -1,0 +1,197 @@
+//! Servers that are not there, go, and come back.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
+use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text};
+
+use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
+
+/// A server that is not there is waited for, and a test will not wait for long.
+const IMPATIENT: &str = "acquire_timeout_ms = 300";
+
+#[test]
+fn a_server_that_is_not_there_stops_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = add_local_table(folder.path());
+    // Nobody listens on port 1.
+    write_project(
+        folder.path(),
+        "postgres://u@127.0.0.1:1/d",
+        IMPATIENT,
+        tables,
+    );
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    let row = knowledge.query_first("select name from local_t where id = 1", ());
+    assert_eq!(row.unwrap().unwrap()[0], Value::from("here"));
+    let error = knowledge.query_first("select a from u", ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.is_retryable());
+    let text = error.to_string();
+    assert!(
+        text.contains("provider `pg` (postgres://u@127.0.0.1:1/d)"),
+        "{text}"
+    );
+    assert!(text.contains("refused"), "{text}");
+    assert!(knowledge.probe_provider("pg").is_err());
+    assert_eq!(knowledge.reload().unwrap(), 2);
+}
+
+#[test]
+fn a_server_that_comes_back_answers_again() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let more = "stale_if_error_ms = 60000\nquery_timeout_ms = 300";
+    let folder = tempfile::tempdir().unwrap();
+    let local = add_local_table(folder.path());
+    let tables = format!("[cache]\nttl_ms = 1\n{local}");
+    write_project(folder.path(), &postgres.url(), more, &tables);
+    let knowledge = open(&folder);
+    let by_id = knowledge
+        .prepare("select name from t where id = :id")
+        .unwrap();
+    let ask = |id: i64| knowledge.query_first(&by_id, &params! {"id" => id});
+    assert_eq!(ask(1).unwrap().unwrap()[0], Value::from("n1"));
+
+    // A server that loses all connections is asked again on another one.
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity \
+        where datname = current_database() and pid <> pg_backend_pid()";
+    for id in 2..10 {
+        postgres.execute(end).unwrap();
+        assert_eq!(ask(id).unwrap().unwrap()[0], Value::from(format!("n{id}")));
+    }
+
+    // One that does not answer in time does not hold up those who have other questions, and its
+    // last good answer stands in.
+    let locked = lock_table(&postgres, "t");
+    let started = Instant::now();
+    assert_eq!(ask(1).unwrap().unwrap()[0], Value::from("n1"));
+    assert!(
+        started.elapsed() >= Duration::from_millis(250),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(knowledge.snapshot().counts.stale_answers, 1);
+    let error = ask(9999).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let row = knowledge.query_first("select name from local_t where id = 1", ());
+    assert_eq!(row.unwrap().unwrap()[0], Value::from("here"));
+    drop(locked);
+    assert_eq!(ask(9999).unwrap().unwrap()[0], Value::from("n9999"));
+}
+
+#[test]
+fn those_who_wait_for_one_key_do_not_wait_for_one_time_out_each() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "query_timeout_ms = 500", "");
+    let knowledge = open(&folder);
+    let by_id = knowledge
+        .prepare("select name from t where id = :id")
+        .unwrap();
+    let _locked = lock_table(&postgres, "t");
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let error = knowledge
+                    .query_first(&by_id, &params! {"id" => 1})
+                    .unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unavailable);
+            });
+        }
+    });
+    // All of them began within the first time-out, so nobody waits for more than two.
+    assert!(
+        started.elapsed() < Duration::from_millis(2000),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn one_bad_set_of_a_batch_fails_alone() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    let mut session = knowledge.session();
+    let sql = "select 100 / :n::int as n";
+    let statement = Lookup::prepare(&mut session, sql, &[Text::from("n")]).unwrap();
+    let mut batch = ParamBatch::new(1);
+    for value in [
+        Value::Int(1),
+        Value::Int(0),
+        Value::from("x"),
+        Value::from("50"),
+        Value::Null,
+    ] {
+        batch.push([value]);
+    }
+    let mut answers = Answers::new();
+    session.answer(statement, &batch, &mut answers);
+    let cell = |index| answers.row(index).map(|row| row.unwrap()[0].clone());
+    assert_eq!(cell(0).unwrap(), Value::Int(100));
+    assert_eq!(cell(3).unwrap(), Value::Int(2));
+    assert_eq!(cell(4).unwrap(), Value::Null);
+    let divided = cell(1).unwrap_err();
+    assert_eq!(divided.kind(), LookupErrorKind::Refused);
+    assert!(
+        divided.to_string().contains("division by zero"),
+        "{divided}"
+    );
+    let misfit = cell(2).unwrap_err();
+    assert!(misfit.to_string().contains("parameter `n`: "), "{misfit}");
+    assert!(!misfit.to_string().contains('$'), "{misfit}");
+}
+
+#[test]
+fn a_reload_takes_providers_over_and_reads_new_ones() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tables = add_local_table(folder.path());
+    write_project(
+        folder.path(),
+        "postgres://u@127.0.0.1:1/d",
+        IMPATIENT,
+        tables,
+    );
+    let knowledge = Knowledge::open(folder.path()).unwrap();
+    assert!(
+        knowledge
+            .query_first("select name from t where id = 1", ())
+            .is_err()
+    );
+    write_project(folder.path(), &postgres.url(), "", tables);
+    knowledge.reload().unwrap();
+    let statement = knowledge
+        .prepare("select name from t where id = :id")
+        .unwrap();
+    let ask = || knowledge.query_first(&statement, &params! {"id" => 3});
+    assert_eq!(ask().unwrap().unwrap()[0], Value::from("n3"));
+    // A broken file changes nothing.
+    fs::write(folder.path().join("knowdb.toml"), "version = 3").unwrap();
+    assert!(knowledge.reload().is_err());
+    assert_eq!(ask().unwrap().unwrap()[0], Value::from("n3"));
+    // The server may be gone when the tables are loaded again: its statements wait for it.
+    write_project(
+        folder.path(),
+        "postgres://u@127.0.0.1:1/d",
+        IMPATIENT,
+        tables,
+    );
+    knowledge.reload().unwrap();
+    assert_eq!(ask().unwrap_err().kind(), ErrorKind::Unavailable);
+    write_project(folder.path(), &postgres.url(), "", tables);
+    knowledge.reload().unwrap();
+    assert_eq!(ask().unwrap().unwrap()[0], Value::from("n3"));
+}

@@ -1,0 +1,229 @@
+//! How often a server is asked.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use lookaside_knowledge::{Knowledge, Policy, Value, params};
+use lookaside_value::{Answers, Lookup, ParamBatch, Text};
+
+use super::{TEN_THOUSAND, open, postgres, project};
+
+const BY_ID: &str = "select name from t where id = :id";
+
+fn ask(knowledge: &Knowledge, ids: impl IntoIterator<Item = i64>) -> Vec<Option<Value>> {
+    let mut session = knowledge.session();
+    let statement = Lookup::prepare(&mut session, BY_ID, &[Text::from("id")]).unwrap();
+    assert_eq!(session.columns(statement), ["name"]);
+    let mut batch = ParamBatch::new(1);
+    for id in ids {
+        batch.push([Value::Int(id)]);
+    }
+    let mut answers = Answers::new();
+    session.answer(statement, &batch, &mut answers);
+    (0..answers.len())
+        .map(|index| answers.row(index).unwrap().map(|row| row[0].clone()))
+        .collect()
+}
+
+#[test]
+fn a_batch_of_misses_is_one_flight() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "", "[cache]\ncapacity = 5000");
+    let knowledge = open(&folder);
+    // Each twice, and some that are not there.
+    let ids = || (0..1000).chain(0..1000);
+    let check = |answers: Vec<Option<Value>>| {
+        assert_eq!(answers.len(), 2000);
+        for (id, answer) in ids().zip(answers) {
+            let expected = (id > 0).then(|| Value::from(format!("n{id}")));
+            assert_eq!(answer, expected, "{id}");
+        }
+    };
+    check(ask(&knowledge, ids()));
+    let counts = knowledge.snapshot().counts;
+    assert_eq!(
+        (counts.flights, counts.queries),
+        (1, 1000),
+        "equal keys are asked for once"
+    );
+    // Another session finds them in the shared cache.
+    check(ask(&knowledge, ids()));
+    let counts = knowledge.snapshot().counts;
+    assert_eq!((counts.flights, counts.queries), (1, 1000));
+    assert_eq!((counts.l1_hits, counts.l1_misses), (1000, 1000));
+    // Only what is missing is asked for.
+    ask(&knowledge, 900..1100);
+    let counts = knowledge.snapshot().counts;
+    assert_eq!((counts.flights, counts.queries), (2, 1100));
+}
+
+#[test]
+fn without_a_cache_a_batch_is_one_flight_each_time() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "", "[cache]\nenabled = false");
+    let knowledge = open(&folder);
+    for flight_count in 1..=2 {
+        ask(&knowledge, (1..500).chain(1..500));
+        let counts = knowledge.snapshot().counts;
+        assert_eq!(
+            (counts.flights, counts.queries),
+            (flight_count, flight_count * 499)
+        );
+    }
+}
+
+#[test]
+fn the_server_counts_the_same() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    // A row that was read is a row that the table counts.
+    let folder = project(&postgres.url(), "", "[cache]\ncapacity = 5000");
+    let knowledge = open(&folder);
+    ask(&knowledge, (1..=1000).chain(1..=1000));
+    ask(&knowledge, 1..=1000);
+    drop(knowledge);
+    let counted = open(&folder);
+    let sql = "select idx_scan from pg_stat_user_tables where relname = 't'";
+    // The server publishes what a connection did at its end, or a while later.
+    let reads = (0..200).find_map(|_| {
+        let row = counted
+            .query_first_with(sql, (), Policy::Bypass)
+            .unwrap()
+            .unwrap();
+        let reads = row[0].clone();
+        thread::sleep(std::time::Duration::from_millis(20));
+        (reads != Value::Int(0) && reads != Value::Null).then_some(reads)
+    });
+    assert_eq!(reads, Some(Value::Int(1000)));
+}
+
+#[test]
+fn concurrent_misses_of_one_key_are_one_query() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    let sql = "select :n::int as n, pg_sleep(0.2) is null as slept";
+    knowledge.prepare(sql).unwrap();
+    let barrier = Barrier::new(8);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                barrier.wait();
+                let row = knowledge
+                    .query_first(sql, &params! {"n" => 7})
+                    .unwrap()
+                    .unwrap();
+                assert_eq!(row[0], Value::Int(7));
+            });
+        }
+    });
+    assert_eq!(knowledge.snapshot().counts.queries, 1);
+}
+
+#[test]
+fn batches_with_common_keys_do_not_stand_in_each_others_way() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(
+        &postgres.url(),
+        "",
+        "[cache]\ncapacity = 20000\nttl_ms = 100000",
+    );
+    let knowledge = open(&folder);
+    let barrier = Barrier::new(6);
+    thread::scope(|scope| {
+        for worker in 0..6 {
+            let (knowledge, barrier) = (&knowledge, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for round in 0..10 {
+                    let mut ids: Vec<i64> = (round * 500 + 1..=round * 500 + 700).collect();
+                    if worker % 2 == 1 {
+                        ids.reverse();
+                    }
+                    if worker == 5 {
+                        for id in ids {
+                            let row = knowledge.query_first(BY_ID, &params! {"id" => id});
+                            assert_eq!(row.unwrap().unwrap()[0], Value::from(format!("n{id}")));
+                        }
+                        continue;
+                    }
+                    for (id, answer) in ids.iter().zip(ask(knowledge, ids.clone())) {
+                        assert_eq!(answer, Some(Value::from(format!("n{id}"))));
+                    }
+                }
+            });
+        }
+    });
+    // 5,200 different keys.
+    assert_eq!(knowledge.snapshot().counts.queries, 5200);
+}
+
+#[test]
+fn tasks_wait_without_a_thread() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = Arc::new(open(&folder));
+    // One thread for all of them: a task that held it up would hold up all, and forever.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..50)
+            .map(|id| {
+                let knowledge = Arc::clone(&knowledge);
+                tokio::spawn(async move {
+                    let sql = "select :id::int as id, pg_sleep(0.1) is null as slept";
+                    let params = params! {"id" => id % 25};
+                    let row = knowledge.query_first_async(sql, &params).await.unwrap();
+                    assert_eq!(row.unwrap()[0], Value::Int(id % 25));
+                    let rows = knowledge
+                        .query_all_async(BY_ID, &params! {"id" => id})
+                        .await;
+                    assert_eq!(rows.unwrap().len(), usize::from(id > 0));
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(knowledge.snapshot().counts.queries, 25 + 50);
+}
+
+#[test]
+fn a_sync_query_within_a_runtime_only_blocks() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let row = knowledge
+            .query_first("select 1 as one", ())
+            .unwrap()
+            .unwrap();
+        assert_eq!(row[0], Value::Int(1));
+        drop(knowledge);
+    });
+}

@@ -1,0 +1,86 @@
+//! Providers on real servers.
+
+mod embedded;
+mod failures;
+mod flights;
+mod same_answers;
+mod statements;
+
+use std::env;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use lookaside_client::postgres::Options;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::{Config, Environment};
+use lookaside_embedded::{Binaries, Postgres};
+use lookaside_knowledge::Knowledge;
+use tempfile::TempDir;
+
+/// Says what is left out and why, past the harness, which shows nothing of a test that passes.
+pub(crate) fn skip(why: &str) {
+    let _ = writeln!(io::stderr(), "SKIP {why}");
+}
+
+/// An empty database on a PostgreSQL 18; one of its own if the test ends the server. In CI there
+/// must be one.
+pub(crate) fn postgres(is_alone: bool) -> Option<Postgres> {
+    let version = "18".parse().unwrap();
+    if let Err(error) = Binaries::find(version, &()) {
+        assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
+        skip(&format!("no PostgreSQL 18 to test with: {error}"));
+        return None;
+    }
+    let builder = Postgres::builder().version(version);
+    let builder = if is_alone {
+        builder.fresh_cluster()
+    } else {
+        builder
+    };
+    Some(builder.start().unwrap())
+}
+
+/// A project with one PostgreSQL provider `pg`; `more` stands in its section, `tables` behind it.
+pub(crate) fn project(url: &str, more: &str, tables: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_project(folder.path(), url, more, tables);
+    folder
+}
+
+pub(crate) fn write_project(folder: &Path, url: &str, more: &str, tables: &str) {
+    let text = format!(
+        "version = 2\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
+         connection_uri = '{url}'\n{more}\n{tables}"
+    );
+    fs::write(folder.join("knowdb.toml"), text).unwrap();
+}
+
+/// A table of the folder itself, `local_t(id, name)`, of one row.
+pub(crate) fn add_local_table(folder: &Path) -> &'static str {
+    fs::create_dir(folder.join("local_t")).unwrap();
+    fs::write(folder.join("local_t/data.csv"), "id,name\n1,here\n").unwrap();
+    "[[tables]]\nname = 'local_t'"
+}
+
+/// Ten thousand rows, `t(id, name)`.
+pub(crate) const TEN_THOUSAND: &str = "create table t as \
+    select id, 'n' || id as name from generate_series(1, 10000) as id; \
+    alter table t add primary key (id);";
+
+pub(crate) fn open(folder: &TempDir) -> Knowledge {
+    Knowledge::open(folder.path()).unwrap()
+}
+
+/// Keeps everybody else out of a table for as long as the connection is held.
+pub(crate) fn lock_table(postgres: &Postgres, table: &str) -> Connection {
+    let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
+    let Config::Postgres(config) = config else {
+        panic!("{config} is no PostgreSQL");
+    };
+    let mut connection = Connection::connect(&config, Options::default()).unwrap();
+    for sql in ["begin".to_owned(), format!("lock table {table}")] {
+        connection.query(sql.as_str(), &[]).unwrap();
+    }
+    connection
+}

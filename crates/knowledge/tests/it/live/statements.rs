@@ -1,0 +1,237 @@
+//! What statements may say, and what is said about wrong ones.
+
+use lookaside_knowledge::{ErrorKind, Knowledge, PlanKind, Policy, Value, params};
+use tempfile::TempDir;
+
+use super::{TEN_THOUSAND, add_local_table, open, postgres, project, write_project};
+
+fn refusal(knowledge: &Knowledge, sql: &str) -> String {
+    let error = knowledge.query_all(sql, ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn values_are_converted_to_what_the_server_declares() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    postgres
+        .execute("create table hosts (net inet, seen timestamptz, id uuid, ok bool, n numeric, tags text[])")
+        .unwrap();
+    postgres
+        .execute(
+            "insert into hosts values ('10.0.0.0/8', '2026-01-02 03:04:05Z', \
+             '00000000-0000-0000-0000-000000000001', true, 1.50, '{a,b}')",
+        )
+        .unwrap();
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    // As it comes from a command line or a URL.
+    for id in [Value::from("42"), Value::Int(42), Value::from(42.0)] {
+        let sql = "select name from t where id = :id";
+        let row = knowledge
+            .query_first(sql, &params! {"id" => id.clone()})
+            .unwrap();
+        assert_eq!(row.unwrap()[0], Value::from("n42"), "{id:?}");
+    }
+    let sql = "select n, tags[1:1] as tags, tags[:first::int] as tag, net >> :ip as inside from hosts \
+        where seen > :since and id = :id and ok = :ok and n = :n and 'a' = any(tags) -- :no";
+    let params = params! {
+        "ip" => "10.1.2.3",
+        "since" => "2026-01-01",
+        "id" => "00000000-0000-0000-0000-000000000001",
+        "ok" => "true",
+        "n" => "1.5",
+        "first" => "2",
+    };
+    let row = knowledge.query_first(sql, &params).unwrap().unwrap();
+    assert_eq!(
+        row.value("tags"),
+        Some(&Value::from(vec![Value::from("a")]))
+    );
+    assert_eq!(row.value("tag"), Some(&Value::from("b")));
+    assert_eq!(row.value("inside"), Some(&Value::Bool(true)));
+    let sql = "select name from t where id = :id or id = :id + :more";
+    let error = knowledge
+        .query_all(sql, &params! {"id" => 1, "more" => "one"})
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused);
+    let text = error.to_string();
+    assert!(
+        text.contains("provider `pg` refuses it: parameter `more`: this text is no int4"),
+        "{text}"
+    );
+    assert!(!text.contains("\"one\""), "a value may be a secret: {text}");
+}
+
+#[test]
+fn the_first_row_is_all_that_is_sent() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let folder = project(&postgres.url(), "query_timeout_ms = 20000", "");
+    let knowledge = open(&folder);
+    postgres.execute(TEN_THOUSAND).unwrap();
+    // A billion times a thousand rows would take longer, and not fit.
+    let sql =
+        "select a.id as n, :x::text as x from t as a, t as b, t as c where a.id > :min -- all";
+    let row = knowledge
+        .query_first(sql, &params! {"x" => "y", "min" => 5})
+        .unwrap();
+    assert!(matches!(row.unwrap()[0], Value::Int(6..)));
+    let explained = knowledge.explain(sql).unwrap();
+    assert_eq!(explained.kind, PlanKind::Provider);
+    let text = explained.to_string();
+    assert!(text.contains("provider: pg (postgres)"), "{text}");
+    assert!(text.contains("parameters: x text, min int4"), "{text}");
+    assert!(text.contains("columns: n int4, x text"), "{text}");
+}
+
+#[test]
+fn mistakes_are_said_by_the_server_and_name_the_provider() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tables = add_local_table(folder.path());
+    write_project(folder.path(), &postgres.url(), "", tables);
+    let knowledge = open(&folder);
+    let text = refusal(&knowledge, "select a from nowhere");
+    assert!(
+        text.contains("provider `pg` refuses it: relation \"nowhere\" does not exist"),
+        "{text}"
+    );
+    let text = refusal(&knowledge, "select nme from t");
+    assert!(text.contains("column \"nme\" does not exist"), "{text}");
+    let text = refusal(&knowledge, "select * from local_t join t using (id)");
+    assert!(
+        text.contains("`local_t` is in `local` and `t` in `pg`"),
+        "{text}"
+    );
+    let text = refusal(&knowledge, "select version()");
+    assert!(text.contains("no such function: version"), "{text}");
+    assert!(text.contains("write pg. before"), "{text}");
+    for sql in [
+        "with x as (delete from t returning id) select * from x",
+        "select * into copied from t",
+        "insert into t values (0, 'x')",
+        "select 1 from t where id = $1",
+    ] {
+        let text = refusal(&knowledge, sql);
+        assert!(
+            text.contains("only queries") || text.contains("`$1` has no name"),
+            "{text}"
+        );
+    }
+    let whole = knowledge.query_all("select count(*) from t", ()).unwrap();
+    assert_eq!(whole.row(0)[0], Value::Int(10000));
+}
+
+#[test]
+fn names_choose_between_databases() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres
+        .execute("create table local_t (id int, name text)")
+        .unwrap();
+    postgres
+        .execute("insert into local_t values (1, 'there')")
+        .unwrap();
+    postgres
+        .execute("create schema s; create table s.\"T x\" as select 5 as five")
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tables = add_local_table(folder.path());
+    write_project(folder.path(), &postgres.url(), "", tables);
+    let knowledge = open(&folder);
+    assert_eq!(knowledge.provider_names(), ["pg", "local"]);
+    for (sql, expected) in [
+        ("select name from local_t where id = 1", Value::from("here")),
+        (
+            "select name from local.local_t where id = 1",
+            Value::from("here"),
+        ),
+        (
+            "select name from pg.local_t where id = 1",
+            Value::from("there"),
+        ),
+        (
+            "select pg.local_t.name from pg.local_t where pg.local_t.id = 1",
+            Value::from("there"),
+        ),
+        (
+            "select name from default.local_t where id = 1",
+            Value::from("there"),
+        ),
+        (
+            "select name from public.local_t where id = 1",
+            Value::from("there"),
+        ),
+        ("select five from s.\"T x\"", Value::Int(5)),
+        ("select five from pg.s.\"T x\"", Value::Int(5)),
+        (
+            "with local_t as (select 'named' as name from s.\"T x\") select name from local_t",
+            Value::from("named"),
+        ),
+        ("select * from pg.generate_series(7, 8)", Value::Int(7)),
+        ("select * from generate_series(7, 8)", Value::Int(7)),
+        ("select 1", Value::Int(1)),
+    ] {
+        let row = knowledge.query_first(sql, ()).unwrap();
+        assert_eq!(row.unwrap()[0], expected, "{sql}");
+    }
+    let plan = knowledge
+        .explain("select name from local_t where id = :id")
+        .unwrap();
+    assert_eq!(plan.kind, PlanKind::Hash);
+}
+
+#[test]
+fn a_schema_that_changes_never_gives_wrong_values() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute("create table t (a int, b text)").unwrap();
+    postgres.execute("insert into t values (1, 'x')").unwrap();
+    let folder: TempDir = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    let mut session = knowledge.session();
+    let all = session.prepare("select * from t").unwrap();
+    let mut first = || -> Result<Vec<Value>, String> {
+        let row = session.first_with(&all, &[], Policy::Bypass);
+        row.map(|row| row.unwrap().to_vec())
+            .map_err(|error| error.to_string())
+    };
+    let expected = Ok(vec![Value::Int(1), Value::from("x")]);
+    assert_eq!(first(), expected);
+    postgres
+        .execute("alter table t add column c int default 9")
+        .unwrap();
+    assert_eq!(first(), expected, "a new column is left out");
+    postgres.execute("drop table t").unwrap();
+    postgres
+        .execute("create table t (b text, a int); insert into t values ('x', 1)")
+        .unwrap();
+    assert_eq!(first(), expected, "columns that moved are put back");
+    postgres
+        .execute("alter table t alter column a type text")
+        .unwrap();
+    assert_eq!(
+        first(),
+        Ok(vec![Value::from("1"), Value::from("x")]),
+        "a new type is read as such"
+    );
+    postgres.execute("alter table t drop column b").unwrap();
+    let error = first().unwrap_err();
+    assert!(
+        error.contains("answers other columns (a) than it described (a, b)"),
+        "{error}"
+    );
+    postgres.execute("drop table t").unwrap();
+    let error = first().unwrap_err();
+    assert!(error.contains("does not exist"), "{error}");
+}
