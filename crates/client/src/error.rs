@@ -368,12 +368,6 @@ impl Error {
         Self::new(ErrorKind::Closed, Sent::Something, "the pool was closed")
     }
 
-    pub(crate) fn no_mysql() -> Self {
-        let message = "a pool speaks PostgreSQL only; use a URL that begins with `postgres://`";
-        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
-    }
-
-    /// What this end of a connection is to a query that was on it.
     pub(crate) fn of_query(&self, sent: Sent) -> Self {
         let message = match sent {
             Sent::Nothing => "the connection ended before the query was sent",

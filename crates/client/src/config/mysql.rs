@@ -8,7 +8,7 @@ use super::host::write_url;
 use super::settings::{Key, Settings};
 use super::tls::{ClientCertificate, RootCertificates, SslMode, Tls};
 use super::url::{Url, parse_port};
-use super::{ConfigError, Environment, Host, Place, Secret};
+use super::{ConfigError, Environment, Host, Keepalives, Place, Secret};
 
 const PORT: u16 = 3306;
 
@@ -60,6 +60,8 @@ pub struct MysqlConfig {
     pub server_key: ServerKey,
     /// How long to try one host; for ever by default.
     pub connect_timeout: Option<Duration>,
+    /// How a dead peer is noticed; no setting of a URL says.
+    pub keepalives: Keepalives,
 }
 
 /// Where the RSA key is from that hides the password of `caching_sha2_password` on a connection
@@ -115,6 +117,13 @@ impl MysqlConfig {
                 None => ServerKey::Refuse,
             },
             connect_timeout: settings.seconds("connect-timeout")?,
+            keepalives: Keepalives {
+                enabled: true,
+                idle: None,
+                interval: None,
+                count: None,
+                user_timeout: None,
+            },
         })
     }
 }

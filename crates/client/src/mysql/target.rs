@@ -25,13 +25,6 @@ impl Target for MysqlConfig {
     }
 
     fn keepalives(&self) -> Keepalives {
-        // Such URLs have no settings for them.
-        Keepalives {
-            enabled: true,
-            idle: None,
-            interval: None,
-            count: None,
-            user_timeout: None,
-        }
+        self.keepalives
     }
 }

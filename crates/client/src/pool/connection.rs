@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::PoolOptions;
 use crate::face::{self, Watch};
-use crate::{Answer, Config, Error, Keepalives, PostgresConfig, Request, Result, postgres};
+use crate::{
+    Answer, Config, Error, Keepalives, MysqlConfig, PostgresConfig, Request, Result, mysql,
+    postgres,
+};
 
 /// How soon the system looks for the other side of an idle connection, how often, and after how
 /// many silences it gives up; and how long it waits for an acknowledgement. A server that vanished
@@ -23,18 +26,20 @@ pub(super) struct Target {
 
 enum Server {
     Postgres(Box<PostgresConfig>, postgres::Options),
-    Mysql,
+    Mysql(Box<MysqlConfig>, mysql::Options),
 }
 
 /// A handle of a connection. Its clones are handles of the same.
 #[derive(Clone)]
 pub(super) enum Connection {
     Postgres(postgres::Client),
+    Mysql(mysql::Client),
 }
 
 /// A connection for oneself.
 pub(super) enum Exclusive {
     Postgres(face::Lock<postgres::Driver>),
+    Mysql(face::Lock<mysql::Driver>),
 }
 
 impl Target {
@@ -44,12 +49,24 @@ impl Target {
                 watch_peer(&mut config.keepalives);
                 Server::Postgres(Box::new(config), options.postgres.clone())
             }
-            Config::Mysql(_) => Server::Mysql,
+            Config::Mysql(mut config) => {
+                watch_peer(&mut config.keepalives);
+                Server::Mysql(Box::new(config), options.mysql.clone())
+            }
         };
         Self {
             server,
             session: options.session.clone(),
             timeout: options.acquire_timeout,
+        }
+    }
+
+    /// How many requests on one connection the server gets to see at once. More would only wait
+    /// behind each other.
+    pub(super) fn depth_max(&self) -> usize {
+        match &self.server {
+            Server::Postgres(_, options) => options.window,
+            Server::Mysql(_, options) => options.window,
         }
     }
 
@@ -68,7 +85,11 @@ impl Target {
                     postgres::Client::connect_watched(config, options.clone()).await?;
                 (Connection::Postgres(client), watch)
             }
-            Server::Mysql => return Err(Error::no_mysql()),
+            Server::Mysql(config, options) => {
+                let (client, watch) =
+                    mysql::Client::connect_watched(config, options.clone()).await?;
+                (Connection::Mysql(client), watch)
+            }
         };
         for sql in &self.session {
             let answers = connection.request(Request::new(sql.as_str(), &[])).await;
@@ -84,18 +105,21 @@ impl Connection {
     pub(super) async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
         match self {
             Self::Postgres(client) => client.request(request).await,
+            Self::Mysql(client) => client.request(request).await,
         }
     }
 
     pub(super) async fn lock(&self) -> Result<Exclusive> {
         match self {
             Self::Postgres(client) => client.lock().await.map(Exclusive::Postgres),
+            Self::Mysql(client) => client.lock().await.map(Exclusive::Mysql),
         }
     }
 
     pub(super) fn is_closed(&self) -> bool {
         match self {
             Self::Postgres(client) => client.is_closed(),
+            Self::Mysql(client) => client.is_closed(),
         }
     }
 }

@@ -8,7 +8,7 @@ use lookaside_value::{ParamBatch, Value};
 use super::Inner;
 use super::connection::Exclusive;
 use super::plan::{Outcome, Place};
-use crate::{Answer, Description, Request, Result, Syncs, face, postgres};
+use crate::{Answer, Description, Request, Result, Syncs, face, mysql, postgres};
 
 /// A connection of a [`Pool`](super::Pool) that is one caller's for a while.
 ///
@@ -98,6 +98,7 @@ impl PoolLock {
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
         match &self.exclusive {
             Exclusive::Postgres(lock) => lock.request(request).await,
+            Exclusive::Mysql(lock) => lock.request(request).await,
         }
     }
 
@@ -105,6 +106,15 @@ impl PoolLock {
     pub fn as_postgres(&mut self) -> Option<&mut face::Lock<postgres::Driver>> {
         match &mut self.exclusive {
             Exclusive::Postgres(lock) => Some(lock),
+            Exclusive::Mysql(_) => None,
+        }
+    }
+
+    /// The connection, if it is one to MySQL or MariaDB, with all that can be done there.
+    pub fn as_mysql(&mut self) -> Option<&mut face::Lock<mysql::Driver>> {
+        match &mut self.exclusive {
+            Exclusive::Mysql(lock) => Some(lock),
+            Exclusive::Postgres(_) => None,
         }
     }
 }

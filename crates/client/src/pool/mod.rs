@@ -92,7 +92,7 @@ impl Pool {
     /// A pool that opens its first connection when it is asked for something.
     pub fn new(config: Config, options: PoolOptions) -> Self {
         let target = Arc::new(Target::new(config, &options));
-        let hall = Hall::new(options.limits(), Instant::now());
+        let hall = Hall::new(options.limits(target.depth_max()), Instant::now());
         let inner = Inner {
             hall,
             target,
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
+    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values, and with MySQL `?`.
     ///
     /// # Errors
     ///

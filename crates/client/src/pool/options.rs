@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::plan::Limits;
-use crate::postgres;
+use crate::{mysql, postgres};
 
 /// How many connections a pool has, how long they live, and how they begin.
 #[derive(Clone, Debug)]
@@ -53,6 +53,10 @@ pub struct PoolOptions {
 
     /// What a connection to PostgreSQL may keep.
     pub postgres: postgres::Options,
+
+    /// What a connection to MySQL or MariaDB may keep. One with as many requests under way as its
+    /// [`window`](mysql::Options::window) is full, whatever the `pipeline_depth`.
+    pub mysql: mysql::Options,
 }
 
 impl Default for PoolOptions {
@@ -69,17 +73,19 @@ impl Default for PoolOptions {
             check_timeout: Duration::from_secs(5),
             session: Vec::new(),
             postgres: postgres::Options::default(),
+            mysql: mysql::Options::default(),
         }
     }
 }
 
 impl PoolOptions {
-    pub(super) fn limits(&self) -> Limits {
+    /// The limits of a pool on whose connections so many requests are under way at once.
+    pub(super) fn limits(&self, depth_max: usize) -> Limits {
         let count_max = self.connection_count_max.max(1);
         Limits {
             count_max,
             count_min: self.connection_count_min.min(count_max),
-            depth: self.pipeline_depth.max(1),
+            depth: self.pipeline_depth.min(depth_max).max(1),
             stall: self.stall,
             idle_timeout: self.idle_timeout,
             lifetime_max: self.lifetime_max,

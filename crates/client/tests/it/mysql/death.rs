@@ -15,8 +15,10 @@ fn a_server_is_killed() {
         let Some(mut server) = Server::start(brand, &[]) else {
             continue;
         };
-        let mut options = Options::default();
-        options.window = 16;
+        let options = Options {
+            window: 16,
+            ..Options::default()
+        };
         let mut connection = connect_to(&server.url(""), options).unwrap();
         run(&mut connection, "select 1");
         std::thread::scope(|scope| {

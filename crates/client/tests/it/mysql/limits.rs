@@ -22,8 +22,10 @@ fn statements_are_forgotten_on_the_server_too() {
         let mut watcher = connect_to(&server.url(""), Options::default()).unwrap();
         let before = statement_count(&mut watcher);
         for count_max in [0, 3, 20] {
-            let mut options = Options::default();
-            options.statement_count_max = count_max;
+            let options = Options {
+                statement_count_max: count_max,
+                ..Options::default()
+            };
             let mut connection = connect_to(&server.url(""), options).unwrap();
             for round in 0..2 {
                 for index in 0..100 {
@@ -46,9 +48,11 @@ fn statements_are_forgotten_on_the_server_too() {
 #[test]
 fn a_result_that_is_too_large() {
     for site in sites() {
-        let mut options = Options::default();
-        options.result_size_max = 1000;
-        options.window = 4;
+        let options = Options {
+            result_size_max: 1000,
+            window: 4,
+            ..Options::default()
+        };
         let mut connection = site.connect_with(options);
         let mut params = ParamBatch::new(1);
         for size in [10, 2000, 20] {

@@ -10,6 +10,7 @@ mod limits;
 mod login;
 mod params;
 mod pipeline;
+mod pool;
 mod raw;
 mod tokio;
 
@@ -57,9 +58,10 @@ impl Site {
 
     /// A connection with so many queries on their way at once.
     pub(crate) fn connect_wide(&self, window: usize) -> Connection {
-        let mut options = Options::default();
-        options.window = window;
-        self.connect_with(options)
+        self.connect_with(Options {
+            window,
+            ..Options::default()
+        })
     }
 
     pub(crate) fn connect_with(&self, options: Options) -> Connection {

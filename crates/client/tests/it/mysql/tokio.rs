@@ -14,8 +14,10 @@ fn runtime() -> Runtime {
 }
 
 async fn connect(site: &Site, window: usize) -> Client {
-    let mut options = Options::default();
-    options.window = window;
+    let options = Options {
+        window,
+        ..Options::default()
+    };
     Client::connect(&config(&site.url()), options)
         .await
         .unwrap()
