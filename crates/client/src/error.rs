@@ -258,6 +258,12 @@ impl Error {
         Self::because(ErrorKind::Protocol, Sent::Something, message, cause)
     }
 
+    pub(crate) fn column_changed(column: &str) -> Self {
+        let message =
+            format!("column `{column}` has another type now, which it was not asked for as");
+        Self::new(ErrorKind::Protocol, Sent::Something, message)
+    }
+
     pub(crate) fn bad_width(found: usize, described: usize) -> Self {
         let message = format!("a row has {found} values where {described} were described");
         Self::new(ErrorKind::Protocol, Sent::Something, message)

@@ -13,7 +13,7 @@ mod login;
 mod target;
 
 pub use cancel::CancelErrand;
-pub use driver::{Driver, Options};
+pub use driver::{Driver, Options, Route};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 
 /// The face for tokio: a connection that any number of tasks share.

@@ -5,6 +5,7 @@ use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 use super::session::Session;
 use super::span::{Run, Span};
 use super::step::{Outcome, Settled, Stage};
+use super::verb::Verb;
 use crate::{Answer, Reply};
 use crate::{Error, Result};
 
@@ -38,12 +39,25 @@ impl Session {
                     continue;
                 }
                 // Whose fault it was nobody knows, and none was done.
-                (Outcome::Done(_) | Outcome::Unreadable(_), Some(_)) if is_shared => {
+                (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
+                    if is_shared =>
+                {
                     retries.push(Span::of(run));
                     continue;
                 }
-                (Outcome::Done(_) | Outcome::Unreadable(_), Some(error)) => {
-                    Err(Error::refused(error.clone()))
+                (
+                    Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_),
+                    Some(error),
+                ) => Err(Error::refused(error.clone())),
+                (Outcome::Unforeseen(error), None) => {
+                    // What reads can be asked again.
+                    let can_retry = can_retry && statement.verb == Verb::Read;
+                    if can_retry && run.retry_count == 0 {
+                        let retry_count = 1;
+                        retries.push(Span::of(Run { retry_count, ..run }));
+                        continue;
+                    }
+                    Err(error)
                 }
                 (Outcome::Done(answer), None) => Ok(answer),
                 (Outcome::Unreadable(error), None) => Err(error),
@@ -121,5 +135,10 @@ fn is_stale(error: &ErrorResponse<'_>) -> bool {
     let is_name = |state: lookaside_wire::postgres::SqlState| {
         state.class() == *b"42" || state.as_bytes() == b"XX000"
     };
+    // A row has more or fewer columns than there are formats for.
+    let is_width = |state: lookaside_wire::postgres::SqlState| state.as_bytes() == b"08P01";
+    if error.sqlstate().is_some_and(is_width) {
+        return true;
+    }
     error.is_stale_statement() || error.sqlstate().is_some_and(is_name)
 }

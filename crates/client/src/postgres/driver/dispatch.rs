@@ -129,14 +129,14 @@ impl Driver {
             let submitted = job.moment;
             let queued = statement
                 .encode(job.params.set(run.index), &mut self.scratch)
-                .and_then(|()| statement.execute(&mut self.connection, &self.scratch));
+                .and_then(|()| statement.execute(&mut self.connection, &mut self.scratch));
             match queued {
-                Ok((bind, _)) => {
+                Ok(execute) => {
                     let moment = self.session.next_moment();
                     self.session.steps.push_back(Step::Run {
                         run,
                         statement: statement.clone(),
-                        bind,
+                        execute,
                         moment,
                         chunk: self.output.next_chunk(),
                     });

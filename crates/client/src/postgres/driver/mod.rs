@@ -56,7 +56,7 @@ use crate::drive::{Drive, Sealed, Talk};
 use crate::output::Output;
 use crate::{Error, Host, PostgresConfig, Reply, Request, Result, Ticket, TransactionOptions};
 
-pub use options::Options;
+pub use options::{Options, Route};
 use session::Session;
 use span::Span;
 use statement::{Key, Scratch};

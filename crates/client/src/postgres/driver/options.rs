@@ -1,8 +1,27 @@
 //! What a driver may keep.
 
+/// What stands between us and the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// Nothing that matters: a session on the server is ours. The default.
+    #[default]
+    Direct,
+    /// A pooler such as PgBouncer, in its transaction mode: each transaction may run in another
+    /// session.
+    ///
+    /// No statement is kept there. Each query brings its own and is one unit up to its Sync, in
+    /// one round trip after the first, and its rows are read as they were described with them. That
+    /// costs the server about three times as much. What a session keeps, settings and `LISTEN`
+    /// say, cannot be relied on.
+    Pooler,
+}
+
 /// The limits of one connection, and what happens there.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What stands between us and the server.
+    pub route: Route,
+
     /// How many statements stay prepared on the server.
     ///
     /// One more, and the one that was not used for longest is forgotten; with 0 each is, and the
@@ -35,6 +54,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            route: Route::default(),
             statement_count_max: 256,
             query_count_max: 1 << 18,
             window: 1024,

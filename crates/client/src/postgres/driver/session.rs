@@ -12,7 +12,7 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
-use super::statement::Statement;
+use super::statement::{Columns, Statement};
 use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
@@ -47,6 +47,8 @@ pub(super) struct Session {
     pub(super) begin_count: usize,
     /// Of the statement that is being described.
     parameters: Box<[PgType]>,
+    /// Of the query that is being answered, where they were described with it.
+    columns: Option<Arc<Columns>>,
     /// Of the query that is being answered.
     rows: Rows,
     result_size_max: usize,
@@ -87,6 +89,8 @@ enum Rows {
     },
     /// The rest is of no use.
     Failed(Error),
+    /// They cannot be read, and could be if they were asked for once more.
+    Unforeseen(Error),
     /// Nobody waits for them.
     Discarded,
 }
@@ -127,11 +131,12 @@ impl Session {
             ticket_count: 0,
             deadlines: BTreeSet::new(),
             backlog: VecDeque::new(),
-            statements: Statements::new(options.statement_count_max),
+            statements: Statements::new(options.statement_count_max, options.route),
             steps: VecDeque::new(),
             in_flight_count: 0,
             begin_count: 0,
             parameters: Box::default(),
+            columns: None,
             rows: Rows::Empty,
             result_size_max: options.result_size_max,
             settled: Vec::new(),
@@ -237,8 +242,8 @@ impl Session {
             Event::ParameterDescription { description, .. } => {
                 self.parameters = description.types().map(|oid| PgType::of(oid.0)).collect();
             }
-            Event::RowDescription { description, .. } => self.prepared(Some(description)),
-            Event::NoData { .. } => self.prepared(None),
+            Event::RowDescription { description, .. } => self.described(Some(description)),
+            Event::NoData { .. } => self.described(None),
             Event::CloseComplete { .. } => {
                 let close = self.steps.pop_front();
                 assert!(matches!(close, Some(Step::Close)), "only a Close closes");
@@ -273,7 +278,8 @@ impl Session {
         };
         if matches!(self.rows, Rows::Empty) {
             self.rows = if self.jobs.contains_key(&run.ticket) {
-                let rows = statement.rows();
+                let columns = self.columns.as_ref().unwrap_or(&statement.columns);
+                let rows = columns.rows();
                 Rows::Begun { rows, size: 0 }
             } else {
                 Rows::Discarded
@@ -282,7 +288,8 @@ impl Session {
         let Rows::Begun { rows, size } = &mut self.rows else {
             return;
         };
-        match statement.read(row, rows) {
+        let columns = self.columns.as_ref().unwrap_or(&statement.columns);
+        match columns.read(row, rows) {
             Ok(row_size) => *size += row_size,
             Err(error) => {
                 let statement = statement.clone();
@@ -307,6 +314,7 @@ impl Session {
         if statement.verb == Verb::Commit && is_undone {
             self.rows = Rows::Failed(Error::rolled_back());
         }
+        let columns = self.columns.take();
         let row_count = tag.and_then(CommandTag::row_count);
         let done = |rows: RowSetBuilder| {
             Outcome::Done(Answer {
@@ -316,9 +324,10 @@ impl Session {
             })
         };
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
-            Rows::Empty => done(statement.rows()),
+            Rows::Empty => done(columns.as_ref().unwrap_or(&statement.columns).rows()),
             Rows::Begun { rows, .. } => done(rows),
             Rows::Failed(error) => Outcome::Unreadable(error),
+            Rows::Unforeseen(error) => Outcome::Unforeseen(error),
             Rows::Discarded => Outcome::Discarded,
         };
         self.settled.push(Settled {
@@ -326,6 +335,22 @@ impl Session {
             statement,
             outcome,
         });
+    }
+
+    /// A statement is described, or a portal that is about to be executed.
+    fn described(&mut self, description: Option<RowDescription<'_>>) {
+        let Some(Step::Run { statement, .. }) = self.steps.front() else {
+            return self.prepared(description);
+        };
+        let statement = Arc::clone(statement);
+        let columns = statement.portal_columns(description);
+        if !columns.is_like(&statement.columns) {
+            self.statements.evict(&statement);
+        }
+        if let Some(name) = columns.opaque() {
+            self.rows = Rows::Unforeseen(Error::column_changed(name));
+        }
+        self.columns = Some(columns);
     }
 
     fn prepared(&mut self, description: Option<RowDescription<'_>>) {
@@ -371,15 +396,16 @@ impl Session {
             Some(Step::Run {
                 run,
                 statement,
-                bind,
+                execute,
                 moment,
                 ..
             }) => {
                 self.rows = Rows::Empty;
-                let stage = if id == bind {
-                    Stage::Bind
-                } else {
+                self.columns = None;
+                let stage = if id == execute {
                     Stage::Execute
+                } else {
+                    Stage::Bind
                 };
                 let at_risk = self.is_victim(&error, moment);
                 let outcome = Outcome::Refused {

@@ -1,13 +1,13 @@
 //! A statement that the server has prepared: how its parameters are written and its rows are read.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{RowSetBuilder, Text, Value};
-use lookaside_wire::RequestId;
 use lookaside_wire::postgres::{
-    Bind, Connection, DataRow, Format, Formats, Oid, Request, RowDescription,
+    Bind, Connection, DataRow, Format, Formats, Oid, Parse, Request, RowDescription,
 };
+use lookaside_wire::{RequestError, RequestId};
 
 use super::verb::Verb;
 use crate::Answer;
@@ -31,13 +31,16 @@ pub(super) struct Statement {
     /// When it was prepared, in the driver's count of events.
     pub(super) moment: u64,
     parameters: Box<[PgType]>,
-    columns: Columns,
+    /// As the server described the statement.
+    pub(super) columns: Arc<Columns>,
     description: Arc<Description>,
+    /// As it described the first portal, and what it said.
+    portal: OnceLock<(Box<[u8]>, Arc<Columns>)>,
 }
 
 /// The columns of a result.
 #[derive(Debug, Default)]
-struct Columns {
+pub(super) struct Columns {
     names: Arc<[Text]>,
     types: Box<[(PgType, types::Format)]>,
     /// The formats that Bind asks for, `types` again.
@@ -51,6 +54,8 @@ pub(super) struct Scratch {
     formats: Vec<Format>,
     /// Where in `bytes` each is; `None` is NULL.
     ranges: Vec<Option<Range<usize>>>,
+    /// The types of a statement that is prepared anew.
+    oids: Vec<Oid>,
 }
 
 impl Statement {
@@ -75,15 +80,16 @@ impl Statement {
             name,
             moment,
             parameters,
-            columns,
+            columns: Arc::new(columns),
             description: Arc::new(description),
+            portal: OnceLock::new(),
         }
     }
 
     /// The answer to who asks what the statement is.
     pub(super) fn described(&self) -> Answer {
         Answer {
-            rows: self.rows().build(),
+            rows: self.columns.rows().build(),
             row_count: None,
             description: Some(Arc::clone(&self.description)),
         }
@@ -116,12 +122,31 @@ impl Statement {
         Ok(())
     }
 
-    /// Queues Bind and Execute.
+    /// Queues Bind and Execute, and says by which name the Execute is answered.
+    ///
+    /// A statement without a name is prepared anew, and its portal described: whatever has become
+    /// of the schema or the session, what is executed is what the SQL says now.
     pub(super) fn execute(
         &self,
         connection: &mut Connection,
-        scratch: &Scratch,
-    ) -> Result<(RequestId, RequestId)> {
+        scratch: &mut Scratch,
+    ) -> Result<RequestId> {
+        let is_unnamed = self.name.is_empty();
+        if is_unnamed {
+            // What comes behind a Parse that is queued must not be refused.
+            if scratch.bytes.len() > PARAMETERS_SIZE_MAX {
+                return Err(Error::request(RequestError::TooLong));
+            }
+            let oids = self.parameters.iter().map(|pg_type| Oid(pg_type.oid()));
+            scratch.oids.clear();
+            scratch.oids.extend(oids);
+            let parse = connection.queue(Request::Parse(Parse {
+                statement: "",
+                sql: &self.key.sql,
+                parameter_types: &scratch.oids,
+            }));
+            parse.expect("what was prepared once can be so again");
+        }
         let bind = Bind {
             portal: "",
             statement: &self.name,
@@ -133,30 +158,109 @@ impl Statement {
                 writer.parameter(range.clone().map(|range| &scratch.bytes[range]));
             }
         });
-        let bind = bind.map_err(Error::request)?;
+        bind.map_err(Error::request)?;
+        if is_unnamed {
+            connection
+                .queue(Request::DescribePortal(""))
+                .expect(AFTER_BIND);
+        }
         let execute = connection.queue(Request::Execute {
             portal: "",
             row_count_max: 0,
         });
-        // The name is empty, and the driver keeps far away from the limit of the queue.
-        let execute = execute.expect("where a Bind can be queued, an Execute can");
-        Ok((bind, execute))
+        Ok(execute.expect(AFTER_BIND))
+    }
+
+    /// The columns of a portal, as they were just described. They may be others than those of the
+    /// statement.
+    pub(super) fn portal_columns(&self, description: Option<RowDescription<'_>>) -> Arc<Columns> {
+        let Some(description) = description else {
+            return Arc::default();
+        };
+        let bytes = description.as_bytes();
+        let (known, columns) = self
+            .portal
+            .get_or_init(|| (bytes.into(), Arc::new(Columns::of_portal(description))));
+        if **known == *bytes {
+            Arc::clone(columns)
+        } else {
+            Arc::new(Columns::of_portal(description))
+        }
+    }
+}
+
+/// A server takes no message of a gibibyte or more (`MaxAllocSize`).
+const PARAMETERS_SIZE_MAX: usize = 1 << 30;
+
+/// The name is empty, and the driver keeps far away from the limit of the queue.
+const AFTER_BIND: &str = "where a Bind can be queued, an Execute can";
+
+impl Columns {
+    /// The columns of a statement, in the formats that we want.
+    fn of(description: RowDescription<'_>) -> Self {
+        Self::with(description, |pg_type, _| pg_type.result_format())
+    }
+
+    /// The columns of a portal, in the formats that they will come in.
+    fn of_portal(description: RowDescription<'_>) -> Self {
+        Self::with(description, |_, format| match format {
+            Format::Text => types::Format::Text,
+            Format::Binary => types::Format::Binary,
+        })
+    }
+
+    fn with(
+        description: RowDescription<'_>,
+        format: impl Fn(PgType, Format) -> types::Format,
+    ) -> Self {
+        let names = description.columns().map(|column| {
+            let name = column.name.to_string_lossy();
+            Text::from(&*name)
+        });
+        let types = description.columns().map(|column| {
+            let pg_type = PgType::of(column.type_oid.0);
+            (pg_type, format(pg_type, column.format))
+        });
+        let types: Box<[_]> = types.collect();
+        Self {
+            names: names.collect(),
+            formats: types
+                .iter()
+                .map(|(_, format)| wire_format(*format))
+                .collect(),
+            types,
+        }
+    }
+
+    /// Whether both have the same names and types.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.names == other.names
+            && self.types.len() == other.types.len()
+            && self.types.iter().zip(&other.types).all(|(a, b)| a.0 == b.0)
+    }
+
+    /// The first column that comes in the binary form of a type that we read as text only.
+    pub(super) fn opaque(&self) -> Option<&Text> {
+        let is_opaque = |(pg_type, format): &(PgType, types::Format)| {
+            *format == types::Format::Binary && pg_type.result_format() == types::Format::Text
+        };
+        let index = self.types.iter().position(is_opaque)?;
+        Some(&self.names[index])
     }
 
     /// An empty result.
     pub(super) fn rows(&self) -> RowSetBuilder {
-        RowSetBuilder::with_columns(Arc::clone(&self.columns.names))
+        RowSetBuilder::with_columns(Arc::clone(&self.names))
     }
 
     /// Appends a row, and says how large it is.
     pub(super) fn read(&self, row: DataRow<'_>, rows: &mut RowSetBuilder) -> Result<usize> {
-        let columns = &self.columns;
-        if row.len() != columns.types.len() {
-            return Err(Error::bad_width(row.len(), columns.types.len()));
+        if row.len() != self.types.len() {
+            return Err(Error::bad_width(row.len(), self.types.len()));
         }
         let mut size = 0;
         let mut failed = None;
-        let fields = row.fields().zip(&columns.types).enumerate();
+        let fields = row.fields().zip(&self.types).enumerate();
         rows.push(fields.map(|(index, (field, (pg_type, format)))| {
             let Some(field) = field else {
                 return Value::Null;
@@ -170,29 +274,7 @@ impl Statement {
         }));
         match failed {
             None => Ok(size),
-            Some((index, error)) => Err(Error::bad_field(&columns.names[index], error)),
-        }
-    }
-}
-
-impl Columns {
-    fn of(description: RowDescription<'_>) -> Self {
-        let names = description.columns().map(|column| {
-            let name = column.name.to_string_lossy();
-            Text::from(&*name)
-        });
-        let types = description.columns().map(|column| {
-            let pg_type = PgType::of(column.type_oid.0);
-            (pg_type, pg_type.result_format())
-        });
-        let types: Box<[_]> = types.collect();
-        Self {
-            names: names.collect(),
-            formats: types
-                .iter()
-                .map(|(_, format)| wire_format(*format))
-                .collect(),
-            types,
+            Some((index, error)) => Err(Error::bad_field(&self.names[index], error)),
         }
     }
 

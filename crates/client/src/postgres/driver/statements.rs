@@ -9,6 +9,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
+use super::options::Route;
 use super::span::Span;
 use super::statement::{Key, Statement};
 use crate::Ticket;
@@ -20,7 +21,8 @@ pub(super) struct Statements {
     /// Statements that the server may forget, by name.
     evicted: Vec<Box<str>>,
     use_count: u64,
-    name_count: u64,
+    /// How many names were given; `None` where statements have none.
+    name_count: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -45,13 +47,13 @@ pub(super) enum Found {
 }
 
 impl Statements {
-    pub(super) fn new(count_max: usize) -> Self {
+    pub(super) fn new(count_max: usize, route: Route) -> Self {
         Self {
             entries: HashMap::default(),
             count_max,
             evicted: Vec::new(),
             use_count: 0,
-            name_count: 0,
+            name_count: (route == Route::Direct).then_some(0),
         }
     }
 
@@ -76,10 +78,16 @@ impl Statements {
     }
 
     /// A name that no statement of this connection had before. A name is never used again, so
-    /// that what was on its way under an old one cannot reach a new statement.
+    /// that what was on its way under an old one cannot reach a new statement. It is empty where no
+    /// statement stays.
     pub(super) fn new_name(&mut self) -> Box<str> {
-        self.name_count += 1;
-        format!("s{}", self.name_count).into()
+        match &mut self.name_count {
+            Some(count) => {
+                *count += 1;
+                format!("s{count}").into()
+            }
+            None => Box::default(),
+        }
     }
 
     /// The statement is being prepared, and `span` waits for it.
@@ -148,13 +156,15 @@ impl Statements {
         );
         if is_same {
             self.entries.remove(&statement.key);
-            self.evicted.push(statement.name.clone());
+            self.forget(statement.name.clone());
         }
     }
 
     /// A statement of this name may be on the server, and is of no use.
     pub(super) fn forget(&mut self, name: Box<str>) {
-        self.evicted.push(name);
+        if !name.is_empty() {
+            self.evicted.push(name);
+        }
     }
 
     /// Forgets what is beyond the limit. What is being prepared stays.

@@ -21,11 +21,11 @@ pub(super) enum Step {
         name: Box<str>,
         moment: u64,
     },
-    /// Bind and Execute.
+    /// Bind and Execute; without a name for the statement, what prepares it as well.
     Run {
         run: Run,
         statement: Arc<Statement>,
-        bind: RequestId,
+        execute: RequestId,
         /// When it was queued.
         moment: u64,
         /// The chunk of the output that it is in.
@@ -49,6 +49,8 @@ pub(super) enum Outcome {
     Done(Answer),
     /// It was executed, and its rows cannot be handed out.
     Unreadable(Error),
+    /// It was executed, and its rows came in a form that their new types cannot be read from.
+    Unforeseen(Error),
     /// Nobody waits for it.
     Discarded,
     /// The server refused it.

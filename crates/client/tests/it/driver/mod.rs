@@ -4,6 +4,7 @@ mod cancel;
 mod errors;
 mod faults;
 mod flights;
+mod pooler;
 mod random;
 mod server;
 mod statements;

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lookaside_client::postgres::Options;
+use lookaside_client::postgres::{Options, Route};
 use lookaside_client::{Drive, ErrorKind, Reply, Syncs, Talk, Ticket};
 
 use super::{Pair, echoes, shown};
@@ -30,6 +30,7 @@ fn session(random: &mut Rng) {
     let mut pair = Pair::with(Options {
         statement_count_max: random.usize(0..4),
         window: random.usize(1..40),
+        route: [Route::Direct, Route::Pooler][random.usize(0..2)],
         ..Options::default()
     });
     let mut asked = Asked::new();

@@ -33,6 +33,8 @@ pub(crate) struct Server {
     pub(crate) sync_fails: bool,
     /// The type of all parameters instead of int4.
     pub(crate) parameter_type: Option<u32>,
+    /// The type of the column of the next portal that is described, instead of int4.
+    pub(crate) portal_type: Option<u32>,
 }
 
 impl Server {
@@ -116,6 +118,17 @@ impl Server {
                 } else {
                     self.statements.insert(name, sql);
                     self.say(b'1', b"");
+                }
+            }
+            b'D' if body[0] == b'P' => {
+                let (sql, _) = self.bound.as_ref().expect("a portal");
+                if sql.contains("select") {
+                    let mut description = b"\0\x01n\0\0\0\0\0\0\0".to_vec();
+                    description.extend(self.portal_type.take().unwrap_or(23).to_be_bytes());
+                    description.extend(b"\0\x04\xff\xff\xff\xff\0\x01");
+                    self.say(b'T', &description);
+                } else {
+                    self.say(b'n', b"");
                 }
             }
             b'D' => {

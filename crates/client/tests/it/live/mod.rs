@@ -5,6 +5,7 @@ mod ddl;
 mod describe;
 mod poll;
 mod pool;
+mod pooler;
 mod tokio;
 mod transactions;
 

@@ -1,0 +1,246 @@
+//! Behind a PgBouncer whose sessions change with each transaction.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use lookaside_client::postgres::{Client, Options, Route, blocking::Connection};
+use lookaside_client::{Syncs, TransactionOptions};
+use lookaside_embedded::Postgres;
+use lookaside_value::{ParamBatch, Value};
+
+use super::tokio::block_on;
+use super::{config, database, shown};
+
+/// The port of the socket; the folder is what tells poolers apart.
+const PORT: u16 = 6432;
+
+/// A pooler before a database, with two sessions in it.
+struct Pooler {
+    process: Child,
+    folder: PathBuf,
+    postgres: Postgres,
+}
+
+impl Pooler {
+    fn start(version: &str) -> Option<Self> {
+        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"];
+        let Some(program) = program.iter().find(|program| Path::new(program).exists()) else {
+            assert!(env::var_os("CI").is_none(), "CI must have a pgbouncer");
+            crate::skip("no pgbouncer to test with");
+            return None;
+        };
+        let postgres = database(version, true)?;
+        let url = postgres.tcp_url().expect("the server listens");
+        let server = config(&url);
+        let folder = env::temp_dir().join(format!("pooler-{}-{version}", std::process::id()));
+        // Of an earlier test of this process.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        // It gives up root's rights before it makes its socket.
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let password = server.password_for(&server.hosts[0]);
+        let lines = format!(
+            "[databases]\n* = host=127.0.0.1 port={} password={} user={}\n\
+             [pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\nunix_socket_dir = {}\n\
+             auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n\
+             min_pool_size = 2\nserver_round_robin = 1\nserver_reset_query =\n",
+            server.hosts[0].port,
+            password.map_or("", |password| password.expose()),
+            server.user,
+            folder.display(),
+        );
+        let path = folder.join("pgbouncer.ini");
+        fs::write(&path, lines).unwrap();
+        let mut command = Command::new(program);
+        if rustix::process::geteuid().is_root() {
+            command.args(["-u", "nobody"]);
+        }
+        let process = command.arg(&path).stderr(Stdio::null()).spawn().unwrap();
+        let pooler = Self {
+            process,
+            folder,
+            postgres,
+        };
+        let started = Instant::now();
+        while UnixStream::connect(pooler.folder.join(format!(".s.PGSQL.{PORT}"))).is_err() {
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "it does not start"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+        Some(pooler)
+    }
+
+    fn url(&self) -> String {
+        let database = self.postgres.database();
+        let folder = self.folder.display();
+        format!("postgres:///{database}?host={folder}&port={PORT}&user=postgres")
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::connect(&config(&self.url()), options()).unwrap()
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn options() -> Options {
+    Options {
+        route: Route::Pooler,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn never_a_wrong_value_under_ddl() {
+    for version in ["18", "15"] {
+        let Some(pooler) = Pooler::start(version) else {
+            return;
+        };
+        ddl(&pooler);
+        search_path(&pooler);
+        sessions_change(&pooler);
+        tasks(&pooler);
+    }
+}
+
+/// What somebody else does to the table `t(k int, a int, b text)` with the row `1, 2, three`, and
+/// the answers before and after, alone and in flights.
+fn ddl(pooler: &Pooler) {
+    const TABLE: &str = "drop table if exists t; drop type if exists mood; \
+        create type mood as enum ('good'); create table t(k int, a int, b text); \
+        insert into t values (1, 2, 'three')";
+    let sql = "select * from t where k = $1";
+    for (ddl, expected) in [
+        ("alter table t alter a type bigint", "1,2,three"),
+        ("alter table t alter a type text", "1,2,three"),
+        ("alter table t alter a type float4", "1,2,three"),
+        (
+            "alter table t alter a type mood using 'good'::mood",
+            "1,good,three",
+        ),
+        ("alter table t alter b type bytea using 'x'", "1,2,0x78"),
+        (
+            "alter table t rename a to c; alter table t rename b to a; alter table t rename c to b",
+            "1,2,three",
+        ),
+        (
+            "alter table t drop a; alter table t add a int default 9",
+            "1,three,9",
+        ),
+        ("alter table t add c int default 4", "1,2,three,4"),
+        ("alter table t add c mood default 'good'", "1,2,three,good"),
+        ("alter table t drop b", "1,2"),
+        ("alter table t alter k type bigint", "1,2,three"),
+        ("alter table t alter k type text", "1,2,three"),
+        ("drop table t", "42P01"),
+        (
+            "drop table t; create table t(a text, k int); insert into t values ('new', 1)",
+            "new,1",
+        ),
+    ] {
+        pooler.postgres.execute(TABLE).unwrap();
+        let mut connections = [pooler.connect(), pooler.connect(), pooler.connect()];
+        for connection in &mut connections {
+            let before = connection.query(sql, &[Value::Int(1)]);
+            assert_eq!(shown(&before), "1,2,three");
+        }
+        pooler.postgres.execute(ddl).unwrap();
+        let [single, each, shared] = &mut connections;
+        for _ in 0..2 {
+            let after = single.query(sql, &[Value::Int(1)]);
+            assert_eq!(shown(&after), expected, "{ddl}");
+        }
+        for (connection, syncs) in [(each, Syncs::Each), (shared, Syncs::Shared)] {
+            let mut params = ParamBatch::new(1);
+            for _ in 0..10 {
+                params.push([Value::Int(1)]);
+            }
+            for answer in connection.query_many(sql, params, syncs).unwrap() {
+                assert_eq!(shown(&answer), expected, "{ddl} {syncs:?}");
+            }
+        }
+    }
+}
+
+fn search_path(pooler: &Pooler) {
+    pooler
+        .postgres
+        .execute(
+            "create schema other; create table w(k int, v int); insert into w values (1, 7); \
+             create table other.w(k int, v text); insert into other.w values (1, 'seven')",
+        )
+        .unwrap();
+    let mut connection = pooler.connect();
+    let sql = "select v from w where k = $1";
+    assert_eq!(shown(&connection.query(sql, &[Value::Int(1)])), "7");
+    let mut transaction = connection.begin(TransactionOptions::default()).unwrap();
+    transaction
+        .query("set local search_path to other", &[])
+        .unwrap();
+    assert_eq!(shown(&transaction.query(sql, &[Value::Int(1)])), "seven");
+    transaction.commit().unwrap();
+    assert_eq!(shown(&connection.query(sql, &[Value::Int(1)])), "7");
+}
+
+/// Wherever the pooler sends it, a query is answered; what others hold it does not wait for.
+fn sessions_change(pooler: &Pooler) {
+    let process = |answer: lookaside_client::Result<lookaside_client::Answer>| {
+        answer.unwrap().rows.row(0)[0].as_int().unwrap()
+    };
+    let sql = "select pg_backend_pid()";
+    let mut pooled = pooler.connect();
+    let mut holders: Vec<_> = (0..10).map(|_| pooler.connect()).collect();
+    let mut answered_by = std::collections::BTreeSet::new();
+    for (index, holder) in holders.iter_mut().enumerate() {
+        // The sessions take turns.
+        for _ in 0..index % 2 {
+            pooled.query("select 1", &[]).unwrap();
+        }
+        let mut held = holder.begin(TransactionOptions::default()).unwrap();
+        let other = process(pooled.query(sql, &[]));
+        assert_ne!(process(held.query(sql, &[])), other);
+        answered_by.insert(other);
+        held.commit().unwrap();
+    }
+    assert_eq!(answered_by.len(), 2);
+}
+
+fn tasks(pooler: &Pooler) {
+    block_on(async {
+        let client = Client::connect(&config(&pooler.url()), options()).await;
+        let client = client.unwrap();
+        let tasks: Vec<_> = (0..1_000)
+            .map(|tag| {
+                let client = client.clone();
+                ::tokio::spawn(async move {
+                    let sql = match tag % 10 {
+                        0 => "select 10 / ($1::int8 - $1::int8)",
+                        1 => "select $1::int8, repeat('x', 3000)",
+                        _ => "select $1::int8",
+                    };
+                    let answer = client.query(sql, &[Value::Int(tag)]).await;
+                    match tag % 10 {
+                        0 => assert_eq!(shown(&answer), "22012"),
+                        _ => assert_eq!(answer.unwrap().rows.row(0)[0], Value::Int(tag)),
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
