@@ -70,6 +70,7 @@ mod capabilities;
 mod commands;
 mod connection;
 mod frame;
+mod fuzz;
 mod lenenc;
 mod packets;
 mod types;
@@ -80,6 +81,8 @@ pub use commands::{
     BulkWriter, Cursor, Execute, ParameterType, ParameterWriter, Request, Startup, TlsMode,
 };
 pub use connection::{Connection, Event, Prepared};
+#[doc(hidden)]
+pub use fuzz::fuzz_mysql;
 pub use packets::{
     Cells, Column, Columns, ColumnsIter, ErrPacket, Greeting, OkPacket, Row, RowFormat,
     SessionChange, SessionChanges,

@@ -177,3 +177,44 @@ impl fmt::Display for PublicKeyError {
 }
 
 impl std::error::Error for PublicKeyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key of 1,024 bits.
+    const KEY: &str = "
+        MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCpFEyRvQanMP2hnQe0GqHOuj/N
+        oEC+8V2RLb7+KZv3qxnsCH/7FfbGaf7cJjO7aJyhbVFLb/8LwE5LumOyYKbqXmqx
+        BVO3E8N1yzVsxeX9L83v3XP1nMn7RjPDFuCR1bR7On4IVQE0nIvmQaRillYWzgSR
+        avfEUPsXq0w8NWx+zQIDAQAB";
+
+    fn der() -> Vec<u8> {
+        let base64: String = KEY.split_ascii_whitespace().collect();
+        STANDARD.decode(base64).unwrap()
+    }
+
+    #[test]
+    fn any_byte_of_a_key_may_be_another_one() {
+        let der = der();
+        assert!(PublicKey::from_der(&der).is_ok());
+        for index in 0..der.len() {
+            assert!(PublicKey::from_der(&der[..index]).is_err());
+            for change in [0x01, 0x7f, 0x80, 0xff] {
+                let mut other = der.clone();
+                other[index] ^= change;
+                if let Ok(key) = PublicKey::from_der(&other) {
+                    let hidden = key.encrypt(b"secret", &[7; 20]).unwrap();
+                    assert_eq!(hidden.len(), key.modulus.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_has_to_fit() {
+        let key = PublicKey::from_der(&der()).unwrap();
+        assert!(key.encrypt(&[7; 128 - 42], &[7; 20]).is_some());
+        assert!(key.encrypt(&[7; 128 - 41], &[7; 20]).is_none());
+    }
+}

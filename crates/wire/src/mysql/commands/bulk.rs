@@ -81,7 +81,7 @@ pub(crate) fn bulk(
     }
     let mut writer = BulkWriter { output, count: 0 };
     write(&mut writer);
-    if writer.count > 0 && !types.is_empty() && writer.count % types.len() == 0 {
+    if writer.count > 0 && writer.count.is_multiple_of(types.len()) {
         Ok(())
     } else {
         Err(RequestError::ParameterCount)

@@ -13,12 +13,20 @@
 mod record;
 mod scenarios;
 mod session;
+mod sweeps;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use scenarios::{SCENARIOS, Scenario, Vendor};
 use session::Session;
+
+/// Commands: COM_QUIT, and those that are about no statement.
+const QUIT: u8 = 0x01;
+const WITHOUT_STATEMENT: [u8; 4] = [0x03, 0x16, 0x0e, 0x1f];
+
+/// How the fuzz target cuts streams, as long as nothing changes it.
+const CUT: u8 = 0x7f;
 
 /// Where the transcripts are, one folder a server version.
 fn folder() -> PathBuf {
@@ -54,6 +62,44 @@ impl Transcript {
     pub(crate) fn lines(&self, mark: &str) -> impl Iterator<Item = Vec<u8>> {
         let lines = self.text.lines();
         lines.filter_map(move |line| Some(unescaped(line.strip_prefix(mark)?)))
+    }
+
+    /// All that the server sent.
+    fn stream(&self) -> Vec<u8> {
+        let packets = self.lines("< ");
+        packets
+            .filter(|packet| packet != session::END)
+            .flatten()
+            .collect()
+    }
+
+    /// Input for the fuzz target: the requests, and what the server said to them.
+    pub(crate) fn fuzz_input(&self) -> Vec<u8> {
+        let mut options = 0;
+        for (bit, name) in [
+            (1, "_eof"),
+            (2, "optional"),
+            (4, "ask"),
+            (8, "socket"),
+            (16, "_plain"),
+        ] {
+            if self.name.contains(name) {
+                options |= bit;
+            }
+        }
+        let requests = self.lines("> ").filter(|packet| packet[3] == 0);
+        let requests = requests.filter(|packet| packet[4] != QUIT);
+        let requests: Vec<u8> = requests
+            .flat_map(|packet| match (packet[4], packet.get(5)) {
+                (command, _) if WITHOUT_STATEMENT.contains(&command) => [command, 0],
+                // The last one has a number that no other one has.
+                (command, Some(0xff)) => [command, 0],
+                (command, statement) => [command, *statement.unwrap()],
+            })
+            .collect();
+        let request_count = u8::try_from(requests.len() / 2).unwrap();
+        let head = [options, CUT, request_count];
+        [&head, &requests[..], &self.stream()].concat()
     }
 
     fn scenario(&self) -> &'static Scenario {

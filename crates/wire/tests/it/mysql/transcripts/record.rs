@@ -7,11 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use lookaside_wire::mysql::Startup;
+use lookaside_wire::Limits;
+use lookaside_wire::mysql::{
+    ColumnType, Connection, Credentials, Cursor, Event, Execute, ParameterType, Request, Startup,
+    Transport,
+};
 use tempfile::TempDir;
 
 use super::scenarios::{Key, SCENARIOS, Scenario, Vendor, Way, setup};
-use super::session::{Live, Session};
+use super::session::{Ends, Live, Session};
 
 /// Records what this server says, into the folder of its version.
 pub(super) fn all(program: &Path, folder: &Path) {
@@ -42,6 +46,7 @@ pub(super) fn all(program: &Path, folder: &Path) {
     };
     let log = server.record(&admin);
     assert!(!log.contains("= Failed"), "{log}");
+    server.check_large();
     let version: Vec<&str> = server.version.split('.').take(2).collect();
     let vendor = match server.vendor {
         Vendor::MariaDb => "mariadb",
@@ -113,7 +118,7 @@ impl Server {
             .arg(option("socket", &data.join("socket")))
             .arg(option("pid-file", &data.join("pid")))
             .arg(format!("--port={}", address.port()))
-            .arg("--bind-address=127.0.0.1")
+            .args(["--bind-address=127.0.0.1", "--max-allowed-packet=64M"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -176,6 +181,70 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Sends values beyond 16 MiB, and gets them back; a transcript of it would be too long.
+    fn check_large(&self) {
+        let stream = UnixStream::connect(self.data.join("socket")).unwrap();
+        let startup = Startup::new("root").transport(Transport::Protected);
+        let credentials = Credentials::new([7; 20]);
+        let mut connection = Connection::new(&startup, credentials, Limits::default()).unwrap();
+        exchange(&mut connection, &stream, |_| {});
+        let statement = std::cell::Cell::new(None);
+        connection.queue(Request::Prepare("select ?")).unwrap();
+        exchange(&mut connection, &stream, |event| {
+            if let Event::Prepared { prepared, .. } = event {
+                statement.set(Some(prepared.statement));
+            }
+        });
+        let execute = Execute {
+            statement: statement.get().unwrap(),
+            cursor: Cursor::None,
+        };
+        let types = [ParameterType::new(ColumnType::BLOB)];
+        // What is before the value of the parameter takes 18 bytes more than that of the column.
+        for size in [
+            0xff_ffff - 13,
+            0xff_ffff,
+            2 * 0xff_ffff - 31,
+            2 * 0xff_ffff - 13,
+        ] {
+            let value: Vec<u8> = (0..size).map(|index: usize| (index % 251) as u8).collect();
+            let queued = connection.queue_execute(&execute, &types, |writer| writer.bytes(&value));
+            queued.unwrap();
+            connection.queue(Request::Ping).unwrap();
+            let mut is_same = false;
+            exchange(&mut connection, &stream, |event| match event {
+                Event::Row { row, .. } => is_same = row.cells().next() == Some(Some(&value)),
+                Event::Failed { error, .. } => panic!("{size} bytes: {error}"),
+                _ => {}
+            });
+            assert!(is_same, "{size} bytes");
+        }
+    }
+}
+
+/// Writes and reads at once, until all is answered.
+fn exchange(connection: &mut Connection, stream: &UnixStream, mut seen: impl FnMut(&Event<'_>)) {
+    let (mut read, write) = (stream, stream);
+    std::thread::scope(|scope| {
+        loop {
+            while let Some(event) = connection.next_event().unwrap() {
+                seen(&event);
+            }
+            let mut output = Vec::new();
+            connection.take_output(&mut output);
+            scope.spawn(move || (&*write).write_all(&output).unwrap());
+            if connection.unanswered().is_empty() {
+                break;
+            }
+            let space = connection.receive_space(1 << 16);
+            let size = read.read(space).unwrap();
+            assert_ne!(size, 0, "the server ended the session");
+            connection.received(size);
+        }
+    });
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let id = self.process.id().to_string();
@@ -185,7 +254,7 @@ impl Drop for Server {
 }
 
 /// Puts TLS around a connection: OpenSSL's client speaks it to a port that leads there.
-fn tls(server: TcpStream) -> (Box<dyn Read>, Box<dyn Write>) {
+fn tls(server: TcpStream) -> Ends {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut process = Command::new("openssl")
         .args(["s_client", "-quiet", "-connect"])

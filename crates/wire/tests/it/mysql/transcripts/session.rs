@@ -30,8 +30,11 @@ pub(super) struct Session {
 pub(super) struct Live {
     pub(super) read: Box<dyn Read>,
     pub(super) write: Box<dyn Write>,
-    pub(super) begin_tls: Option<Box<dyn FnOnce() -> (Box<dyn Read>, Box<dyn Write>)>>,
+    pub(super) begin_tls: Option<Box<dyn FnOnce() -> Ends>>,
 }
+
+/// Where to read from, and where to write to.
+pub(super) type Ends = (Box<dyn Read>, Box<dyn Write>);
 
 enum Server {
     Live { live: Live, received: Vec<u8> },
