@@ -18,6 +18,16 @@ pub struct Request {
     pub(crate) syncs: Syncs,
     pub(crate) deadline: Option<Instant>,
     pub(crate) goal: Goal,
+    pub(crate) shape: Shape,
+}
+
+/// Whether the columns of a result can change from one run to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// The server says what they are.
+    Described,
+    /// The caller says that they are what they were.
+    Pinned,
 }
 
 /// What is to be done with a statement.
@@ -64,6 +74,7 @@ impl Request {
             syncs: Syncs::default(),
             deadline: None,
             goal: Goal::Run,
+            shape: Shape::Described,
         }
     }
 
@@ -88,6 +99,23 @@ impl Request {
     #[must_use]
     pub fn syncs(self, syncs: Syncs) -> Self {
         Self { syncs, ..self }
+    }
+
+    /// Says that the columns of this statement and their types are what they were, whatever happens
+    /// to its tables: that each is a cast, say, or that tables change only while nobody asks. MySQL
+    /// then need not send their definitions, which for wide rows are most of an answer.
+    ///
+    /// **Dangerous, and without effect** unless
+    /// [`mysql::Options::pinned_check_after`](crate::mysql::Options::pinned_check_after) allows it,
+    /// and with other servers. If it is not so, values can be wrong and nothing tells: a number that
+    /// became wider is read with bytes of its neighbour, and columns that were exchanged are read
+    /// the one for the other.
+    #[must_use]
+    pub fn pinned_columns(self) -> Self {
+        Self {
+            shape: Shape::Pinned,
+            ..self
+        }
     }
 
     /// What is not answered by then gets an error, and what the server is doing for it is

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use lookaside_value::ParamBatch;
 
 use super::span::{Run, Span};
-use crate::request::Goal;
+use crate::request::{Goal, Shape};
 use crate::{Answer, Error, Reply, Request, Result, Ticket};
 
 /// What callers wait for.
@@ -28,6 +28,7 @@ pub(super) struct Job {
     pub(super) sql: Arc<str>,
     pub(super) params: ParamBatch,
     pub(super) goal: Goal,
+    pub(super) shape: Shape,
     deadline: Option<Instant>,
     answers: Vec<Option<Result<Answer>>>,
     open_count: usize,
@@ -58,6 +59,7 @@ impl Books {
             sql: request.sql,
             params: request.params,
             goal: request.goal,
+            shape: request.shape,
             deadline: request.deadline,
             answers: std::iter::repeat_with(|| None).take(count).collect(),
             open_count: count,

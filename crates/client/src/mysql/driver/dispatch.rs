@@ -1,28 +1,30 @@
 //! From the backlog to the wire.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use lookaside_wire::mysql::Request as Wire;
+use lookaside_wire::mysql::{Capabilities, Request as Wire};
 
 use super::Driver;
+use super::session::Mode;
 use super::span::Span;
 use super::statement::{Key, KeyRef, Statement};
 use super::statements::Found;
 use super::step::Step;
 use super::verb::Verb;
-use crate::request::Goal;
+use crate::request::{Goal, Shape};
 use crate::types::mysql::ParamType;
-use crate::{Error, Result};
+use crate::{Error, Result, Ticket};
 
 impl Driver {
     /// Queues what has room in the window.
-    pub(super) fn dispatch(&mut self) {
+    pub(super) fn dispatch(&mut self, now: Instant) {
         let is_held = self.session.cancel.is_under_way();
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
         self.close_evicted();
-        while self.has_room() {
+        while self.has_room() && self.session.end.is_none() {
             let Some(mut span) = self.session.backlog.pop_front() else {
                 return;
             };
@@ -31,7 +33,7 @@ impl Driver {
                 continue;
             };
             if let Some(statement) = span.statement.take() {
-                self.proceed(span, &statement);
+                self.proceed(span, &statement, now);
                 continue;
             }
             let values = job.params.set(span.start);
@@ -46,8 +48,13 @@ impl Driver {
                 types: &self.types,
             };
             match self.session.statements.find(key, self.session.valid_from) {
-                Found::Ready(statement) => self.proceed(span, &statement),
+                Found::Ready(statement) => self.proceed(span, &statement, now),
                 found => {
+                    if matches!(found, Found::Absent) && self.session.mode != Mode::Full {
+                        self.session.backlog.push_front(span);
+                        self.change_mode(Mode::Full);
+                        continue;
+                    }
                     // Those that follow with the same types wait together.
                     let sets = (span.start..span.end).map(|index| job.params.set(index));
                     let is_same = |values: &&[_]| {
@@ -116,7 +123,7 @@ impl Driver {
     }
 
     /// Does with a statement what was asked.
-    fn proceed(&mut self, span: Span, statement: &Arc<Statement>) {
+    fn proceed(&mut self, span: Span, statement: &Arc<Statement>, now: Instant) {
         let goal = self.session.books.job(span.ticket).map(|job| job.goal);
         match (goal, &statement.prepared) {
             (Some(Goal::Describe), _) => {
@@ -124,17 +131,30 @@ impl Driver {
                 self.session.books.answer(span.first(), Ok(answer));
             }
             (Some(Goal::Run), None) => self.run_bare(span),
-            (Some(Goal::Run), Some(_)) => self.run(span, statement),
+            (Some(Goal::Run), Some(_)) => self.run(span, statement, now),
             (None, _) => {}
         }
     }
 
     /// Queues the queries of a span that this statement is for, as many as have room.
-    fn run(&mut self, mut span: Span, statement: &Arc<Statement>) {
-        while !span.is_empty() && self.has_room() {
+    fn run(&mut self, mut span: Span, statement: &Arc<Statement>, now: Instant) {
+        while !span.is_empty() && self.has_room() && self.session.end.is_none() {
             let run = span.first();
+            let mode = self.mode_of(run.ticket, statement, now);
+            if mode != self.session.mode {
+                self.change_mode(mode);
+                continue;
+            }
             match self.queue_run(run.ticket, run.index, statement) {
-                Some(Ok(())) => self.push_run(run, Some(statement), statement.verb),
+                Some(Ok(())) => {
+                    if let Some(prepared) = &statement.prepared
+                        && mode == Mode::Full
+                        && self.pins(run.ticket)
+                    {
+                        self.session.statements.check(prepared.id, now);
+                    }
+                    self.push_run(run, Some(statement), statement.verb);
+                }
                 Some(Err(error)) => self.session.books.answer(run, Err(error)),
                 None => break,
             }
@@ -145,10 +165,45 @@ impl Driver {
         }
     }
 
+    /// Whether the caller says what the columns are, and that is of use here.
+    fn pins(&self, ticket: Ticket) -> bool {
+        let capabilities = self.connection.capabilities();
+        let job = self.session.books.job(ticket);
+        self.pinned_check_after.is_some()
+            && capabilities.contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
+            && job.is_some_and(|job| job.shape == Shape::Pinned)
+    }
+
+    /// Whether the server is to say what the columns of this run are.
+    fn mode_of(&self, ticket: Ticket, statement: &Statement, now: Instant) -> Mode {
+        let is_checked = match (&statement.prepared, self.pinned_check_after) {
+            (Some(prepared), Some(check_after)) => {
+                let since = now.checked_sub(check_after);
+                self.session.statements.is_checked(prepared.id, since)
+            }
+            _ => false,
+        };
+        if is_checked && self.pins(ticket) {
+            Mode::Pinned
+        } else {
+            Mode::Full
+        }
+    }
+
+    /// Queues what makes the server send definitions, or leave them out.
+    fn change_mode(&mut self, mode: Mode) {
+        if let Err(error) = self.connection.queue(Wire::Query(mode.sql())) {
+            return self.session.end(Error::request(error), &self.output);
+        }
+        let moment = self.session.next_moment();
+        self.session.push(Step::Mode { moment });
+        self.session.mode = mode;
+    }
+
     /// Queues one query, unless its values are of other types.
     fn queue_run(
         &mut self,
-        ticket: crate::Ticket,
+        ticket: Ticket,
         index: usize,
         statement: &Statement,
     ) -> Option<Result<()>> {

@@ -43,7 +43,7 @@ mod statements;
 mod step;
 mod verb;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lookaside_wire::mysql::{Connection, Credentials, Startup};
 
@@ -69,6 +69,8 @@ pub struct Driver {
     is_input_ended: bool,
     query_count_max: usize,
     window: usize,
+    /// How long the definitions of pinned columns are believed.
+    pinned_check_after: Option<Duration>,
     /// How to reach the same server once more.
     login: Option<Login>,
 }
@@ -83,8 +85,12 @@ impl Driver {
     ///
     /// When a name or the password holds a NUL.
     pub fn new(startup: &Startup<'_>, credentials: Credentials, options: Options) -> Result<Self> {
+        let startup = match options.pinned_check_after {
+            Some(_) => startup.optional_metadata(),
+            None => *startup,
+        };
         let window = options.window.clamp(1, options.wire.request_count_max);
-        let connection = Connection::new(startup, credentials, options.wire.clone());
+        let connection = Connection::new(&startup, credentials, options.wire.clone());
         Ok(Self {
             connection: connection.map_err(Error::request)?,
             output: Output::default(),
@@ -94,6 +100,7 @@ impl Driver {
             is_input_ended: false,
             query_count_max: options.query_count_max,
             window,
+            pinned_check_after: options.pinned_check_after,
             login: None,
         })
     }
@@ -163,7 +170,7 @@ impl Talk for Driver {
             self.session.give_up(ticket, Error::deadline);
         }
         self.session.choose_cancel(now);
-        self.dispatch();
+        self.dispatch(now);
     }
 
     fn is_over(&self) -> bool {

@@ -1,5 +1,7 @@
 //! What a driver may keep.
 
+use std::time::Duration;
+
 /// The limits of one connection, and what happens there.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -31,6 +33,16 @@ pub struct Options {
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit). The default is 1 GiB.
     pub result_size_max: usize,
 
+    /// Lets MySQL (since 8.0.3) leave out the definitions of a result's columns where the request
+    /// [says](crate::Request::pinned_columns) that they do not change, and has them sent all the
+    /// same when so much time has passed since.
+    ///
+    /// **Dangerous.** The server says nothing when a table changes. A row that does not use up its
+    /// bytes exactly, or another number of columns, is noticed; columns that were exchanged are not,
+    /// until the next check. `None`, the default, has them sent always, and compared before they are
+    /// read, which costs little but the network. MariaDB leaves them out by itself, and safely.
+    pub pinned_check_after: Option<Duration>,
+
     /// What the connection itself takes.
     pub wire: lookaside_wire::Limits,
 }
@@ -42,6 +54,7 @@ impl Default for Options {
             query_count_max: 1 << 18,
             window: 1,
             result_size_max: 1 << 30,
+            pinned_check_after: None,
             wire: lookaside_wire::Limits::default(),
         }
     }

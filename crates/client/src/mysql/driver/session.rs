@@ -39,6 +39,8 @@ pub(super) struct Session {
     pub(super) steps: VecDeque<Step>,
     /// How many steps open a transaction.
     pub(super) begin_count: usize,
+    /// What the server will send with what is queued next.
+    pub(super) mode: Mode,
     /// Where the last answer left the session.
     pub(super) is_in_transaction: bool,
     incoming: Incoming,
@@ -48,6 +50,25 @@ pub(super) struct Session {
     /// Statements that were prepared before this moment are not used any more.
     pub(super) valid_from: u64,
     pub(super) cancel: Cancel,
+}
+
+/// Whether the server sends the definitions of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Yes, with each result.
+    Full,
+    /// No.
+    Pinned,
+}
+
+impl Mode {
+    /// What makes it so.
+    pub(super) fn sql(self) -> &'static str {
+        match self {
+            Self::Full => "set session resultset_metadata = full",
+            Self::Pinned => "set session resultset_metadata = none",
+        }
+    }
 }
 
 impl Session {
@@ -61,6 +82,7 @@ impl Session {
             statements: Statements::new(options.statement_count_max),
             steps: VecDeque::new(),
             begin_count: 0,
+            mode: Mode::Full,
             is_in_transaction: false,
             incoming: Incoming::default(),
             result_size_max: options.result_size_max,
@@ -105,11 +127,14 @@ impl Session {
                 self.incoming.end_rows();
                 self.done(&ok);
             }
-            Event::Unreadable { ok, .. } => {
-                self.incoming.fail(Error::columns_unknown());
-                self.done(&ok);
-            }
+            Event::Unreadable { ok, .. } => self.unreadable(&ok),
             Event::LocalInfile { .. } => self.incoming.fail(Error::local_infile_refused()),
+            Event::Failed { error, .. }
+                if matches!(self.steps.front(), Some(Step::Mode { .. })) =>
+            {
+                // What the answers that follow look like is not known then.
+                self.end(Error::mysql_refused(error.into_owned()), output);
+            }
             Event::Failed { error, .. } => self.failed(error.into_owned()),
             Event::Fatal { error } => {
                 let error = error.into_owned();
@@ -165,8 +190,10 @@ impl Session {
         if ok.status.has_more_results() {
             return;
         }
-        let Some(Step::Run { run, verb, .. }) = self.pop() else {
-            panic!("only queries are done");
+        let (run, verb) = match self.pop() {
+            Some(Step::Run { run, verb, .. }) => (run, verb),
+            Some(Step::Mode { .. }) => return self.incoming = Incoming::default(),
+            step => panic!("{step:?} is not done this way"),
         };
         if verb == Verb::Set {
             self.valid_from = self.next_moment();
@@ -175,6 +202,24 @@ impl Session {
             self.books.answer(run, answer);
         }
         self.statements.trim();
+    }
+
+    /// The rows of a result do not fit the columns that were said to be pinned.
+    fn unreadable(&mut self, ok: &OkPacket<'_>) {
+        let (run, statement) = self.head();
+        let is_read = statement.is_some_and(|statement| statement.verb == Verb::Read);
+        if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
+            self.statements.uncheck(id);
+        }
+        let is_last = !ok.status.has_more_results();
+        if is_last && is_read && run.retry_count == 0 && self.can_repeat() {
+            self.incoming.discard();
+            self.done(ok);
+            self.backlog.push_front(Span::again(run));
+        } else {
+            self.incoming.fail(Error::columns_unknown());
+            self.done(ok);
+        }
     }
 
     fn prepared(&mut self, prepared: Prepared) {
@@ -242,7 +287,7 @@ impl Session {
                     self.books.answer(run, Err(Error::mysql_refused(error)));
                 }
             }
-            None => panic!("what fails was sent"),
+            step => panic!("{step:?} does not fail this way"),
         }
     }
 

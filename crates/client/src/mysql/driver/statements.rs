@@ -5,6 +5,7 @@
 //! looked at; that happens only where a statement is prepared, which takes a round trip anyway.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -19,6 +20,8 @@ pub(super) struct Statements {
     entries: HashMap<Key, Entry, RandomState>,
     /// How the rows of each statement are read, as far as that is known.
     plans: HashMap<StatementId, Arc<Plan>, RandomState>,
+    /// When the server was last asked for the definitions of those whose columns are pinned.
+    checks: HashMap<StatementId, Instant, RandomState>,
     count_max: usize,
     /// Statements that the server may forget as soon as nobody is about to use them.
     evicted: Vec<Arc<Statement>>,
@@ -49,6 +52,7 @@ impl Statements {
         Self {
             entries: HashMap::default(),
             plans: HashMap::default(),
+            checks: HashMap::default(),
             count_max,
             evicted: Vec::new(),
             use_count: 0,
@@ -147,10 +151,26 @@ impl Statements {
         self.plans.get(&id)
     }
 
+    /// Whether the server need not say again what the columns are.
+    pub(super) fn is_checked(&self, id: StatementId, since: Option<Instant>) -> bool {
+        self.checks.get(&id).is_some_and(|&at| Some(at) >= since)
+    }
+
+    /// The server says it once more.
+    pub(super) fn check(&mut self, id: StatementId, now: Instant) {
+        self.checks.insert(id, now);
+    }
+
+    /// What is known of the columns is wrong.
+    pub(super) fn uncheck(&mut self, id: StatementId) {
+        self.checks.remove(&id);
+    }
+
     /// Forgets everything: the connection is gone.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.plans.clear();
+        self.checks.clear();
         self.evicted.clear();
     }
 
@@ -211,6 +231,7 @@ impl Statements {
             let statement = self.evicted.swap_remove(index);
             if let Some(prepared) = &statement.prepared {
                 self.plans.remove(&prepared.id);
+                self.checks.remove(&prepared.id);
                 return Some(prepared.id);
             }
         }

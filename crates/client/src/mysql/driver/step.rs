@@ -9,6 +9,11 @@ use super::verb::Verb;
 /// A request on the wire that is answered.
 #[derive(Debug)]
 pub(super) enum Step {
+    /// COM_QUERY that says whether definitions are sent.
+    Mode {
+        /// When it was queued.
+        moment: u64,
+    },
     /// COM_STMT_PREPARE
     Prepare {
         key: Key,
@@ -30,13 +35,17 @@ pub(super) enum Step {
 impl Step {
     pub(super) fn moment(&self) -> u64 {
         match *self {
-            Self::Prepare { moment, .. } | Self::Run { moment, .. } => moment,
+            Self::Mode { moment } | Self::Prepare { moment, .. } | Self::Run { moment, .. } => {
+                moment
+            }
         }
     }
 
     /// Whether it can be sent again after somebody interrupted it, without being done twice.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
+            // It is over before it could be interrupted, and nobody would know whether it was.
+            Self::Mode { .. } => false,
             Self::Prepare { .. } => true,
             Self::Run { verb, .. } => *verb == Verb::Read,
         }

@@ -9,6 +9,7 @@ mod interrupt;
 mod limits;
 mod login;
 mod params;
+mod pinned;
 mod pipeline;
 mod pool;
 mod raw;
