@@ -22,7 +22,7 @@ pub use mysql::{MysqlConfig, ServerKey};
 pub use passfile::passfile_password;
 pub use postgres::{Keepalives, LoadBalance, PostgresConfig, TargetSession};
 pub use secret::Secret;
-pub use tls::{ChannelBinding, ClientCertificate, RootCertificates, SslMode, Tls};
+pub use tls::{ChannelBinding, ClientCertificate, RootCertificates, SslMode, Tls, TlsNegotiation};
 
 use std::fmt;
 

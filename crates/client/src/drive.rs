@@ -13,7 +13,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Host, Keepalives, Reply, Request, Result, Ticket, TransactionOptions};
+use crate::{
+    Error, Host, Keepalives, LoadBalance, Reply, Request, Result, TargetSession, Ticket, Tls,
+    TransactionOptions,
+};
 
 /// Keeps the traits of this module to this crate.
 pub trait Sealed {}
@@ -59,23 +62,43 @@ pub trait Talk: Sealed + Send + Unpin + 'static {
     fn is_over(&self) -> bool;
 }
 
+/// A dialogue that can go on inside of TLS.
+///
+/// Only this crate implements it.
+pub trait Upgrade: Talk {
+    /// Whether TLS is to begin as soon as the output is written. Nothing can be received before
+    /// [`tls_started`](Self::tls_started).
+    fn wants_tls(&self) -> bool;
+
+    /// Says that what follows is inside of TLS.
+    ///
+    /// `server_end_point` is the channel binding of that name, where the server's certificate
+    /// allows one (RFC 5929, section 4).
+    fn tls_started(&mut self, server_end_point: Option<&[u8]>);
+}
+
 /// A connection's mind: which query goes when, whose answer comes, and what an error means.
 ///
 /// Only this crate implements it.
-pub trait Drive: Talk + Sized {
+pub trait Drive: Upgrade + Sized {
     /// Where the server is, and how to log in.
     type Config: Target;
     /// What a driver may keep.
     type Options: Clone + Send + 'static;
     /// Has a query cancelled, in a dialogue of its own on a socket of its own.
-    type Errand: Talk;
+    type Errand: Upgrade;
 
     /// Begins with the log-in to a host.
     ///
     /// # Errors
     ///
     /// When the configuration cannot be used there.
-    fn begin(config: &Self::Config, host: &Host, options: Self::Options) -> Result<Self>;
+    fn begin(
+        config: &Self::Config,
+        host: &Host,
+        transport: Transport,
+        options: Self::Options,
+    ) -> Result<Self>;
 
     /// Takes a request. Its queries go out with the next [`advance`](Talk::advance), or when there
     /// is room in the window.
@@ -104,6 +127,9 @@ pub trait Drive: Talk + Sized {
 
     /// Whether the log-in is done.
     fn is_ready(&self) -> bool;
+
+    /// Whether the session is what is wanted, once the log-in is done.
+    fn fitness(&self, wanted: TargetSession) -> Fitness;
 
     /// Whether nothing waits for an answer.
     fn is_idle(&self) -> bool;
@@ -152,4 +178,74 @@ pub trait Target: Sealed + Clone + Send + Sync + 'static {
 
     /// How a dead peer is noticed.
     fn keepalives(&self) -> Keepalives;
+
+    /// The same with what files say, such as a password file. That may block.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be used.
+    fn resolved(&self) -> Result<Self>;
+
+    /// In which order the hosts are tried.
+    fn load_balance(&self) -> LoadBalance;
+
+    /// Which of them will do.
+    fn target_session(&self) -> TargetSession;
+
+    /// What to try with a host: first this, and then that, on a new connection, if the server does
+    /// not let us in or TLS fails.
+    fn transports(&self, host: &Host) -> (Transport, Option<Transport>);
+
+    /// Whom TLS trusts.
+    fn trust(&self) -> Trust<'_>;
+}
+
+/// Whether a session is what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fitness {
+    /// It is.
+    Fit,
+    /// It is not.
+    Unfit,
+    /// This query says it, by its only value.
+    Ask(&'static str),
+}
+
+/// What a connection runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The socket itself.
+    Plain,
+    /// TLS if the server has it, else the socket itself.
+    TlsIfOffered,
+    /// TLS.
+    Tls,
+}
+
+/// Whom TLS trusts, and what it shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust<'a> {
+    /// The certificates.
+    pub tls: &'a Tls,
+    /// What of the server's certificate is checked.
+    pub check: Check,
+    /// The protocol inside, as ALPN names it.
+    pub protocol: Option<&'static [u8]>,
+    /// Whether a server that does not confirm the protocol is refused.
+    pub confirms_protocol: bool,
+    /// Whether a key that others can read is refused.
+    pub keeps_key_private: bool,
+}
+
+/// What of a server's certificate is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// Nothing.
+    Nothing,
+    /// The issuer, if root certificates are known.
+    IssuerIfKnown,
+    /// The issuer.
+    Issuer,
+    /// The issuer and the name.
+    Name,
 }

@@ -1,5 +1,7 @@
 //! What goes wrong between a caller and a server, whose fault it is, and what to do about it.
 
+mod tls;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -10,6 +12,8 @@ use lookaside_value::RowError;
 use lookaside_wire::mysql::ErrPacket;
 use lookaside_wire::postgres::{ErrorResponse, SqlState};
 use lookaside_wire::{ProtocolError, RequestError};
+
+use crate::{ConfigError, Host, TargetSession};
 
 /// A result of this crate's connections.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -52,6 +56,8 @@ pub enum ErrorKind {
     Deadline,
     /// The caller took the query back.
     Canceled,
+    /// TLS did not come about: the server has none, or is not to be trusted.
+    Tls,
     /// The server broke the protocol.
     Protocol,
     /// The socket failed or came to its end.
@@ -101,7 +107,7 @@ impl Error {
     pub fn mysql(&self) -> Option<&ErrPacket<'static>> {
         match &self.0.cause {
             Some(Cause::Mysql(error)) => Some(error),
-            Some(Cause::Connection(error)) => error.mysql(),
+            Some(Cause::Connection(error) | Cause::Step(error)) => error.mysql(),
             _ => None,
         }
     }
@@ -117,7 +123,7 @@ impl Error {
             ErrorKind::Limit | ErrorKind::Deadline | ErrorKind::Connection | ErrorKind::Closed => {
                 self.0.sent == Sent::Nothing
             }
-            ErrorKind::Misuse | ErrorKind::Canceled | ErrorKind::Protocol => false,
+            ErrorKind::Misuse | ErrorKind::Canceled | ErrorKind::Tls | ErrorKind::Protocol => false,
         }
     }
 
@@ -237,6 +243,66 @@ impl Error {
         Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
     }
 
+    /// What became of an attempt to connect to a host, which the error may not name yet.
+    pub(crate) fn no_session(host: &Host, error: Self) -> Self {
+        let place = host.to_string();
+        let is_clear = error.0.kind == ErrorKind::Misuse || error.0.message.contains(&place);
+        if is_clear {
+            return error;
+        }
+        let message = format!("cannot log in to {place}");
+        let kind = error.0.kind;
+        Self::because(kind, Sent::Nothing, message, Cause::Step(error))
+    }
+
+    /// What became of all attempts; there was at least one.
+    pub(crate) fn no_server(mut errors: Vec<Self>) -> Self {
+        let last = errors.pop().expect("a configuration has a host");
+        if errors.is_empty() {
+            return last;
+        }
+        let mut message = "none of the servers can be used: ".to_owned();
+        for error in &errors {
+            let mut source = Some(error as &dyn std::error::Error);
+            while let Some(error) = source {
+                message.push_str(&error.to_string());
+                source = error.source();
+                message.push_str(if source.is_some() { ": " } else { "; " });
+            }
+        }
+        message.push_str("and the last:");
+        let kind = last.0.kind;
+        Self::because(kind, Sent::Nothing, message, Cause::Step(last))
+    }
+
+    /// A server that is not what `target_session_attrs` wants.
+    pub(crate) fn unfit_session(wanted: TargetSession) -> Self {
+        let message = match wanted {
+            TargetSession::ReadWrite => "the session takes no writes",
+            TargetSession::ReadOnly => "the session takes writes",
+            TargetSession::Primary => "the server is a standby",
+            _ => "the server is no standby",
+        };
+        let message = format!("{message}, against `target_session_attrs`");
+        Self::new(ErrorKind::Connection, Sent::Nothing, message)
+    }
+
+    /// Whether the server lets such a user in nowhere, or not on such a transport.
+    pub(crate) fn is_log_in_unwanted(&self) -> bool {
+        let state = self.sqlstate();
+        state.is_some_and(|state| state.as_bytes() == b"28000")
+    }
+
+    pub(crate) fn host_timeout(host: &Host) -> Self {
+        let error = io::ErrorKind::TimedOut.into();
+        Self::cannot_connect(host, error)
+    }
+
+    pub(crate) fn too_early() -> Self {
+        let message = "the session may be unfit for `target_session_attrs`; wait until it is ready";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     pub(crate) fn no_random_bytes(error: getrandom::Error) -> Self {
         let message = "the system has no random bytes for the log-in";
         let cause = Cause::Other(error.into());
@@ -244,9 +310,13 @@ impl Error {
     }
 
     pub(crate) fn protocol(error: ProtocolError) -> Self {
-        let message = "the server broke the protocol";
+        let (kind, message) = if error.is_tls_missing() {
+            (ErrorKind::Tls, "the server offers no TLS")
+        } else {
+            (ErrorKind::Protocol, "the server broke the protocol")
+        };
         let cause = Cause::Other(error.into());
-        Self::because(ErrorKind::Protocol, Sent::Something, message, cause)
+        Self::because(kind, Sent::Something, message, cause)
     }
 
     pub(crate) fn bad_field(
@@ -297,16 +367,10 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
-    pub(crate) fn no_tls() -> Self {
-        let message = "the configuration asks for TLS, which PostgreSQL connections do not speak \
-                       here; use a Unix socket, or `sslmode=prefer` on a network that you trust";
-        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
-    }
-
-    pub(crate) fn no_mysql_tls() -> Self {
-        let message = "the configuration asks for TLS, which MySQL connections do not speak here; \
-                       use a Unix socket, or `ssl-mode=PREFERRED` on a network that you trust";
-        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    pub(crate) fn configuration(error: ConfigError) -> Self {
+        let message = "the configuration cannot be used";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
     }
 
     pub(crate) fn too_many_queries(query_count_max: usize) -> Self {

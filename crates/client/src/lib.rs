@@ -30,10 +30,10 @@ pub mod types;
 pub use config::{
     ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
     LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,
-    TargetSession, Tls, passfile_password,
+    TargetSession, Tls, TlsNegotiation, passfile_password,
 };
 pub use description::Description;
-pub use drive::{Drive, Talk, Target};
+pub use drive::{Check, Drive, Fitness, Talk, Target, Transport, Trust, Upgrade};
 pub use error::{Error, ErrorKind, Result};
 pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus};
 pub use request::{Answer, Reply, Request, Syncs, Ticket};

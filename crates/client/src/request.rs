@@ -169,6 +169,12 @@ impl Answer {
         self.rows.deserialize().map_err(Error::row)
     }
 
+    /// Whether its only value is true.
+    pub(crate) fn is_true(&self) -> bool {
+        let row = self.rows.iter().next();
+        row.is_some_and(|row| matches!(row[0], Value::Bool(true)))
+    }
+
     /// What came of [`Request::describe`].
     pub(crate) fn into_description(mut answers: Vec<Result<Self>>) -> Result<Arc<Description>> {
         let answer = answers.pop().expect("a description is one answer")?;

@@ -37,6 +37,11 @@ impl ProtocolError {
         }
     }
 
+    /// Whether a MySQL server has no TLS, which was asked for.
+    pub fn is_tls_missing(&self) -> bool {
+        matches!(self.reason, Reason::TlsMissing)
+    }
+
     /// Whose fault it is.
     pub fn kind(&self) -> ErrorKind {
         use Reason as R;

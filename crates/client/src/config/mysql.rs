@@ -58,7 +58,7 @@ pub struct MysqlConfig {
     pub tls: Tls,
     /// How the password is hidden where the connection is not.
     pub server_key: ServerKey,
-    /// How long to try one host; for ever by default.
+    /// How long to try one host: 30 seconds by default, and for ever if the URL says 0.
     pub connect_timeout: Option<Duration>,
     /// How a dead peer is noticed; no setting of a URL says.
     pub keepalives: Keepalives,
@@ -116,7 +116,7 @@ impl MysqlConfig {
                 None if asks => ServerKey::Ask,
                 None => ServerKey::Refuse,
             },
-            connect_timeout: settings.seconds("connect-timeout")?,
+            connect_timeout: settings.connect_timeout("connect-timeout")?,
             keepalives: Keepalives {
                 enabled: true,
                 idle: None,

@@ -10,7 +10,9 @@ use std::time::Duration;
 use super::host::write_url;
 use super::passfile::passfile_password;
 use super::settings::{Key, Settings};
-use super::tls::{ChannelBinding, ClientCertificate, RootCertificates, SslMode, Tls};
+use super::tls::{
+    ChannelBinding, ClientCertificate, RootCertificates, SslMode, Tls, TlsNegotiation,
+};
 use super::url::{Url, UrlHost, parse_port};
 use super::{ConfigError, Environment, Host, Place, Secret};
 
@@ -39,6 +41,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::or("sslcert", "PGSSLCERT"),
     Key::or("sslkey", "PGSSLKEY"),
     Key::or("sslsni", "PGSSLSNI"),
+    Key::or("sslnegotiation", "PGSSLNEGOTIATION"),
     Key::or("channel_binding", "PGCHANNELBINDING"),
     Key::or("target_session_attrs", "PGTARGETSESSIONATTRS"),
     Key::or("load_balance_hosts", "PGLOADBALANCEHOSTS"),
@@ -82,7 +85,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("sslcrl", "lists of revoked certificates are not read"),
     ("sslcrldir", "lists of revoked certificates are not read"),
     ("sslkeylogfile", "keys are written nowhere"),
-    ("sslnegotiation", "it is always `postgres`"),
     ("sslpassword", "decrypt the key first"),
 ];
 
@@ -106,9 +108,11 @@ pub struct PostgresConfig {
     pub database: String,
     /// Encryption.
     pub tls: Tls,
+    /// How TLS begins.
+    pub tls_negotiation: TlsNegotiation,
     /// Whether authentication is bound to the TLS channel.
     pub channel_binding: ChannelBinding,
-    /// How long to try one host; for ever by default.
+    /// How long to try one host: 30 seconds by default, and for ever if the URL says 0.
     pub connect_timeout: Option<Duration>,
     /// Shown in `pg_stat_activity`.
     pub application_name: Option<String>,
@@ -186,6 +190,7 @@ impl PostgresConfig {
         };
         let passfile = settings.path("passfile");
         let application_name = settings.text("application_name");
+        let tls = tls(&settings, environment)?;
         Ok(Self {
             hosts,
             load_balance: settings
@@ -200,11 +205,12 @@ impl PostgresConfig {
             user,
             password: password.filter(|password| !password.expose().is_empty()),
             passfile: passfile.or_else(|| environment.home_file(".pgpass")),
-            tls: tls(&settings, environment)?,
+            tls_negotiation: negotiation(&settings, &tls)?,
+            tls,
             channel_binding: settings
                 .choice("channel_binding", CHANNEL_BINDINGS)?
                 .unwrap_or(ChannelBinding::Prefer),
-            connect_timeout: settings.seconds("connect_timeout")?,
+            connect_timeout: settings.connect_timeout("connect_timeout")?,
             application_name: application_name
                 .or_else(|| settings.text("fallback_application_name")),
             options: settings.text("options"),
@@ -292,6 +298,11 @@ const CHANNEL_BINDINGS: &[(&str, ChannelBinding)] = &[
     ("disable", ChannelBinding::Disable),
     ("prefer", ChannelBinding::Prefer),
     ("require", ChannelBinding::Require),
+];
+
+const NEGOTIATIONS: &[(&str, TlsNegotiation)] = &[
+    ("postgres", TlsNegotiation::Postgres),
+    ("direct", TlsNegotiation::Direct),
 ];
 
 const SSL_MODES: &[(&str, SslMode)] = &[
@@ -468,6 +479,17 @@ fn tls(settings: &Settings<'_>, environment: &Environment) -> Result<Tls, Config
         certificate,
         server_name: settings.flag("sslsni")?.unwrap_or(true),
     })
+}
+
+fn negotiation(settings: &Settings<'_>, tls: &Tls) -> Result<TlsNegotiation, ConfigError> {
+    let negotiation = settings.choice("sslnegotiation", NEGOTIATIONS)?;
+    if negotiation == Some(TlsNegotiation::Direct) && tls.mode < SslMode::Require {
+        return Err(ConfigError::contradiction(
+            "`sslnegotiation=direct` leaves no way without TLS; it goes with `sslmode=require` \
+             and stronger ones only",
+        ));
+    }
+    Ok(negotiation.unwrap_or(TlsNegotiation::Postgres))
 }
 
 /// The URL without password and settings.

@@ -6,6 +6,11 @@ use std::time::Duration;
 
 use super::{ConfigError, Environment};
 
+/// How long to try one host where nothing is said. The clients that come with the servers wait for
+/// ever then, if somebody takes the connection and says nothing; a server that is only slow has
+/// long answered.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A setting that is known.
 pub(super) struct Key {
     pub(super) name: &'static str,
@@ -125,6 +130,14 @@ impl<'a> Settings<'a> {
         Ok(self
             .count(name)?
             .map(|count| Duration::from_secs(count.into())))
+    }
+
+    /// How long to try one host; where nothing is said, [`CONNECT_TIMEOUT`].
+    pub(super) fn connect_timeout(&self, name: &str) -> Result<Option<Duration>, ConfigError> {
+        match self.setting(name) {
+            Some(_) => self.seconds(name),
+            None => Ok(Some(CONNECT_TIMEOUT)),
+        }
     }
 
     pub(super) fn millis(&self, name: &str) -> Result<Option<Duration>, ConfigError> {

@@ -58,6 +58,15 @@ pub enum ChannelBinding {
     Require,
 }
 
+/// How PostgreSQL is asked for TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsNegotiation {
+    /// By a message of its own, which every version understands.
+    Postgres,
+    /// By beginning with it, which saves a round trip and needs PostgreSQL 17.
+    Direct,
+}
+
 /// What a connection asks of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {

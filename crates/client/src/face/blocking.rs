@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use lookaside_value::{ParamBatch, Value};
 
-use crate::drive::{Drive, Talk, Target};
-use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE, Stream};
+use crate::drive::{Drive, Fitness, Talk, Target};
+use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream};
 use crate::{Answer, Description, Error, Host, Request, Result, Syncs, Ticket};
 
 pub use transaction::Transaction;
@@ -19,50 +19,72 @@ pub use transaction::Transaction;
 /// Each kind of server has a name for it: [`postgres::blocking::Connection`](crate::postgres::blocking::Connection).
 pub struct Connection<D: Drive> {
     stream: Stream,
-    driver: D,
+    driver: Link<D>,
 }
 
 impl<D: Drive> Connection<D> {
-    /// Connects to the first host that can be reached, and logs in.
+    /// Connects to the first host that will do, and logs in.
     ///
     /// # Errors
     ///
-    /// When none can be reached (the error is the last one's), or the first that can refuses.
+    /// When none will do, or the first that can be reached refuses.
     pub fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
-        let mut last = None;
-        for host in config.hosts() {
-            match Self::connect_host(config, host, options.clone()) {
-                // Nothing was asked yet, so nothing can be done twice.
-                Err(error) if error.is_retryable() || error.is_connection_lost() => {
-                    last = Some(error);
-                }
-                result => return result,
+        let mut search = Search::new(config)?;
+        while let Some(attempt) = search.next(Instant::now()) {
+            match Self::attempt(search.config(), &attempt, options.clone()) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => search.failed(attempt, error)?,
             }
         }
-        Err(last.expect("a configuration has a host"))
+        Err(search.into_error())
     }
 
-    fn connect_host(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
-        let deadline = config
-            .connect_timeout()
-            .map(|timeout| Instant::now() + timeout);
-        let stream = connect::<D::Config>(host, deadline)?;
+    fn attempt(config: &D::Config, attempt: &Attempt, options: D::Options) -> Result<Self> {
+        let way = attempt.prepare(config)?;
+        let stream = connect(&attempt.host, &way.addresses, attempt.deadline)?;
         stream.tune(&config.keepalives()).map_err(Error::socket)?;
+        let driver = D::begin(config, &attempt.host, attempt.transport, options)?;
         let mut connection = Self {
             stream,
-            driver: D::begin(config, host, options)?,
+            driver: Link::new(driver, way.peer),
         };
         while !connection.driver.is_ready() {
-            if let Some(end) = connection.driver.end() {
-                return Err(end.clone());
-            }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                let error = io::ErrorKind::TimedOut.into();
-                return Err(Error::cannot_connect(host, error));
-            }
-            connection.turn(deadline);
+            connection.turn_before(attempt)?;
+        }
+        match connection.driver.fitness(attempt.target) {
+            Fitness::Fit => {}
+            Fitness::Unfit => return Err(Error::unfit_session(attempt.target)),
+            Fitness::Ask(sql) => connection.check(sql, attempt)?,
         }
         Ok(connection)
+    }
+
+    /// A turn of an attempt that has not taken too long.
+    fn turn_before(&mut self, attempt: &Attempt) -> Result<()> {
+        if let Some(end) = self.driver.end() {
+            return Err(end.clone());
+        }
+        if attempt.deadline.is_some_and(|end| end <= Instant::now()) {
+            return Err(Error::host_timeout(&attempt.host));
+        }
+        self.turn(attempt.deadline);
+        Ok(())
+    }
+
+    /// Asks whether the session will do.
+    fn check(&mut self, sql: &'static str, attempt: &Attempt) -> Result<()> {
+        self.driver.submit(Request::new(sql, &[]))?;
+        let reply = loop {
+            match self.driver.next_reply() {
+                Some(reply) => break reply,
+                None => self.turn_before(attempt)?,
+            }
+        };
+        if reply.into_answer()?.is_true() {
+            Ok(())
+        } else {
+            Err(Error::unfit_session(attempt.target))
+        }
     }
 
     /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
@@ -178,7 +200,8 @@ impl<D: Drive> Connection<D> {
     }
 
     /// Runs an errand on a connection of its own.
-    fn run(&self, mut errand: D::Errand) -> io::Result<()> {
+    fn run(&self, errand: D::Errand) -> io::Result<()> {
+        let mut errand = self.driver.pair(errand);
         let end = Instant::now() + CANCEL_TIMEOUT;
         let stream = Stream::connect(&self.stream.peer()?, Some(CANCEL_TIMEOUT))?;
         loop {
@@ -207,14 +230,12 @@ impl<D: Drive> Drop for Connection<D> {
 }
 
 /// Connects to one of a host's addresses.
-fn connect<T: Target>(host: &Host, deadline: Option<Instant>) -> Result<Stream> {
-    let addresses = Address::of::<T>(host)?;
+fn connect(host: &Host, addresses: &[Address], deadline: Option<Instant>) -> Result<Stream> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in &addresses {
+    for address in addresses {
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
-            last = io::ErrorKind::TimedOut.into();
-            break;
+            return Err(Error::host_timeout(host));
         }
         match Stream::connect(address, timeout) {
             Ok(stream) => return Ok(stream),

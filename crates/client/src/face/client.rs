@@ -5,18 +5,19 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{ParamBatch, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::intake::{Ask, Command, Order};
 use super::lock::Lock;
 use super::task::{End, Task};
-use crate::drive::{Drive, Target};
+use crate::drive::{Drive, Fitness, Target};
 use crate::error::Sent;
-use crate::net::{Address, tune_tcp};
-use crate::{Answer, Description, Error, Host, Request, Result, Syncs};
+use crate::net::{Address, Attempt, Link, Search, tune_tcp};
+use crate::{Answer, Description, Error, Request, Result, Syncs, TargetSession};
 
 /// How many requests wait for the task before those who ask wait themselves.
 const INBOX_COUNT_MAX: usize = 1024;
@@ -46,12 +47,12 @@ impl<D: Drive> Clone for Client<D> {
 }
 
 impl<D: Drive> Client<D> {
-    /// Connects to the first host that can be reached, and logs in. The task that owns the socket
-    /// runs on the runtime that this is called on.
+    /// Connects to the first host that will do, and logs in. The task that owns the socket runs on
+    /// the runtime that this is called on.
     ///
     /// # Errors
     ///
-    /// When none can be reached (the error is the last one's), or the first that can refuses.
+    /// When none will do, or the first that can be reached refuses.
     pub async fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
         let (client, _) = Self::connect_watched(config, options).await?;
         Ok(client)
@@ -62,77 +63,97 @@ impl<D: Drive> Client<D> {
         config: &D::Config,
         options: D::Options,
     ) -> Result<(Self, Watch)> {
-        let mut last = None;
-        for host in config.hosts() {
-            let connecting = Self::connect_host(config, host, options.clone());
-            let connected = match config.connect_timeout() {
-                Some(timeout) => timeout_at(Instant::now() + timeout, connecting)
+        let config = config.clone();
+        let mut search = elsewhere(move || Search::new(&config)).await?;
+        while let Some(attempt) = search.next(std::time::Instant::now()) {
+            let connecting = Self::attempt(search.config(), &attempt, options.clone());
+            let connected = match attempt.deadline {
+                Some(deadline) => timeout_at(deadline.into(), connecting)
                     .await
-                    .unwrap_or_else(|_| {
-                        let error = io::ErrorKind::TimedOut.into();
-                        Err(Error::cannot_connect(host, error))
-                    }),
+                    .unwrap_or_else(|_| Err(Error::host_timeout(&attempt.host))),
                 None => connecting.await,
             };
             match connected {
-                // Nothing was asked yet, so nothing can be done twice.
-                Err(error) if error.is_retryable() || error.is_connection_lost() => {
-                    last = Some(error);
-                }
-                result => return result,
+                Ok(connected) => return Ok(connected),
+                Err(error) => search.failed(attempt, error)?,
             }
         }
-        Err(last.expect("a configuration has a host"))
+        Err(search.into_error())
     }
 
-    async fn connect_host(
-        config: &D::Config,
-        host: &Host,
+    async fn attempt(
+        config: &Arc<D::Config>,
+        attempt: &Attempt,
         options: D::Options,
     ) -> Result<(Self, Watch)> {
+        let way = {
+            let (config, attempt) = (Arc::clone(config), attempt.clone());
+            elsewhere(move || attempt.prepare(&*config)).await?
+        };
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in lookup::<D::Config>(host).await? {
-            let driver = D::begin(config, host, options.clone())?;
-            let (inbox, receiver) = mpsc::channel(INBOX_COUNT_MAX);
-            let (ready, is_ready) = oneshot::channel();
-            let end = Arc::new(OnceLock::new());
-            let task_end = Arc::clone(&end);
-            let task = match &address {
+        for address in way.addresses {
+            let driver = D::begin(config, &attempt.host, attempt.transport, options.clone())?;
+            let driver = Link::new(driver, way.peer.clone());
+            let connected = match &address {
                 Address::Tcp(socket) => match TcpStream::connect(socket).await {
                     Ok(stream) => {
                         tune_tcp(&stream, &config.keepalives()).map_err(Error::socket)?;
-                        let task = Task::new(stream, address, driver, receiver, ready, task_end);
-                        tokio::spawn(task)
+                        Ok(Self::start(stream, address, driver, attempt.target))
                     }
-                    Err(error) => {
-                        last = error;
-                        continue;
-                    }
+                    Err(error) => Err(error),
                 },
                 Address::Unix(path) => match UnixStream::connect(path).await {
-                    Ok(stream) => {
-                        let task = Task::new(stream, address, driver, receiver, ready, task_end);
-                        tokio::spawn(task)
-                    }
-                    Err(error) => {
-                        last = error;
-                        continue;
-                    }
+                    Ok(stream) => Ok(Self::start(stream, address, driver, attempt.target)),
+                    Err(error) => Err(error),
                 },
             };
-            is_ready.await.unwrap_or_else(|_| Err(Error::closed()))?;
-            let watch = Watch {
-                task,
-                end: Arc::clone(&end),
-            };
-            let client = Self {
-                inbox,
-                end,
-                driver: PhantomData,
-            };
-            return Ok((client, watch));
+            match connected {
+                Ok((client, watch, fitness)) => {
+                    let fitness = fitness.await.unwrap_or_else(|_| Err(Error::closed()))?;
+                    client.check(fitness, attempt.target).await?;
+                    return Ok((client, watch));
+                }
+                Err(error) => last = error,
+            }
         }
-        Err(Error::cannot_connect(host, last))
+        Err(Error::cannot_connect(&attempt.host, last))
+    }
+
+    /// Starts the task; the last part hears of the log-in.
+    fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        stream: S,
+        address: Address,
+        driver: Link<D>,
+        target: TargetSession,
+    ) -> (Self, Watch, oneshot::Receiver<Result<Fitness>>) {
+        let (inbox, receiver) = mpsc::channel(INBOX_COUNT_MAX);
+        let (ready, is_ready) = oneshot::channel();
+        let end = Arc::new(OnceLock::new());
+        let task_end = Arc::clone(&end);
+        let task = Task::new(stream, address, driver, target, receiver, ready, task_end);
+        let watch = Watch {
+            task: tokio::spawn(task),
+            end: Arc::clone(&end),
+        };
+        let client = Self {
+            inbox,
+            end,
+            driver: PhantomData,
+        };
+        (client, watch, is_ready)
+    }
+
+    async fn check(&self, fitness: Fitness, wanted: TargetSession) -> Result<()> {
+        let is_fit = match fitness {
+            Fitness::Fit => true,
+            Fitness::Unfit => false,
+            Fitness::Ask(sql) => self.query(sql, &[]).await?.is_true(),
+        };
+        if is_fit {
+            Ok(())
+        } else {
+            Err(Error::unfit_session(wanted))
+        }
     }
 
     /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
@@ -241,13 +262,11 @@ impl Watch {
     }
 }
 
-/// The addresses of a host. A look-up may block, and so happens elsewhere.
-async fn lookup<T: Target>(host: &Host) -> Result<Vec<Address>> {
-    let owned = host.clone();
-    let found = tokio::task::spawn_blocking(move || Address::of::<T>(&owned)).await;
-    found.unwrap_or_else(|_| {
-        // The runtime ends.
-        let error = io::ErrorKind::Interrupted.into();
-        Err(Error::cannot_connect(host, error))
-    })
+/// Runs what may block elsewhere.
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    // It does not panic, so the runtime ends.
+    done.unwrap_or_else(|_| Err(Error::closed()))
 }

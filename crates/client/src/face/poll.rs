@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::drive::{Drive, Talk, Target};
-use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE, Stream};
-use crate::{Error, Host, Reply, Request, Result, Ticket};
+use crate::drive::{Drive, Fitness, Talk, Target};
+use crate::net::{Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Stream};
+use crate::{Error, Host, Reply, Request, Result, TargetSession, Ticket};
 
 /// How many reads follow one another at most, so that other descriptors have their turn.
 const READ_COUNT_MAX: usize = 16;
@@ -25,9 +25,19 @@ const CANCEL_PERIOD: Duration = Duration::from_millis(5);
 /// Each kind of server has a name for it: [`postgres::poll::Connection`](crate::postgres::poll::Connection).
 pub struct Connection<D: Drive> {
     stream: Stream,
-    driver: D,
-    cancel: Option<Cancel<D::Errand>>,
+    driver: Link<D>,
+    entry: Entry,
+    cancel: Option<Cancel<Link<D::Errand>>>,
     wants_write: bool,
+}
+
+/// How far the way into the session is gone.
+enum Entry {
+    /// The server lets us in, or not.
+    LogIn(Attempt),
+    /// It is asked whether the session will do.
+    Check(Attempt, Ticket),
+    Done,
 }
 
 /// A connection that asks to cancel something.
@@ -41,21 +51,32 @@ struct Cancel<E> {
 }
 
 impl<D: Drive> Connection<D> {
-    /// Begins to connect. The look-up of a name may block, and so an address is better here; what
-    /// follows, the log-in included, happens in [`turn`](Self::turn).
+    /// Begins to connect to one of the hosts. The look-up of a name and the reading of certificates
+    /// may block; what follows, the log-in included, happens in [`turn`](Self::turn).
+    ///
+    /// There is one socket and so one try: where a mode such as `sslmode=prefer` tries a second
+    /// way, it is not gone here.
     ///
     /// # Errors
     ///
-    /// When the host cannot be reached for a reason that is known at once.
+    /// When the configuration cannot be used, or the host cannot be reached for a reason that is
+    /// known at once.
     pub fn connect(config: &D::Config, host: &Host, options: D::Options) -> Result<Self> {
+        let resolved = config.resolved()?;
+        let index = config.hosts().iter().position(|other| other == host);
+        let host = index.map_or(host, |index| &resolved.hosts()[index]);
+        let attempt = Attempt::only(&resolved, host, Instant::now());
+        let way = attempt.prepare(&resolved)?;
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in Address::of::<D::Config>(host)? {
+        for address in way.addresses {
             match Stream::begin_connect(&address) {
                 Ok(stream) => {
                     stream.tune(&config.keepalives()).map_err(Error::socket)?;
+                    let driver = D::begin(&resolved, host, attempt.transport, options)?;
                     return Ok(Self {
                         stream,
-                        driver: D::begin(config, host, options)?,
+                        driver: Link::new(driver, way.peer),
+                        entry: Entry::LogIn(attempt),
                         cancel: None,
                         wants_write: true,
                     });
@@ -66,13 +87,18 @@ impl<D: Drive> Connection<D> {
         Err(Error::cannot_connect(host, last))
     }
 
-    /// Takes a request, before the log-in is done as well. It goes out with the next
-    /// [`turn`](Self::turn).
+    /// Takes a request, before the log-in is done as well, unless the configuration wants certain
+    /// sessions only. It goes out with the next [`turn`](Self::turn).
     ///
     /// # Errors
     ///
     /// When too many wait already, or the connection has ended: then nothing of it was sent.
     pub fn submit(&mut self, request: Request) -> Result<Ticket> {
+        match &self.entry {
+            Entry::Done => {}
+            Entry::LogIn(attempt) if attempt.target == TargetSession::Any => {}
+            Entry::LogIn(_) | Entry::Check(..) => return Err(Error::too_early()),
+        }
         self.driver.submit(request)
     }
 
@@ -94,12 +120,19 @@ impl<D: Drive> Connection<D> {
     /// When a turn is due even if the socket is not ready.
     pub fn deadline(&self) -> Option<Instant> {
         let cancel = self.cancel.as_ref().map(|cancel| cancel.next);
-        [self.driver.deadline(), cancel].into_iter().flatten().min()
+        let entry = match &self.entry {
+            Entry::LogIn(attempt) | Entry::Check(attempt, _) => attempt.deadline,
+            Entry::Done => None,
+        };
+        [self.driver.deadline(), cancel, entry]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Whether the log-in is done.
+    /// Whether the log-in is done, and the session is one that will do.
     pub fn is_ready(&self) -> bool {
-        self.driver.is_ready()
+        matches!(self.entry, Entry::Done)
     }
 
     /// How many queries wait for their answers.
@@ -127,8 +160,9 @@ impl<D: Drive> Connection<D> {
         }
         self.read()?;
         self.driver.advance(now);
+        self.enter(now);
         if let Some(errand) = self.driver.take_cancel() {
-            self.cancel = Cancel::begin(&self.stream, errand, now).ok();
+            self.cancel = Cancel::begin(&self.stream, self.driver.pair(errand), now).ok();
             if self.cancel.is_none() {
                 // A server that cannot be asked goes on, and is waited for.
                 self.cancel_done(now);
@@ -144,6 +178,47 @@ impl<D: Drive> Connection<D> {
         }
         self.wants_write = !self.stream.drain(&mut self.driver)?;
         Ok(())
+    }
+
+    /// Goes on with the way into the session.
+    fn enter(&mut self, now: Instant) {
+        match &self.entry {
+            Entry::Done => return,
+            Entry::LogIn(attempt) if self.driver.is_ready() => {
+                let attempt = attempt.clone();
+                self.entry = match self.driver.fitness(attempt.target) {
+                    Fitness::Fit => Entry::Done,
+                    Fitness::Unfit => {
+                        self.driver.fail(Error::unfit_session(attempt.target));
+                        Entry::Done
+                    }
+                    Fitness::Ask(sql) => {
+                        let ticket = self.driver.submit(Request::new(sql, &[]));
+                        self.driver.advance(now);
+                        Entry::Check(attempt, ticket.expect("nothing else was asked"))
+                    }
+                };
+            }
+            Entry::Check(attempt, ticket) => {
+                if let Some(reply) = self.driver.next_reply() {
+                    assert_eq!(reply.ticket, *ticket, "nothing else was asked");
+                    let target = attempt.target;
+                    self.entry = Entry::Done;
+                    match reply.into_answer() {
+                        Ok(answer) if answer.is_true() => {}
+                        Ok(_) => self.driver.fail(Error::unfit_session(target)),
+                        Err(error) => self.driver.fail(error),
+                    }
+                }
+            }
+            Entry::LogIn(_) => {}
+        }
+        if let Entry::LogIn(attempt) | Entry::Check(attempt, _) = &self.entry
+            && attempt.deadline.is_some_and(|deadline| deadline <= now)
+        {
+            let error = Error::host_timeout(&attempt.host);
+            self.driver.fail(error);
+        }
     }
 
     fn read(&mut self) -> io::Result<()> {

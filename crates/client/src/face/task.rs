@@ -16,11 +16,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::intake::{Answers, Ask, Command, Intake, Next, Order};
-use crate::drive::{Drive, Talk};
+use crate::drive::{Drive, Fitness, Talk};
 use crate::error::Sent;
-use crate::net::{Address, CANCEL_TIMEOUT, READ_SIZE};
+use crate::net::{Address, CANCEL_TIMEOUT, Link, READ_SIZE};
 use crate::transaction::ROLLBACK;
-use crate::{Error, Request, Result, Ticket};
+use crate::{Error, Request, Result, TargetSession, Ticket};
 
 /// Why a task ended, for those that come too late.
 pub(super) type End = Arc<OnceLock<Error>>;
@@ -29,7 +29,9 @@ pub(super) type End = Arc<OnceLock<Error>>;
 pub(super) struct Task<S, D> {
     stream: S,
     address: Address,
-    driver: D,
+    driver: Link<D>,
+    /// What the session must be.
+    target: TargetSession,
     intake: Intake,
     /// Whether a transaction that a holder left open was rolled back already.
     is_rolled_back: bool,
@@ -38,7 +40,7 @@ pub(super) struct Task<S, D> {
     /// Who waits for which answers.
     waiting: HashMap<Ticket, Answers, RandomState>,
     /// Hears of the log-in.
-    ready: Option<oneshot::Sender<Result<()>>>,
+    ready: Option<oneshot::Sender<Result<Fitness>>>,
     alarm: Option<(Instant, Pin<Box<Sleep>>)>,
     cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     end: End,
@@ -48,15 +50,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     pub(super) fn new(
         stream: S,
         address: Address,
-        driver: D,
+        driver: Link<D>,
+        target: TargetSession,
         inbox: mpsc::Receiver<Command>,
-        ready: oneshot::Sender<Result<()>>,
+        ready: oneshot::Sender<Result<Fitness>>,
         end: End,
     ) -> Self {
         Self {
             stream,
             address,
             driver,
+            target,
             intake: Intake::new(inbox),
             is_rolled_back: false,
             woken_count: 0,
@@ -124,12 +128,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
         if self.driver.is_ready()
             && let Some(ready) = self.ready.take()
         {
-            drop(ready.send(Ok(())));
+            drop(ready.send(Ok(self.driver.fitness(self.target))));
         }
     }
 
     fn poll_cancel(&mut self, cx: &mut Context<'_>) {
         if let Some(errand) = self.driver.take_cancel() {
+            let errand = self.driver.pair(errand);
             self.cancel = Some(Box::pin(run(self.address.clone(), errand)));
         }
         if let Some(cancel) = &mut self.cancel
@@ -201,6 +206,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             }
             self.hand_out();
             if self.driver.end().is_some() {
+                // TLS may have something to say to that.
+                let _ = self.poll_write(cx);
                 return Poll::Ready(());
             }
             if self.intake.is_held() && self.driver.is_idle() {

@@ -6,7 +6,7 @@ use lookaside_wire::RequestId;
 use lookaside_wire::mysql::{Connection, Event, Request};
 
 use super::login::Login;
-use crate::drive::{Sealed, Talk};
+use crate::drive::{Sealed, Talk, Upgrade};
 use crate::output::Output;
 use crate::{Error, Result};
 
@@ -89,5 +89,15 @@ impl Talk for KillErrand {
 
     fn is_over(&self) -> bool {
         self.is_over
+    }
+}
+
+impl Upgrade for KillErrand {
+    fn wants_tls(&self) -> bool {
+        self.connection.wants_tls()
+    }
+
+    fn tls_started(&mut self, _server_end_point: Option<&[u8]>) {
+        self.is_over |= self.connection.tls_started().is_err();
     }
 }

@@ -3,25 +3,36 @@
 use std::fs;
 use std::sync::Arc;
 
-use lookaside_wire::mysql::{Connection, Credentials, PublicKey, Startup, Transport};
+use lookaside_wire::mysql::{Connection, Credentials, PublicKey, Startup, TlsMode, Transport};
 
 use super::{Driver, Options};
-use crate::{Error, Host, MysqlConfig, Place, Result, ServerKey, SslMode};
+use crate::{Error, Host, MysqlConfig, Place, Result, ServerKey, drive};
 
 /// How to log in to one server.
 #[derive(Clone, Debug)]
 pub(super) struct Login {
     config: Arc<MysqlConfig>,
     transport: Transport,
+    tls: TlsMode,
 }
 
 /// A driver that logs in to `host` as the configuration says.
-pub(super) fn begin(config: &MysqlConfig, host: &Host, options: Options) -> Result<Driver> {
+pub(super) fn begin(
+    config: &MysqlConfig,
+    host: &Host,
+    transport: drive::Transport,
+    options: Options,
+) -> Result<Driver> {
     let login = Login {
         config: Arc::new(config.clone()),
         transport: match host.place {
             Place::Unix(_) => Transport::Protected,
             Place::Tcp { .. } => Transport::Plain,
+        },
+        tls: match transport {
+            drive::Transport::Plain => TlsMode::Disable,
+            drive::Transport::TlsIfOffered => TlsMode::Prefer,
+            drive::Transport::Tls => TlsMode::Require,
         },
     };
     let driver = Driver::new(&login.startup()?, login.credentials()?, options)?;
@@ -29,6 +40,19 @@ pub(super) fn begin(config: &MysqlConfig, host: &Host, options: Options) -> Resu
 }
 
 impl Login {
+    /// The same, for a connection that is to be inside of TLS, or not.
+    pub(super) fn again(&self, is_encrypted: bool) -> Self {
+        let tls = if is_encrypted {
+            TlsMode::Require
+        } else {
+            TlsMode::Disable
+        };
+        Self {
+            tls,
+            ..self.clone()
+        }
+    }
+
     /// A connection of its own to the same server.
     pub(super) fn connection(&self) -> Result<Connection> {
         let limits = lookaside_wire::Limits::default();
@@ -38,13 +62,15 @@ impl Login {
 
     fn startup(&self) -> Result<Startup<'_>> {
         const ATTRIBUTES: &[(&str, &str)] = &[("program_name", env!("CARGO_PKG_NAME"))];
-        let Self { config, transport } = self;
-        // No socket of ours speaks TLS yet.
-        if *transport == Transport::Plain && config.tls.mode >= SslMode::Require {
-            return Err(Error::no_mysql_tls());
-        }
+        let Self {
+            config,
+            transport,
+            tls,
+            ..
+        } = self;
         let startup = Startup::new(&config.user)
             .transport(*transport)
+            .tls(*tls)
             .attributes(ATTRIBUTES);
         Ok(match &config.database {
             Some(database) => startup.database(database),

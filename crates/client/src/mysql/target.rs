@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::drive::{Sealed, Target};
-use crate::{Host, Keepalives, MysqlConfig, Place};
+use crate::drive::{Check, Sealed, Target, Transport, Trust};
+use crate::{Host, Keepalives, LoadBalance, MysqlConfig, Place, Result, SslMode, TargetSession};
 
 impl Sealed for MysqlConfig {}
 
@@ -26,5 +26,41 @@ impl Target for MysqlConfig {
 
     fn keepalives(&self) -> Keepalives {
         self.keepalives
+    }
+
+    fn resolved(&self) -> Result<Self> {
+        Ok(self.clone())
+    }
+
+    fn load_balance(&self) -> LoadBalance {
+        LoadBalance::Disable
+    }
+
+    fn target_session(&self) -> TargetSession {
+        TargetSession::Any
+    }
+
+    /// As the `mysql` client has it: there is no second way.
+    fn transports(&self, host: &Host) -> (Transport, Option<Transport>) {
+        let transport = match (&host.place, self.tls.mode) {
+            (Place::Unix(_), _) | (_, SslMode::Disable) => Transport::Plain,
+            (_, SslMode::Allow | SslMode::Prefer) => Transport::TlsIfOffered,
+            (_, SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull) => Transport::Tls,
+        };
+        (transport, None)
+    }
+
+    fn trust(&self) -> Trust<'_> {
+        Trust {
+            tls: &self.tls,
+            check: match self.tls.mode {
+                SslMode::VerifyFull => Check::Name,
+                SslMode::VerifyCa => Check::Issuer,
+                _ => Check::Nothing,
+            },
+            protocol: None,
+            confirms_protocol: false,
+            keeps_key_private: false,
+        }
     }
 }

@@ -1,9 +1,16 @@
 //! Sockets: where all faces meet the operating system.
 
+mod link;
+mod search;
 mod stream;
+mod tls;
 
 use std::time::Duration;
 
+use crate::{Error, Result};
+
+pub(crate) use link::Link;
+pub(crate) use search::{Attempt, Search};
 pub(crate) use stream::{Address, Stream, tune_tcp};
 
 /// The least that is read at once: hundreds of short answers.
@@ -11,3 +18,14 @@ pub(crate) const READ_SIZE: usize = 16 * 1024;
 
 /// How long a server may take for a request to cancel. As long nothing else is sent.
 pub(crate) const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Puts things in another order each time.
+fn shuffle<T>(things: &mut [T]) -> Result<()> {
+    for end in (1..things.len()).rev() {
+        let random = getrandom::u64().map_err(Error::no_random_bytes)?;
+        // That the first places are a little more likely is of no matter with a few hosts.
+        let index = random % (end as u64 + 1);
+        things.swap(end, usize::try_from(index).expect("it is an index"));
+    }
+    Ok(())
+}

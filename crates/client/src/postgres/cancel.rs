@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use lookaside_wire::postgres::CancelKey;
 
+use super::prologue::{Next, Prologue};
 use crate::Error;
-use crate::drive::{Sealed, Talk};
+use crate::drive::{Sealed, Talk, Upgrade};
 
 /// Asks a server to cancel what it does in another session.
 ///
 /// The server says nothing to it, and closes once it has passed the request on.
 #[derive(Debug)]
 pub struct CancelErrand {
+    prologue: Option<Prologue>,
     request: Vec<u8>,
     written: usize,
     /// Nothing comes; what comes all the same is not of interest.
@@ -23,10 +25,12 @@ pub struct CancelErrand {
 const SPACE_SIZE: usize = 64;
 
 impl CancelErrand {
-    pub(super) fn new(key: &CancelKey) -> Self {
+    /// The prologue is the one of the session.
+    pub(super) fn new(key: &CancelKey, prologue: Option<Prologue>) -> Self {
         let mut request = Vec::new();
         key.cancel_request(&mut request);
         Self {
+            prologue,
             request,
             written: 0,
             space: [0; SPACE_SIZE],
@@ -39,10 +43,16 @@ impl Sealed for CancelErrand {}
 
 impl Talk for CancelErrand {
     fn output(&mut self) -> &[u8] {
-        &self.request[self.written..]
+        match &self.prologue {
+            Some(prologue) => prologue.output(),
+            None => &self.request[self.written..],
+        }
     }
 
     fn written(&mut self, size: usize) {
+        if let Some(prologue) = &mut self.prologue {
+            return prologue.written(size);
+        }
         assert!(
             size <= self.request.len() - self.written,
             "more written than there was"
@@ -51,11 +61,21 @@ impl Talk for CancelErrand {
     }
 
     fn receive_space(&mut self, _size: usize) -> &mut [u8] {
-        &mut self.space
+        match &mut self.prologue {
+            Some(prologue) => prologue.receive_space(),
+            None => &mut self.space,
+        }
     }
 
     fn received(&mut self, size: usize) {
-        assert!(size <= SPACE_SIZE, "more received than there was room for");
+        let Some(prologue) = &mut self.prologue else {
+            return assert!(size <= SPACE_SIZE, "more received than there was room for");
+        };
+        // The session has TLS, so without it something is wrong.
+        match prologue.received(size) {
+            Ok(Next::Answer | Next::Tls) => {}
+            Ok(Next::Plain) | Err(_) => self.is_over = true,
+        }
     }
 
     fn end_of_input(&mut self) {
@@ -74,5 +94,15 @@ impl Talk for CancelErrand {
 
     fn is_over(&self) -> bool {
         self.is_over
+    }
+}
+
+impl Upgrade for CancelErrand {
+    fn wants_tls(&self) -> bool {
+        self.prologue.as_ref().is_some_and(Prologue::wants_tls)
+    }
+
+    fn tls_started(&mut self, _server_end_point: Option<&[u8]>) {
+        self.prologue = None;
     }
 }

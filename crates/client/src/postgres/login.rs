@@ -2,13 +2,19 @@
 
 use lookaside_wire::postgres::{ChannelBinding, Credentials, Startup};
 
+use super::prologue::Prologue;
 use super::{Driver, Options};
 use crate::config;
-use crate::{Error, Host, Place, PostgresConfig, Result, SslMode};
+use crate::drive::Transport;
+use crate::{Error, Host, PostgresConfig, Result};
 
 /// A driver that logs in to `host` as the configuration says.
-pub(super) fn begin(config: &PostgresConfig, host: &Host, options: Options) -> Result<Driver> {
-    refuse_tls(config, host)?;
+pub(super) fn begin(
+    config: &PostgresConfig,
+    host: &Host,
+    transport: Transport,
+    options: Options,
+) -> Result<Driver> {
     let mut nonce = [0; 18];
     getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let mut credentials =
@@ -27,16 +33,9 @@ pub(super) fn begin(config: &PostgresConfig, host: &Host, options: Options) -> R
     let startup = Startup::new(&config.user)
         .database(&config.database)
         .parameters(&parameters);
-    Driver::new(&startup, credentials, options)
-}
-
-/// Refuses what asks for TLS, which no socket of ours speaks yet.
-fn refuse_tls(config: &PostgresConfig, host: &Host) -> Result<()> {
-    let is_remote = matches!(host.place, Place::Tcp { .. });
-    if is_remote && config.tls.mode >= SslMode::Require {
-        return Err(Error::no_tls());
-    }
-    Ok(())
+    let driver = Driver::new(&startup, credentials, options)?;
+    let prologue = Prologue::new(host, transport, config.tls_negotiation);
+    Ok(driver.behind(prologue))
 }
 
 fn channel_binding(wanted: config::ChannelBinding) -> ChannelBinding {

@@ -10,6 +10,7 @@
 mod cancel;
 pub mod driver;
 mod login;
+mod prologue;
 mod target;
 
 pub use cancel::CancelErrand;

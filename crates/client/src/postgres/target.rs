@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::drive::{Sealed, Target};
-use crate::{Host, Keepalives, PostgresConfig};
+use crate::drive::{Check, Sealed, Target, Transport, Trust};
+use crate::{
+    Error, Host, Keepalives, LoadBalance, Place, PostgresConfig, Result, SslMode, TargetSession,
+    TlsNegotiation,
+};
 
 impl Sealed for PostgresConfig {}
 
@@ -23,5 +26,47 @@ impl Target for PostgresConfig {
 
     fn keepalives(&self) -> Keepalives {
         self.keepalives
+    }
+
+    fn resolved(&self) -> Result<Self> {
+        let mut resolved = self.clone();
+        resolved.read_passfile().map_err(Error::configuration)?;
+        Ok(resolved)
+    }
+
+    fn load_balance(&self) -> LoadBalance {
+        self.load_balance
+    }
+
+    fn target_session(&self) -> TargetSession {
+        self.target_session
+    }
+
+    /// As libpq has it: `allow` and `prefer` try both ways.
+    fn transports(&self, host: &Host) -> (Transport, Option<Transport>) {
+        if matches!(host.place, Place::Unix(_)) {
+            return (Transport::Plain, None);
+        }
+        match self.tls.mode {
+            SslMode::Disable => (Transport::Plain, None),
+            SslMode::Allow => (Transport::Plain, Some(Transport::Tls)),
+            SslMode::Prefer => (Transport::TlsIfOffered, Some(Transport::Plain)),
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => (Transport::Tls, None),
+        }
+    }
+
+    /// As libpq has it: whoever has root certificates wants them asked, whatever the mode.
+    fn trust(&self) -> Trust<'_> {
+        Trust {
+            tls: &self.tls,
+            check: match self.tls.mode {
+                SslMode::VerifyFull => Check::Name,
+                SslMode::VerifyCa => Check::Issuer,
+                _ => Check::IssuerIfKnown,
+            },
+            protocol: Some(b"postgresql"),
+            confirms_protocol: self.tls_negotiation == TlsNegotiation::Direct,
+            keeps_key_private: true,
+        }
     }
 }

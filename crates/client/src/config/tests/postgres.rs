@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     ChannelBinding, Config, Environment, Host, LoadBalance, Place, PostgresConfig,
-    RootCertificates, Secret, SslMode, TargetSession,
+    RootCertificates, Secret, SslMode, TargetSession, TlsNegotiation,
 };
 
 fn environment() -> Environment {
@@ -150,6 +150,8 @@ fn settings() {
     assert_eq!(keepalives.count, Some(3));
     assert_eq!(keepalives.user_timeout, Some(Duration::from_millis(400)));
 
+    let config = parse("postgres://h/d");
+    assert_eq!(config.connect_timeout, Some(Duration::from_secs(30)));
     let config = parse("postgres://h/d?connect_timeout=0");
     assert_eq!(config.connect_timeout, None);
     assert_eq!(config.target_session, TargetSession::Any);
@@ -186,6 +188,14 @@ fn encryption() {
     assert_eq!(certificate.certificate, PathBuf::from("/c.pem"));
     assert_eq!(certificate.key, PathBuf::from("/k.pem"));
     assert!(certificate.required && !tls.server_name);
+
+    assert_eq!(
+        parse("postgres://h/d").tls_negotiation,
+        TlsNegotiation::Postgres
+    );
+    let environment_direct = environment().with("PGSSLNEGOTIATION", "direct");
+    let config = parse_with("postgres://h/d?sslmode=require", &environment_direct);
+    assert_eq!(config.tls_negotiation, TlsNegotiation::Direct);
 
     let tls = parse_with("postgres://h/d", &environment().with("HOME", "/h")).tls;
     let root = PathBuf::from("/h/.postgresql/root.crt");
@@ -292,6 +302,16 @@ fn mistakes_are_named() {
             "postgres://h/d?client_encoding=LATIN1",
             "the URL's setting `client_encoding`: `LATIN1` is none of its values; there are: utf8, \
              utf-8, unicode, auto",
+        ),
+        (
+            "postgres://h/d?sslnegotiation=direct&sslmode=prefer",
+            "`sslnegotiation=direct` leaves no way without TLS; it goes with `sslmode=require` \
+             and stronger ones only",
+        ),
+        (
+            "postgres://h/d?sslnegotiation=yes",
+            "the URL's setting `sslnegotiation`: `yes` is none of its values; there are: postgres, \
+             direct",
         ),
         (
             "postgres://h/d?sslrootcert=system&sslmode=require",

@@ -49,10 +49,12 @@ use lookaside_wire::mysql::{Connection, Credentials, Startup};
 
 use super::kill::KillErrand;
 use super::login::{self, Login};
-use crate::drive::{Drive, Sealed, Talk};
+use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade};
 use crate::output::Output;
 use crate::types::mysql::ParamType;
-use crate::{Error, Host, MysqlConfig, Reply, Request, Result, Ticket, TransactionOptions};
+use crate::{
+    Error, Host, MysqlConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
+};
 
 pub use options::Options;
 use session::Session;
@@ -67,6 +69,7 @@ pub struct Driver {
     /// Memory for the types of one query's parameters.
     types: Vec<ParamType>,
     is_input_ended: bool,
+    is_encrypted: bool,
     query_count_max: usize,
     window: usize,
     /// How long the definitions of pinned columns are believed.
@@ -98,6 +101,7 @@ impl Driver {
             scratch: Scratch::default(),
             types: Vec::new(),
             is_input_ended: false,
+            is_encrypted: false,
             query_count_max: options.query_count_max,
             window,
             pinned_check_after: options.pinned_check_after,
@@ -178,13 +182,31 @@ impl Talk for Driver {
     }
 }
 
+impl Upgrade for Driver {
+    fn wants_tls(&self) -> bool {
+        self.connection.wants_tls()
+    }
+
+    fn tls_started(&mut self, _server_end_point: Option<&[u8]>) {
+        self.is_encrypted = true;
+        if let Err(error) = self.connection.tls_started() {
+            self.session.end(Error::protocol(error), &self.output);
+        }
+    }
+}
+
 impl Drive for Driver {
     type Config = MysqlConfig;
     type Options = Options;
     type Errand = KillErrand;
 
-    fn begin(config: &MysqlConfig, host: &Host, options: Options) -> Result<Self> {
-        login::begin(config, host, options)
+    fn begin(
+        config: &MysqlConfig,
+        host: &Host,
+        transport: Transport,
+        options: Options,
+    ) -> Result<Self> {
+        login::begin(config, host, transport, options)
     }
 
     fn submit(&mut self, request: Request) -> Result<Ticket> {
@@ -228,6 +250,11 @@ impl Drive for Driver {
         self.session.is_ready
     }
 
+    /// A URL of MySQL's wants none in particular.
+    fn fitness(&self, _wanted: TargetSession) -> Fitness {
+        Fitness::Fit
+    }
+
     fn is_idle(&self) -> bool {
         self.session.books.is_empty() && self.session.steps.is_empty()
     }
@@ -262,7 +289,8 @@ impl Drive for Driver {
         if !self.session.cancel.take() {
             return None;
         }
-        match KillErrand::new(login, self.session.connection_id) {
+        let login = login.again(self.is_encrypted);
+        match KillErrand::new(&login, self.session.connection_id) {
             Ok(errand) => Some(errand),
             // Who cannot ask waits.
             Err(_) => {

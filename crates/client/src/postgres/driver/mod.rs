@@ -41,6 +41,7 @@ mod end;
 mod options;
 mod session;
 mod span;
+mod standing;
 mod statement;
 mod statements;
 mod step;
@@ -52,9 +53,12 @@ use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStat
 
 use super::cancel::CancelErrand;
 use super::login;
-use crate::drive::{Drive, Sealed, Talk};
+use super::prologue::{Next, Prologue};
+use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade};
 use crate::output::Output;
-use crate::{Error, Host, PostgresConfig, Reply, Request, Result, Ticket, TransactionOptions};
+use crate::{
+    Error, Host, PostgresConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
+};
 
 pub use options::{Options, Route};
 use session::Session;
@@ -63,6 +67,10 @@ use statement::{Key, Scratch};
 
 /// A connection without its socket. See the [module](self).
 pub struct Driver {
+    /// Until it is known whether there is TLS.
+    prologue: Option<Prologue>,
+    /// How a connection like this one begins, if it is inside of TLS.
+    prologue_again: Option<Prologue>,
     connection: Connection,
     output: Output,
     session: Session,
@@ -90,6 +98,8 @@ impl Driver {
         let window = options.window.clamp(1, window_max);
         let connection = Connection::new(startup, credentials, options.wire.clone());
         Ok(Self {
+            prologue: None,
+            prologue_again: None,
             connection: connection.map_err(Error::request)?,
             output: Output::default(),
             session: Session::new(&options),
@@ -99,6 +109,11 @@ impl Driver {
             window,
             flight_count: 0,
         })
+    }
+
+    /// The log-in comes after a prologue.
+    pub(super) fn behind(self, prologue: Option<Prologue>) -> Self {
+        Self { prologue, ..self }
     }
 
     /// Where the last query left the transaction.
@@ -132,20 +147,39 @@ impl Sealed for Driver {}
 
 impl Talk for Driver {
     fn output(&mut self) -> &[u8] {
-        let connection = &mut self.connection;
-        self.output.fill(|bytes| connection.take_output(bytes))
+        match &self.prologue {
+            Some(prologue) => prologue.output(),
+            None => {
+                let connection = &mut self.connection;
+                self.output.fill(|bytes| connection.take_output(bytes))
+            }
+        }
     }
 
     fn written(&mut self, size: usize) {
-        self.output.written(size);
+        match &mut self.prologue {
+            Some(prologue) => prologue.written(size),
+            None => self.output.written(size),
+        }
     }
 
     fn receive_space(&mut self, size: usize) -> &mut [u8] {
-        self.connection.receive_space(size)
+        match &mut self.prologue {
+            Some(_) if self.session.end.is_some() => &mut [],
+            Some(prologue) => prologue.receive_space(),
+            None => self.connection.receive_space(size),
+        }
     }
 
     fn received(&mut self, size: usize) {
-        self.connection.received(size);
+        let Some(prologue) = &mut self.prologue else {
+            return self.connection.received(size);
+        };
+        match prologue.received(size) {
+            Ok(Next::Answer | Next::Tls) => {}
+            Ok(Next::Plain) => self.prologue = None,
+            Err(error) => self.session.end(error, &self.output),
+        }
     }
 
     fn end_of_input(&mut self) {
@@ -177,13 +211,30 @@ impl Talk for Driver {
     }
 }
 
+impl Upgrade for Driver {
+    fn wants_tls(&self) -> bool {
+        self.prologue.as_ref().is_some_and(Prologue::wants_tls)
+    }
+
+    fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
+        let prologue = self.prologue.take();
+        self.prologue_again = prologue.map(|prologue| prologue.again());
+        self.connection.tls_started(server_end_point);
+    }
+}
+
 impl Drive for Driver {
     type Config = PostgresConfig;
     type Options = Options;
     type Errand = CancelErrand;
 
-    fn begin(config: &PostgresConfig, host: &Host, options: Options) -> Result<Self> {
-        login::begin(config, host, options)
+    fn begin(
+        config: &PostgresConfig,
+        host: &Host,
+        transport: Transport,
+        options: Options,
+    ) -> Result<Self> {
+        login::begin(config, host, transport, options)
     }
 
     fn submit(&mut self, request: Request) -> Result<Ticket> {
@@ -221,6 +272,10 @@ impl Drive for Driver {
         self.session.is_ready
     }
 
+    fn fitness(&self, wanted: TargetSession) -> Fitness {
+        self.session.standing.fitness(wanted)
+    }
+
     fn is_idle(&self) -> bool {
         self.session.is_idle()
     }
@@ -251,7 +306,10 @@ impl Drive for Driver {
 
     fn take_cancel(&mut self) -> Option<CancelErrand> {
         let key = self.connection.cancel_key()?;
-        self.session.take_cancel().then(|| CancelErrand::new(key))
+        let prologue = self.prologue_again.as_ref();
+        self.session
+            .take_cancel()
+            .then(|| CancelErrand::new(key, prologue.map(Prologue::again)))
     }
 
     fn cancel_done(&mut self) {

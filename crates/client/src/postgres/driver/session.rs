@@ -12,6 +12,7 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
+use super::standing::Standing;
 use super::statement::{Columns, Statement};
 use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
@@ -30,6 +31,7 @@ const NAMING_SETTINGS: &[&[u8]] = &[b"search_path", b"session_authorization", b"
 /// All of a driver but the wire.
 pub(super) struct Session {
     pub(super) is_ready: bool,
+    pub(super) standing: Standing,
     pub(super) end: Option<Error>,
     /// Queries without an answer, sent or not.
     pub(super) query_count: usize,
@@ -124,6 +126,7 @@ impl Session {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             is_ready: false,
+            standing: Standing::default(),
             end: None,
             query_count: 0,
             replies: VecDeque::new(),
@@ -454,6 +457,7 @@ impl Session {
     }
 
     fn setting(&mut self, status: ParameterStatus<'_>) {
+        self.standing.report(status.name, status.value);
         if NAMING_SETTINGS.contains(&status.name.to_bytes()) {
             self.settings_changed = true;
         }

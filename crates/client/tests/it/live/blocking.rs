@@ -162,7 +162,7 @@ fn passwords_are_proven_over_tcp() {
         &config(&format!("{url}?sslmode=require")),
         Options::default(),
     );
-    assert_eq!(error.err().unwrap().kind(), ErrorKind::Misuse);
+    assert_eq!(error.err().unwrap().kind(), ErrorKind::Tls);
 
     postgres.close().unwrap();
     let error = connection.query("select 7", &[]).unwrap_err();

@@ -3,9 +3,11 @@
 mod blocking;
 mod ddl;
 mod describe;
+pub(crate) mod face;
 mod poll;
 mod pool;
 mod pooler;
+pub(crate) mod tls;
 mod tokio;
 mod transactions;
 

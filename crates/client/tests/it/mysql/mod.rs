@@ -13,6 +13,7 @@ mod pinned;
 mod pipeline;
 mod pool;
 mod raw;
+mod tls;
 mod tokio;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -49,6 +49,13 @@ impl Login {
         }
     }
 
+    /// Says that it happens inside of TLS.
+    pub(crate) fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
+        self.credentials.transport = Transport::Tls {
+            end_point: server_end_point.map(Into::into),
+        };
+    }
+
     /// Whether the server let us in.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done)

@@ -91,6 +91,12 @@ impl Dialogue {
         self.cancel_key.as_ref()
     }
 
+    pub(super) fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
+        let login = self.login.as_mut();
+        let login = login.expect("TLS begins before the log-in is done");
+        login.tls_started(server_end_point);
+    }
+
     /// Whether the server let us in.
     pub(super) fn is_trusted(&self) -> bool {
         self.login.as_ref().is_none_or(|login| login.is_done())

@@ -67,6 +67,16 @@ impl Connection {
         })
     }
 
+    /// Says that the log-in happens inside of TLS, which began since the connection was made; see
+    /// [`Credentials::tls`].
+    ///
+    /// # Panics
+    ///
+    /// When the log-in is done.
+    pub fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
+        self.dialogue.tls_started(server_end_point);
+    }
+
     /// Appends a request to the output, and says by which name its answer will come.
     ///
     /// # Errors

@@ -1,0 +1,186 @@
+//! One TLS connection: ciphertext on the side of the socket, a dialogue on the other.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, Error as TlsError};
+
+use super::Peer;
+use super::end_point::server_end_point;
+use crate::drive::Upgrade;
+use crate::net::READ_SIZE;
+use crate::{Error, Place, Result};
+
+/// How much ciphertext waits for the socket before more of the dialogue is taken.
+const OUTPUT_SIZE: usize = 64 * 1024;
+
+/// TLS between a dialogue and its socket.
+pub(in crate::net) struct Channel {
+    peer: Peer,
+    tls: ClientConnection,
+    is_open: bool,
+    /// Ciphertext for the socket, of which `written` bytes have gone.
+    output: Vec<u8>,
+    written: usize,
+    /// Where ciphertext is read to.
+    space: Vec<u8>,
+}
+
+impl Channel {
+    /// Begins the handshake, whose first message waits in the output.
+    pub(in crate::net) fn begin(peer: Peer) -> Result<Self> {
+        let config = Arc::clone(&peer.context.config);
+        let tls = ClientConnection::new(config, server_name(&peer)?);
+        let mut tls = tls.map_err(|error| Error::tls(&peer.host, error))?;
+        // What a dialogue writes at once is its own limit.
+        tls.set_buffer_limit(None);
+        Ok(Self {
+            peer,
+            tls,
+            is_open: false,
+            output: Vec::new(),
+            written: 0,
+            space: Vec::new(),
+        })
+    }
+
+    pub(in crate::net) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(in crate::net) fn output(&mut self, talk: &mut impl Upgrade) -> &[u8] {
+        if self.written == self.output.len() {
+            self.output.clear();
+            self.output.shrink_to(OUTPUT_SIZE);
+            self.written = 0;
+            while self.is_open && self.output.len() < OUTPUT_SIZE {
+                let plain = talk.output();
+                let plain = &plain[..plain.len().min(OUTPUT_SIZE)];
+                if plain.is_empty() {
+                    break;
+                }
+                let size = self.tls.writer().write(plain).expect(IN_MEMORY);
+                talk.written(size);
+                self.take_output();
+            }
+            self.take_output();
+        }
+        &self.output[self.written..]
+    }
+
+    fn take_output(&mut self) {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.output).expect(IN_MEMORY);
+        }
+    }
+
+    pub(in crate::net) fn written(&mut self, size: usize) {
+        assert!(
+            size <= self.output.len() - self.written,
+            "more written than there was"
+        );
+        self.written += size;
+    }
+
+    pub(in crate::net) fn receive_space(&mut self, size: usize) -> &mut [u8] {
+        self.space.resize(size.max(READ_SIZE), 0);
+        &mut self.space
+    }
+
+    /// Decrypts what came, and hands it on.
+    pub(in crate::net) fn received(&mut self, talk: &mut impl Upgrade, size: usize) {
+        let space = std::mem::take(&mut self.space);
+        let mut received = &space[..size];
+        while !received.is_empty() {
+            match self.tls.read_tls(&mut received) {
+                // The server has said that it says no more.
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => {
+                    talk.fail(Error::socket(error));
+                    break;
+                }
+            }
+            if let Err(error) = self.tls.process_new_packets() {
+                talk.fail(Error::tls(&self.peer.host, error));
+                break;
+            }
+            if !self.is_open && !self.tls.is_handshaking() {
+                self.open(talk);
+            }
+            self.hand_on(talk);
+        }
+        self.space = space;
+    }
+
+    /// The handshake is done.
+    fn open(&mut self, talk: &mut impl Upgrade) {
+        if self.peer.context.confirms_protocol && self.tls.alpn_protocol().is_none() {
+            return talk.fail(Error::protocol_unconfirmed(&self.peer.host));
+        }
+        self.is_open = true;
+        let certificates = self.tls.peer_certificates().unwrap_or_default();
+        let end_point = certificates.first();
+        let end_point = end_point.and_then(|certificate| server_end_point(certificate));
+        talk.tls_started(end_point.as_deref());
+    }
+
+    fn hand_on(&mut self, talk: &mut impl Upgrade) {
+        loop {
+            let space = talk.receive_space(READ_SIZE);
+            if space.is_empty() {
+                return;
+            }
+            match self.tls.reader().read(space) {
+                Ok(0) => return talk.end_of_input(),
+                Ok(size) => talk.received(size),
+                // There is no more for now.
+                Err(_) => return,
+            }
+        }
+    }
+
+    pub(in crate::net) fn end_of_input(&mut self, talk: &mut impl Upgrade) {
+        if self.is_open {
+            talk.end_of_input();
+        } else {
+            let error = io::Error::from(io::ErrorKind::UnexpectedEof);
+            talk.fail(Error::tls(
+                &self.peer.host,
+                TlsError::General(error.to_string()),
+            ));
+        }
+    }
+
+    /// Says that nothing more will be said, once the output is written.
+    pub(in crate::net) fn close(&mut self, talk: &mut impl Upgrade) {
+        while self.is_open {
+            let plain = talk.output();
+            if plain.is_empty() {
+                break;
+            }
+            let size = self.tls.writer().write(plain).expect(IN_MEMORY);
+            talk.written(size);
+        }
+        self.tls.send_close_notify();
+    }
+}
+
+/// Why TLS cannot fail to take or give bytes.
+const IN_MEMORY: &str = "the bytes stay in memory";
+
+/// The name that the certificate must have.
+fn server_name(peer: &Peer) -> Result<ServerName<'static>> {
+    // Nobody asks for it, and an address is not sent.
+    let nobody = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let Place::Tcp { name, .. } = &peer.host.place else {
+        return Ok(nobody);
+    };
+    match ServerName::try_from(name.as_str()) {
+        Ok(name) => Ok(name.to_owned()),
+        Err(_) if !peer.context.checks_name => Ok(nobody),
+        Err(_) => Err(Error::name_unverifiable(&peer.host)),
+    }
+}

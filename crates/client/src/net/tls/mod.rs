@@ -1,0 +1,20 @@
+//! TLS as a stage between a dialogue and its socket; it knows neither.
+
+mod channel;
+mod context;
+mod end_point;
+mod verifier;
+
+pub(super) use channel::Channel;
+pub(crate) use context::Context;
+
+use std::sync::Arc;
+
+use crate::Host;
+
+/// Whom to speak TLS with, if it comes to that.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) context: Arc<Context>,
+    pub(crate) host: Arc<Host>,
+}

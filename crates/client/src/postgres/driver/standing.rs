@@ -1,0 +1,110 @@
+//! What a server says about itself: whether it takes writes.
+
+use std::ffi::CStr;
+
+use crate::TargetSession;
+use crate::drive::Fitness;
+
+/// What the server has reported, which it does since PostgreSQL 14.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    is_standby: Option<bool>,
+    is_read_only_by_default: Option<bool>,
+}
+
+impl Standing {
+    /// Takes a setting that was reported.
+    pub(super) fn report(&mut self, name: &CStr, value: &CStr) {
+        let is_on = Some(value.to_bytes() == b"on");
+        match name.to_bytes() {
+            b"in_hot_standby" => self.is_standby = is_on,
+            b"default_transaction_read_only" => self.is_read_only_by_default = is_on,
+            _ => {}
+        }
+    }
+
+    pub(super) fn fitness(&self, wanted: TargetSession) -> Fitness {
+        let read_only = match (self.is_standby, self.is_read_only_by_default) {
+            (Some(standby), Some(by_default)) => Some(standby || by_default),
+            _ => None,
+        };
+        let (fits, sql) = match wanted {
+            TargetSession::Any => return Fitness::Fit,
+            TargetSession::ReadWrite => (
+                read_only.map(|read_only| !read_only),
+                "select not pg_catalog.current_setting('transaction_read_only')::bool",
+            ),
+            TargetSession::ReadOnly => (
+                read_only,
+                "select pg_catalog.current_setting('transaction_read_only')::bool",
+            ),
+            TargetSession::Primary => (
+                self.is_standby.map(|standby| !standby),
+                "select not pg_catalog.pg_is_in_recovery()",
+            ),
+            TargetSession::Standby | TargetSession::PreferStandby => {
+                (self.is_standby, "select pg_catalog.pg_is_in_recovery()")
+            }
+        };
+        match fits {
+            Some(true) => Fitness::Fit,
+            Some(false) => Fitness::Unfit,
+            None => Fitness::Ask(sql),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(reports: &[(&CStr, &CStr)], fit: &[TargetSession], unfit: &[TargetSession]) {
+        let mut standing = Standing::default();
+        for (name, value) in reports {
+            standing.report(name, value);
+        }
+        for &wanted in fit {
+            assert_eq!(standing.fitness(wanted), Fitness::Fit, "{wanted:?}");
+        }
+        for &wanted in unfit {
+            assert_eq!(standing.fitness(wanted), Fitness::Unfit, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn reports_decide() {
+        use TargetSession::{Any, Primary, ReadOnly, ReadWrite, Standby};
+        let standby = |value| (c"in_hot_standby", value);
+        let read_only = |value| (c"default_transaction_read_only", value);
+        check(
+            &[standby(c"off"), read_only(c"off")],
+            &[Any, ReadWrite, Primary],
+            &[ReadOnly, Standby],
+        );
+        check(
+            &[standby(c"off"), read_only(c"on")],
+            &[Any, ReadOnly, Primary],
+            &[ReadWrite, Standby],
+        );
+        check(
+            &[standby(c"on"), read_only(c"off")],
+            &[Any, ReadOnly, Standby],
+            &[ReadWrite, Primary],
+        );
+        check(&[standby(c"on")], &[Any, Standby], &[Primary]);
+    }
+
+    #[test]
+    fn who_does_not_report_is_asked() {
+        use TargetSession::{Primary, ReadOnly, ReadWrite, Standby};
+        for wanted in [Primary, ReadOnly, ReadWrite, Standby] {
+            let fitness = Standing::default().fitness(wanted);
+            assert!(matches!(fitness, Fitness::Ask(_)), "{wanted:?}");
+        }
+        assert_eq!(
+            Standing::default().fitness(TargetSession::Any),
+            Fitness::Fit
+        );
+    }
+}

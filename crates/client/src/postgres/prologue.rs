@@ -1,0 +1,152 @@
+//! What is said before the log-in: whether there shall be TLS.
+
+use lookaside_wire::postgres::{SSL_REQUEST, SslAnswer};
+
+use crate::config::TlsNegotiation;
+use crate::drive::Transport;
+use crate::{Error, Host, Result};
+
+/// One byte is an answer; room for more shows who says more.
+const ANSWER_SIZE_MAX: usize = 16;
+
+/// The dialogue up to TLS.
+#[derive(Debug)]
+pub(super) struct Prologue {
+    /// The whole question; none where TLS begins by itself.
+    asked: &'static [u8],
+    /// What of it is not written.
+    question: &'static [u8],
+    answer: [u8; ANSWER_SIZE_MAX],
+    answer_size: usize,
+    is_accepted: bool,
+    transport: Transport,
+    place: Box<str>,
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The rest of the answer.
+    Answer,
+    /// TLS.
+    Tls,
+    /// The log-in, without it.
+    Plain,
+}
+
+impl Prologue {
+    /// There is none where nothing but the socket is wanted.
+    pub(super) fn new(
+        host: &Host,
+        transport: Transport,
+        negotiation: TlsNegotiation,
+    ) -> Option<Self> {
+        if transport == Transport::Plain {
+            return None;
+        }
+        let asked: &[u8] = match negotiation {
+            TlsNegotiation::Postgres => &SSL_REQUEST,
+            TlsNegotiation::Direct => &[],
+        };
+        Some(Self {
+            asked,
+            question: asked,
+            answer: [0; ANSWER_SIZE_MAX],
+            answer_size: 0,
+            is_accepted: asked.is_empty(),
+            transport,
+            place: host.to_string().into(),
+        })
+    }
+
+    pub(super) fn output(&self) -> &[u8] {
+        self.question
+    }
+
+    pub(super) fn written(&mut self, size: usize) {
+        self.question = &self.question[size..];
+    }
+
+    pub(super) fn receive_space(&mut self) -> &mut [u8] {
+        &mut self.answer[self.answer_size..]
+    }
+
+    pub(super) fn received(&mut self, size: usize) -> Result<Next> {
+        self.answer_size += size;
+        let answer = SslAnswer::decode(&self.answer[..self.answer_size]);
+        match answer.map_err(Error::protocol)? {
+            None => Ok(Next::Answer),
+            Some(SslAnswer::Accepted) => {
+                self.is_accepted = true;
+                Ok(Next::Tls)
+            }
+            Some(SslAnswer::Refused) if self.transport == Transport::TlsIfOffered => {
+                Ok(Next::Plain)
+            }
+            Some(SslAnswer::Refused) => Err(Error::server_without_tls(&self.place)),
+        }
+    }
+
+    /// The same for another connection, which shall be as this one became.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            question: self.asked,
+            transport: Transport::Tls,
+            answer_size: 0,
+            is_accepted: self.asked.is_empty(),
+            place: self.place.clone(),
+            ..*self
+        }
+    }
+
+    pub(super) fn wants_tls(&self) -> bool {
+        self.is_accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErrorKind, Place};
+
+    fn begun(transport: Transport) -> Option<Prologue> {
+        let host = Host {
+            place: Place::Tcp {
+                name: "db".to_owned(),
+                address: None,
+            },
+            port: 5432,
+            password: None,
+        };
+        Prologue::new(&host, transport, TlsNegotiation::Postgres)
+    }
+
+    fn answered(transport: Transport, answer: &[u8]) -> Result<Next> {
+        let mut prologue = begun(transport).unwrap();
+        prologue.written(3);
+        prologue.written(5);
+        assert!(prologue.output().is_empty());
+        prologue.receive_space()[..answer.len()].copy_from_slice(answer);
+        prologue.received(answer.len())
+    }
+
+    #[test]
+    fn the_answer_decides() {
+        assert!(begun(Transport::Plain).is_none());
+        for transport in [Transport::TlsIfOffered, Transport::Tls] {
+            assert_eq!(answered(transport, b"").unwrap(), Next::Answer);
+            assert_eq!(answered(transport, b"S").unwrap(), Next::Tls);
+            for bad in [&b"SR\0\0"[..], b"NR\0\0", b"E\0", b"H"] {
+                let error = answered(transport, bad).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Protocol, "{bad:?}");
+            }
+        }
+        assert_eq!(
+            answered(Transport::TlsIfOffered, b"N").unwrap(),
+            Next::Plain
+        );
+        let error = answered(Transport::Tls, b"N").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Tls);
+        assert!(error.to_string().starts_with("db:5432 offers no TLS"));
+    }
+}

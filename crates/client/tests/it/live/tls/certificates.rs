@@ -1,0 +1,154 @@
+//! What is checked of certificates, and what is said of bad ones.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use lookaside_client::ErrorKind;
+
+use super::super::face::FACES;
+use super::server::{Authority, Server, self_signed, setting};
+use super::{error, outcome, said};
+
+#[test]
+fn servers_that_are_not_to_be_trusted_are_not() {
+    let authority = Authority::new("issuer");
+    let good = authority.issue(&["db", "*.example.com", "127.0.0.2"]);
+    let Some(server) = Server::start("18", &good, &authority) else {
+        return;
+    };
+    let roots = setting("sslrootcert", &server.file("roots.crt", &authority.pem()));
+    let foreign = setting(
+        "sslrootcert",
+        &server.file("foreign.crt", &Authority::new("other").pem()),
+    );
+    let full = server.url("anybody", "verify-full");
+    let other_host = |name: &str| full.replace("@db:", &format!("@{name}:")) + &roots;
+    for face in FACES {
+        let check = |url: &str, expected: &str| {
+            let error = error(face, url);
+            assert_eq!(error.kind(), ErrorKind::Tls, "{error:?}");
+            assert!(!error.is_retryable());
+            let said = said(&error);
+            assert!(said.contains(expected), "{face:?}: {said}");
+        };
+        for name in ["db", "a.example.com", "127.0.0.2"] {
+            assert_eq!(outcome(face, &other_host(name)), "tls", "{face:?} {name}");
+        }
+        check(
+            &other_host("other"),
+            "is not made out to that host: it names DnsName(\"db\"), DnsName(\"*.example.com\"), \
+             IpAddress(127.0.0.2); connect by such a name",
+        );
+        check(
+            &other_host("a.b.example.com"),
+            "is not made out to that host",
+        );
+        check(&other_host("127.0.0.3"), "is not made out to that host");
+        // Only the issuer matters there.
+        let ca = other_host("other").replace("verify-full", "verify-ca");
+        assert_eq!(outcome(face, &ca), "tls");
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let url = server.url("anybody", mode) + &foreign;
+            check(
+                &url,
+                "comes from an issuer that is not trusted; name the issuer's",
+            );
+            check(&url, "the certificate of db:");
+        }
+    }
+    server.show(&authority.issue_expired(&["db"]));
+    for face in FACES {
+        let said = said(&error(face, &(server.url("anybody", "verify-ca") + &roots)));
+        assert!(
+            said.contains("has expired; renew it on the server"),
+            "{said}"
+        );
+        // Nobody asked for more than a secret from those who only listen.
+        assert_eq!(outcome(face, &server.url("anybody", "require")), "tls");
+    }
+    let own = self_signed(&["db"]);
+    server.show(&own);
+    let own = setting("sslrootcert", &server.file("own.crt", &own.certificate));
+    for face in FACES {
+        assert_eq!(outcome(face, &(full.clone() + &own)), "tls");
+    }
+}
+
+#[test]
+fn clients_show_certificates() {
+    let authority = Authority::new("issuer");
+    let Some(server) = Server::start("18", &authority.issue(&["db"]), &authority) else {
+        return;
+    };
+    let files = |name: &str, pair: &super::server::Pair| {
+        let certificate = server.file(&format!("{name}.crt"), &pair.certificate);
+        let key = server.file(&format!("{name}.key"), &pair.key);
+        setting("sslcert", &certificate) + &setting("sslkey", &key)
+    };
+    let url = server.url("certified", "require");
+    let good = url.clone() + &files("good", &authority.issue_to("certified"));
+    let somebody = url.clone() + &files("somebody", &authority.issue_to("somebody"));
+    let stranger = Authority::new("other").issue_to("certified");
+    let stranger = url.clone() + &files("stranger", &stranger);
+    for face in FACES {
+        assert_eq!(outcome(face, &good), "tls");
+        assert_eq!(outcome(face, &somebody), "28000");
+        assert_eq!(outcome(face, &url), "28000");
+        let error = error(face, &stranger);
+        assert_eq!(error.kind(), ErrorKind::Tls, "{error:?}");
+        let said = said(&error);
+        assert!(
+            said.contains("because of the certificate shown to it"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let authority = Authority::new("issuer");
+    let Some(server) = Server::start("18", &authority.issue(&["db"]), &authority) else {
+        return;
+    };
+    let pair = authority.issue_to("certified");
+    let certificate = setting("sslcert", &server.file("c.crt", &pair.certificate));
+    let open = server.file("open.key", &pair.key);
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    let strange = authority.issue_to("other").key;
+    let missing = server.file("x", "").with_file_name("missing");
+    for (settings, file, expected) in [
+        (
+            certificate.clone() + &setting("sslkey", &open),
+            "open.key",
+            "others can read it; chmod 600 it",
+        ),
+        (
+            certificate.clone() + &setting("sslkey", &server.file("s.key", &strange)),
+            "s.key",
+            "keys may not be consistent",
+        ),
+        (
+            certificate.clone() + &setting("sslkey", &missing),
+            "missing",
+            "No such file",
+        ),
+        (setting("sslrootcert", &missing), "missing", "No such file"),
+        (
+            setting("sslrootcert", &server.file("empty.crt", "nothing")),
+            "empty.crt",
+            "it holds no `BEGIN CERTIFICATE`",
+        ),
+    ] {
+        for face in FACES {
+            let error = error(face, &(server.url("anybody", "require") + &settings));
+            assert_eq!(error.kind(), ErrorKind::Misuse, "{error:?}");
+            let said = said(&error);
+            assert!(said.contains(file), "{said}");
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+    for face in FACES {
+        let said = said(&error(face, &server.url("anybody", "verify-ca")));
+        assert!(said.starts_with("there are no root certificates"), "{said}");
+    }
+}
