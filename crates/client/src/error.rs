@@ -373,6 +373,17 @@ impl Error {
         Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
     }
 
+    pub(crate) fn no_scripts() -> Self {
+        let message =
+            "MySQL and MariaDB are not asked scripts here; send the statements one by one";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn copy_in_refused() -> Self {
+        let message = "a script brings no data for COPY FROM STDIN; psql reads it from a file";
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
     pub(crate) fn too_many_queries(query_count_max: usize) -> Self {
         let message =
             format!("{query_count_max} queries wait already; see `Options::query_count_max`");

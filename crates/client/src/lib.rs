@@ -24,6 +24,7 @@ mod output;
 mod pool;
 pub mod postgres;
 mod request;
+mod script;
 mod transaction;
 pub mod types;
 
@@ -37,4 +38,5 @@ pub use drive::{Check, Drive, Fitness, Talk, Target, Transport, Trust, Upgrade};
 pub use error::{Error, ErrorKind, Result};
 pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus};
 pub use request::{Answer, Reply, Request, Syncs, Ticket};
+pub use script::ScriptPart;
 pub use transaction::{Isolation, TransactionOptions};

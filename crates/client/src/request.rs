@@ -7,7 +7,7 @@ use lookaside_value::{ParamBatch, RowError, RowRef, RowSet, Value};
 use lookaside_wire::postgres::Oid;
 use serde::de::DeserializeOwned;
 
-use crate::{Description, Error, Result};
+use crate::{Description, Error, Result, ScriptPart};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
@@ -37,6 +37,11 @@ pub(crate) enum Goal {
     Run,
     /// It is described, and not run.
     Describe,
+    /// It is any number of statements, whose rows come as text.
+    Script {
+        /// How many rows of each are kept.
+        row_count_max: usize,
+    },
 }
 
 /// How the queries of a request are separated from each other.
@@ -82,6 +87,23 @@ impl Request {
     pub fn describe(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Describe,
+            ..Self::new(sql, &[])
+        }
+    }
+
+    /// A script: any number of statements without parameters, as PostgreSQL's simple query protocol
+    /// takes them. Those that stand outside of a transaction are one together.
+    ///
+    /// Each has an answer of its own, whose values are text as the server writes it, or bytes where
+    /// that is no UTF-8. Of its rows, the first `row_count_max` are kept, and the others are
+    /// counted. `COPY … TO STDOUT` leaves its data in the answer, and `COPY … FROM STDIN` is
+    /// refused. An error ends the script and is the last answer; those before it stay, whatever
+    /// becomes of what they did. [`Answer::script`] has what is told of each.
+    ///
+    /// Nothing else is under way on the connection meanwhile. MySQL and MariaDB are asked none.
+    pub fn script(sql: impl Into<Arc<str>>, row_count_max: usize) -> Self {
+        Self {
+            goal: Goal::Script { row_count_max },
             ..Self::new(sql, &[])
         }
     }
@@ -138,6 +160,9 @@ pub struct Answer {
     pub row_count: Option<u64>,
     /// What the statement takes and gives, if that was [asked](Request::describe).
     pub description: Option<Arc<Description>>,
+    /// What belongs to a statement of a script, if it was one. The answer's description has the
+    /// types of its columns then.
+    pub script: Option<Box<ScriptPart>>,
 }
 
 impl Answer {
@@ -191,7 +216,7 @@ pub struct Ticket(pub(crate) u64);
 pub struct Reply {
     /// Which request.
     pub ticket: Ticket,
-    /// One a parameter set, in their order.
+    /// One a parameter set, in their order; of a script, one a statement.
     pub answers: Vec<Result<Answer>>,
 }
 

@@ -147,6 +147,10 @@ impl<D: Drive> Connection<D> {
         &self.driver
     }
 
+    pub(crate) fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
     /// Whether the connection can be used no more.
     pub fn is_closed(&self) -> bool {
         self.driver.end().is_some()

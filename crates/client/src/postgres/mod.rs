@@ -13,8 +13,12 @@ mod login;
 mod prologue;
 mod target;
 
+use std::sync::Arc;
+
+use crate::{Answer, Request, Result};
+
 pub use cancel::CancelErrand;
-pub use driver::{Driver, Options, Route};
+pub use driver::{Driver, Notices, Options, Route};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 
 /// The face for tokio: a connection that any number of tasks share.
@@ -40,9 +44,27 @@ pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStat
 /// ```
 pub type Client = crate::face::Client<Driver>;
 
+impl Client {
+    /// Runs a [script](Request::script), once all that others have asked is answered.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was sent.
+    pub async fn script(
+        &self,
+        sql: impl Into<Arc<str>>,
+        row_count_max: usize,
+    ) -> Result<Vec<Result<Answer>>> {
+        self.request(Request::script(sql, row_count_max)).await
+    }
+}
+
 /// The face for callers that wait.
 pub mod blocking {
-    use super::{Driver, TransactionStatus};
+    use std::sync::Arc;
+
+    use super::{Driver, Notices, TransactionStatus};
+    use crate::{Answer, Request, Result};
 
     /// A connection that is waited for.
     ///
@@ -66,6 +88,41 @@ pub mod blocking {
         /// Where the last query left the transaction.
         pub fn transaction_status(&self) -> TransactionStatus {
             self.driver().transaction_status()
+        }
+
+        /// Runs a [script](Request::script): any number of statements, each with an answer.
+        ///
+        /// ```no_run
+        /// # use lookaside_client::postgres::blocking::Connection;
+        /// # fn example(mut connection: Connection) -> lookaside_client::Result<()> {
+        /// let sql = "create table t (a integer); insert into t values (7); select * from t";
+        /// for answer in connection.script(sql, 100)? {
+        ///     let answer = answer?;
+        ///     println!("{:?} {:?}", answer.script.unwrap().tag, answer.rows);
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// When nothing was sent. What happens later is the last answer.
+        pub fn script(
+            &mut self,
+            sql: impl Into<Arc<str>>,
+            row_count_max: usize,
+        ) -> Result<Vec<Result<Answer>>> {
+            self.request(Request::script(sql, row_count_max))
+        }
+
+        /// The server's version as it says it, such as `18.6`.
+        pub fn server_version(&self) -> &str {
+            self.driver().server_version()
+        }
+
+        /// What the server remarked since the last call.
+        pub fn take_notices(&mut self) -> Notices {
+            self.driver_mut().take_notices()
         }
     }
 }

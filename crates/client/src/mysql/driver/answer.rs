@@ -103,6 +103,7 @@ impl Incoming {
             rows: rows.build(),
             row_count,
             description: None,
+            script: None,
         }))
     }
 }

@@ -130,6 +130,7 @@ impl Driver {
                 let answer = self.session.describe(statement);
                 self.session.books.answer(span.first(), Ok(answer));
             }
+            (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
             (Some(Goal::Run), None) => self.run_bare(span),
             (Some(Goal::Run), Some(_)) => self.run(span, statement, now),
             (None, _) => {}

@@ -51,6 +51,7 @@ use super::kill::KillErrand;
 use super::login::{self, Login};
 use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade};
 use crate::output::Output;
+use crate::request::Goal;
 use crate::types::mysql::ParamType;
 use crate::{
     Error, Host, MysqlConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
@@ -212,6 +213,9 @@ impl Drive for Driver {
     fn submit(&mut self, request: Request) -> Result<Ticket> {
         if let Some(end) = &self.session.end {
             return Err(end.of_query(crate::error::Sent::Nothing));
+        }
+        if let Goal::Script { .. } = request.goal {
+            return Err(Error::no_scripts());
         }
         let count = request.params.len();
         if self.session.books.query_count + count > self.query_count_max {

@@ -348,6 +348,7 @@ impl Session {
             rows: lookaside_value::RowSetBuilder::with_columns(names).build(),
             row_count: None,
             description: Some(Arc::new(description)),
+            script: None,
         }
     }
 }

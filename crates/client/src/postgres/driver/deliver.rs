@@ -16,11 +16,7 @@ impl Session {
     /// A Sync is answered: hands out what is known by now, and sends again what can be.
     pub(super) fn deliver(&mut self, status: TransactionStatus) {
         let is_idle = status == TransactionStatus::Idle;
-        if self.settings_changed || (self.settings_pending && is_idle) {
-            self.valid_from = self.next_moment();
-            self.settings_changed = false;
-            self.settings_pending = !is_idle;
-        }
+        self.settle_settings(is_idle);
         // A query must not slip into a transaction that another one opens.
         let can_retry = is_idle && self.begin_count == 0;
         let sync_error = self.sync_error.take();
@@ -91,6 +87,15 @@ impl Session {
         }
         self.resume(retries);
         self.statements.trim();
+    }
+
+    /// Makes statements be forgotten where names may mean something else now.
+    pub(super) fn settle_settings(&mut self, is_idle: bool) {
+        if self.settings_changed || (self.settings_pending && is_idle) {
+            self.valid_from = self.next_moment();
+            self.settings_changed = false;
+            self.settings_pending = !is_idle;
+        }
     }
 
     /// A query has its answer.

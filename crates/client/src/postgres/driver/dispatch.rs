@@ -31,7 +31,8 @@ const SMALL: &str = "the window keeps away from the limit of the queue";
 impl Driver {
     /// Queues what has room in the window.
     pub(super) fn dispatch(&mut self) {
-        let is_held = self.session.cancel.stage == CancelStage::UnderWay;
+        let is_held = self.session.cancel.stage == CancelStage::UnderWay
+            || matches!(self.session.steps.front(), Some(Step::Script { .. }));
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
@@ -43,6 +44,10 @@ impl Driver {
                 // It was given up.
                 continue;
             };
+            if let Goal::Script { row_count_max } = job.goal {
+                self.script(span, row_count_max);
+                break;
+            }
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement);
                 continue;
@@ -106,6 +111,7 @@ impl Driver {
                 let answer = statement.described();
                 self.session.answer(span.first(), Ok(answer));
             }
+            Some(Goal::Script { .. }) => panic!("a script is not prepared"),
             None => {}
         }
     }

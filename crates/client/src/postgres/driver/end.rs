@@ -1,5 +1,6 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
+use super::script::Script;
 use super::session::{Job, Session};
 use super::step::Step;
 use crate::Error;
@@ -17,11 +18,16 @@ impl Session {
         let mut is_under_way = false;
         for step in &self.steps {
             // What is queued will be sent, even if no byte of it is yet.
-            if let Step::Run { run, .. } = step
-                && run.ticket == ticket
-            {
-                is_under_way = true;
-                job.answers[run.index].get_or_insert_with(|| Err(error(Sent::Something)));
+            match step {
+                Step::Run { run, .. } if run.ticket == ticket => {
+                    is_under_way = true;
+                    job.answers[run.index].get_or_insert_with(|| Err(error(Sent::Something)));
+                }
+                Step::Script { ticket: of, .. } if *of == ticket => {
+                    is_under_way = true;
+                    job.answers = Script::cut(self.script.take(), error(Sent::Something));
+                }
+                _ => {}
             }
         }
         for settled in &self.settled {
@@ -42,11 +48,18 @@ impl Session {
         }
         let sent = error.of_query(Sent::Something);
         for step in self.steps.drain(..) {
-            if let Step::Run { run, chunk, .. } = step
-                && output.is_sent(chunk)
-                && let Some(job) = self.jobs.get_mut(&run.ticket)
-            {
-                job.answers[run.index].get_or_insert_with(|| Err(sent.clone()));
+            match step {
+                Step::Run { run, chunk, .. } if output.is_sent(chunk) => {
+                    if let Some(job) = self.jobs.get_mut(&run.ticket) {
+                        job.answers[run.index].get_or_insert_with(|| Err(sent.clone()));
+                    }
+                }
+                Step::Script { ticket, chunk, .. } if output.is_sent(chunk) => {
+                    if let Some(job) = self.jobs.get_mut(&ticket) {
+                        job.answers = Script::cut(self.script.take(), sent.clone());
+                    }
+                }
+                _ => {}
             }
         }
         for settled in self.settled.drain(..) {

@@ -38,7 +38,9 @@
 mod deliver;
 mod dispatch;
 mod end;
+mod notices;
 mod options;
+mod script;
 mod session;
 mod span;
 mod standing;
@@ -60,6 +62,7 @@ use crate::{
     Error, Host, PostgresConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
 };
 
+pub use notices::Notices;
 pub use options::{Options, Route};
 use session::Session;
 use span::Span;
@@ -119,6 +122,16 @@ impl Driver {
     /// Where the last query left the transaction.
     pub fn transaction_status(&self) -> TransactionStatus {
         self.connection.transaction_status()
+    }
+
+    /// The server's version as it says it, such as `18.6`; empty before the log-in.
+    pub fn server_version(&self) -> &str {
+        &self.session.server_version
+    }
+
+    /// What the server remarked since the last call.
+    pub fn take_notices(&mut self) -> Notices {
+        std::mem::take(&mut self.session.notices)
     }
 
     fn take_events(&mut self) {

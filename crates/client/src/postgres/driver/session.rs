@@ -1,6 +1,7 @@
 //! What waits, what is under way, and what the server's events do to it.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
+use super::notices::Notices;
+use super::script::Script;
 use super::standing::Standing;
 use super::statement::{Columns, Statement};
 use super::statements::Statements;
@@ -53,7 +56,9 @@ pub(super) struct Session {
     columns: Option<Arc<Columns>>,
     /// Of the query that is being answered.
     rows: Rows,
-    result_size_max: usize,
+    /// The answers to the script that is under way, if somebody waits for them.
+    pub(super) script: Option<Script>,
+    pub(super) result_size_max: usize,
     /// The queries that share the Sync which is answered next.
     pub(super) settled: Vec<Settled>,
     /// Why that Sync failed, if it did.
@@ -67,6 +72,9 @@ pub(super) struct Session {
     /// One was changed in a transaction, whose end may change it back.
     pub(super) settings_pending: bool,
     pub(super) cancel: Cancel,
+    pub(super) notices: Notices,
+    /// As the server says it.
+    pub(super) server_version: Box<str>,
 }
 
 /// A request and the answers that it has so far.
@@ -141,6 +149,7 @@ impl Session {
             parameters: Box::default(),
             columns: None,
             rows: Rows::Empty,
+            script: None,
             result_size_max: options.result_size_max,
             settled: Vec::new(),
             sync_error: None,
@@ -149,6 +158,8 @@ impl Session {
             settings_changed: false,
             settings_pending: false,
             cancel: Cancel::default(),
+            notices: Notices::default(),
+            server_version: Box::default(),
         }
     }
 
@@ -225,6 +236,10 @@ impl Session {
 
     /// Takes an event; says whether the server waits for the data of a COPY.
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> bool {
+        let event = match self.take_of_script(event) {
+            ControlFlow::Continue(event) => event,
+            ControlFlow::Break(copies) => return copies,
+        };
         match event {
             Event::DataRow { row, .. } => self.row(row),
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
@@ -254,6 +269,7 @@ impl Session {
             Event::Failed { id, error } => self.failed(id, error.into_owned()),
             Event::Skipped { .. } => self.skipped(),
             Event::ParameterStatus(status) => self.setting(status),
+            Event::Notice(notice) => self.notices.push(notice),
             Event::Fatal { error } => {
                 let error = error.into_owned();
                 let error = if self.is_ready {
@@ -269,7 +285,7 @@ impl Session {
                 return true;
             }
             Event::CopyOut { .. } => self.rows = Rows::Failed(Error::copy_refused()),
-            // Nothing follows from a Parse or Bind that went well, nor from remarks.
+            // Nothing follows from a Parse or Bind that went well.
             _ => {}
         }
         false
@@ -324,6 +340,7 @@ impl Session {
                 rows: rows.build(),
                 row_count,
                 description: None,
+                script: None,
             })
         };
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
@@ -451,7 +468,7 @@ impl Session {
                 }
             }
             Some(Step::Prepare { .. }) => self.in_flight_count -= 1,
-            Some(Step::Close | Step::Sync) | None => {}
+            Some(Step::Close | Step::Sync | Step::Script { .. }) | None => {}
         }
         step
     }
@@ -460,6 +477,9 @@ impl Session {
         self.standing.report(status.name, status.value);
         if NAMING_SETTINGS.contains(&status.name.to_bytes()) {
             self.settings_changed = true;
+        }
+        if status.name == c"server_version" {
+            self.server_version = status.value.to_string_lossy().into();
         }
     }
 
@@ -479,6 +499,7 @@ impl Session {
             self.cancel.wanted.retain(|&ticket| {
                 steps.iter().any(|step| match step {
                     Step::Run { run, .. } => run.ticket == ticket,
+                    Step::Script { ticket: of, .. } => *of == ticket,
                     Step::Prepare { key, .. } => statements.is_awaited(key, ticket),
                     Step::Close | Step::Sync => false,
                 })
@@ -486,6 +507,9 @@ impl Session {
         }
         let unwanted = match self.steps.front() {
             Some(Step::Run { run, moment, .. }) if self.cancel.wanted.contains(&run.ticket) => {
+                Some(*moment)
+            }
+            Some(Step::Script { ticket, moment, .. }) if self.cancel.wanted.contains(ticket) => {
                 Some(*moment)
             }
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done

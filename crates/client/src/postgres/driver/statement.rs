@@ -92,6 +92,7 @@ impl Statement {
             rows: self.columns.rows().build(),
             row_count: None,
             description: Some(Arc::clone(&self.description)),
+            script: None,
         }
     }
 

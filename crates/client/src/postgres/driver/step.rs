@@ -9,6 +9,7 @@ use super::span::Run;
 use super::statement::{Key, Statement};
 use crate::Answer;
 use crate::Error;
+use crate::Ticket;
 
 /// One or two requests on the wire that belong together.
 #[derive(Debug)]
@@ -33,6 +34,12 @@ pub(super) enum Step {
     },
     /// A Sync.
     Sync,
+    /// A Query, which is alone on the wire.
+    Script {
+        ticket: Ticket,
+        moment: u64,
+        chunk: u64,
+    },
 }
 
 /// A query whose fate is known as soon as the Sync behind it is answered.

@@ -6,6 +6,7 @@ mod faults;
 mod flights;
 mod pooler;
 mod random;
+mod scripts;
 mod server;
 mod statements;
 

@@ -19,6 +19,8 @@ pub(crate) struct Server {
     pub(crate) status: Option<u8>,
     /// All that was prepared, by SQL.
     pub(crate) parses: Vec<String>,
+    /// The scripts that came.
+    pub(crate) scripts: Vec<String>,
     /// The parameters of what was executed.
     pub(crate) executions: Vec<i32>,
     /// How many Syncs came.
@@ -167,10 +169,52 @@ impl Server {
                 }
             }
             b'E' => return self.execute(),
+            b'Q' => self.script(&text()),
             b'X' => {}
             tag => panic!("unexpected message {}", char::from(tag)),
         }
         true
+    }
+
+    /// Answers `row WORDS`, `copy WORD`, `remark WORD` and `stuck`, one behind the other, and
+    /// refuses all else.
+    fn script(&mut self, sql: &str) {
+        self.scripts.push(sql.to_owned());
+        for statement in sql.split("; ").filter(|statement| !statement.is_empty()) {
+            let (verb, word) = statement.split_once(' ').unwrap_or((statement, ""));
+            match verb {
+                "row" => {
+                    let column = b"\0\x01w\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+                    self.say(b'T', column);
+                    for word in word.split(' ') {
+                        let size = u32::try_from(word.len()).unwrap().to_be_bytes();
+                        let row = [b"\0\x01", &size[..], word.as_bytes()].concat();
+                        self.say(b'D', &row);
+                    }
+                    self.say(b'C', b"SELECT 1\0");
+                }
+                "copy" => {
+                    self.say(b'H', b"\0\0\0");
+                    self.say(b'd', word.as_bytes());
+                    self.say(b'c', b"");
+                    self.say(b'C', b"COPY 1\0");
+                }
+                "remark" => {
+                    self.say(b'N', format!("SNOTICE\0M{word}\0\0").as_bytes());
+                    self.say(b'C', b"DO\0");
+                }
+                "stuck" => return,
+                _ => {
+                    self.refuse("42601", "");
+                    self.is_skipping = false;
+                    break;
+                }
+            }
+        }
+        if sql.is_empty() {
+            self.say(b'I', b"");
+        }
+        self.ready();
     }
 
     fn execute(&mut self) -> bool {

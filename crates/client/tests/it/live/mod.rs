@@ -7,6 +7,7 @@ pub(crate) mod face;
 mod poll;
 mod pool;
 mod pooler;
+mod scripts;
 pub(crate) mod tls;
 mod tokio;
 mod transactions;
