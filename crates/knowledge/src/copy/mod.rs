@@ -67,7 +67,7 @@ pub(crate) fn copy(
         );
         target
             .run(&sql)
-            .map_err(|error| Error::extension(extension, error))?;
+            .map_err(|error| Error::extension(extension, &error))?;
     }
     let begin = [
         "begin".to_owned(),
@@ -75,13 +75,13 @@ pub(crate) fn copy(
         session(schema),
     ];
     for sql in &begin {
-        target.run(sql).map_err(Error::copying)?;
+        target.run(sql).map_err(|error| Error::copying(&error))?;
     }
     let source = Source::open(store)?;
     for table in config.enabled_tables() {
         copy_table(&mut target, &source, table)?;
     }
-    target.run("commit").map_err(Error::copying)
+    target.run("commit").map_err(|error| Error::copying(&error))
 }
 
 fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) -> Result<()> {
@@ -93,7 +93,7 @@ fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) ->
     let own = source::read_file(&file)?.map(|text| text.replace("{table}", &config.name));
     let failed = |what: &str| {
         let what = what.to_owned();
-        move |error| Error::copying_table(config, &what, error)
+        move |error| Error::copying_table(config, &what, &error)
     };
     match &own {
         Some(text) => {
@@ -149,7 +149,7 @@ impl<'a> Target<'a> {
         let locked = locked.ok_or_else(Error::copying_ended)?;
         Ok(Self {
             runtime,
-            lock: Some(locked.map_err(Error::copying)?),
+            lock: Some(locked.map_err(|error| Error::copying(&error))?),
         })
     }
 

@@ -9,12 +9,12 @@ use crate::error::{Error, ErrorKind};
 
 impl Error {
     /// The connection failed, or a statement of ours.
-    pub(crate) fn copying(error: ClientError) -> Self {
+    pub(crate) fn copying(error: &ClientError) -> Self {
         let message = format!(
             "copying the tables into the embedded PostgreSQL: {}",
-            last(&error)
+            last(error)
         );
-        Self::with_source(ErrorKind::Environment, message, error)
+        Self::new(ErrorKind::Environment, message)
     }
 
     pub(crate) fn copying_ended() -> Self {
@@ -23,25 +23,25 @@ impl Error {
     }
 
     /// A table, `what` of it, was refused.
-    pub(crate) fn copying_table(table: &TableConfig, what: &str, error: ClientError) -> Self {
+    pub(crate) fn copying_table(table: &TableConfig, what: &str, error: &ClientError) -> Self {
         let context = error.server().and_then(|server| server.context());
         let column = context.map_or_else(String::new, |context| format!(" ({context})"));
         let message = format!(
             "table {:?}: the embedded PostgreSQL refuses {what}: {}{column}; write {} with types \
              that hold what is in its data",
             table.name,
-            last(&error),
+            last(error),
             table.folder.join(super::CREATE_FILE).display()
         );
-        Self::with_source(ErrorKind::Data, message, error)
+        Self::new(ErrorKind::Data, message)
     }
 
-    pub(crate) fn extension(name: &str, error: ClientError) -> Self {
+    pub(crate) fn extension(name: &str, error: &ClientError) -> Self {
         let message = format!(
             "the embedded PostgreSQL has no extension {name:?}: {}",
-            last(&error)
+            last(error)
         );
-        Self::with_source(ErrorKind::Config, message, error)
+        Self::new(ErrorKind::Config, message)
     }
 
     /// A table of PostgreSQL lacks a column of the data.

@@ -100,7 +100,10 @@ impl Remote {
         options.session = statements;
         Self {
             dialect,
-            place: connection.to_string(),
+            place: match &embedded {
+                Some(_) => "a PostgreSQL of its own".to_owned(),
+                None => connection.to_string(),
+            },
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),
@@ -171,7 +174,7 @@ impl Remote {
             None => return Err(Error::provider_closed(self)),
         };
         let description =
-            described.map_err(|error| self.noted(Error::provider(self, info, None, error)))?;
+            described.map_err(|error| self.noted(Error::provider(self, info, None, &error)))?;
         let statement = Arc::new(reading.described(description));
         let mut statements = lock(&self.statements);
         if statements.len() < STATEMENT_COUNT_MAX {
@@ -199,7 +202,12 @@ impl Remote {
         let answers = match landed {
             Some(Landed::Answers(answers)) => answers,
             Some(Landed::Nothing(error)) => {
-                return failed_all(self.noted(Error::provider(self, info, Some(statement), error)));
+                return failed_all(self.noted(Error::provider(
+                    self,
+                    info,
+                    Some(statement),
+                    &error,
+                )));
             }
             Some(Landed::TooLate) => {
                 return failed_all(self.noted(Error::provider_timeout(self, info)));
@@ -214,10 +222,10 @@ impl Remote {
                 Ok(answer) => statement.conform(self, info, answer.rows),
                 Err(error) if error.is_connection_lost() => Err(lost
                     .get_or_insert_with(|| {
-                        self.noted(Error::provider(self, info, Some(statement), error))
+                        self.noted(Error::provider(self, info, Some(statement), &error))
                     })
                     .clone()),
-                Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), error))),
+                Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), &error))),
             })
             .collect()
     }

@@ -21,15 +21,15 @@ impl Error {
         remote: &Remote,
         info: &StatementInfo,
         statement: Option<&RemoteStatement>,
-        error: ClientError,
+        error: &ClientError,
     ) -> Self {
-        let kind = kind_of(&error);
+        let kind = kind_of(error);
         let name = remote.name();
         let sql = shown(&info.sql);
-        let reason = reason_of(&error);
+        let reason = reason_of(error);
         let message = match kind {
             ErrorKind::Refused => {
-                let param = statement.and_then(|statement| param_of(&error, statement));
+                let param = statement.and_then(|statement| param_of(error, statement));
                 let param =
                     param.map_or_else(String::new, |param| format!("parameter `{param}`: "));
                 // The client knows its number only.
@@ -47,7 +47,8 @@ impl Error {
                 format!("provider `{name}` ({place}) does not answer: {reason}")
             }
         };
-        Self::with_source(kind, message, error)
+        // The reason is all that the client's error says; a chain behind it would say it again.
+        Self::new(kind, message)
     }
 
     /// A statement that was not answered in time.
@@ -124,8 +125,8 @@ fn is_passing(error: &ClientError) -> bool {
     is_login || class.is_some_and(|class| PASSING_CLASSES.contains(&&class))
 }
 
-/// The error's last words, which are the server's or the system's own; before them ours, unless
-/// they only say that somebody refused.
+/// What the error and its causes say, without what only says that somebody refused, or that
+/// somebody waited in vain for what its cause explains.
 fn reason_of(error: &ClientError) -> String {
     let mut words = vec![error.to_string()];
     let mut source = error.source();
@@ -133,10 +134,15 @@ fn reason_of(error: &ClientError) -> String {
         words.push(cause.to_string());
         source = cause.source();
     }
-    if words.len() > 1 && matches!(error.kind(), ClientKind::Refused | ClientKind::Misuse) {
+    let is_refusal = matches!(error.kind(), ClientKind::Refused | ClientKind::Misuse);
+    let is_hull = is_refusal || words[0].contains("`PoolOptions::");
+    if is_hull && words.len() > 1 {
         words.remove(0);
     }
-    words.join(": ")
+    // Whoever reads this knows the option by its key.
+    words
+        .join(": ")
+        .replace("`PoolOptions::acquire_timeout`", "acquire_timeout_ms")
 }
 
 /// The parameter that an error is about.

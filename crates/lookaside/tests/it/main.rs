@@ -6,5 +6,6 @@ mod live;
 mod mistakes;
 mod pg;
 mod program;
+mod providers;
 mod signals;
 mod tidy;

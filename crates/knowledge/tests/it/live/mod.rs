@@ -3,6 +3,7 @@
 mod embedded;
 mod failures;
 mod flights;
+mod mysql;
 mod same_answers;
 mod statements;
 
@@ -11,11 +12,13 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use lookaside_client::mysql as mysql_client;
 use lookaside_client::postgres::Options;
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Postgres};
 use lookaside_knowledge::Knowledge;
+use lookaside_testing::Server;
 use tempfile::TempDir;
 
 /// Says what is left out and why, past the harness, which shows nothing of a test that passes.
@@ -41,7 +44,25 @@ pub(crate) fn postgres(is_alone: bool) -> Option<Postgres> {
     Some(builder.start().unwrap())
 }
 
-/// A project with one PostgreSQL provider `pg`; `more` stands in its section, `tables` behind it.
+/// A connection to a database of its own, `knowledge`, of a MariaDB or MySQL, and its URL.
+pub(crate) fn mysql_database(server: &Server) -> (mysql_client::blocking::Connection, String) {
+    let connect = |database: &str| {
+        let config = Config::parse(&server.url(database), &Environment::empty()).unwrap();
+        let Config::Mysql(config) = config else {
+            panic!("{config} is no MySQL");
+        };
+        mysql_client::blocking::Connection::connect(&config, mysql_client::Options::default())
+            .unwrap()
+    };
+    let name = format!("d{}", fastrand::u32(..));
+    let mut connection = connect("");
+    connection
+        .query(format!("create database {name}"), &[])
+        .unwrap();
+    (connect(&name), server.url(&name))
+}
+
+/// A project with one provider, `pg` or `my`; `more` stands in its section, `tables` behind it.
 pub(crate) fn project(url: &str, more: &str, tables: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_project(folder.path(), url, more, tables);
@@ -49,8 +70,12 @@ pub(crate) fn project(url: &str, more: &str, tables: &str) -> TempDir {
 }
 
 pub(crate) fn write_project(folder: &Path, url: &str, more: &str, tables: &str) {
+    let (name, kind) = match url.starts_with("mysql:") {
+        true => ("my", "mysql"),
+        false => ("pg", "postgres"),
+    };
     let text = format!(
-        "version = 2\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
+        "version = 2\n[[provider.sqldb]]\nname = '{name}'\nkind = '{kind}'\n\
          connection_uri = '{url}'\n{more}\n{tables}"
     );
     fs::write(folder.join("knowdb.toml"), text).unwrap();

@@ -1,11 +1,12 @@
-//! The same questions to SQLite and to PostgreSQL.
+//! The same questions to SQLite, to PostgreSQL and to MariaDB.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use lookaside_knowledge::{Knowledge, Value, params};
+use lookaside_testing::{Brand, Server};
 
-use super::{postgres, write_project};
+use super::{mysql_database, postgres, write_project};
 
 /// What both databases mean alike: whole numbers, text and NULL; `order by` where it decides.
 const QUESTIONS: &[&str] = &[
@@ -26,36 +27,40 @@ const QUESTIONS: &[&str] = &[
     "select id from {t} where id = :id union select size from {t} where size = :id order by 1",
 ];
 
-#[test]
-fn both_databases_answer_alike() {
-    let Some(postgres) = postgres(false) else {
-        return;
-    };
+/// The rows, as CSV and as inserts.
+fn rows(escape: fn(&str) -> String) -> (String, Vec<String>) {
     let mut random = fastrand::Rng::with_seed(20_260_103);
-    let names = [
-        "ada",
-        "bob",
-        "abba",
-        "",
-        "x y",
-        "quote's",
-        "back\\slash",
-        "per%cent",
-        "é",
-        "日本",
-    ];
-    let (mut csv, mut sql) = ("id,size,name\n".to_owned(), String::new());
+    let (mut csv, mut inserts) = ("id,size,name\n".to_owned(), Vec::new());
     for id in 1..=100 {
         let size = random.u32(0..60);
-        let name = names[random.usize(0..names.len())];
+        let name = NAMES[random.usize(0..NAMES.len())];
         writeln!(csv, "{id},{size},\"{name}\"").unwrap();
-        let quoted = name.replace('\'', "''");
-        writeln!(sql, "insert into t values ({id}, {size}, '{quoted}');").unwrap();
+        let quoted = escape(name);
+        inserts.push(format!("insert into t values ({id}, {size}, '{quoted}')"));
     }
-    postgres
-        .execute("create table t (id bigint primary key, size bigint, name text collate \"C\")")
-        .unwrap();
-    postgres.execute(&sql).unwrap();
+    (csv, inserts)
+}
+
+const NAMES: [&str; 10] = [
+    "ada",
+    "bob",
+    "abba",
+    "",
+    "x y",
+    "quote's",
+    "back\\slash",
+    "per%cent",
+    "é",
+    "日本",
+];
+
+/// Asks the folder and the provider, whose table has the same rows.
+fn check(
+    url: &str,
+    csv: &str,
+    provider: &str,
+    questions: impl Iterator<Item = &'static &'static str>,
+) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("t")).unwrap();
     let create = "create table {table} (id integer primary key, size integer, name text)";
@@ -68,16 +73,16 @@ fn both_databases_answer_alike() {
     fs::write(folder.path().join("t/data.csv"), csv).unwrap();
     write_project(
         folder.path(),
-        &postgres.url(),
+        url,
         "",
         "[[tables]]\nname = 't'\n[csv]\ntrim = false",
     );
     let knowledge = Knowledge::open(folder.path()).unwrap();
-    for question in QUESTIONS {
+    for question in questions {
         for id in [1, 17, 50, 1000] {
             let ask = |table: &str| {
                 let sql = question.replace("{t}", table);
-                let all = params! {"id" => id, "name" => names[id as usize % names.len()]};
+                let all = params! {"id" => id, "name" => NAMES[id as usize % NAMES.len()]};
                 let params: Vec<_> = all
                     .into_iter()
                     .filter(|(name, _)| sql.contains(&format!(":{name}")))
@@ -90,9 +95,43 @@ fn both_databases_answer_alike() {
                 let table: Vec<_> = rows.iter().map(cells).collect();
                 (rows.columns().to_vec(), table)
             };
-            assert_eq!(ask("local.t"), ask("pg.t"), "{question} with {id}");
+            let theirs = format!("{provider}.t");
+            assert_eq!(ask("local.t"), ask(&theirs), "{question} with {id}");
         }
     }
+}
+
+#[test]
+fn postgres_answers_as_sqlite_does() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let (csv, inserts) = rows(|name| name.replace('\'', "''"));
+    postgres
+        .execute("create table t (id bigint primary key, size bigint, name text collate \"C\")")
+        .unwrap();
+    postgres.execute(&inserts.join(";")).unwrap();
+    check(&postgres.url(), &csv, "pg", QUESTIONS.iter());
+}
+
+#[test]
+fn mariadb_answers_as_sqlite_does() {
+    let Some(server) = Server::shared(Brand::MariaDb) else {
+        return;
+    };
+    let (mut connection, url) = mysql_database(server);
+    let (csv, inserts) = rows(|name| name.replace('\\', "\\\\").replace('\'', "''"));
+    let create = "create table t (id bigint primary key, size bigint, \
+        name varchar(50) character set utf8mb4 collate utf8mb4_bin)";
+    connection.query(create, &[]).unwrap();
+    for insert in inserts {
+        connection.query(insert, &[]).unwrap();
+    }
+    // `length` counts bytes there.
+    let questions = QUESTIONS
+        .iter()
+        .filter(|question| !question.contains("length"));
+    check(&url, &csv, "my", questions);
 }
 
 /// A sum of `bigint` is a `numeric` in PostgreSQL.

@@ -1,0 +1,153 @@
+//! The program with tables in other databases, as the examples show it.
+
+use std::env;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use lookaside_embedded::{Binaries, Postgres};
+use tempfile::TempDir;
+
+use crate::program::{Said, lookaside};
+
+fn example(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    root.join(name)
+}
+
+/// Whether there is a PostgreSQL 18; in CI there must be one.
+fn has_postgres() -> bool {
+    let found = Binaries::find("18".parse().expect("a version"), &());
+    if let Err(error) = &found {
+        assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
+        let _ = writeln!(io::stderr(), "SKIP no PostgreSQL 18 to test with: {error}");
+    }
+    found.is_ok()
+}
+
+/// A database with the tables of an example.
+fn database(example_name: &str) -> Option<Postgres> {
+    let schema = fs::read_to_string(example(example_name).join("schema.sql")).unwrap();
+    let builder = Postgres::builder().version("18".parse().unwrap());
+    has_postgres().then(|| builder.sql(&schema).start().unwrap())
+}
+
+fn run_with(url: &str, arguments: &[&str]) -> Said {
+    let output = lookaside()
+        .args(arguments)
+        .env("DATABASE_URL", url)
+        .output();
+    Said::from(output.expect("the program starts"))
+}
+
+const ORDERS: &str = r#"{"order":1001,"buyer":"Ada","tier":"gold","title":"Desk lamp","price":"39.90","customer":"1","sku":"LAMP-1","count":2}
+{"order":1002,"buyer":"Edsger","tier":"gold","title":"Chair","price":"129.00","customer":"3","sku":"CHAIR-7","count":1}
+{"order":1003,"buyer":"Grace","tier":"silver","title":"Desk lamp","price":"39.90","customer":"2","sku":"LAMP-1","count":5}
+{"order":1004,"customer":"9","sku":"SOFA-0","count":1}
+"#;
+
+#[test]
+fn the_postgres_example_runs() {
+    let Some(postgres) = database("postgres") else {
+        return;
+    };
+    let folder = example("postgres");
+    let folder = folder.to_str().unwrap();
+    let url = postgres.url();
+    let said = run_with(&url, &["enrich", folder]).ended(0);
+    assert_eq!(said.out, ORDERS);
+    run_with(&url, &["check", folder]).ended(0).out_has(&[
+        "provider shop: postgres://",
+        "PostgreSQL 18",
+        "model orders",
+    ]);
+    let by_id = "select name from customers where id = :id";
+    let said = run_with(&url, &["query", folder, by_id, "-p", "id=2", "-f", "json"]).ended(0);
+    assert_eq!(said.out, "{\"name\":\"Grace\"}\n");
+    run_with(&url, &["query", folder, by_id, "-p", "id=x"])
+        .ended(1)
+        .err_has(&["provider `shop` refuses it: parameter `id`: this text is no int4"]);
+    run_with(&url, &["explain", folder, by_id])
+        .ended(0)
+        .out_has(&[
+            "provider: shop (postgres)",
+            "sent: select name from customers where id = $1",
+            "for the first row: select name from customers where id = $1 limit 1",
+            "parameters: id int4",
+        ]);
+}
+
+#[test]
+fn the_embedded_example_runs_without_a_server() {
+    if !has_postgres() {
+        return;
+    }
+    let folder = example("embedded");
+    let folder = folder.to_str().unwrap();
+    let said = run_with("", &["enrich", folder]).ended(0);
+    let owners: Vec<&str> = said
+        .out
+        .lines()
+        .map(|line| match line.split_once("\"owner\":\"") {
+            Some((_, rest)) => rest.split('"').next().unwrap(),
+            None => "",
+        })
+        .collect();
+    assert_eq!(
+        owners,
+        ["laboratory", "research", "corporate", "corporate", ""]
+    );
+    run_with("", &["check", folder]).ended(0).out_has(&[
+        "table networks: 5 rows",
+        "provider pg: a PostgreSQL of its own, PostgreSQL",
+    ]);
+    let both = "select n.owner from pg.networks as n join local.networks as m using (net)";
+    run_with("", &["query", folder, both])
+        .ended(1)
+        .err_has(&["`pg.networks` is in `pg` and `local.networks` in `local`"]);
+}
+
+#[test]
+fn models_are_tested_against_a_provider() {
+    let Some(postgres) = database("postgres") else {
+        return;
+    };
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("models")).unwrap();
+    for file in ["knowdb.toml", "models/orders.oml"] {
+        fs::copy(example("postgres").join(file), folder.path().join(file)).unwrap();
+    }
+    let test = r#"{"name":"gold","input":"{\"order\":1,\"customer\":1,\"sku\":\"LAMP-1\"}","output":{"order":1,"buyer":"Ada","tier":"gold","title":"Desk lamp","price":"39.90","customer":1,"sku":"LAMP-1"}}"#;
+    fs::write(folder.path().join("models/orders.test.jsonl"), test).unwrap();
+    let path = folder.path().to_str().unwrap();
+    run_with(&postgres.url(), &["test", path]).ended(0);
+    fs::write(
+        folder.path().join("models/orders.test.jsonl"),
+        test.replace("\"tier\":\"gold\"", "\"tier\":\"tin\""),
+    )
+    .unwrap();
+    run_with(&postgres.url(), &["test", path]).ended(1);
+}
+
+#[test]
+fn a_server_that_is_away_is_reported_and_stops_only_what_needs_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    fs::create_dir(path.join("users")).unwrap();
+    fs::write(path.join("users/data.csv"), "id,name\n1,ada\n").unwrap();
+    let config = "version = 2\n[provider.sqldb]\nkind = 'postgres'\nacquire_timeout_ms = 300\n\
+        connection_uri = 'postgres://app:hunter2@127.0.0.1:1/geo'\n[[tables]]\nname = 'users'\n";
+    fs::write(path.join("knowdb.toml"), config).unwrap();
+    let path = path.to_str().unwrap();
+    let said = run_with("", &["query", path, "select name from users", "-f", "json"]).ended(0);
+    assert_eq!(said.out, "{\"name\":\"ada\"}\n");
+    let why = "provider `default` (postgres://app@127.0.0.1:1/geo) does not answer: \
+        cannot connect to 127.0.0.1:1";
+    for arguments in [
+        &["check", path][..],
+        &["query", path, "select a from nowhere"],
+    ] {
+        let said = run_with("", arguments).ended(1).err_has(&[why]);
+        assert!(!said.err.contains("hunter2"), "{}", said.err);
+    }
+}
