@@ -11,9 +11,17 @@ use crate::error::RequestError;
 use crate::mysql::lenenc::write_lenenc_bytes;
 use crate::mysql::{Capabilities, Transport};
 
-/// `utf8mb4_general_ci`, which all servers know. Sessions differ in how they compare literals
-/// only; for another collation, say SET NAMES.
+/// `utf8mb4_general_ci`, which all servers know.
 const COLLATION: u8 = 45;
+
+/// The collation that the session begins with, by which it compares literals: the server's own, as
+/// in the vendor's client, if that is one of `utf8mb4`; for any other one, say SET NAMES.
+fn collation(greeted: u8) -> u8 {
+    match greeted {
+        45 | 46 | 224..=247 | 255 => greeted,
+        _ => COLLATION,
+    }
+}
 
 /// The longest packet that we say we take; servers send longer ones anyway.
 const PACKET_SIZE_MAX: u32 = 1 << 30;
@@ -202,16 +210,18 @@ impl StartupOwned {
 pub(crate) struct HandshakeResponse<'a> {
     pub(crate) startup: &'a StartupOwned,
     pub(crate) capabilities: Capabilities,
+    /// As the server greeted with.
+    pub(crate) collation: u8,
     pub(crate) plugin: &'a str,
     pub(crate) proof: &'a [u8],
 }
 
 impl HandshakeResponse<'_> {
     /// SSLRequest: its head alone, after which TLS begins.
-    pub(crate) fn encode_head(capabilities: Capabilities, output: &mut Vec<u8>) {
+    pub(crate) fn encode_head(capabilities: Capabilities, greeted: u8, output: &mut Vec<u8>) {
         output.extend_from_slice(&capabilities.low().to_le_bytes());
         output.extend_from_slice(&PACKET_SIZE_MAX.to_le_bytes());
-        output.push(COLLATION);
+        output.push(collation(greeted));
         output.extend_from_slice(&[0; 19]);
         output.extend_from_slice(&capabilities.high().to_le_bytes());
     }
@@ -222,7 +232,7 @@ impl HandshakeResponse<'_> {
             capabilities,
             ..
         } = self;
-        Self::encode_head(*capabilities, output);
+        Self::encode_head(*capabilities, self.collation, output);
         output.extend_from_slice(startup.user.as_bytes());
         output.push(0);
         // Without PLUGIN_AUTH_LENENC the length is a single byte, which is the same up to 250.

@@ -334,12 +334,6 @@ impl Dialogue {
             {
                 self.ok(id, waiting.kind, payload)
             }
-            // A reset of a statement and the like may end with either.
-            (Phase::Fresh, EOF) if waiting.kind == Kind::Simple => {
-                let ok = OkPacket::decode_end(Reader::new("EOF", payload), self.capabilities)?;
-                self.result_ended(ok.status);
-                Ok(Event::Ok { id, ok })
-            }
             _ => Err(unexpected("packet")),
         }
     }

@@ -25,6 +25,7 @@ pub(super) struct Begun {
     startup: StartupOwned,
     credentials: Credentials,
     capabilities: Capabilities,
+    collation: u8,
     plugin: Vec<u8>,
     challenge: Vec<u8>,
 }
@@ -61,6 +62,7 @@ impl LoginPhase {
             unreachable!("a server greets once");
         };
         let offered = handshake.greeting.capabilities;
+        let collation = handshake.greeting.collation;
         let can_tls = offered.contains(Capabilities::SSL);
         let tls = match startup.tls {
             TlsMode::Disable => false,
@@ -75,12 +77,13 @@ impl LoginPhase {
             startup,
             credentials,
             capabilities,
+            collation,
             plugin: handshake.plugin.to_vec(),
             challenge: handshake.challenge.concat(),
         };
         if tls {
             send(output, sequence, |output| {
-                HandshakeResponse::encode_head(capabilities, output);
+                HandshakeResponse::encode_head(capabilities, collation, output);
             });
             *self = Self::WantsTls(Box::new(begun));
         } else {
@@ -154,6 +157,7 @@ impl Begun {
             startup,
             credentials,
             capabilities,
+            collation,
             plugin,
             challenge,
         } = self;
@@ -162,6 +166,7 @@ impl Begun {
             let response = HandshakeResponse {
                 startup: &startup,
                 capabilities,
+                collation,
                 plugin: plugin.name(),
                 proof: &proof,
             };

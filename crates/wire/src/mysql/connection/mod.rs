@@ -126,8 +126,8 @@ impl Connection {
     }
 
     /// Appends a run of a prepared statement for each of many rows of parameters, which `write`
-    /// writes straight into the output; on MariaDB, for statements without rows. They are done all
-    /// or none, and an error does not say which one it was.
+    /// writes straight into the output; on MariaDB, for statements that change rows. Where each
+    /// statement commits itself, they are done all or none; an error does not say which one it was.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Connection {
         if !self.can_execute_last() {
             return Err(RequestError::Unsupported);
         }
-        self.queue_with(Kind::Simple, statement, |output| {
+        self.queue_with(Kind::Execute, statement, |output| {
             commands::bulk(output, statement, types, write)
         })
     }

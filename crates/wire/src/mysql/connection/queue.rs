@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Prepare,
     Execute,
     Fetch,
-    /// Answered by OK or ERR: Ping, Reset of a statement, BulkExecute.
+    /// Answered by OK or ERR: Ping, and Reset of a statement.
     Simple,
     ResetConnection,
     /// Not answered.

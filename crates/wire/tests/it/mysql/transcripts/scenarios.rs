@@ -477,6 +477,17 @@ fn bulk(session: &mut Session) {
     }
     session.settle();
     session.query("select * from bulk");
+    let returning = session.prepare("insert into bulk (id) values (?) returning id, name");
+    for first in [10, 20] {
+        let queued = session
+            .connection
+            .queue_bulk(returning, &types[..1], |writer| {
+                writer.number(i32::to_le_bytes(first));
+                writer.number(i32::to_le_bytes(first + 1));
+            });
+        queued.unwrap();
+    }
+    session.settle();
 }
 
 fn optional_metadata(session: &mut Session) {
