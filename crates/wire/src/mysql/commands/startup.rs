@@ -125,8 +125,14 @@ impl<'a> Startup<'a> {
     /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) tells when one was not, or when the
     /// number of columns is another one; what changes neither goes by unseen. So this is for
     /// statements whose columns and their types are pinned by what they say, and for owners who ask
-    /// for the definitions anew now and then: run `SET resultset_metadata = FULL`, execute, and see
-    /// whether [`Event::Columns`](crate::mysql::Event::Columns) tells of other ones.
+    /// for the definitions anew now and then.
+    ///
+    /// Such an owner prepares a statement and executes it once with definitions, then says
+    /// `SET resultset_metadata = NONE` and executes as often as it likes. To check, it says
+    /// `SET resultset_metadata = FULL`, executes, and sees whether
+    /// [`Event::Columns`](crate::mysql::Event::Columns) tells of other columns; after
+    /// [`Event::Unreadable`](crate::mysql::Event::Unreadable) it has to. A reset of the connection
+    /// brings the definitions back by itself.
     ///
     /// Without this, the definitions come with each answer, and are compared before they are read;
     /// that costs little but the network. MariaDB leaves them out by itself, and safely.
