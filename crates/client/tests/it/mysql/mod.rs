@@ -13,6 +13,8 @@ mod pinned;
 mod pipeline;
 mod pool;
 mod raw;
+mod scripted;
+mod scripts;
 mod tls;
 mod tokio;
 

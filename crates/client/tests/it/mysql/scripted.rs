@@ -1,0 +1,228 @@
+//! A server in memory, which forgets, refuses and breaks off as a test tells it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use lookaside_client::mysql::{Driver, Options};
+use lookaside_client::{Drive, Reply, Talk};
+use lookaside_wire::mysql::{Credentials, Startup, Transport};
+
+/// `SERVER_STATUS_IN_TRANS` and `SERVER_STATUS_AUTOCOMMIT`.
+const IN_TRANSACTION: u16 = 1;
+const AUTOCOMMIT: u16 = 2;
+
+/// Echoes what it is asked: a statement has one parameter, an integer, and one row with it.
+pub(crate) struct Script {
+    input: Vec<u8>,
+    output: Vec<u8>,
+    statements: BTreeMap<u32, String>,
+    last_id: u32,
+    status: u16,
+    is_logged_in: bool,
+    pub(crate) prepare_count: usize,
+    pub(crate) execute_count: usize,
+    pub(crate) statement_count_max: usize,
+    /// Errors that the next executions meet.
+    pub(crate) refusals: Vec<u16>,
+}
+
+impl Script {
+    pub(crate) fn new() -> Self {
+        let mut script = Self {
+            input: Vec::new(),
+            output: Vec::new(),
+            statements: BTreeMap::new(),
+            last_id: 0,
+            status: AUTOCOMMIT,
+            is_logged_in: false,
+            prepare_count: 0,
+            execute_count: 0,
+            statement_count_max: usize::MAX,
+            refusals: Vec::new(),
+        };
+        let mut greeting = b"\x0a9.9.9\0\x07\0\0\0abcdefgh\0".to_vec();
+        // CLIENT_PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, LONG_PASSWORD; PLUGIN_AUTH,
+        // PS_MULTI_RESULTS, MULTI_RESULTS, DEPRECATE_EOF.
+        greeting.extend(0xa201_u16.to_le_bytes());
+        greeting.push(45);
+        greeting.extend(AUTOCOMMIT.to_le_bytes());
+        greeting.extend(0x010e_u16.to_le_bytes());
+        greeting.push(21);
+        greeting.extend([0; 10]);
+        greeting.extend(b"abcdefghijkl\0mysql_native_password\0");
+        script.packet(0, &greeting);
+        script
+    }
+
+    /// Forgets all statements, as after a change behind a proxy.
+    pub(crate) fn forget(&mut self) {
+        self.statements.clear();
+    }
+
+    /// How many statements it holds.
+    pub(crate) fn statement_count(&self) -> usize {
+        self.statements.len()
+    }
+
+    fn packet(&mut self, sequence: u8, payload: &[u8]) {
+        let size = u32::try_from(payload.len()).unwrap().to_le_bytes();
+        self.output.extend([size[0], size[1], size[2], sequence]);
+        self.output.extend(payload);
+    }
+
+    fn ok(&mut self, sequence: u8, first: u8) {
+        let [low, high] = self.status.to_le_bytes();
+        self.packet(sequence, &[first, 0, 0, low, high, 0, 0]);
+    }
+
+    fn error(&mut self, code: u16) {
+        let mut payload = vec![0xff];
+        payload.extend(code.to_le_bytes());
+        payload.extend(b"#HY000refused");
+        self.packet(1, &payload);
+    }
+
+    /// The definition of an integer.
+    fn column(&mut self, sequence: u8, name: u8) {
+        let mut payload = b"\x03def\0\0\0\x01".to_vec();
+        payload.extend([name, 0, 0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0, 0, 0]);
+        self.packet(sequence, &payload);
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.input.extend(bytes);
+        while let Some((&head, rest)) = self.input.split_first_chunk::<4>() {
+            let size = u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize;
+            if rest.len() < size {
+                return;
+            }
+            let payload = rest[..size].to_vec();
+            self.input.drain(..4 + size);
+            if self.is_logged_in {
+                self.command(&payload);
+            } else {
+                self.is_logged_in = true;
+                self.ok(head[3] + 1, 0);
+            }
+        }
+    }
+
+    fn command(&mut self, payload: &[u8]) {
+        let (&command, rest) = payload.split_first().unwrap();
+        let id = || u32::from_le_bytes(rest[..4].try_into().unwrap());
+        match command {
+            // COM_QUIT
+            1 => {}
+            // COM_QUERY
+            3 => {
+                match rest {
+                    b"begin" => self.status |= IN_TRANSACTION,
+                    b"commit" => self.status &= !IN_TRANSACTION,
+                    _ => {}
+                }
+                self.ok(1, 0);
+            }
+            // COM_STMT_PREPARE
+            0x16 => self.prepare(String::from_utf8(rest.to_vec()).unwrap()),
+            // COM_STMT_EXECUTE
+            0x17 => self.execute(id(), rest),
+            // COM_STMT_CLOSE
+            0x19 => drop(self.statements.remove(&id())),
+            other => panic!("command {other}"),
+        }
+    }
+
+    fn prepare(&mut self, sql: String) {
+        self.prepare_count += 1;
+        if sql.contains("nonsense") {
+            return self.error(1064);
+        }
+        if self.statements.len() >= self.statement_count_max {
+            return self.error(1461);
+        }
+        self.last_id += 1;
+        self.statements.insert(self.last_id, sql);
+        let mut payload = vec![0];
+        payload.extend(self.last_id.to_le_bytes());
+        payload.extend([1, 0, 1, 0, 0, 0, 0]);
+        self.packet(1, &payload);
+        self.column(2, b'?');
+        self.column(3, b'x');
+    }
+
+    fn execute(&mut self, id: u32, rest: &[u8]) {
+        self.execute_count += 1;
+        if let Some(code) = self.refusals.pop() {
+            return self.error(code);
+        }
+        let Some(sql) = self.statements.get(&id) else {
+            return self.error(1243);
+        };
+        if sql.contains("refused") {
+            return self.error(1690);
+        }
+        // Id, cursor, count, bits of the NULLs, one for types that follow, a type, the value.
+        assert_eq!(rest[9..13], [0, 1, 8, 0], "an integer");
+        let value: [u8; 8] = rest[13..].try_into().unwrap();
+        self.packet(1, &[1]);
+        self.column(2, b'x');
+        let mut row = vec![0, 0];
+        row.extend(value);
+        self.packet(3, &row);
+        self.ok(4, 0xfe);
+    }
+}
+
+/// A driver and its server, and the bytes between them.
+pub(crate) struct Pair {
+    pub(crate) driver: Driver,
+    pub(crate) script: Script,
+}
+
+impl Pair {
+    pub(crate) fn new(options: Options) -> Self {
+        let startup = Startup::new("amy").transport(Transport::Protected);
+        let driver = Driver::new(&startup, Credentials::new([7; 20]), options);
+        let mut pair = Self {
+            driver: driver.unwrap(),
+            script: Script::new(),
+        };
+        while !pair.driver.is_ready() {
+            assert!(
+                pair.exchange(usize::MAX, usize::MAX),
+                "the log-in comes to an end"
+            );
+        }
+        pair
+    }
+
+    /// Moves up to so many bytes there and back; says whether there were any.
+    pub(crate) fn exchange(&mut self, there: usize, back: usize) -> bool {
+        self.driver.advance(Instant::now());
+        let output = self.driver.output();
+        let size = output.len().min(there);
+        let bytes = output[..size].to_vec();
+        self.driver.written(size);
+        self.script.take(&bytes);
+        let back = self.script.output.len().min(back);
+        if back > 0 {
+            let space = self.driver.receive_space(back);
+            let space_size = back.min(space.len());
+            space[..space_size].copy_from_slice(&self.script.output[..space_size]);
+            self.driver.received(space_size);
+            self.script.output.drain(..back);
+        }
+        self.driver.advance(Instant::now());
+        size + back > 0
+    }
+
+    /// The next reply.
+    pub(crate) fn reply(&mut self) -> Reply {
+        loop {
+            if let Some(reply) = self.driver.next_reply() {
+                return reply;
+            }
+            assert!(self.exchange(usize::MAX, usize::MAX), "an answer comes");
+        }
+    }
+}
