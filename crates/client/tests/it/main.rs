@@ -10,6 +10,7 @@ mod driver;
 mod generate;
 mod live;
 mod mysql;
+mod net;
 mod params;
 mod raw;
 mod session;

@@ -7,7 +7,7 @@ mod flights;
 mod pooler;
 mod random;
 mod scripts;
-mod server;
+pub(crate) mod server;
 mod statements;
 
 use std::time::{Duration, Instant};
