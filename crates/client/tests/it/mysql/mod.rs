@@ -11,6 +11,7 @@ mod login;
 mod params;
 mod pinned;
 mod pipeline;
+mod poll;
 mod pool;
 mod raw;
 mod scripted;

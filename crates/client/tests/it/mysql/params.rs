@@ -46,7 +46,8 @@ fn values_come_back() {
             assert_eq!(answer.rows.row(0), [value.clone()], "{declared}");
             // It finds itself, but for JSON, which is compared otherwise.
             if declared != "json" {
-                let found = connection.query("select x from t where x = ?", &[value.clone()]);
+                let found =
+                    connection.query("select x from t where x = ?", std::slice::from_ref(&value));
                 assert_eq!(found.unwrap().rows.len(), 1, "{declared} {value:?}");
             }
         }
@@ -72,6 +73,43 @@ fn text_finds_numbers_exactly() {
             let sql = format!("select k from n where {column} = ?");
             let answer = connection.query(sql.as_str(), &[Value::from(text)]);
             assert_eq!(shown(&answer), "9007199254740993", "{column}");
+        }
+    }
+}
+
+/// What is converted is the parameter, not each row: the server goes to the row through its index.
+#[test]
+fn parameters_use_indexes() {
+    for site in sites() {
+        site.execute(&[
+            "create table i(k bigint unsigned primary key, t datetime, s varchar(20), \
+             key (t), key (s))",
+            "insert into i values (1, '2026-01-01', '1')",
+        ]);
+        let mut connection = site.connect();
+        for _ in 0..10 {
+            let double = "insert into i select k + (select count(*) from i), \
+                          t + interval (select count(*) from i) day, k from i";
+            run(&mut connection, double);
+        }
+        for (column, value) in [
+            ("k", Value::Int(77)),
+            ("k", Value::from("77")),
+            ("k", decimal("77")),
+            ("t", Value::from("2026-03-18")),
+            ("t", time("2026-03-18 00:00:00")),
+            ("s", Value::from("13")),
+        ] {
+            let sql = format!("select k from i where {column} = ?");
+            run(&mut connection, "flush status");
+            let answer = connection.query(sql.as_str(), std::slice::from_ref(&value));
+            assert_ne!(shown(&answer), "", "{column} {value:?}");
+            let scanned = run(
+                &mut connection,
+                "show session status like 'Handler_read_rnd_next'",
+            );
+            let scanned: u32 = scanned.rows.row(0)[1].to_text().parse().unwrap();
+            assert!(scanned < 200, "{column} {value:?}: {scanned} rows");
         }
     }
 }
