@@ -2,18 +2,18 @@
 //!
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_command_phase.html>
 
+mod absorb;
+
 use super::event::Event;
 use super::login::{Greeted, LoginPhase};
-use super::metadata::{ColumnsState, Described, Metadata, Owner, Step};
+use super::metadata::{ColumnsState, Metadata, Step};
 use super::queue::{Kind, Queue, Waiting};
 use crate::error::{ProtocolError, Reason, RequestError};
 use crate::limits::Limits;
 use crate::mysql::commands::{self, StartupOwned};
 use crate::mysql::frame::{Frame, PAYLOAD_SIZE_MAX, write_packets};
 use crate::mysql::packets::{EOF, ERR, Eof, LOCAL_INFILE, MORE_DATA, OK, PrepareOk};
-use crate::mysql::{
-    Capabilities, Credentials, ErrPacket, OkPacket, Row, RowFormat, StatementId, StatusFlags,
-};
+use crate::mysql::{Capabilities, Credentials, ErrPacket, OkPacket, StatementId, StatusFlags};
 use crate::read::Reader;
 use crate::{RequestId, RequestIds};
 
@@ -181,109 +181,6 @@ impl Dialogue {
                 Err(ProtocolError::new("packet", 0, reason))
             }
         }
-    }
-
-    /// Takes a message that is no event of its own: definitions, and rows that nobody can read.
-    /// Says `false` if it has to be told.
-    pub(super) fn absorbs(&mut self, payload: &[u8]) -> Result<bool, ProtocolError> {
-        if self.login.is_some() {
-            return Ok(false);
-        }
-        let Some((_, waiting)) = self.queue.head() else {
-            return Ok(false);
-        };
-        let first = payload.first().copied();
-        if first == Some(ERR) {
-            return Ok(false);
-        }
-        let capabilities = self.capabilities;
-        let described = match (self.phase, waiting.kind) {
-            (Phase::Describing(step), _) => {
-                let body = Reader::new("column definition", payload);
-                let size_max = self.message_size_max;
-                self.metadata.step(step, body, capabilities, size_max)?
-            }
-            (Phase::Fresh, Kind::Prepare) if first == Some(OK) => {
-                let body = Reader::new("COM_STMT_PREPARE_OK", payload);
-                self.metadata.prepared(body, capabilities)?
-            }
-            (Phase::Fresh, Kind::Query | Kind::Execute)
-                if !matches!(first, Some(OK | LOCAL_INFILE) | None) =>
-            {
-                let owner = match self.is_first_result {
-                    true => self.metadata.owner(waiting.kind, waiting.statement),
-                    false => Owner::Further,
-                };
-                let body = Reader::new("column count", payload);
-                self.metadata.result(body, owner, capabilities)?
-            }
-            (Phase::Fresh, Kind::Fetch) => {
-                self.fetch(waiting, payload)?;
-                return Ok(self.absorbs_row(payload));
-            }
-            (Phase::Rows { .. } | Phase::Unreadable, _) => return Ok(self.absorbs_row(payload)),
-            _ => return Ok(false),
-        };
-        self.phase = match described {
-            Described::More(step) => Phase::Describing(step),
-            Described::Prepared(ok) => Phase::Prepared(ok),
-            Described::Columns(ColumnsState::Unknown, Some(eof)) if eof.status.is_cursor_open() => {
-                Phase::CursorOpen(eof)
-            }
-            Described::Columns(ColumnsState::Unknown, _) => Phase::Unreadable,
-            Described::Columns(state, eof) => Phase::Columns(state, eof),
-        };
-        Ok(matches!(
-            self.phase,
-            Phase::Describing(_) | Phase::Unreadable
-        ))
-    }
-
-    /// The rows of a cursor have the columns of its statement.
-    fn fetch(&mut self, waiting: Waiting, payload: &[u8]) -> Result<(), ProtocolError> {
-        let can_leave_out = self.can_leave_out();
-        self.phase = match self.metadata.fetch(waiting.statement) {
-            true if can_leave_out => Phase::Rows {
-                columns: ColumnsState::LeftOut,
-            },
-            true => Phase::Rows {
-                columns: ColumnsState::Same,
-            },
-            false if can_leave_out || is_rows_end(payload) => Phase::Unreadable,
-            false => return Err(ProtocolError::new("row", 0, Reason::MetadataMissing)),
-        };
-        Ok(())
-    }
-
-    fn can_leave_out(&self) -> bool {
-        self.capabilities
-            .contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
-    }
-
-    /// Whether a row is one that nobody can read.
-    fn absorbs_row(&mut self, payload: &[u8]) -> bool {
-        if is_rows_end(payload) {
-            return false;
-        }
-        if let Phase::Rows {
-            columns: ColumnsState::LeftOut,
-        } = self.phase
-            && self.can_leave_out()
-            && self.row(payload).is_err()
-        {
-            self.phase = Phase::Unreadable;
-        }
-        matches!(self.phase, Phase::Unreadable)
-    }
-
-    fn row<'a>(&'a self, payload: &'a [u8]) -> Result<Row<'a>, ProtocolError> {
-        let format = match self.queue.head() {
-            Some((_, waiting)) if waiting.kind == Kind::Query => RowFormat::Text,
-            _ => RowFormat::Binary,
-        };
-        let columns = self.metadata.current();
-        let columns = columns.expect("rows come when their columns are known");
-        Row::decode(Reader::new("row", payload), columns, format)
     }
 
     /// Takes a message, or tells what the last one that was absorbed led to.
