@@ -362,8 +362,19 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
+    pub(crate) fn no_copy() -> Self {
+        let message = "what copies is a COPY; other statements are queries";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn no_copy_here() -> Self {
+        let message = "only PostgreSQL has COPY";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     pub(crate) fn copy_refused() -> Self {
-        let message = "a COPY from or to the client is no query";
+        let message =
+            "a COPY from or to the client is no query; see `Request::copy_in` and `copy_out`";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 

@@ -42,6 +42,8 @@ pub(crate) enum Goal {
         /// How many rows of each are kept.
         row_count_max: usize,
     },
+    /// It moves data in a dialogue of its own; its only parameter is what the server shall get.
+    Copy,
 }
 
 /// How the queries of a request are separated from each other.
@@ -87,6 +89,26 @@ impl Request {
     pub fn describe(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Describe,
+            ..Self::new(sql, &[])
+        }
+    }
+
+    /// A `COPY … FROM STDIN`, and all of its data, in the format that the statement says. The
+    /// answer counts the rows. PostgreSQL only.
+    ///
+    /// More than fits in memory goes as one COPY after the other in a transaction.
+    pub fn copy_in(sql: impl Into<Arc<str>>, data: impl Into<Arc<[u8]>>) -> Self {
+        Self {
+            goal: Goal::Copy,
+            ..Self::new(sql, &[Value::Bytes(data.into())])
+        }
+    }
+
+    /// A `COPY … TO STDOUT`: the answer has a row for each row, with its bytes in the format that
+    /// the statement says. PostgreSQL only.
+    pub fn copy_out(sql: impl Into<Arc<str>>) -> Self {
+        Self {
+            goal: Goal::Copy,
             ..Self::new(sql, &[])
         }
     }

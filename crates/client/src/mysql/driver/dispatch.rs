@@ -32,6 +32,10 @@ impl Driver {
                 // It was given up.
                 continue;
             };
+            if job.goal == Goal::Copy {
+                self.session.books.refuse(span, &Error::no_copy_here());
+                continue;
+            }
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement, now);
                 continue;
@@ -133,6 +137,7 @@ impl Driver {
             (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
             (Some(Goal::Run), None) => self.run_bare(span),
             (Some(Goal::Run), Some(_)) => self.run(span, statement, now),
+            (Some(Goal::Copy), _) => panic!("there is no COPY here"),
             (None, _) => {}
         }
     }

@@ -32,6 +32,7 @@ impl Driver {
     /// Queues what has room in the window.
     pub(super) fn dispatch(&mut self) {
         let is_held = self.session.cancel.stage == CancelStage::UnderWay
+            || self.session.is_copying()
             || matches!(self.session.steps.front(), Some(Step::Script { .. }));
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
@@ -46,6 +47,17 @@ impl Driver {
             };
             if let Goal::Script { row_count_max } = job.goal {
                 self.script(span, row_count_max);
+                break;
+            }
+            if job.goal == Goal::Copy {
+                let key = job.key.clone();
+                self.end_flight();
+                // A server that waits for data takes any other request for the end of the world.
+                if self.session.steps.is_empty() {
+                    self.copy(span, key);
+                } else {
+                    self.session.backlog.push_front(span);
+                }
                 break;
             }
             if let Some(statement) = span.statement.take() {
@@ -63,6 +75,32 @@ impl Driver {
             }
         }
         self.end_flight();
+    }
+
+    /// Queues a COPY, with nothing else on its way.
+    fn copy(&mut self, span: Span, key: Key) {
+        if Verb::of(&key.sql) != Verb::Copy {
+            return self.session.refuse(span, &Error::no_copy());
+        }
+        let moment = self.session.next_moment();
+        let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
+        let queued = statement
+            .encode(&[], &mut self.scratch)
+            .and_then(|()| statement.execute(&mut self.connection, &mut self.scratch));
+        match queued {
+            Ok(execute) => {
+                self.session.steps.push_back(Step::Run {
+                    run: span.first(),
+                    statement: Arc::new(statement),
+                    execute,
+                    moment,
+                    chunk: self.output.next_chunk(),
+                });
+                self.session.in_flight_count += 1;
+                self.sync();
+            }
+            Err(error) => self.session.refuse(span, &error),
+        }
     }
 
     /// Queues what prepares a statement, in a flight of its own.
@@ -112,6 +150,7 @@ impl Driver {
                 self.session.answer(span.first(), Ok(answer));
             }
             Some(Goal::Script { .. }) => panic!("a script is not prepared"),
+            Some(Goal::Copy) => panic!("a COPY is not prepared"),
             None => {}
         }
     }

@@ -64,9 +64,15 @@ use crate::{
 
 pub use notices::Notices;
 pub use options::{Options, Route};
-use session::Session;
+use session::{CopyIn, Session};
 use span::Span;
 use statement::{Key, Scratch};
+
+/// How much data of a COPY goes in one message; a server takes less than a gibibyte.
+const COPY_SIZE: usize = 1 << 20;
+
+/// Why data can be sent.
+const COPY_OPEN: &str = "the server waits for data";
 
 /// A connection without its socket. See the [module](self).
 pub struct Driver {
@@ -147,10 +153,18 @@ impl Driver {
                 Ok(None) => return,
                 Err(error) => return session.end(Error::protocol(error), output),
             };
-            if copies {
-                // The server waits for data that nobody has.
-                let refused = connection.copy_fail("a COPY is no query");
-                refused.expect("the server has just said that it waits");
+            // The server has just said that it waits.
+            match copies {
+                Some(CopyIn::Data(data)) => {
+                    for part in data.chunks(COPY_SIZE) {
+                        connection.copy_data(part).expect(COPY_OPEN);
+                    }
+                    connection.copy_done().expect(COPY_OPEN);
+                }
+                Some(CopyIn::Refused) => connection
+                    .copy_fail("the client has no data")
+                    .expect(COPY_OPEN),
+                None => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use lookaside_value::{ParamBatch, RowSetBuilder};
+use lookaside_value::{ParamBatch, RowSetBuilder, Value};
 use lookaside_wire::RequestId;
 use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
@@ -30,6 +30,17 @@ use crate::{Error, Result};
 /// Settings that decide what the names in a statement mean. A server reports each change of those
 /// that it knows to be of interest: `search_path` since PostgreSQL 18.
 const NAMING_SETTINGS: &[&[u8]] = &[b"search_path", b"session_authorization", b"is_superuser"];
+
+/// The name of the only column of what a COPY brings.
+const COPY_COLUMN: &str = "copy";
+
+/// What a server gets that waits for the data of a COPY.
+pub(super) enum CopyIn {
+    /// All of this.
+    Data(Arc<[u8]>),
+    /// Nothing: nobody asks any more, or has any.
+    Refused,
+}
 
 /// All of a driver but the wire.
 pub(super) struct Session {
@@ -234,11 +245,41 @@ impl Session {
         Some(job)
     }
 
-    /// Takes an event; says whether the server waits for the data of a COPY.
-    pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> bool {
+    /// Whether the server may be waiting for data, or be sending some.
+    pub(super) fn is_copying(&self) -> bool {
+        let step = self.steps.front();
+        matches!(step, Some(Step::Run { statement, .. }) if statement.verb == Verb::Copy)
+    }
+
+    /// What a server shall get that waits for the data of a COPY.
+    fn copy_in(&mut self) -> CopyIn {
+        let Some(Step::Run { run, .. }) = self.steps.front() else {
+            panic!("only what runs waits for data");
+        };
+        let job = self.jobs.get(&run.ticket);
+        match job.and_then(|job| job.params.set(run.index).first()) {
+            Some(Value::Bytes(data)) => CopyIn::Data(Arc::clone(data)),
+            _ => CopyIn::Refused,
+        }
+    }
+
+    /// A part of what a COPY brings: a row, so far.
+    fn copy_data(&mut self, data: &[u8]) {
+        let Rows::Begun { rows, size } = &mut self.rows else {
+            return;
+        };
+        rows.push([Value::from(data.to_vec())]);
+        *size += data.len();
+        if *size > self.result_size_max {
+            self.rows = Rows::Failed(Error::result_too_large(self.result_size_max));
+        }
+    }
+
+    /// Takes an event; says what the server shall get if it waits for the data of a COPY.
+    pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         let event = match self.take_of_script(event) {
             ControlFlow::Continue(event) => event,
-            ControlFlow::Break(copies) => return copies,
+            ControlFlow::Break(copies) => return copies.then_some(CopyIn::Refused),
         };
         match event {
             Event::DataRow { row, .. } => self.row(row),
@@ -280,15 +321,18 @@ impl Session {
                 self.end(error, output);
             }
             Event::Closed => self.end(Error::end_of_stream(), output),
-            Event::CopyIn { .. } => {
-                self.rows = Rows::Failed(Error::copy_refused());
-                return true;
+            Event::CopyIn { .. } => return Some(self.copy_in()),
+            Event::CopyOut { .. } => {
+                self.rows = Rows::Begun {
+                    rows: RowSetBuilder::new([COPY_COLUMN]),
+                    size: 0,
+                };
             }
-            Event::CopyOut { .. } => self.rows = Rows::Failed(Error::copy_refused()),
+            Event::CopyData { data, .. } => self.copy_data(data),
             // Nothing follows from a Parse or Bind that went well.
             _ => {}
         }
-        false
+        None
     }
 
     fn row(&mut self, row: DataRow<'_>) {

@@ -146,7 +146,7 @@ impl Statement {
                 sql: &self.key.sql,
                 parameter_types: &scratch.oids,
             }));
-            parse.expect("what was prepared once can be so again");
+            parse.map_err(Error::request)?;
         }
         let bind = Bind {
             portal: "",

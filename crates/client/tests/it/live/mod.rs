@@ -1,6 +1,7 @@
 //! Our connections to real servers: PostgreSQL 18, and Debian's 15 where it is installed.
 
 mod blocking;
+mod copy;
 mod ddl;
 mod describe;
 pub(crate) mod face;
