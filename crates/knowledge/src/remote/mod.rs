@@ -91,13 +91,15 @@ impl Remote {
                 .iter()
                 .map(|embedded| copy::session(&embedded.schema)),
         );
-        let mut options = PoolOptions::default();
-        options.connection_count_max = config.pool_size;
-        options.connection_count_min = config.min_connections;
-        options.acquire_timeout = config.acquire_timeout;
-        options.idle_timeout = config.idle_timeout;
-        options.lifetime_max = config.max_lifetime;
-        options.session = statements;
+        let options = PoolOptions {
+            connection_count_max: config.pool_size,
+            connection_count_min: config.min_connections,
+            acquire_timeout: config.acquire_timeout,
+            idle_timeout: config.idle_timeout,
+            lifetime_max: config.max_lifetime,
+            session: statements,
+            ..PoolOptions::default()
+        };
         Self {
             dialect,
             place: match &embedded {

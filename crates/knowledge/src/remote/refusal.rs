@@ -139,10 +139,13 @@ fn reason_of(error: &ClientError) -> String {
     if is_hull && words.len() > 1 {
         words.remove(0);
     }
-    // Whoever reads this knows the option by its key.
-    words
-        .join(": ")
-        .replace("`PoolOptions::acquire_timeout`", "acquire_timeout_ms")
+    // Whoever reads this knows no option of the client.
+    for word in &mut words {
+        if let Some(end) = word.find("; see `") {
+            word.truncate(end);
+        }
+    }
+    words.join(": ")
 }
 
 /// The parameter that an error is about.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lookaside_value::RowSet;
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::cache::{Key, KeyRef};
@@ -10,12 +11,15 @@ use crate::cache::{Key, KeyRef};
 /// Answers that are kept; their rows are those of the shared cache as long as that has them too.
 const ANSWER_COUNT_MAX: usize = 65_536;
 
+/// Bytes of their rows, of a few hundred in each.
+const ANSWER_SIZE_MAX: u64 = 64 << 20;
+
 /// How long an old answer stands in before the server is asked again.
 pub(super) const STANDS_IN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Stale {
     age_max: Duration,
-    answers: Cache<Key, Kept>,
+    answers: Cache<Key, Kept, BySize>,
 }
 
 #[derive(Clone)]
@@ -24,11 +28,22 @@ struct Kept {
     at: Instant,
 }
 
+#[derive(Clone)]
+struct BySize;
+
+impl Weighter<Key, Kept> for BySize {
+    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+        // Never less than the share that as many answers have as there may be.
+        let share = ANSWER_SIZE_MAX / ANSWER_COUNT_MAX as u64;
+        share.max(kept.rows.heap_size() as u64)
+    }
+}
+
 impl Stale {
     pub(super) fn new(age_max: Duration) -> Self {
         Self {
             age_max,
-            answers: Cache::new(ANSWER_COUNT_MAX),
+            answers: Cache::with_weighter(ANSWER_COUNT_MAX, ANSWER_SIZE_MAX, BySize),
         }
     }
 

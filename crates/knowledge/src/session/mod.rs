@@ -397,11 +397,19 @@ impl Session {
         if !self.generation.names().has_providers() {
             return Ok(None);
         }
-        let sql = match query {
-            Query::Statement(statement) => statement.sql(),
-            Query::Text(sql) => sql,
+        let known = match query {
+            Query::Statement(statement) => Some(statement.clone()),
+            Query::Text(sql) => self.engine.registry().find_text(sql).cloned(),
         };
-        if !self.generation.describe_elsewhere(sql).await? {
+        let prepared = known.and_then(|statement| self.generation.prepared(statement.id()));
+        let is_elsewhere = match (prepared, query) {
+            (Some(prepared), _) => matches!(prepared.description.answerer, Answerer::Remote { .. }),
+            (None, Query::Statement(statement)) => {
+                self.generation.describe_elsewhere(statement.sql()).await?
+            }
+            (None, Query::Text(sql)) => self.generation.describe_elsewhere(sql).await?,
+        };
+        if !is_elsewhere {
             return Ok(None);
         }
         // It is described, so nothing here waits; unless a reload came in between, perhaps.

@@ -227,3 +227,33 @@ fn a_sync_query_within_a_runtime_only_blocks() {
         drop(knowledge);
     });
 }
+
+#[test]
+fn a_query_that_is_dropped_passes_its_turn_on() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let folder = project(&postgres.url(), "", "");
+    let knowledge = open(&folder);
+    let sql = "select :n::int as n, pg_sleep(0.3) is null as slept";
+    knowledge.prepare(sql).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let params = params! {"n" => 1};
+        let dropped = knowledge.query_first_async(sql, &params);
+        let short = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(short, dropped).await.is_err());
+        let waited = (
+            knowledge.query_first_async(sql, &params),
+            knowledge.query_first_async(sql, &params),
+        );
+        let (first, second) = tokio::join!(waited.0, waited.1);
+        assert_eq!(first.unwrap().unwrap()[0], Value::Int(1));
+        assert_eq!(second.unwrap().unwrap()[0], Value::Int(1));
+    });
+    // The dropped one counts nothing; of the two others, one asked.
+    assert_eq!(knowledge.snapshot().counts.queries, 1);
+}

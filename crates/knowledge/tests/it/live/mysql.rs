@@ -147,7 +147,7 @@ fn a_server_that_is_killed_and_started_again_answers_again() {
     connection
         .query("insert into t values (1), (2), (3)", &[])
         .unwrap();
-    let more = "stale_if_error_ms = 600000\nacquire_timeout_ms = 300";
+    let more = "stale_if_error_ms = 600000\nacquire_timeout_ms = 1500";
     let folder = project(&url, more, "[cache]\nttl_ms = 1");
     let knowledge = open(&folder);
     let by_id = knowledge

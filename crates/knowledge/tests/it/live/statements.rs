@@ -235,3 +235,40 @@ fn a_schema_that_changes_never_gives_wrong_values() {
     let error = first().unwrap_err();
     assert!(error.contains("does not exist"), "{error}");
 }
+
+#[test]
+fn sessions_are_set_as_the_configuration_says() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let more = "pool_size = 3\npostgres_session.jit = false\n\
+        postgres_session.plan_cache_mode = 'force_generic_plan'\n\
+        postgres_session.application_name = \"it's \\\\ us\"";
+    let folder = project(&postgres.url(), more, "");
+    let knowledge = open(&folder);
+    let sql = "select current_setting('jit'), current_setting('plan_cache_mode'), \
+        current_setting('application_name'), pg_sleep(:s::float8) is null";
+    // Several at once, so that more than one connection is asked.
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let knowledge = &knowledge;
+            scope.spawn(move || {
+                let params = params! {"s" => 0.1 + f64::from(worker) / 1000.0};
+                let row = knowledge.query_first(sql, &params).unwrap().unwrap();
+                let text = |index: usize| row[index].to_text().to_string();
+                assert_eq!(text(0), "off");
+                assert_eq!(text(1), "force_generic_plan");
+                assert_eq!(text(2), "it's \\ us");
+            });
+        }
+    });
+    let status = &knowledge.providers()[0];
+    assert_eq!(
+        (status.name.as_str(), status.kind.name()),
+        ("pg", "postgres")
+    );
+    assert!(
+        (1..=3).contains(&status.pool.connection_count),
+        "{status:?}"
+    );
+}
