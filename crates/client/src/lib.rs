@@ -28,6 +28,11 @@ mod script;
 mod transaction;
 pub mod types;
 
+/// The guide's examples are run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/DRIVERS.md")]
+struct Guide;
+
 pub use config::{
     ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
     LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,

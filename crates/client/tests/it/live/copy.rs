@@ -92,8 +92,10 @@ fn one_is_taken_back() {
     for postgres in databases() {
         postgres.execute("create table t(k int, v text)").unwrap();
         block_on(async {
-            let mut options = Options::default();
-            options.result_size_max = 1_000;
+            let options = Options {
+                result_size_max: 1_000,
+                ..Options::default()
+            };
             let client = Client::connect(&config(&postgres.url()), options).await;
             let client = client.unwrap();
             let slow = "copy (select pg_sleep(60)) to stdout";
