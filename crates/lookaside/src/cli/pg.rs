@@ -3,7 +3,6 @@
 mod bar;
 mod bench;
 mod child;
-mod client;
 mod doctor;
 mod dump;
 mod instance;
@@ -90,19 +89,22 @@ fn failure(error: &lookaside_embedded::Error) -> Failure {
 }
 
 /// What a server refused, with its own lines; or why it cannot be reached.
-fn client_failure(error: &client::Error) -> Failure {
-    match error {
-        client::Error::Connection { .. } => Failure::from_error(error),
-        client::Error::Refused(refusal) => {
-            let mut failure = Failure::new(format!("{} ({})", refusal.message, refusal.sqlstate));
-            if let Some(detail) = &refusal.detail {
-                failure = failure.with_excerpt(format!("  detail: {detail}"));
-            }
-            match &refusal.hint {
-                Some(hint) => failure.with_help(hint),
-                None => failure,
-            }
-        }
+fn client_failure(error: &lookaside_client::Error) -> Failure {
+    let Some(refusal) = error.server() else {
+        return Failure::from_error(error);
+    };
+    let sqlstate = refusal.sqlstate().map(|state| format!(" ({state})"));
+    let mut failure = Failure::new(format!(
+        "{}{}",
+        refusal.message().unwrap_or_default(),
+        sqlstate.unwrap_or_default()
+    ));
+    if let Some(detail) = refusal.detail() {
+        failure = failure.with_excerpt(format!("  detail: {detail}"));
+    }
+    match refusal.hint() {
+        Some(hint) => failure.with_help(hint),
+        None => failure,
     }
 }
 

@@ -476,6 +476,56 @@ fn a_shell_without_a_server_says_what_is_missing() {
 }
 
 #[test]
+fn a_shell_finds_the_server_of_database_url() {
+    let data = Data::new();
+    let url = data.run(&["start", "data", "--tcp"]).ended(0).out;
+    let url = url.trim_end();
+    let ask = |database_url: &str, arguments: &[&str]| {
+        let mut command = pg();
+        command
+            .args(["shell", "--format", "csv", "-c", "show data_directory"])
+            .args(arguments)
+            .env("DATABASE_URL", database_url)
+            .current_dir(data.project.path());
+        Said::from(command.output().unwrap())
+    };
+    let folder = data.ask("data", "show data_directory");
+    let said = ask(url, &[]).ended(0);
+    assert_eq!(said.out, folder);
+    said.err_has(&["DATABASE_URL leads to 127.0.0.1:"]);
+    // Whatever is said on the command line stands above it.
+    assert_eq!(ask("postgres://h.invalid/d", &[url]).ended(0).out, folder);
+    assert_eq!(
+        ask("postgres://h.invalid/d", &["data"]).ended(0).out,
+        folder
+    );
+    assert_ne!(ask(url, &["--temporary"]).ended(0).out, folder);
+    ask("mysql://u:secret@h/d", &[])
+        .ended(2)
+        .err_has(&["postgres://", "--temporary"]);
+    // It would speak TLS.
+    ask("postgres://u@h/d?sslmode=verify-full&sslrootcert=x", &[])
+        .ended(1)
+        .err_has(&["cannot log in at h:5432", "certificates in `x`"]);
+}
+
+#[test]
+fn the_prompt_shows_what_came_before_an_error() {
+    let folder = Project::with(&[(
+        "notices.sql",
+        "do $$ begin raise notice 'a' using hint = 'b'; raise 'c' using detail = 'd'; end $$;\n",
+    )]);
+    let script = fs::File::open(folder.file("notices.sql")).unwrap();
+    let mut command = pg();
+    command.args(["shell", "--builtin"]).stdin(script);
+    let said = Said::from(command.output().unwrap()).ended(1);
+    said.err_has(&["NOTICE: a\nHINT: b\n", "error: c (P0001)\n  detail: d\n"]);
+    let copy = "create table t (n int); copy t from stdin";
+    let said = self::said(&["shell", "--builtin", "-c", copy], folder.path()).ended(1);
+    said.err_has(&["CREATE TABLE", "error: a script brings no data", "psql"]);
+}
+
+#[test]
 fn the_doctor_finds_a_server() {
     let folder = Project::empty();
     let said = said(&["doctor"], folder.path()).ended(0);

@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("testing", &[]),
     (
         "lookaside",
-        &["value", "knowledge", "oml", "stream", "embedded"],
+        &["value", "client", "knowledge", "oml", "stream", "embedded"],
     ),
 ];
 

@@ -17,6 +17,7 @@ use crate::cli::failure::{Exit, Failure, Outcome};
 /// Measure the embedded server, or any other, on this machine
 ///
 /// Prints the median, the smallest and the largest round, and the CPU time of the client's process.
+/// The client is Lookaside's own driver.
 /// Each figure says what stood already when its clock began. The hash is over the rows that came
 /// back: equal hashes, equal answers.
 #[derive(Debug, Args)]

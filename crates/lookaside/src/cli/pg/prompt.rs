@@ -2,9 +2,11 @@
 
 use std::io::{self, BufRead as _, Write as _};
 
+use lookaside_client::postgres::ErrorResponse;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::{Answer, Result as ClientResult};
 use lookaside_value::{Decimal, RowSet, RowSetBuilder, Value};
 
-use super::client::{Answer, Client, Column, Error};
 use super::client_failure;
 use super::statement::StatementReader;
 use super::target::Target;
@@ -35,9 +37,14 @@ enum Next {
 }
 
 /// Answers statements until there are no more.
-pub(super) fn run(client: Client, target: &Target, script: Script<'_>, form: RowForm) -> Outcome {
+pub(super) fn run(
+    connection: Connection,
+    target: &Target,
+    script: Script<'_>,
+    form: RowForm,
+) -> Outcome {
     let mut prompt = Prompt {
-        client,
+        connection,
         form,
         statements: StatementReader::default(),
     };
@@ -68,7 +75,7 @@ fn no_input(error: io::Error) -> Failure {
 }
 
 struct Prompt {
-    client: Client,
+    connection: Connection,
     form: RowForm,
     statements: StatementReader,
 }
@@ -76,7 +83,7 @@ struct Prompt {
 impl Prompt {
     /// Asks a person for line after line.
     fn ask(&mut self, target: &Target, about: &str) -> Result<(), Failure> {
-        let version = self.client.server_version();
+        let version = self.connection.server_version();
         say(&format!("PostgreSQL {version} at {target}\n{about}"));
         loop {
             let sign = if self.statements.is_begun() {
@@ -84,7 +91,7 @@ impl Prompt {
             } else {
                 "=>"
             };
-            write_stdout(|out| write!(out, "{}{sign} ", target.database))?;
+            write_stdout(|out| write!(out, "{}{sign} ", target.database()))?;
             let mut line = String::new();
             if io::stdin().read_line(&mut line).map_err(no_input)? == 0 {
                 // The line of the prompt is still open.
@@ -101,7 +108,7 @@ impl Prompt {
                 Err(failure) => {
                     // Without standard error there is nobody left to tell.
                     let _ = failure.write(&mut io::stderr().lock());
-                    if self.client.is_broken() {
+                    if self.connection.is_closed() {
                         return Err(Failure::new("the server has gone"));
                     }
                 }
@@ -161,44 +168,57 @@ impl Prompt {
         let table = format!("'{}'::pg_catalog.regclass", table.replace('\'', "''"));
         self.answer(&COLUMNS.replace("$table", &table))?;
         let indexes = self.query(&INDEXES.replace("$table", &table))?;
-        if indexes.iter().any(|answer| !answer.rows.is_empty()) {
-            self.show(&indexes)?;
+        if indexes
+            .iter()
+            .flatten()
+            .any(|answer| !answer.rows.is_empty())
+        {
+            self.show(indexes)?;
         }
         Ok(())
     }
 
     fn answer(&mut self, sql: &str) -> Result<(), Failure> {
         let answers = self.query(sql);
-        for notice in self.client.take_notices() {
-            say(&notice.to_string());
+        let notices = self.connection.take_notices();
+        if notices.lost_count() > 0 {
+            say(&format!(
+                "{} notices came before these",
+                notices.lost_count()
+            ));
         }
-        self.show(&answers?)
+        for notice in notices.iter() {
+            say(&remark(notice));
+        }
+        self.show(answers?)
     }
 
-    fn query(&mut self, sql: &str) -> Result<Vec<Answer>, Failure> {
-        self.client
-            .query(sql, ROW_COUNT_MAX)
-            .map_err(|error: Error| client_failure(&error))
+    fn query(&mut self, sql: &str) -> Result<Vec<ClientResult<Answer>>, Failure> {
+        let answers = self.connection.script(sql, ROW_COUNT_MAX);
+        answers.map_err(|error| client_failure(&error))
     }
 
-    fn show(&self, answers: &[Answer]) -> Result<(), Failure> {
+    /// Shows the answers up to an error.
+    fn show(&self, answers: Vec<ClientResult<Answer>>) -> Result<(), Failure> {
         for answer in answers {
-            if answer.columns.is_empty() && answer.copied.is_empty() {
+            let answer = answer.map_err(|error| client_failure(&error))?;
+            let part = answer.script.as_deref().expect("a script was asked");
+            if answer.rows.columns().is_empty() && part.copied.is_empty() {
                 // What a statement did is no result: a program that reads rows must not meet it.
-                say(&answer.tag);
+                say(&part.tag);
                 continue;
             }
             write_stdout(|out| {
-                out.write_all(&answer.copied)?;
-                if answer.columns.is_empty() {
+                out.write_all(&part.copied)?;
+                if answer.rows.columns().is_empty() {
                     return Ok(());
                 }
-                write_rows(&row_set(answer), self.form, out)
+                write_rows(&row_set(&answer), self.form, out)
             })?;
-            if answer.rows_left_out > 0 {
+            if part.left_out_count > 0 {
                 say(&format!(
                     "{} more rows are not shown; COPY (…) TO STDOUT writes all of them",
-                    answer.rows_left_out
+                    part.left_out_count
                 ));
             }
         }
@@ -206,37 +226,51 @@ impl Prompt {
     }
 }
 
+/// What the server remarks, as psql shows it.
+fn remark(notice: &ErrorResponse<'_>) -> String {
+    let mut text = format!(
+        "{}: {}",
+        notice.severity().unwrap_or_default(),
+        notice.message().unwrap_or_default()
+    );
+    for (name, more) in [("DETAIL", notice.detail()), ("HINT", notice.hint())] {
+        if let Some(more) = more {
+            text += &format!("\n{name}: {more}");
+        }
+    }
+    text
+}
+
 /// Says something that is no result.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let lines: Vec<_> = text.lines().map(printable).collect();
     // Without standard error there is nobody to tell.
     let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
 fn row_set(answer: &Answer) -> RowSet {
-    let names = answer.columns.iter().map(|column| column.name.as_str());
-    let mut rows = RowSetBuilder::new(names);
-    for row in &answer.rows {
-        let cells = row.iter().zip(&answer.columns);
-        rows.push(cells.map(|(text, column)| match text {
-            None => Value::Null,
-            Some(text) => value(text, column),
+    let description = answer.description.as_deref();
+    let types = description.map_or(&[][..], |description| &description.column_types[..]);
+    let mut rows = RowSetBuilder::with_columns(answer.rows.shared_columns().clone());
+    for row in answer.rows.iter() {
+        let cells = row.iter().zip(types);
+        rows.push(cells.map(|(cell, type_name)| match cell {
+            Value::Text(text) => value(text, type_name),
+            // In an encoding that somebody asked for.
+            Value::Bytes(bytes) => Value::from(&*String::from_utf8_lossy(bytes)),
+            other => other.clone(),
         }));
     }
     rows.build()
 }
 
 /// The text as the server wrote it, as a number or a truth where it is one and shows as the same.
-fn value(text: &str, column: &Column) -> Value {
-    // From the catalogue `pg_type`, whose numbers of built-in types never change.
-    const BOOL: u32 = 16;
-    const INTEGERS: [u32; 4] = [20, 21, 23, 26];
-    const DECIMALS: [u32; 3] = [700, 701, 1700];
-    let number = match column.type_oid {
-        BOOL if text == "t" => return Value::Bool(true),
-        BOOL if text == "f" => return Value::Bool(false),
-        oid if INTEGERS.contains(&oid) => text.parse().ok().map(Value::Int),
-        oid if DECIMALS.contains(&oid) => text.parse::<Decimal>().ok().map(Value::Decimal),
+fn value(text: &str, type_name: &str) -> Value {
+    let number = match type_name {
+        "bool" if text == "t" => return Value::Bool(true),
+        "bool" if text == "f" => return Value::Bool(false),
+        "int2" | "int4" | "int8" | "oid" => text.parse().ok().map(Value::Int),
+        "float4" | "float8" | "numeric" => text.parse::<Decimal>().ok().map(Value::Decimal),
         _ => None,
     };
     number
@@ -281,20 +315,16 @@ mod tests {
 
     #[test]
     fn numbers_keep_the_text_that_the_server_wrote() {
-        for (text, type_oid, expected) in [
-            ("7", 23, Value::Int(7)),
-            ("-9223372036854775808", 20, Value::Int(i64::MIN)),
-            ("1.50", 1700, Value::Decimal("1.50".parse().unwrap())),
-            ("1e+20", 701, Value::from("1e+20")),
-            ("-0", 701, Value::from("-0")),
-            ("t", 16, Value::Bool(true)),
-            ("7", 25, Value::from("7")),
+        for (text, type_name, expected) in [
+            ("7", "int4", Value::Int(7)),
+            ("-9223372036854775808", "int8", Value::Int(i64::MIN)),
+            ("1.50", "numeric", Value::Decimal("1.50".parse().unwrap())),
+            ("1e+20", "float8", Value::from("1e+20")),
+            ("-0", "float8", Value::from("-0")),
+            ("t", "bool", Value::Bool(true)),
+            ("7", "text", Value::from("7")),
         ] {
-            let column = Column {
-                name: "a".into(),
-                type_oid,
-            };
-            assert_eq!(value(text, &column), expected, "{text}");
+            assert_eq!(value(text, type_name), expected, "{text}");
         }
     }
 }

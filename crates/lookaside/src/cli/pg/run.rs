@@ -66,7 +66,7 @@ fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failu
     let url = server
         .tcp_url()
         .expect("the server was asked to listen on TCP");
-    let target: Target = url.parse().map_err(Failure::new)?;
+    let target = Target::of_ours(&url)?;
     let (program, rest) = arguments
         .command
         .split_first()

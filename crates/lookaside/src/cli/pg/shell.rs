@@ -6,23 +6,24 @@ use std::process::Command;
 use std::sync::Arc;
 
 use clap::Args;
+use lookaside_client::postgres::Options;
 use lookaside_embedded::{Binaries, Postgres, Status, Version, VersionRequirement};
 
 use super::bar::DownloadBar;
 use super::child::Foreground;
-use super::client::Client;
+use super::failure;
 use super::instance::{at, running};
 use super::prompt::{self, Script};
 use super::target::Target;
-use super::{client_failure, failure};
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::rows::RowForm;
 
 /// Ask a server: with psql where there is one, else at a prompt of our own
 ///
 /// DIR is a folder that `lookaside pg start` serves; one that is stopped is served for as long as
-/// the shell lasts. Without a folder and a URL, the shell opens a temporary database, which is gone
-/// afterwards. What comes on standard input or with --command ends at the first error.
+/// the shell lasts. Without a folder and a URL, the shell asks the server of DATABASE_URL, and where
+/// that is not set it opens a temporary database, which is gone afterwards. What comes on standard
+/// input or with --command ends at the first error.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Our own prompt knows:
@@ -34,17 +35,21 @@ Our own prompt knows:
 
 Examples:
   lookaside pg shell ./data
-  lookaside pg shell --url \"$DATABASE_URL\"
+  lookaside pg shell postgres://amy@localhost/shop
   lookaside pg shell ./data -c \"select * from users\" --format csv
   lookaside pg shell < script.sql")]
 pub(super) struct ShellArguments {
-    /// The folder of data
-    #[arg(conflicts_with = "url")]
-    dir: Option<PathBuf>,
+    /// The folder of data, or a URL
+    #[arg(value_name = "DIR|URL", conflicts_with = "url")]
+    place: Option<PathBuf>,
 
-    /// Any PostgreSQL that speaks without TLS: postgres://user:password@host:port/database
+    /// Any PostgreSQL: postgres://user:password@host:port/database
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+
+    /// A temporary database, also where DATABASE_URL is set
+    #[arg(long, conflicts_with_all = ["place", "url"])]
+    temporary: bool,
 
     /// Statements to run instead of asking for them; can be repeated
     #[arg(long, short, value_name = "SQL")]
@@ -59,6 +64,36 @@ pub(super) struct ShellArguments {
     format: Option<RowForm>,
 }
 
+/// The largest message that PostgreSQL can make: `MaxAllocSize` of its source.
+const MESSAGE_SIZE_MAX: usize = 1 << 30;
+
+/// What the arguments and the environment say to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Folder(PathBuf),
+    /// A URL that was an argument.
+    Url(String),
+    /// The URL that the environment has.
+    DatabaseUrl(String),
+    Temporary,
+}
+
+impl Place {
+    fn of(arguments: &ShellArguments, database_url: Option<String>) -> Self {
+        let place = arguments.place.as_ref();
+        // No folder is called so: behind the colon there would be an empty name.
+        let url = place.and_then(|place| place.to_str().filter(|text| text.contains("://")));
+        match (arguments.url.as_deref().or(url), place, database_url) {
+            (Some(url), ..) => Self::Url(url.to_owned()),
+            (None, Some(folder), _) => Self::Folder(folder.clone()),
+            (None, None, Some(url)) if !arguments.temporary && !url.is_empty() => {
+                Self::DatabaseUrl(url)
+            }
+            (None, None, _) => Self::Temporary,
+        }
+    }
+}
+
 /// The server that is asked, which is kept up meanwhile if it is ours.
 struct Server {
     target: Target,
@@ -68,12 +103,13 @@ struct Server {
 }
 
 pub(super) fn run(arguments: &ShellArguments) -> Outcome {
-    let server = find(arguments)?;
+    let place = Place::of(arguments, std::env::var("DATABASE_URL").ok());
+    let server = find(&place)?;
     let wants_ours = arguments.builtin || arguments.format.is_some();
     let psql = if wants_ours { None } else { psql(&server) };
     let outcome = match psql {
         Some(program) => run_psql(arguments, &server.target, program),
-        None => run_prompt(arguments, &server),
+        None => run_prompt(arguments, &place, &server),
     };
     if let Some(owned) = server.owned {
         owned.close().map_err(|error| failure(&error))?;
@@ -81,26 +117,36 @@ pub(super) fn run(arguments: &ShellArguments) -> Outcome {
     outcome
 }
 
-fn find(arguments: &ShellArguments) -> Result<Server, Failure> {
-    if let Some(url) = &arguments.url {
-        let target = url.parse().map_err(|error: String| Failure::usage(error))?;
-        return Ok(Server {
-            target,
-            version: None,
-            owned: None,
-        });
-    }
+fn find(place: &Place) -> Result<Server, Failure> {
     let builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
-    let builder = match &arguments.dir {
-        None => builder,
-        Some(folder) => {
+    let builder = match place {
+        Place::Url(url) => {
+            return Ok(Server {
+                target: Target::of_url(url)?,
+                version: None,
+                owned: None,
+            });
+        }
+        Place::DatabaseUrl(url) => {
+            let target = Target::of_url(url).map_err(|failure| {
+                failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
+            })?;
+            // Nobody named it on the command line.
+            prompt::say(&format!("DATABASE_URL leads to {target}"));
+            return Ok(Server {
+                target,
+                version: None,
+                owned: None,
+            });
+        }
+        Place::Temporary => builder,
+        Place::Folder(folder) => {
             let instance = at(folder)?;
             let status = instance.status().map_err(|error| failure(&error))?;
             if !matches!(status, Status::Stopped { .. }) {
                 let running = running(folder, &instance)?;
-                let target = running.url.parse().map_err(Failure::new)?;
                 return Ok(Server {
-                    target,
+                    target: Target::of_ours(&running.url)?,
                     version: Some(running.version),
                     owned: None,
                 });
@@ -110,7 +156,7 @@ fn find(arguments: &ShellArguments) -> Result<Server, Failure> {
     };
     let owned = builder.start().map_err(|error| failure(&error))?;
     Ok(Server {
-        target: owned.url().parse().map_err(Failure::new)?,
+        target: Target::of_ours(&owned.url())?,
         version: Some(owned.version()),
         owned: Some(owned),
     })
@@ -133,7 +179,7 @@ fn psql(server: &Server) -> Option<PathBuf> {
 
 fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Outcome {
     let mut command = Command::new(program);
-    target.give_to(&mut command);
+    target.give_to_psql(&mut command);
     for sql in &arguments.command {
         command.arg("--command").arg(sql);
     }
@@ -148,10 +194,11 @@ fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Ou
     })
 }
 
-fn run_prompt(arguments: &ShellArguments, server: &Server) -> Outcome {
+fn run_prompt(arguments: &ShellArguments, place: &Place, server: &Server) -> Outcome {
     let target = &server.target;
-    let about = about_prompt(arguments, server.version);
-    let client = Client::connect(target).map_err(|error| client_failure(&error))?;
+    let about = about_prompt(arguments, place, server.version);
+    let connection = target.connect(options());
+    let connection = connection.map_err(|error| target.no_connection(&error))?;
     let form = arguments.format.unwrap_or(RowForm::Table);
     let script = if !arguments.command.is_empty() {
         Script::Commands(&arguments.command)
@@ -160,11 +207,21 @@ fn run_prompt(arguments: &ShellArguments, server: &Server) -> Outcome {
     } else {
         Script::Input
     };
-    prompt::run(client, target, script, form)
+    prompt::run(connection, target, script, form)
+}
+
+/// What is asked is what is wanted, however large.
+fn options() -> Options {
+    let mut options = Options {
+        result_size_max: usize::MAX,
+        ..Options::default()
+    };
+    options.wire.message_size_max = MESSAGE_SIZE_MAX;
+    options
 }
 
 /// What a person should know before the first statement.
-fn about_prompt(arguments: &ShellArguments, version: Option<Version>) -> String {
+fn about_prompt(arguments: &ShellArguments, place: &Place, version: Option<Version>) -> String {
     let why = match (arguments.builtin, arguments.format, version) {
         (true, ..) => "--builtin".to_owned(),
         (false, Some(_), _) => "--format".to_owned(),
@@ -175,7 +232,7 @@ fn about_prompt(arguments: &ShellArguments, version: Option<Version>) -> String 
     };
     let mut about =
         format!("this is the small built-in prompt ({why}); \\? or help shows the help");
-    if arguments.dir.is_none() && arguments.url.is_none() {
+    if *place == Place::Temporary {
         about.push_str("\nthe database is temporary: it is gone when the prompt ends");
     }
     about
@@ -231,12 +288,32 @@ mod tests {
                 false,
             ),
         ] {
-            let about = about_prompt(&Line::parse_from(line).arguments, version);
+            let arguments = Line::parse_from(line).arguments;
+            let about = about_prompt(&arguments, &Place::of(&arguments, None), version);
             assert!(
                 about.contains("built-in prompt") && about.contains(why),
                 "{about}"
             );
             assert_eq!(about.contains("temporary"), is_temporary, "{about}");
         }
+    }
+
+    #[test]
+    fn a_shell_asks_what_is_named_first() {
+        let url = "postgres://h/d";
+        for (line, database_url, expected) in [
+            (&["shell"][..], None, Place::Temporary),
+            (&["shell"], Some(url), Place::DatabaseUrl(url.into())),
+            (&["shell"], Some(""), Place::Temporary),
+            (&["shell", "--temporary"], Some(url), Place::Temporary),
+            (&["shell", "d"], Some(url), Place::Folder("d".into())),
+            (&["shell", url], Some("x"), Place::Url(url.into())),
+            (&["shell", "--url", url], Some("x"), Place::Url(url.into())),
+        ] {
+            let arguments = Line::parse_from(line).arguments;
+            let place = Place::of(&arguments, database_url.map(str::to_owned));
+            assert_eq!(place, expected, "{line:?}");
+        }
+        assert!(Line::try_parse_from(["shell", "d", "--temporary"]).is_err());
     }
 }

@@ -1,12 +1,15 @@
-//! Where a PostgreSQL listens and who asks: the parts of a connection URL.
+//! A PostgreSQL server to ask, and how to lead a command to it.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::process::Command;
-use std::str::FromStr;
+use std::time::Duration;
 
-/// The server's own default.
-const PORT: u16 = 5432;
+use lookaside_client::postgres::Options;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::{Config, Environment, Error, ErrorKind, Host, Place, PostgresConfig};
+
+use super::client_failure;
+use crate::cli::failure::Failure;
 
 /// What a shell may have set for another server, and what would lead a command there.
 const VARIABLES_FOREIGN: [&str; 8] = [
@@ -20,78 +23,122 @@ const VARIABLES_FOREIGN: [&str; 8] = [
     "PGTARGETSESSIONATTRS",
 ];
 
-/// A server and a database of it.
-#[derive(Clone, PartialEq, Eq)]
+/// A server on this machine answers within milliseconds, one elsewhere within a second or two.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Who connects where nobody says so: the user of every server that we start.
+const USER: &str = "postgres";
+
+/// A server and a database of it. Shown, it is where the server listens; never a password.
+#[derive(Clone)]
 pub(crate) struct Target {
-    pub(crate) host: Host,
-    pub(crate) port: u16,
-    pub(crate) user: String,
-    pub(crate) password: Option<String>,
-    pub(crate) database: String,
-}
-
-/// What to connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Host {
-    /// The folder that holds the Unix socket.
-    Folder(PathBuf),
-    /// A name or an address.
-    Name(String),
-}
-
-impl Host {
-    fn new(text: String) -> Self {
-        if text.starts_with('/') {
-            Self::Folder(text.into())
-        } else {
-            Self::Name(text)
-        }
-    }
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder(folder) => folder.display().fmt(f),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
+    config: PostgresConfig,
+    /// As it was given, where it is not ours.
+    url: Option<String>,
 }
 
 impl Target {
-    /// The socket's file, where the server has one.
-    pub(crate) fn socket(&self) -> Option<PathBuf> {
-        match &self.host {
-            Host::Folder(folder) => Some(folder.join(format!(".s.PGSQL.{}", self.port))),
-            Host::Name(_) => None,
+    /// A server that we started, whose URL says everything.
+    pub(crate) fn of_ours(url: &str) -> Result<Self, Failure> {
+        let config = read(url, &Environment::empty())?;
+        Ok(Self { config, url: None })
+    }
+
+    /// The server of a URL that the user gave. What it leaves out comes from the environment, as
+    /// with psql.
+    pub(crate) fn of_url(url: &str) -> Result<Self, Failure> {
+        let mut environment = Environment::of_process();
+        let is_named = ["PGUSER", "USER", "LOGNAME"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some_and(|user| !user.is_empty()));
+        if !is_named {
+            environment = environment.with("PGUSER", USER);
+        }
+        Ok(Self {
+            config: read(url, &environment)?,
+            url: Some(url.to_owned()),
+        })
+    }
+
+    /// The name of its database.
+    pub(crate) fn database(&self) -> &str {
+        &self.config.database
+    }
+
+    /// A connection to it.
+    pub(crate) fn connect(&self, options: Options) -> Result<Connection, Error> {
+        Connection::connect(&self.config, options)
+    }
+
+    /// Why there is none, for the user.
+    pub(crate) fn no_connection(&self, error: &Error) -> Failure {
+        if error.server().is_some() {
+            return client_failure(error);
+        }
+        if error.kind() != ErrorKind::Connection {
+            return Failure::new(format!("cannot log in at {self}")).because(error);
+        }
+        let failure = Failure::new(format!("cannot connect to {self}"));
+        match std::error::Error::source(error) {
+            Some(_) => failure.with_sources(error),
+            None => failure.because(error),
         }
     }
 
-    /// Leads a command here by the variables that libpq and most other clients read. A password
-    /// in the environment is seen by the same user only, one among the arguments by everybody.
+    /// Leads psql to it. Our own servers are said by variables alone. A URL is passed on, without
+    /// its password: one in the environment is seen by the same user only, one among the arguments
+    /// by everybody.
+    pub(crate) fn give_to_psql(&self, command: &mut Command) {
+        let Some(url) = &self.url else {
+            return self.give_to(command);
+        };
+        command.arg(without_password(url));
+        command.env("PGUSER", &self.config.user);
+        if let Some(password) = &self.config.password {
+            command.env("PGPASSWORD", password.expose());
+        }
+    }
+
+    /// Leads a command to a server of ours, by the variables that libpq and most other clients
+    /// read.
     pub(crate) fn give_to(&self, command: &mut Command) {
         for name in VARIABLES_FOREIGN {
             command.env_remove(name);
         }
+        let host = self.host();
+        let place = match &host.place {
+            Place::Tcp { name, .. } => name.into(),
+            Place::Unix(folder) => folder.clone().into_os_string(),
+        };
         command
-            .env("PGHOST", self.host.to_string())
-            .env("PGPORT", self.port.to_string())
-            .env("PGUSER", &self.user)
-            .env("PGDATABASE", &self.database);
-        match &self.password {
-            Some(password) => command.env("PGPASSWORD", password),
+            .env("PGHOST", place)
+            .env("PGPORT", host.port.to_string())
+            .env("PGUSER", &self.config.user)
+            .env("PGDATABASE", &self.config.database);
+        match &self.config.password {
+            Some(password) => command.env("PGPASSWORD", password.expose()),
             None => command.env_remove("PGPASSWORD"),
         };
     }
+
+    fn host(&self) -> &Host {
+        let first = self.config.hosts.first();
+        first.expect("a configuration has a host")
+    }
 }
 
-/// Where it is; never the password.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.socket() {
-            Some(socket) => socket.display().fmt(f),
-            None => write!(f, "{}:{}", self.host, self.port),
+        for (index, host) in self.config.hosts.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            match host.postgres_socket() {
+                Some(socket) => socket.display().fmt(f)?,
+                None => host.fmt(f)?,
+            }
         }
+        Ok(())
     }
 }
 
@@ -101,180 +148,91 @@ impl fmt::Debug for Target {
     }
 }
 
-impl FromStr for Target {
-    type Err = String;
-
-    /// Reads `postgres://user:password@host:port/database?host=/folder&sslmode=disable`, of which
-    /// only a host is needed. A URL that does not fit is not repeated: it may hold a password.
-    fn from_str(url: &str) -> Result<Self, String> {
-        let rest = url
-            .strip_prefix("postgres://")
-            .or_else(|| url.strip_prefix("postgresql://"))
-            .ok_or("a URL begins with postgres:// or postgresql://")?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (user, password) = match login.split_once(':') {
-            Some((user, password)) => (user, Some(password)),
-            None => (login, None),
-        };
-        let mut parts = Parts {
-            user: decode(user)?,
-            password: password.map(decode).transpose()?,
-            database: decode(database)?,
-            ..Parts::default()
-        };
-        parts.read_address(address)?;
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or("a setting of the URL is written key=value")?;
-            parts.set(&decode(key)?, decode(value)?)?;
+fn read(url: &str, environment: &Environment) -> Result<PostgresConfig, Failure> {
+    let wanted = "a PostgreSQL server is wanted, whose URL begins with postgres://";
+    match Config::parse(url, environment) {
+        Ok(Config::Postgres(mut config)) => {
+            config.connect_timeout.get_or_insert(CONNECT_TIMEOUT);
+            let name = &mut config.application_name;
+            name.get_or_insert_with(|| "lookaside".to_owned());
+            Ok(config)
         }
-        parts.target()
+        Ok(_) => Err(Failure::usage(wanted)),
+        Err(error) => Err(Failure::usage(error.to_string())),
     }
 }
 
-/// What was read so far; empty text stands for what the URL does not say.
-#[derive(Default)]
-struct Parts {
-    host: String,
-    port: String,
-    user: String,
-    password: Option<String>,
-    database: String,
+/// A URL that was read, without the password in front of its host and among its settings.
+fn without_password(url: &str) -> String {
+    let (front, query) = match url.split_once('?') {
+        Some((front, query)) => (front, Some(query)),
+        None => (url, None),
+    };
+    let (scheme, rest) = front.split_once("://").unwrap_or(("postgres", front));
+    let mut shown = format!("{scheme}://");
+    // An `@` that is no end of a log-in is written %40.
+    match rest.rsplit_once('@') {
+        Some((login, address)) => {
+            let user = login.split_once(':').map_or(login, |(user, _)| user);
+            shown.push_str(user);
+            shown.push('@');
+            shown.push_str(address);
+        }
+        None => shown.push_str(rest),
+    }
+    let is_kept = |pair: &&str| !is_password(pair.split('=').next().unwrap_or_default());
+    for (index, pair) in query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .filter(is_kept)
+        .enumerate()
+    {
+        shown.push(if index == 0 { '?' } else { '&' });
+        shown.push_str(pair);
+    }
+    shown
 }
 
-impl Parts {
-    /// `host`, `host:port`, `[::1]:port`, or nothing.
-    fn read_address(&mut self, address: &str) -> Result<(), String> {
-        let (host, port) = match address.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').ok_or("`[` without `]` in the URL")?,
-            None => address.split_at(address.find(':').unwrap_or(address.len())),
+/// Whether it is the name of that setting, whichever letters of it are written `%70`.
+fn is_password(mut key: &str) -> bool {
+    let is_next = |wanted: char| {
+        let (found, size) = match key.strip_prefix('%').and_then(|rest| rest.get(..2)) {
+            Some(digits) => (u8::from_str_radix(digits, 16).ok().map(char::from), 3),
+            None => (key.chars().next(), 1),
         };
-        self.host = decode(host)?;
-        port.strip_prefix(':')
-            .unwrap_or(port)
-            .clone_into(&mut self.port);
-        Ok(())
-    }
-
-    fn set(&mut self, key: &str, value: String) -> Result<(), String> {
-        match key {
-            "host" => self.host = value,
-            "port" => self.port = value,
-            "user" => self.user = value,
-            "password" => self.password = Some(value),
-            "dbname" => self.database = value,
-            "sslmode" if matches!(value.as_str(), "require" | "verify-ca" | "verify-full") => {
-                return Err(format!(
-                    "sslmode={value} needs TLS, which is not spoken here"
-                ));
-            }
-            // They say how a client behaves, not where the server is.
-            "sslmode" | "application_name" | "connect_timeout" => {}
-            _ => return Err(format!("unknown setting {key} of the URL")),
-        }
-        Ok(())
-    }
-
-    fn target(self) -> Result<Target, String> {
-        if self.host.is_empty() {
-            return Err("the URL names no host: postgres://user@host/database or \
-                 postgres:///database?host=/folder&user=user"
-                .to_owned());
-        }
-        let port = match self.port.as_str() {
-            "" => PORT,
-            port => port
-                .parse()
-                .map_err(|_| format!("`{port}` is no port of a server"))?,
-        };
-        let user = or(self.user, "postgres");
-        Ok(Target {
-            host: Host::new(self.host),
-            port,
-            database: or(self.database, &user),
-            user,
-            password: self.password,
-        })
-    }
-}
-
-fn or(text: String, default: &str) -> String {
-    if text.is_empty() {
-        default.to_owned()
-    } else {
-        text
-    }
-}
-
-/// Resolves `%20`. As in libpq, a plus sign is a plus sign.
-fn decode(text: &str) -> Result<String, String> {
-    let bad = || "a `%` in the URL is not followed by two hexadecimal digits".to_owned();
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let digits = part.get(..2).ok_or_else(bad)?;
-        // `from_str_radix` would take a sign.
-        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(bad());
-        }
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    String::from_utf8(bytes).map_err(|_| "the URL is no UTF-8".to_owned())
+        key = key.get(size..).unwrap_or_default();
+        found == Some(wanted)
+    };
+    "password".chars().all(is_next) && key.is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parts(url: &str) -> Result<(String, u16, String, Option<String>, String), String> {
-        let target: Target = url.parse()?;
-        let host = target.host.to_string();
-        Ok((
-            host,
-            target.port,
-            target.user,
-            target.password,
-            target.database,
-        ))
-    }
-
     #[test]
-    fn urls_of_every_form_are_read() {
-        for (url, host, port, user, password, database) in [
-            ("postgres://h/d", "h", 5432, "postgres", None, "d"),
-            ("postgresql://u:p@h:6000/d", "h", 6000, "u", Some("p"), "d"),
-            ("postgres://u@[::1]:6000", "::1", 6000, "u", None, "u"),
+    fn a_password_is_not_passed_on() {
+        for (url, expected) in [
+            ("postgres://h/d", "postgres://h/d"),
+            ("postgres://u:secret@h:6000/d", "postgres://u@h:6000/d"),
             (
-                "postgres:///d?host=/a+b%20c&user=u&port=7",
-                "/a+b c",
-                7,
-                "u",
-                None,
-                "d",
+                "postgres://u:se%40cret@[::1],h2/d",
+                "postgres://u@[::1],h2/d",
             ),
-            ("postgres://%2Ftmp/d", "/tmp", 5432, "postgres", None, "d"),
             (
-                "postgres://u%40x:a%3Ab@h/?dbname=%C3%A9&sslmode=disable",
-                "h",
-                5432,
-                "u@x",
-                Some("a:b"),
-                "é",
+                "postgresql:///d?host=/a&password=secret&user=u",
+                "postgresql:///d?host=/a&user=u",
+            ),
+            (
+                "postgres://h?p%61ss%77ord=secret&%68ost=h2&passwordx=1",
+                "postgres://h?%68ost=h2&passwordx=1",
+            ),
+            (
+                "postgres://:secret@h?sslmode=require",
+                "postgres://@h?sslmode=require",
             ),
         ] {
-            let found = parts(url).expect(url);
-            let found = (
-                found.0.as_str(),
-                found.1,
-                found.2.as_str(),
-                found.3.as_deref(),
-                found.4.as_str(),
-            );
-            assert_eq!(found, (host, port, user, password, database), "{url}");
+            assert_eq!(without_password(url), expected);
         }
     }
 
@@ -282,19 +240,15 @@ mod tests {
     fn what_does_not_fit_is_refused_without_its_password() {
         for url in [
             "mysql://u:secret@h/d",
-            "postgres://u:secret@/d",
+            "u:secret@h/d",
             "postgres://u:secret@h:x/d",
-            "postgres://u:secret@h:70000/d",
             "postgres://u:secret@h/%",
-            "postgres://u:secret@h/%+1",
-            "postgres://u:secret@h/%é",
-            "postgres://u:secret@h/%ff",
-            "postgres://u:secret@[::1/d",
-            "postgres://u:secret@h/d?sslmode=require",
             "postgres://u:secret@h/d?nope=1",
-            "postgres://u:secret@h/d?nope",
         ] {
-            let refused = parts(url).expect_err(url);
+            let mut refused = Vec::new();
+            let failure = Target::of_url(url).map(drop).expect_err(url);
+            failure.write(&mut refused).unwrap();
+            let refused = String::from_utf8(refused).unwrap();
             assert!(!refused.contains("secret"), "{refused}");
         }
     }
@@ -303,12 +257,13 @@ mod tests {
     fn a_target_is_shown_without_its_password() {
         for (url, shown) in [
             ("postgres://u:secret@h/d", "h:5432"),
+            ("postgres://u:secret@h,[::1]:7/d", "h:5432, [::1]:7"),
             (
-                "postgres:///d?host=/run&password=secret",
+                "postgres:///d?host=/run&user=u&password=secret",
                 "/run/.s.PGSQL.5432",
             ),
         ] {
-            let target: Target = url.parse().unwrap();
+            let target = Target::of_url(url).unwrap();
             assert_eq!(target.to_string(), shown);
             assert_eq!(format!("{target:?}"), format!("Target({shown})"));
         }

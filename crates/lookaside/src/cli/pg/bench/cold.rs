@@ -15,9 +15,9 @@ use tempfile::TempDir;
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
+use super::served::{open, ours, run_script};
 use crate::cli::bench::measure::cpu_time;
 use crate::cli::pg::bar::DownloadBar;
-use crate::cli::pg::client::Client;
 
 /// First database of a fresh process: with an empty cache, with a full one, with a server up, and
 /// with nothing of it in memory
@@ -89,16 +89,16 @@ pub(super) fn run_fresh(arguments: &FreshArguments) -> Result<()> {
         builder = builder.version(version);
     }
     let server = builder.start()?;
-    let mut client = Client::connect(&server.url().parse()?)?;
-    client.query("select 1", 1)?;
+    let mut connection = open(&ours(&server)?)?;
+    run_script(&mut connection, "select 1")?;
     let told = Told {
         cpu_ns: cpu_time().as_nanos() as u64,
         folder: server.folder().to_owned(),
-        version: client.server_version().to_owned(),
+        version: connection.server_version().to_owned(),
     };
     writeln!(io::stdout(), "{}", serde_json::to_string(&told)?)?;
     io::stdin().read_to_end(&mut Vec::new())?;
-    drop(client);
+    drop(connection);
     Ok(server.close()?)
 }
 

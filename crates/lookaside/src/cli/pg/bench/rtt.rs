@@ -1,16 +1,20 @@
 //! What does one round trip cost: a prepared statement, a row by its key, a row of 1 kB or 10 kB?
 
+use std::sync::Arc;
+
 use clap::Args;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_value::{RowSet, Value};
 
 use super::Result;
 use super::measure::{Latencies, Samples};
 use super::report::Report;
-use super::served::{Served, ServedArguments};
+use super::served::{Served, ServedArguments, hash_rows, open, run_script};
 use crate::cli::bench::measure::AnswerHash;
 use crate::cli::bench::workload::Random;
-use crate::cli::pg::client::Client;
 
-/// Round trips on one connection: prepared and simple statements, small and large rows
+/// Round trips of our own driver on one connection: prepared and simple statements, small and large
+/// rows
 #[derive(Debug, Args)]
 pub(super) struct RttArguments {
     #[command(flatten)]
@@ -40,13 +44,14 @@ enum Way {
 
 pub(super) fn run(arguments: &RttArguments) -> Result<()> {
     let served = Served::start(&arguments.served)?;
-    let mut client = served.connect()?;
+    let mut connection = served.connect()?;
     let mut report = Report::new("rtt", arguments.served.json);
-    let durability = served.durability(&mut client)?;
-    let engine = served.engine(&client);
+    let durability = served.durability(&mut connection)?;
+    let engine = served.engine(&connection);
     let from = format!("an open connection, a server that has answered before, {durability}");
     report.begin(&engine, &from);
-    client.query(
+    run_script(
+        &mut connection,
         &format!(
             "create table kv (id integer primary key, value text);
              insert into kv select id, 'value_' || id from generate_series(1, {ROW_COUNT}) id;
@@ -54,14 +59,13 @@ pub(super) fn run(arguments: &RttArguments) -> Result<()> {
              create table t2 (id serial primary key, a text);
              analyze kv"
         ),
-        0,
     )?;
-    for (index, trip) in trips().into_iter().enumerate() {
+    for trip in trips() {
         report.measuring(trip.case);
-        measure(&mut client, &trip, index, arguments, &mut report)?;
+        measure(&mut connection, &trip, arguments, &mut report)?;
     }
     // A server of one connection has room for the next.
-    Served::disconnect(client)?;
+    Served::disconnect(connection)?;
     connections(&served, arguments, &mut report, &engine, &durability)?;
     report.finish()
 }
@@ -141,16 +145,12 @@ fn trips() -> Vec<Trip> {
 const WHERE_ONE: &str = "where id in (select id from t2 limit 1)";
 
 fn measure(
-    client: &mut Client,
+    connection: &mut Connection,
     trip: &Trip,
-    index: usize,
     arguments: &RttArguments,
     report: &mut Report,
 ) -> Result<()> {
-    let name = format!("trip_{index}");
-    if let Way::Prepared { .. } = trip.way {
-        client.prepare(&name, &trip.sql)?;
-    }
+    let sql: Arc<str> = trip.sql.as_str().into();
     let (mut samples, mut latencies) = (Samples::default(), Latencies::default());
     let mut hash = AnswerHash::new();
     for round in 0..=arguments.served.rounds {
@@ -160,19 +160,18 @@ fn measure(
             0 => (&mut warm_up.0, &mut warm_up.1),
             _ => (&mut samples, &mut latencies),
         };
-        let mut add = |row: &[u8]| {
-            if round == 0 {
-                hash.add(row);
-            }
-        };
         samples.time(arguments.ops, || -> Result<()> {
             for _ in 0..arguments.ops {
-                match trip.way {
-                    Way::Simple => latencies.time(|| client.run(&trip.sql, &mut add))?,
+                let rows = match trip.way {
+                    Way::Simple => latencies.time(|| simple(connection, Arc::clone(&sql)))?,
                     Way::Prepared { bound } => {
-                        let param = random.below(bound).to_string();
-                        latencies.time(|| client.execute(&name, &[&param], &mut add))?;
+                        let param = Value::from(random.below(bound) as i64);
+                        let query = || connection.query(Arc::clone(&sql), &[param]);
+                        Some(latencies.time(query)?.rows)
                     }
+                };
+                if round == 0 {
+                    hash_rows(&mut hash, rows.as_ref());
                 }
             }
             Ok(())
@@ -180,6 +179,13 @@ fn measure(
     }
     let quantiles = quantiles(&mut latencies);
     report.add(trip.case, arguments.ops, &samples, Some(hash), quantiles)
+}
+
+/// A statement that is parsed each time, and its rows.
+fn simple(connection: &mut Connection, sql: Arc<str>) -> lookaside_client::Result<Option<RowSet>> {
+    let answers = connection.script(sql, usize::MAX)?.into_iter();
+    let mut rows = answers.map(|answer| answer.map(|answer| answer.rows));
+    rows.next().transpose()
 }
 
 /// A connection from its beginning to its end, with one query.
@@ -202,7 +208,10 @@ fn connections(
     for _ in 0..arguments.served.rounds {
         samples.time(ops, || -> Result<()> {
             for _ in 0..ops {
-                latencies.time(|| Client::connect(&served.target)?.run("select 1", &mut |_| {}))?;
+                latencies.time(|| -> Result<()> {
+                    run_script(&mut open(&served.target)?, "select 1")?;
+                    Ok(())
+                })?;
             }
             Ok(())
         })?;

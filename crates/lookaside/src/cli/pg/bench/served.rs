@@ -4,13 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use lookaside_client::Answer;
+use lookaside_client::postgres::Options;
+use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::{Postgres, VersionRequirement};
+use lookaside_value::{RowSet, Value};
 
 use super::Result;
+use crate::cli::bench::measure::AnswerHash;
+use crate::cli::failure::Failure;
 use crate::cli::pg::bar::DownloadBar;
-use crate::cli::pg::client::Client;
 use crate::cli::pg::target::Target;
-use crate::cli::pg::{Setting, read_setting};
+use crate::cli::pg::{Setting, client_failure, read_setting};
 
 /// Everything that a benchmark makes is in here, and goes with it.
 const SCHEMA: &str = "lookaside_bench";
@@ -62,7 +67,7 @@ impl Served {
     pub(super) fn start(arguments: &ServedArguments) -> Result<Self> {
         if let Some(url) = &arguments.target {
             return Ok(Self {
-                target: url.parse()?,
+                target: told(Target::of_url(url))?,
                 is_ours: false,
                 _server: None,
             });
@@ -83,32 +88,34 @@ impl Served {
         }
         let server = builder.start()?;
         Ok(Self {
-            target: server.url().parse()?,
+            target: ours(&server)?,
             is_ours: true,
             _server: Some(server),
         })
     }
 
     /// A connection with an empty schema of ours in front.
-    pub(super) fn connect(&self) -> Result<Client> {
-        let mut client = Client::connect(&self.target)?;
+    pub(super) fn connect(&self) -> Result<Connection> {
+        let mut connection = open(&self.target)?;
         let setup = format!("create schema {SCHEMA}; set search_path = {SCHEMA}");
-        client.query(&setup, 0).map_err(|error| {
-            format!("{error}\nif an earlier run was cut short: drop schema {SCHEMA} cascade")
+        run_script(&mut connection, &setup).map_err(|error| {
+            let refused = client_failure(&error);
+            let refused = refused.message();
+            format!("{refused}\nif an earlier run was cut short: drop schema {SCHEMA} cascade")
         })?;
-        Ok(client)
+        Ok(connection)
     }
 
     /// Ends a connection of [`Self::connect`] and takes away what it made.
-    pub(super) fn disconnect(mut client: Client) -> Result<()> {
-        client.query("set client_min_messages = warning", 0)?;
-        client.query(&format!("drop schema {SCHEMA} cascade"), 0)?;
+    pub(super) fn disconnect(mut connection: Connection) -> Result<()> {
+        let script = format!("set client_min_messages = warning; drop schema {SCHEMA} cascade");
+        run_script(&mut connection, &script)?;
         Ok(())
     }
 
     /// What the figures are of.
-    pub(super) fn engine(&self, client: &Client) -> String {
-        let version = client.server_version();
+    pub(super) fn engine(&self, connection: &Connection) -> String {
+        let version = connection.server_version();
         if self.is_ours {
             format!("embedded PostgreSQL {version}")
         } else {
@@ -117,13 +124,40 @@ impl Served {
     }
 
     /// What the server's answers wait for, as it says itself.
-    pub(super) fn durability(&self, client: &mut Client) -> Result<String> {
+    pub(super) fn durability(&self, connection: &mut Connection) -> Result<String> {
         let sql = "select string_agg(name || '=' || setting, ' ' order by name) from pg_settings \
                    where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'wal_level')";
-        let answers = client.query(sql, 1)?;
-        let text = answers
-            .first()
-            .and_then(|answer| answer.rows.first()?.first()?.clone());
-        Ok(text.unwrap_or_default())
+        let rows = connection.query(sql, &[])?.rows;
+        Ok(rows.row(0)[0].to_text().to_string())
     }
+}
+
+/// A server that we started.
+pub(super) fn ours(server: &Postgres) -> Result<Target> {
+    told(Target::of_ours(&server.url()))
+}
+
+/// A connection of our own driver, which all benchmarks ask with.
+pub(super) fn open(target: &Target) -> Result<Connection> {
+    Ok(target.connect(Options::default())?)
+}
+
+/// Runs statements as the simple query protocol takes them: one message, one round trip.
+pub(super) fn run_script(
+    connection: &mut Connection,
+    sql: &str,
+) -> lookaside_client::Result<Vec<Answer>> {
+    connection.script(sql, usize::MAX)?.into_iter().collect()
+}
+
+/// Adds rows to a hash, as the server would write them.
+pub(super) fn hash_rows<'a>(hash: &mut AnswerHash, rows: impl IntoIterator<Item = &'a RowSet>) {
+    for row in rows.into_iter().flat_map(RowSet::iter) {
+        let cells: Vec<_> = row.iter().map(Value::to_text).collect();
+        hash.add(cells.join("\t").as_bytes());
+    }
+}
+
+fn told<T>(result: std::result::Result<T, Failure>) -> Result<T> {
+    result.map_err(|failure| failure.message().into())
 }

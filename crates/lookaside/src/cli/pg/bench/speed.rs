@@ -5,14 +5,14 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use lookaside_client::postgres::blocking::Connection;
 
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
-use super::served::{Served, ServedArguments};
+use super::served::{Served, ServedArguments, hash_rows, run_script};
 use crate::cli::bench::measure::AnswerHash;
 use crate::cli::bench::workload::Random;
-use crate::cli::pg::client::Client;
 
 /// A suite of SQL: inserts, selects, updates and deletes by the thousand, with and without indexes
 #[derive(Debug, Args)]
@@ -43,21 +43,21 @@ pub(super) fn run(arguments: &SpeedArguments) -> Result<()> {
     let mut hashes = Vec::new();
     for round in 0..=arguments.served.rounds {
         // Each round meets an empty schema; the first warms the server and is thrown away.
-        let mut client = served.connect()?;
+        let mut connection = served.connect()?;
         if round == 0 {
-            let durability = served.durability(&mut client)?;
+            let durability = served.durability(&mut connection)?;
             let from = format!("an open connection, an empty schema, {durability}");
-            report.begin(&served.engine(&client), &from);
+            report.begin(&served.engine(&connection), &from);
         }
         for (test, samples) in tests.iter().zip(&mut samples) {
             report.measuring(&format!("{}, round {round}", test.name));
             if round == 0 {
-                hashes.push(run_test(&mut client, &test.script)?);
+                hashes.push(run_test(&mut connection, &test.script)?);
             } else {
-                samples.time(1, || run_test(&mut client, &test.script))?;
+                samples.time(1, || run_test(&mut connection, &test.script))?;
             }
         }
-        Served::disconnect(client)?;
+        Served::disconnect(connection)?;
     }
     for ((test, samples), hash) in tests.iter().zip(&samples).zip(hashes) {
         report.add(test.name, 1, samples, Some(hash), Vec::new())?;
@@ -65,16 +65,15 @@ pub(super) fn run(arguments: &SpeedArguments) -> Result<()> {
     report.finish()
 }
 
-fn run_test(client: &mut Client, script: &Script) -> Result<AnswerHash> {
+fn run_test(connection: &mut Connection, script: &Script) -> Result<AnswerHash> {
+    let statements = match script {
+        Script::Whole(sql) => std::slice::from_ref(sql),
+        Script::Single(statements) => statements,
+    };
     let mut hash = AnswerHash::new();
-    let mut add = |row: &[u8]| hash.add(row);
-    match script {
-        Script::Whole(sql) => client.run(sql, &mut add)?,
-        Script::Single(statements) => {
-            for sql in statements {
-                client.run(sql, &mut add)?;
-            }
-        }
+    for sql in statements {
+        let answers = run_script(connection, sql)?;
+        hash_rows(&mut hash, answers.iter().map(|answer| &answer.rows));
     }
     Ok(hash)
 }

@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 
 use clap::Args;
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::{Syncs, TransactionOptions};
+use lookaside_value::{ParamBatch, Value};
 
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
-use super::served::{Served, ServedArguments};
+use super::served::{Served, ServedArguments, run_script};
 use crate::cli::bench::workload::Random;
-use crate::cli::pg::client::{BATCH_COUNT_MAX, Batch, Client};
 
-/// Prepared updates by key: one after the other, and pipelined
+/// Prepared updates by key through our own driver: one after the other, and pipelined
 #[derive(Debug, Args)]
 pub(super) struct UpdatesArguments {
     #[command(flatten)]
@@ -21,30 +23,33 @@ pub(super) struct UpdatesArguments {
     #[arg(long, default_value_t = 5_000, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
 
-    /// Updates that are sent before the first of their replies is read
-    #[arg(long, default_value_t = 100, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=BATCH_COUNT_MAX as i64))]
+    /// Updates that are asked for at once
+    #[arg(long, default_value_t = 100, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     batch: u16,
 }
 
 /// Rows of the table whose rows are updated.
 const ROW_COUNT: u64 = 10_000;
 
+const PUT: &str = "update kv set value = $1 where id = $2::integer";
+
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Sequential,
     SequentialInTransaction,
-    Pipelined(Batch),
+    Pipelined,
+    PipelinedInTransactions,
 }
 
 pub(super) fn run(arguments: &UpdatesArguments) -> Result<()> {
     let served = Served::start(&arguments.served)?;
-    let mut client = served.connect()?;
+    let mut connection = served.connect()?;
     let mut report = Report::new("prepared-updates", arguments.served.json);
-    let durability = served.durability(&mut client)?;
+    let durability = served.durability(&mut connection)?;
     let from = format!(
         "an open connection, a prepared statement, a fresh table of {ROW_COUNT} rows, {durability}"
     );
-    report.begin(&served.engine(&client), &from);
+    report.begin(&served.engine(&connection), &from);
     let batch = arguments.batch;
     for (case, way) in [
         ("sequential, a commit each".to_owned(), Way::Sequential),
@@ -54,22 +59,22 @@ pub(super) fn run(arguments: &UpdatesArguments) -> Result<()> {
         ),
         (
             format!("pipelined by {batch}, a commit each"),
-            Way::Pipelined(Batch::SyncEach),
+            Way::Pipelined,
         ),
         (
             format!("pipelined by {batch}, a commit a batch"),
-            Way::Pipelined(Batch::OneSync),
+            Way::PipelinedInTransactions,
         ),
     ] {
         report.measuring(&case);
-        measure(&mut client, &case, way, arguments, &mut report)?;
+        measure(&mut connection, &case, way, arguments, &mut report)?;
     }
-    Served::disconnect(client)?;
+    Served::disconnect(connection)?;
     report.finish()
 }
 
 fn measure(
-    client: &mut Client,
+    connection: &mut Connection,
     case: &str,
     way: Way,
     arguments: &UpdatesArguments,
@@ -77,16 +82,15 @@ fn measure(
 ) -> Result<()> {
     let mut samples = Samples::default();
     for round in 0..=arguments.served.rounds {
-        client.query(
+        run_script(
+            connection,
             &format!(
-                "deallocate all;
-                 create table kv (id integer primary key, value text);
+                "create table kv (id integer primary key, value text);
                  insert into kv select id, 'value_' || id from generate_series(1, {ROW_COUNT}) id;
                  analyze kv"
             ),
-            0,
         )?;
-        client.prepare("put", "update kv set value = $1 where id = $2::integer")?;
+        connection.describe(PUT)?;
         let params = params(arguments.ops, round);
         let mut warm_up = Samples::default();
         let samples = if round == 0 {
@@ -95,50 +99,76 @@ fn measure(
             &mut samples
         };
         samples.time(arguments.ops, || {
-            update(client, way, &params, usize::from(arguments.batch))
+            update(connection, way, &params, usize::from(arguments.batch))
         })?;
-        let sql = "select count(*) from kv where value like 'new_%'; drop table kv";
-        let answers = client.query(sql, 1)?;
-        let changed = answers.first().and_then(|answer| answer.rows[0][0].clone());
-        let expected = params.iter().map(|[_, id]| id).collect::<HashSet<_>>();
-        if changed.as_deref() != Some(expected.len().to_string().as_str()) {
-            return Err(format!("{changed:?} rows changed instead of {}", expected.len()).into());
+        let sql = "select count(*) from kv where value like 'new_%'";
+        let changed = connection.query(sql, &[])?.rows.row(0)[0].clone();
+        run_script(connection, "drop table kv")?;
+        let expected = params
+            .iter()
+            .map(|[_, id]| id)
+            .collect::<HashSet<_>>()
+            .len();
+        if changed != Value::Int(expected as i64) {
+            return Err(format!("{} rows changed instead of {expected}", changed.to_text()).into());
         }
     }
     report.add(case, arguments.ops, &samples, None, Vec::new())
 }
 
-fn params(count: u64, round: u16) -> Vec<[String; 2]> {
+fn params(count: u64, round: u16) -> Vec<[Value; 2]> {
     let mut random = Random::new(u64::from(round));
     (0..count)
         .map(|index| {
             let id = random.below(ROW_COUNT) + 1;
-            [format!("new_{index}"), id.to_string()]
+            [Value::from(format!("new_{index}")), Value::from(id as i64)]
         })
         .collect()
 }
 
-fn update(client: &mut Client, way: Way, params: &[[String; 2]], batch_count: usize) -> Result<()> {
+fn update(
+    connection: &mut Connection,
+    way: Way,
+    params: &[[Value; 2]],
+    batch_count: usize,
+) -> Result<()> {
     match way {
-        Way::Sequential => sequential(client, params),
-        Way::SequentialInTransaction => {
-            client.query("begin", 0)?;
-            sequential(client, params)?;
-            client.query("commit", 0)?;
-            Ok(())
-        }
-        Way::Pipelined(batch) => {
-            for chunk in params.chunks(batch_count) {
-                client.execute_batch("put", chunk, batch)?;
+        Way::Sequential => {
+            for params in params {
+                connection.query(PUT, params)?;
             }
-            Ok(())
         }
-    }
-}
-
-fn sequential(client: &mut Client, params: &[[String; 2]]) -> Result<()> {
-    for params in params {
-        client.execute("put", params, &mut |_| {})?;
+        Way::SequentialInTransaction => {
+            let mut transaction = connection.begin(TransactionOptions::default())?;
+            for params in params {
+                transaction.query(PUT, params)?;
+            }
+            transaction.commit()?;
+        }
+        Way::Pipelined => {
+            for chunk in params.chunks(batch_count) {
+                for answer in connection.query_many(PUT, batch(chunk), Syncs::Each)? {
+                    answer?;
+                }
+            }
+        }
+        Way::PipelinedInTransactions => {
+            for chunk in params.chunks(batch_count) {
+                let mut transaction = connection.begin(TransactionOptions::default())?;
+                for answer in transaction.query_many(PUT, batch(chunk), Syncs::Each)? {
+                    answer?;
+                }
+                transaction.commit()?;
+            }
+        }
     }
     Ok(())
+}
+
+fn batch(params: &[[Value; 2]]) -> ParamBatch {
+    let mut batch = ParamBatch::new(2);
+    for params in params {
+        batch.push(params.iter().cloned());
+    }
+    batch
 }

@@ -5,15 +5,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::{Builder, Postgres, VersionRequirement};
+use lookaside_value::Value;
 
 use super::Result;
 use super::cold::file_system;
 use super::measure::Samples;
 use super::report::Report;
+use super::served::{open, ours, run_script};
 use crate::cli::bench::measure::cpu_time;
 use crate::cli::pg::bar::DownloadBar;
-use crate::cli::pg::client::Client;
 
 /// Databases handed out in a warm process: from the ready pool, on demand, each with its own server;
 /// snapshots; many tests at once
@@ -44,9 +46,7 @@ pub(super) fn run(arguments: &WarmArguments) -> Result<()> {
     let base = builder(arguments)
         .progress(Arc::new(DownloadBar::new()))
         .start()?;
-    let version = Client::connect(&base.url().parse()?)?
-        .server_version()
-        .to_owned();
+    let version = open(&ours(&base)?)?.server_version().to_owned();
     let engine = format!(
         "embedded PostgreSQL {version}, data on {}",
         file_system(base.folder())
@@ -121,13 +121,13 @@ fn hand_outs(
             cpu_before,
         } = hand_out()?;
         let (in_hand_after, in_hand_cpu) = (started.elapsed(), cpu_time() - cpu_before);
-        let mut client = Client::connect(&database.url().parse()?)?;
-        client.query("select 1", 1)?;
+        let mut connection = open(&ours(&database)?)?;
+        run_script(&mut connection, "select 1")?;
         if round > 0 {
             in_hand.push(in_hand_after, in_hand_cpu, 1);
             answered.push(started.elapsed(), cpu_time() - cpu_before, 1);
         }
-        drop(client);
+        drop(connection);
         database.close()?;
     }
     report.add(format!("{case}: in hand"), 1, &in_hand, None, Vec::new())?;
@@ -179,12 +179,12 @@ fn snapshots(arguments: &WarmArguments, report: &mut Report) -> Result<()> {
         reset.time(1, || database.reset_to("seeded"))?;
         database.drop_snapshot("seeded")?;
     }
-    let mut client = Client::connect(&database.url().parse()?)?;
-    let answers = client.query("select count(*) from t", 1)?;
-    if answers[0].rows != [[Some("1000".to_owned())]] {
+    let mut connection = open(&ours(&database)?)?;
+    let count = connection.query("select count(*) from t", &[])?.rows;
+    if count.row(0) != [Value::Int(1_000)] {
         return Err("a reset did not bring the rows back".into());
     }
-    drop(client);
+    drop(connection);
     report.add("snapshot of 1,000 rows", 1, &kept, None, Vec::new())?;
     report.add("reset to it", 1, &reset, None, Vec::new())?;
     Ok(database.close()?)
@@ -214,18 +214,21 @@ fn parallel(arguments: &WarmArguments, report: &mut Report) -> Result<()> {
 /// What a test of an application does at the least.
 fn test(arguments: &WarmArguments) -> Result<()> {
     let database = builder(arguments).start()?;
-    let target = database.url().parse()?;
-    let mut clients: Vec<Client> = (0..CONNECTION_COUNT)
-        .map(|_| Ok(Client::connect(&target)?))
+    let target = ours(&database)?;
+    let mut connections: Vec<Connection> = (0..CONNECTION_COUNT)
+        .map(|_| open(&target))
         .collect::<Result<_>>()?;
-    clients[0].query("create table t (id integer primary key)", 0)?;
-    for (id, client) in clients.iter_mut().enumerate() {
-        client.query(&format!("insert into t values ({id})"), 0)?;
+    run_script(
+        &mut connections[0],
+        "create table t (id integer primary key)",
+    )?;
+    for (id, connection) in connections.iter_mut().enumerate() {
+        run_script(connection, &format!("insert into t values ({id})"))?;
     }
-    let answers = clients[0].query("select count(*) from t", 1)?;
-    if answers[0].rows != [[Some(CONNECTION_COUNT.to_string())]] {
+    let answers = run_script(&mut connections[0], "select count(*) from t")?;
+    if answers[0].rows.row(0) != [Value::from(CONNECTION_COUNT.to_string())] {
         return Err("another test's rows are here".into());
     }
-    drop(clients);
+    drop(connections);
     Ok(database.close()?)
 }
