@@ -118,7 +118,8 @@ impl Session {
     pub(super) fn cancel_done(&mut self) {
         if self.cancel.is_under_way() {
             self.cancel.stage = CancelStage::Idle;
-            self.cancel.risk_end = self.next_moment();
+            // A server that had nothing to interrupt may still interrupt what comes next.
+            self.cancel.risk_end = self.next_moment() + 1;
         }
     }
 }

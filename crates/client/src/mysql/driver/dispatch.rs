@@ -87,8 +87,12 @@ impl Driver {
         self.session.steps.len() < self.window
     }
 
-    /// Tells the server of statements that nobody will use.
+    /// Tells the server of statements that nobody will use. Who wants one query on its way at a time
+    /// has reasons to send nothing while it is.
     fn close_evicted(&mut self) {
+        if self.window == 1 && !self.session.steps.is_empty() {
+            return;
+        }
         while let Some(id) = self.session.statements.pop_evicted() {
             // There is no answer, so it takes no room in the window.
             if self.connection.queue(Wire::CloseStatement(id)).is_err() {

@@ -18,14 +18,18 @@ pub(super) enum Verb {
 impl Verb {
     pub(super) fn of(sql: &str) -> Self {
         let (word, rest) = first_word(sql);
+        let follows = |word: &str| first_word(rest).0.eq_ignore_ascii_case(word);
         let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
         if is(&[
             "select", "values", "table", "show", "explain", "describe", "desc",
         ]) {
             Self::Read
-        } else if is(&["set"]) && first_word(rest).0.eq_ignore_ascii_case("transaction") {
+        } else if is(&["set"]) && follows("transaction") {
             // Of the next transaction only.
             Self::End
+        } else if is(&["set"]) && follows("statement") {
+            // Of MariaDB: settings for the rest of the statement, which may give rows.
+            Self::Other
         } else if is(&["set", "use"]) {
             Self::Set
         } else if is(&["begin", "start"]) {
@@ -90,6 +94,10 @@ mod tests {
             ("Set @@sql_mode = ''", Verb::Set),
             ("set transaction read only", Verb::End),
             ("set session transaction read only", Verb::Set),
+            (
+                "set statement max_statement_time = 1 for select 1",
+                Verb::Other,
+            ),
             ("call p()", Verb::Other),
             ("/* without end", Verb::Other),
             ("", Verb::Other),
