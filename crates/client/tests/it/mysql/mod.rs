@@ -18,6 +18,7 @@ mod scripted;
 mod scripts;
 mod tls;
 mod tokio;
+mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
