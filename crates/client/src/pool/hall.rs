@@ -175,14 +175,22 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
     /// Somebody waits no more, served or not. Who was answered by [`poll_seat`](Self::poll_seat) is
     /// gone already.
     pub(super) fn leave(&self, waiter: Waiter, usage: Usage, now: Instant) {
-        self.change(now, |state| match state.seats.remove(&waiter) {
-            Some(Seat::Waiting(..)) => state.plan.leave(waiter, now),
-            Some(Seat::Served(place, _)) => match usage {
-                Usage::Shared => state.plan.give_back(place, Outcome::Unused, now),
-                Usage::Exclusive => state.plan.unlock(place, Outcome::Unused, now),
-            },
-            Some(Seat::Dismissed(_)) | None => {}
+        let connection = self.change(now, |state| match state.seats.remove(&waiter) {
+            Some(Seat::Waiting(..)) => {
+                state.plan.leave(waiter, now);
+                None
+            }
+            Some(Seat::Served(place, connection)) => {
+                match usage {
+                    Usage::Shared => state.plan.give_back(place, Outcome::Unused, now),
+                    Usage::Exclusive => state.plan.unlock(place, Outcome::Unused, now),
+                }
+                Some(connection)
+            }
+            Some(Seat::Dismissed(_)) | None => None,
         });
+        // Not under the lock, as in `ended`.
+        drop(connection);
     }
 
     /// A request on a shared connection is over.
@@ -423,3 +431,6 @@ impl<C: Clone> State<C> {
         is_nearer || !self.jobs.is_empty() || self.plan.is_closed()
     }
 }
+
+#[cfg(test)]
+mod tests;

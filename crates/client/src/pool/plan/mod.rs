@@ -372,6 +372,7 @@ impl Plan {
     /// Takes no more requests, dismisses who waits, and ends each connection once it is done.
     pub(super) fn close_all(&mut self, now: Instant) {
         self.is_closing = true;
+        self.is_changed = true;
         self.dismiss_all(Refusal::Closed);
         for index in 0..self.slots.len() {
             match self.slots[index].state {

@@ -1,0 +1,305 @@
+//! The hall under a model checker, which tries each order in which threads can meet at its lock. A
+//! wake-up that is lost leaves a thread parked for ever, and that is a failure.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::task::Wake;
+use std::time::Duration;
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::{Condvar, Mutex as LoomMutex};
+use loom::thread;
+
+use super::*;
+
+type Model = Hall<Arc<Socket>, LoomMutex<State<Arc<Socket>>>>;
+
+/// A connection that says so when its last handle is gone, as one does in the end.
+struct Socket {
+    hall: Weak<Model>,
+    place: Place,
+    now: Instant,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(hall) = self.hall.upgrade() {
+            hall.ended(self.place, None, 0, self.now);
+        }
+    }
+}
+
+impl<T> Lock<T> for LoomMutex<T> {
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
+        look(&mut self.lock().unwrap())
+    }
+}
+
+/// Wakes a thread. The checker's own parking is not for threads that also join others.
+struct Alarm {
+    is_rung: LoomMutex<bool>,
+    rung: Condvar,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        *self.is_rung.lock().unwrap() = true;
+        self.rung.notify_one();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let alarm = Arc::new(Alarm {
+        is_rung: LoomMutex::new(false),
+        rung: Condvar::new(),
+    });
+    let waker = Waker::from(Arc::clone(&alarm));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+            return value;
+        }
+        let mut is_rung = alarm.is_rung.lock().unwrap();
+        while !*is_rung {
+            is_rung = alarm.rung.wait(is_rung).unwrap();
+        }
+        *is_rung = false;
+    }
+}
+
+fn check(model: impl Fn(Arc<Model>, Instant) + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // Nearly all there is to find needs no more; without a bound it takes minutes.
+    builder.preemption_bound = Some(3);
+    let now = Instant::now();
+    builder.check(move || {
+        let limits = Limits {
+            count_max: 1,
+            count_min: 0,
+            depth: 1,
+            stall: Duration::from_secs(1),
+            idle_timeout: None,
+            lifetime_max: None,
+            check_after: Duration::from_secs(1_000),
+            check_timeout: Duration::from_secs(1_000),
+        };
+        model(Arc::new(Hall::new(limits, now)), now);
+    });
+}
+
+fn take(hall: &Model, usage: Usage, now: Instant) -> Result<Place, Refusal> {
+    let (ask, _) = hall.take(usage, now + Duration::from_secs(1), now);
+    match ask {
+        Ask::Have((place, _)) => Ok(place),
+        Ask::Refused(refusal) => Err(refusal),
+        Ask::Wait(waiter) => {
+            let served = poll_fn(|cx| hall.poll_seat(waiter, cx).0);
+            block_on(served).map(|(place, _)| place)
+        }
+    }
+}
+
+/// What the keeper does until he has opened a connection.
+fn open(hall: &Arc<Model>, now: Instant) -> Place {
+    let job = block_on(poll_fn(|cx| match hall.next_job(cx, now) {
+        Job::Sleep(_) => Poll::Pending,
+        job => Poll::Ready(job),
+    }));
+    let Job::Open(place) = job else {
+        panic!("a connection is wanted");
+    };
+    opened(hall, place, now);
+    place
+}
+
+fn opened(hall: &Arc<Model>, place: Place, now: Instant) {
+    let socket = Socket {
+        hall: Arc::downgrade(hall),
+        place,
+        now,
+    };
+    hall.opened(place, Arc::new(socket), 0, now);
+}
+
+fn counts(hall: &Model) -> Counts {
+    hall.look().0
+}
+
+#[test]
+fn everybody_who_waits_is_woken() {
+    check(|hall, now| {
+        let tasks: Vec<_> = (0..2)
+            .map(|_| {
+                let hall = Arc::clone(&hall);
+                thread::spawn(move || {
+                    let place = take(&hall, Usage::Shared, now).unwrap();
+                    hall.give_back(place, Outcome::Answered, now);
+                })
+            })
+            .collect();
+        open(&hall, now);
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        let counts = counts(&hall);
+        assert_eq!((counts.in_flight, counts.waiting, counts.idle), (0, 0, 1));
+    });
+}
+
+#[test]
+fn a_locked_connection_has_one_holder() {
+    check(|hall, now| {
+        let is_held = Arc::new(AtomicBool::new(false));
+        let tasks: Vec<_> = (0..2)
+            .map(|_| {
+                let (hall, is_held) = (Arc::clone(&hall), Arc::clone(&is_held));
+                thread::spawn(move || {
+                    let place = take(&hall, Usage::Exclusive, now).unwrap();
+                    assert!(!is_held.swap(true, Ordering::AcqRel));
+                    is_held.store(false, Ordering::Release);
+                    hall.unlock(place, Outcome::Answered, now);
+                })
+            })
+            .collect();
+        open(&hall, now);
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(counts(&hall).idle, 1);
+    });
+}
+
+#[test]
+fn who_leaves_takes_nothing_along() {
+    check(|hall, now| {
+        let leaving = thread::spawn({
+            let hall = Arc::clone(&hall);
+            move || {
+                let (ask, _) = hall.take(Usage::Exclusive, now + Duration::from_secs(1), now);
+                match ask {
+                    Ask::Have((place, _)) => hall.unlock(place, Outcome::Unused, now),
+                    Ask::Wait(waiter) => hall.leave(waiter, Usage::Exclusive, now),
+                    Ask::Refused(refusal) => panic!("{refusal:?}"),
+                }
+            }
+        });
+        let staying = thread::spawn({
+            let hall = Arc::clone(&hall);
+            move || {
+                let place = take(&hall, Usage::Exclusive, now).unwrap();
+                hall.unlock(place, Outcome::Answered, now);
+            }
+        });
+        open(&hall, now);
+        leaving.join().unwrap();
+        staying.join().unwrap();
+        let counts = counts(&hall);
+        assert_eq!((counts.locked, counts.waiting, counts.idle), (0, 0, 1));
+    });
+}
+
+#[test]
+fn a_connection_that_ends_is_opened_again_for_who_waits() {
+    check(|hall, now| {
+        let is_done = Arc::new(AtomicBool::new(false));
+        let task = thread::spawn({
+            let (hall, is_done) = (Arc::clone(&hall), Arc::clone(&is_done));
+            move || {
+                for _ in 0..2 {
+                    let place = take(&hall, Usage::Shared, now).unwrap();
+                    hall.give_back(place, Outcome::Answered, now);
+                }
+                is_done.store(true, Ordering::Release);
+                hall.wake_keeper();
+            }
+        });
+        let first = open(&hall, now);
+        hall.ended(first, None, 0, now);
+        // If it was not used before, there is a pause, which is over then.
+        let later = now + Duration::from_millis(100);
+        block_on(poll_fn(|cx| {
+            while let Job::Open(place) = hall.next_job(cx, later) {
+                opened(&hall, place, later);
+            }
+            match is_done.load(Ordering::Acquire) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        }));
+        task.join().unwrap();
+        assert_eq!(counts(&hall).in_flight, 0);
+    });
+}
+
+#[test]
+fn a_keeper_that_is_gone_is_replaced() {
+    check(|hall, now| {
+        // The first has ended with its runtime, before or after somebody began to wait.
+        let task = thread::spawn({
+            let hall = Arc::clone(&hall);
+            move || {
+                let until = now + Duration::from_secs(1);
+                let (ask, mut keeper) = hall.take(Usage::Shared, until, now);
+                let Ask::Wait(waiter) = ask else {
+                    panic!("nothing is open");
+                };
+                let place = block_on(poll_fn(|cx| {
+                    if keeper == Keeper::Missing {
+                        open(&hall, now);
+                    }
+                    let (served, missing) = hall.poll_seat(waiter, cx);
+                    keeper = missing;
+                    if keeper == Keeper::Missing {
+                        cx.waker().wake_by_ref();
+                    }
+                    served
+                }));
+                hall.give_back(place.unwrap().0, Outcome::Answered, now);
+            }
+        });
+        // Somebody else has hired a keeper, whose runtime ends without a job being done.
+        let (_, keeper) = hall.poll_closed(&mut Context::from_waker(Waker::noop()));
+        if keeper == Keeper::Missing {
+            hall.keeper_ended();
+        }
+        task.join().unwrap();
+        assert_eq!(counts(&hall).idle, 1);
+    });
+}
+
+#[test]
+fn the_end_is_heard_of() {
+    check(|hall, now| {
+        let task = thread::spawn({
+            let hall = Arc::clone(&hall);
+            move || match take(&hall, Usage::Shared, now) {
+                Ok(place) => hall.give_back(place, Outcome::Answered, now),
+                Err(refusal) => assert_eq!(refusal, Refusal::Closed),
+            }
+        });
+        let closing = thread::spawn({
+            let hall = Arc::clone(&hall);
+            move || {
+                hall.close(now);
+                block_on(poll_fn(|cx| hall.poll_closed(cx).0));
+            }
+        });
+        // The keeper, until he is told to go.
+        loop {
+            let job = block_on(poll_fn(|cx| match hall.next_job(cx, now) {
+                Job::Sleep(_) => Poll::Pending,
+                job => Poll::Ready(job),
+            }));
+            match job {
+                Job::Open(place) => opened(&hall, place, now),
+                Job::Abort(place) => hall.ended(place, None, 0, now),
+                Job::End => break,
+                Job::Check(..) | Job::Sleep(_) => panic!("that is nothing to do at the end"),
+            }
+        }
+        task.join().unwrap();
+        closing.join().unwrap();
+    });
+}
