@@ -78,19 +78,21 @@ fn check(model: impl Fn(Arc<Model>, Instant) + Send + Sync + 'static) {
     // Nearly all there is to find needs no more; without a bound it takes minutes.
     builder.preemption_bound = Some(3);
     let now = Instant::now();
-    builder.check(move || {
-        let limits = Limits {
-            count_max: 1,
-            count_min: 0,
-            depth: 1,
-            stall: Duration::from_secs(1),
-            idle_timeout: None,
-            lifetime_max: None,
-            check_after: Duration::from_secs(1_000),
-            check_timeout: Duration::from_secs(1_000),
-        };
-        model(Arc::new(Hall::new(limits, now)), now);
-    });
+    builder.check(move || model(Arc::new(Hall::new(limits(), now)), now));
+}
+
+/// One connection for one request, for as long as anybody likes.
+fn limits() -> Limits {
+    Limits {
+        count_max: 1,
+        count_min: 0,
+        depth: 1,
+        stall: Duration::from_secs(1),
+        idle_timeout: None,
+        lifetime_max: None,
+        check_after: Duration::from_secs(1_000),
+        check_timeout: Duration::from_secs(1_000),
+    }
 }
 
 fn take(hall: &Model, usage: Usage, now: Instant) -> Result<Place, Refusal> {
@@ -302,4 +304,42 @@ fn the_end_is_heard_of() {
         task.join().unwrap();
         closing.join().unwrap();
     });
+}
+
+/// Counts how often somebody is woken.
+struct Count(std::sync::atomic::AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_keeper_is_woken_where_nobody_waits() {
+    let now = Instant::now();
+    let limits = Limits {
+        count_max: 2,
+        ..limits()
+    };
+    let hall: Hall<u32, std::sync::Mutex<State<u32>>> = Hall::new(limits, now);
+    let woken = Arc::new(Count(0.into()));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let until = now + Duration::from_secs(1);
+    let (Ask::Wait(waiter), Keeper::Missing) = hall.take(Usage::Shared, until, now) else {
+        panic!("nothing is there");
+    };
+    let Job::Open(place) = hall.next_job(&mut cx, now) else {
+        panic!("a connection is wanted");
+    };
+    hall.opened(place, 7, 0, now);
+    assert!(hall.poll_seat(waiter, &mut cx).0.is_ready());
+    assert!(matches!(hall.next_job(&mut cx, now), Job::Sleep(None)));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    // The connection is full, and takes one more while another is opened.
+    let (ask, _) = hall.take(Usage::Shared, until, now);
+    assert!(matches!(ask, Ask::Have(_)));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(matches!(hall.next_job(&mut cx, now), Job::Open(_)));
 }
