@@ -460,6 +460,7 @@ impl Error {
         Self::new(ErrorKind::Closed, Sent::Something, "the pool was closed")
     }
 
+    /// What this end of a connection is to a query that was on it.
     pub(crate) fn of_query(&self, sent: Sent) -> Self {
         let message = match sent {
             Sent::Nothing => "the connection ended before the query was sent",

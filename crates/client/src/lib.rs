@@ -1,7 +1,8 @@
 //! Connections to PostgreSQL and MySQL servers.
 //!
-//! [`Config`] reads the URLs that users know. [`postgres`] and [`mysql`] have the connections. [`types`]
-//! turns what a server sends into values, and values into what a server wants for its parameters.
+//! [`Config`] reads the URLs that users know. A [`Pool`] shares connections between tasks;
+//! [`postgres`] and [`mysql`] have them one by one. [`types`] turns what a server sends into values,
+//! and values into what a server wants for its parameters.
 //!
 //! ```
 //! use lookaside_client::{Config, Environment};

@@ -58,6 +58,9 @@ pub(super) enum Ask<T> {
     Refused(Refusal),
 }
 
+/// What somebody gets who has waited.
+pub(super) type Served<C> = Result<(Place, C), Refusal>;
+
 /// Whether there is somebody to do the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeper {
@@ -155,7 +158,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         &self,
         waiter: Waiter,
         cx: &mut Context<'_>,
-    ) -> (Poll<Result<(Place, C), Refusal>>, Keeper) {
+    ) -> (Poll<Served<C>>, Keeper) {
         self.state.with(|state| {
             let keeper = state.hire();
             let seat = state.seats.get_mut(&waiter).expect("who waits has a seat");

@@ -28,7 +28,7 @@ use lookaside_value::{ParamBatch, Value};
 
 use crate::{Answer, Config, Description, Error, ErrorKind, Request, Result, Syncs};
 use connection::{Connection, Target};
-use hall::{Ask, Hall, Keeper};
+use hall::{Ask, Hall, Keeper, Served};
 use lock::Return;
 use plan::{Outcome, Place, Refusal, Usage, Waiter};
 
@@ -312,7 +312,7 @@ struct Seat<'a> {
 }
 
 impl Future for Seat<'_> {
-    type Output = Result<(Place, Connection), Refusal>;
+    type Output = Served<Connection>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (answer, keeper) = self.inner.hall.poll_seat(self.waiter, cx);

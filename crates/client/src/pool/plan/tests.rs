@@ -1,4 +1,8 @@
 //! A pool is a plan and a world that does what it says. Here the world is a random one.
+#![expect(
+    clippy::print_stderr,
+    reason = "a seed is said, so that it can be given again"
+)]
 
 use std::collections::{HashMap, VecDeque};
 

@@ -10,7 +10,7 @@ mod pool;
 mod pooler;
 mod scripts;
 pub(crate) mod tls;
-mod tokio;
+pub(crate) mod tokio;
 mod transactions;
 
 use std::env;

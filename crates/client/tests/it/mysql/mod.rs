@@ -13,6 +13,7 @@ mod pinned;
 mod pipeline;
 mod poll;
 mod pool;
+mod pool_losses;
 mod raw;
 mod scripted;
 mod scripts;
