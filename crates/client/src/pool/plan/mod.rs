@@ -202,9 +202,7 @@ impl Plan {
             }
             return Take::Now(self.place(index));
         }
-        let is_refused = self.last_failure == Failure::Lasting
-            && self.retry_at.is_some_and(|retry_at| now < retry_at);
-        if is_refused && !self.is_alive() {
+        if self.is_refused(now) {
             return Take::Refused(Refusal::Failed);
         }
         let waiter = self.queue.push(usage, until);
@@ -287,9 +285,6 @@ impl Plan {
         slot.clear(now);
         if was_wanted {
             self.back_off(why, jitter, now);
-            if why == Failure::Lasting && !self.is_alive() {
-                self.dismiss_all(Refusal::Failed);
-            }
         }
         self.settle(now);
     }
@@ -430,10 +425,15 @@ impl Plan {
         (slot.generation == place.generation).then_some(slot)
     }
 
-    /// Whether some connection can be used now or later.
-    fn is_alive(&self) -> bool {
+    /// Whether there is no connection and none to come, because the server refuses for a reason
+    /// that lasts.
+    fn is_refused(&self, now: Instant) -> bool {
+        let is_over = self.retry_at.is_none_or(|retry_at| retry_at <= now);
+        if self.last_failure == Failure::Passing || is_over {
+            return false;
+        }
         let mut states = self.slots.iter().map(|slot| slot.state);
-        states.any(|state| matches!(state, State::Opening | State::Open | State::Locked))
+        !states.any(|state| matches!(state, State::Opening | State::Open | State::Locked))
     }
 
     fn is_opening(&self) -> bool {

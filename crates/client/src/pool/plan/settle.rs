@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::slot::{Check, Slot, State};
-use super::{Plan, Step, Usage};
+use super::{Plan, Refusal, Step, Usage};
 
 impl Plan {
     /// Serves who can be served, reserves for who cannot, and opens what is missing.
@@ -11,6 +11,9 @@ impl Plan {
         self.is_changed = true;
         if self.is_closing {
             return;
+        }
+        if self.is_refused(now) {
+            self.dismiss_all(Refusal::Failed);
         }
         loop {
             self.trim_reserved();
@@ -133,10 +136,12 @@ impl Plan {
                 Usage::Exclusive if has_exclusive => {
                     if reserved_count > 0 {
                         reserved_count -= 1;
+                    } else if self.check_stale(now) {
+                        // What is there is better than what would have to come.
                     } else if coming_count > 0 {
                         coming_count -= 1;
                     } else {
-                        has_exclusive = self.check_stale(now) || self.reserve(now);
+                        has_exclusive = self.reserve(now);
                     }
                 }
                 _ => {}

@@ -195,8 +195,7 @@ impl World {
         let deadline = self.plan.deadline(self.now);
         assert!(
             deadline.is_none_or(|deadline| deadline > self.now),
-            "what is due was done: {:#?}",
-            self.plan
+            "what is due was done"
         );
         assert!(self.waiting.iter().all(|entry| entry.2 > self.now));
     }
