@@ -312,6 +312,8 @@ impl Error {
     pub(crate) fn protocol(error: ProtocolError) -> Self {
         let (kind, message) = if error.is_tls_missing() {
             (ErrorKind::Tls, "the server offers no TLS")
+        } else if error.kind() == lookaside_wire::ErrorKind::Authentication {
+            (ErrorKind::Protocol, "the two sides agree on no log-in")
         } else {
             (ErrorKind::Protocol, "the server broke the protocol")
         };

@@ -76,7 +76,7 @@ impl Target {
             return client_failure(error);
         }
         if error.kind() != ErrorKind::Connection {
-            return Failure::new(format!("cannot log in at {self}")).because(error);
+            return Failure::from_error(error);
         }
         let failure = Failure::new(format!("cannot connect to {self}"));
         match std::error::Error::source(error) {
