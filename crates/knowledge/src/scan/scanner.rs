@@ -47,8 +47,18 @@ pub(crate) struct Scanner<'a> {
     start: usize,
     /// `[` that are open in PostgreSQL, where a colon may part two bounds.
     bracket_count: usize,
-    /// Whether the last token ended an operand, so that a colon behind it parts two bounds.
-    is_after_operand: bool,
+    before: Before,
+}
+
+/// What stands before a colon in PostgreSQL, where a colon may part two bounds or a key and a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Something that no operand ends with, or a word with a blank behind it, which may be a keyword.
+    Other,
+    /// A word or number.
+    Word,
+    /// What ends an operand and is no word.
+    Operand,
 }
 
 impl<'a> Scanner<'a> {
@@ -59,7 +69,7 @@ impl<'a> Scanner<'a> {
             at: 0,
             start: 0,
             bracket_count: 0,
-            is_after_operand: false,
+            before: Before::Other,
         }
     }
 
@@ -75,8 +85,12 @@ impl<'a> Scanner<'a> {
 
     /// The next token, after white space and comments.
     pub(crate) fn next_token(&mut self) -> Option<Token<'a>> {
+        let end = self.at;
         self.skip_blank();
         self.start = self.at;
+        if self.before == Before::Word && self.start > end {
+            self.before = Before::Other;
+        }
         let token = match self.dialect {
             Dialect::Sqlite => self.sqlite_token(),
             Dialect::Postgres => self.postgres_token(),
@@ -86,11 +100,15 @@ impl<'a> Scanner<'a> {
             Some(token) => token,
             None => self.common_token()?,
         };
-        self.is_after_operand = match token {
-            Token::Word(_) | Token::Quoted(_) | Token::Param(_) | Token::OtherParam(_) => true,
-            Token::Close => true,
-            Token::Other => matches!(self.sql.as_bytes()[self.at - 1], b']' | b'\''),
-            Token::End | Token::Dot | Token::Comma | Token::Open => false,
+        self.before = match token {
+            Token::Word(_) => Before::Word,
+            Token::Quoted(_) | Token::Param(_) | Token::OtherParam(_) | Token::Close => {
+                Before::Operand
+            }
+            Token::Other if matches!(self.sql.as_bytes()[self.at - 1], b']' | b'\'') => {
+                Before::Operand
+            }
+            _ => Before::Other,
         };
         Some(token)
     }
@@ -132,8 +150,8 @@ impl<'a> Scanner<'a> {
                 self.bracket_count = self.bracket_count.saturating_sub(1);
                 self.one_byte(Token::Other)
             }
-            // `a[i:j]`, but `a[:i]` has a parameter.
-            [b':', next, ..] if next != b':' && self.bracket_count > 0 && self.is_after_operand => {
+            // `a[i:j]` and `json_object('k': v)`, but `a[:i]` and `select:i` have a parameter.
+            [b':', next, ..] if !matches!(next, b':' | b'=') && self.is_parted() => {
                 self.one_byte(Token::Other)
             }
             _ => return None,
@@ -153,6 +171,15 @@ impl<'a> Scanner<'a> {
             }
             _ => return None,
         })
+    }
+
+    /// Whether a colon here parts two operands.
+    fn is_parted(&self) -> bool {
+        match self.before {
+            Before::Other => false,
+            Before::Word => self.bracket_count > 0,
+            Before::Operand => true,
+        }
     }
 
     fn common_token(&mut self) -> Option<Token<'a>> {
@@ -374,6 +401,15 @@ mod tests {
             &["p", "q"],
         );
         check("select a[b[1]:c], '{1}'::int[], :x", &["x"]);
+        check(
+            "select a[case when b then :p end], a[(i):j], a[\"i\":j], a[:p:j]",
+            &["p", "p"],
+        );
+        check(
+            "select json_object('k':v, 'l' : :x, \"m\":n), json_object('a'::text: :y)",
+            &["x", "y"],
+        );
+        check("select:a,b from t where c in:d limit:e", &["a", "d", "e"]);
         check("select a ? 'b', a @> b, a #>> '{x}', a ?| c, :x", &["x"]);
         check("select 'héé :no', :é, 'ü'", &["é"]);
         check("select $1, :a", &["$1", "a"]);

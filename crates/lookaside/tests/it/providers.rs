@@ -5,7 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use lookaside_client::mysql::{Options, blocking::Connection};
+use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Postgres};
+use lookaside_testing::{Brand, Server};
 use tempfile::TempDir;
 
 use crate::program::{Said, lookaside};
@@ -75,6 +78,42 @@ fn the_postgres_example_runs() {
             "for the first row: select name from customers where id = $1 limit 1",
             "parameters: id int4",
         ]);
+}
+
+#[test]
+fn the_mysql_example_runs() {
+    let Some(server) = Server::shared(Brand::MariaDb) else {
+        return;
+    };
+    let connect = |database: &str| {
+        let url = server.url(database);
+        let Ok(Config::Mysql(config)) = Config::parse(&url, &Environment::empty()) else {
+            panic!("{url} is no MySQL");
+        };
+        Connection::connect(&config, Options::default()).unwrap()
+    };
+    connect("").query("create database shop", &[]).unwrap();
+    let schema = fs::read_to_string(example("mysql").join("schema.sql")).unwrap();
+    let mut connection = connect("shop");
+    for sql in schema.split(';').filter(|sql| !sql.trim().is_empty()) {
+        connection.query(sql, &[]).unwrap();
+    }
+    let folder = example("mysql");
+    let folder = folder.to_str().unwrap();
+    let url = server.url("shop");
+    let said = run_with(&url, &["enrich", folder]).ended(0);
+    assert_eq!(said.out, ORDERS);
+    run_with(&url, &["check", folder]).ended(0).out_has(&[
+        "provider shop: mysql://",
+        "MariaDB",
+        "model orders",
+    ]);
+    let by_id = "select name from customers where id = :id or id = :id + 1";
+    let said = run_with(&url, &["query", folder, by_id, "-p", "id=2", "-f", "json"]).ended(0);
+    assert_eq!(said.out, "{\"name\":\"Grace\"}\n{\"name\":\"Edsger\"}\n");
+    run_with(&url, &["explain", folder, by_id])
+        .ended(0)
+        .out_has(&["provider: shop (mysql)", "where id = ? or id = ? + 1"]);
 }
 
 #[test]
