@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside_client::{Answer, Pool, PoolLock, Request};
-use lookaside_value::{ParamBatch, Value};
+use lookaside_value::Value;
 
 use self::source::{Source, Table};
 use crate::Result;
@@ -24,8 +24,8 @@ use crate::remote::{Runtime, block_on};
 use crate::scan::statements;
 use crate::store::Store;
 
-/// Rows that are sent in one statement: enough that a round trip is nothing beside them.
-const CHUNK_ROW_COUNT: usize = 4096;
+/// Bytes of rows that are sent in one COPY: enough that a round trip is nothing beside them.
+const CHUNK_SIZE: usize = 1 << 20;
 
 /// Numbers the schemas of this process; uniqueness is all that is needed, so `Relaxed` is enough.
 static SCHEMA_COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -110,19 +110,18 @@ fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) ->
                 .map_err(failed(&format!("derived `{sql}`")))?;
         }
     }
-    let types = target
-        .column_types(&table)
+    let columns = target
+        .columns(&table)
         .map_err(failed("reading its columns"))?;
-    let insert = table.insert_sql(&types)?;
-    let insert: Arc<str> = insert.into();
-    source.each_chunk(&table, CHUNK_ROW_COUNT, |columns| {
-        let mut params = ParamBatch::new(columns.len());
-        params.push(columns.into_iter().map(Value::from));
-        let request = Request::many(Arc::clone(&insert), params);
-        target
-            .request(request)
-            .map(drop)
-            .map_err(failed("its rows"))
+    let copy: Arc<str> = table.copy_sql(&columns)?.into();
+    source.each_chunk(&table, CHUNK_SIZE, |first_row, chunk| {
+        // Whatever line the server complains about is one of the chunk.
+        let what = match first_row {
+            1 => "its rows".to_owned(),
+            row => format!("its rows, as counted from row {row} on"),
+        };
+        let request = Request::copy_in(Arc::clone(&copy), chunk);
+        target.request(request).map(drop).map_err(failed(&what))
     })?;
     if own.is_none() {
         for sql in table.index_sqls() {
@@ -171,15 +170,14 @@ impl<'a> Target<'a> {
         answers?.pop().expect("one answer a query")
     }
 
-    /// The type of each of the table's columns, as it is written in a cast.
-    fn column_types(&mut self, table: &Table) -> lookaside_client::Result<Vec<(String, String)>> {
-        let sql = "select a.attname::text, format_type(a.atttypid, a.atttypmod) \
-            from pg_attribute as a where a.attrelid = to_regclass($1) and a.attnum > 0 \
-            and not a.attisdropped and a.attgenerated = ''";
+    /// The columns of the table that rows can be copied into.
+    fn columns(&mut self, table: &Table) -> lookaside_client::Result<Vec<String>> {
+        let sql = "select attname::text from pg_attribute \
+            where attrelid = to_regclass($1) and attnum > 0 \
+            and not attisdropped and attgenerated = ''";
         let name = Value::from(quote_name(&table.name));
         let answer = self.request(Request::new(sql, &[name]))?;
-        let text = |value: &Value| value.to_text().to_string();
         let rows = answer.rows.iter();
-        Ok(rows.map(|row| (text(&row[0]), text(&row[1]))).collect())
+        Ok(rows.map(|row| row[0].to_text().to_string()).collect())
     }
 }

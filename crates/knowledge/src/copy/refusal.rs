@@ -45,7 +45,7 @@ impl Error {
     }
 
     /// A table of PostgreSQL lacks a column of the data.
-    pub(crate) fn no_such_column(table: &str, column: &str, known: &[&str]) -> Self {
+    pub(crate) fn no_such_column(table: &str, column: &str, known: &[String]) -> Self {
         let message = format!(
             "table {table:?}: its {} makes no column {column:?}, which create.sql has; there are: {}",
             super::CREATE_FILE,

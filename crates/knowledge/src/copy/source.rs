@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use lookaside_value::{Text, Value};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -105,13 +104,13 @@ impl Source {
         Ok(indexes)
     }
 
-    /// Hands out all rows of a table, so many at once: for each column, the texts that PostgreSQL
-    /// reads.
+    /// Hands out all rows of a table as COPY's text format, a few at once, with the number of the
+    /// first of them, from 1.
     pub(super) fn each_chunk(
         &self,
         table: &Table,
-        row_count_max: usize,
-        mut take: impl FnMut(Vec<Vec<Value>>) -> Result<()>,
+        chunk_size: usize,
+        mut take: impl FnMut(u64, Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let failed = |source| {
             let doing = format!("table {:?}: reading its rows", table.source_name);
@@ -123,44 +122,61 @@ impl Source {
         let sql = format!("select {} from {table_name}", names.join(", "));
         let mut statement = self.0.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
-        let empty = || vec![Vec::with_capacity(row_count_max); table.columns.len()];
-        let (mut columns, mut row_count) = (empty(), 0);
+        let (mut chunk, mut first_row, mut row_count) = (Vec::new(), 1, 0);
         while let Some(row) = rows.next().map_err(failed)? {
-            for (index, column) in columns.iter_mut().enumerate() {
-                column.push(input(row.get_ref_unwrap(index)));
+            for index in 0..table.columns.len() {
+                if index > 0 {
+                    chunk.push(b'\t');
+                }
+                write_cell(row.get_ref_unwrap(index), &mut chunk);
             }
+            chunk.push(b'\n');
             row_count += 1;
-            if row_count == row_count_max {
-                take(std::mem::replace(&mut columns, empty()))?;
-                row_count = 0;
+            if chunk.len() >= chunk_size {
+                take(first_row, std::mem::take(&mut chunk))?;
+                first_row = row_count + 1;
             }
         }
-        match row_count {
-            0 => Ok(()),
-            _ => take(columns),
+        match chunk.is_empty() {
+            true => Ok(()),
+            false => take(first_row, chunk),
         }
     }
 }
 
-/// A cell as the input function of any type reads it.
-fn input(cell: ValueRef<'_>) -> Value {
-    use std::fmt::Write as _;
+/// A cell in COPY's text format, as the input function of any type reads it.
+fn write_cell(cell: ValueRef<'_>, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
     match cell {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(int) => Value::Text(Text::from(int.to_string())),
+        ValueRef::Null => out.extend(b"\\N"),
+        ValueRef::Integer(int) => out.extend(int.to_string().as_bytes()),
         ValueRef::Real(real) if real.is_infinite() => {
-            Value::from(if real < 0.0 { "-Infinity" } else { "Infinity" })
+            out.extend(if real < 0.0 {
+                &b"-Infinity"[..]
+            } else {
+                b"Infinity"
+            });
         }
         // The shortest text that is the same number.
-        ValueRef::Real(real) => Value::Text(Text::from(format!("{real:?}"))),
-        ValueRef::Text(text) => Value::Text(Text::from(&*String::from_utf8_lossy(text))),
-        ValueRef::Blob(bytes) => {
-            let mut text = String::with_capacity(2 + 2 * bytes.len());
-            text.push_str("\\x");
-            for byte in bytes {
-                write!(text, "{byte:02x}").expect("a string takes any text");
+        ValueRef::Real(real) => out.extend(format!("{real:?}").as_bytes()),
+        ValueRef::Text(text) => {
+            for byte in String::from_utf8_lossy(text).bytes() {
+                match byte {
+                    b'\\' => out.extend(b"\\\\"),
+                    b'\n' => out.extend(b"\\n"),
+                    b'\r' => out.extend(b"\\r"),
+                    b'\t' => out.extend(b"\\t"),
+                    byte => out.push(byte),
+                }
             }
-            Value::from(text)
+        }
+        ValueRef::Blob(bytes) => {
+            // The backslash is doubled, because COPY reads it first.
+            out.extend(b"\\\\x");
+            for byte in bytes {
+                out.push(HEX[usize::from(byte >> 4)]);
+                out.push(HEX[usize::from(byte & 15)]);
+            }
         }
     }
 }
@@ -207,32 +223,15 @@ impl Table {
             .collect()
     }
 
-    /// Inserts rows that come as one array of texts for each column, each read by the input function
-    /// of its column's type. `types` are those of the columns that PostgreSQL has.
-    pub(super) fn insert_sql(&self, types: &[(String, String)]) -> Result<String> {
-        let (mut names, mut cells, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, column) in self.columns.iter().enumerate() {
-            let found = types.iter().find(|(name, _)| *name == column.name);
-            let Some((_, type_name)) = found else {
-                let known: Vec<&str> = types.iter().map(|(name, _)| name.as_str()).collect();
-                return Err(Error::no_such_column(&self.name, &column.name, &known));
-            };
-            let cell = format!("c{}", index + 1);
-            names.push(quote_name(&column.name));
-            cells.push(format!("{cell}::{type_name}"));
-            arrays.push(format!("${}::text[]", index + 1));
+    /// Takes rows in COPY's text format into the columns that PostgreSQL has, which are `known`.
+    pub(super) fn copy_sql(&self, known: &[String]) -> Result<String> {
+        let names = self.columns.iter().map(|column| &column.name);
+        if let Some(name) = names.clone().find(|name| !known.contains(name)) {
+            return Err(Error::no_such_column(&self.name, name, known));
         }
-        let aliases: Vec<String> = (1..=cells.len())
-            .map(|number| format!("c{number}"))
-            .collect();
-        Ok(format!(
-            "insert into {} ({}) select {} from unnest({}) as r({})",
-            quote_name(&self.name),
-            names.join(", "),
-            cells.join(", "),
-            arrays.join(", "),
-            aliases.join(", ")
-        ))
+        let names: Vec<String> = names.map(|name| quote_name(name)).collect();
+        let table = quote_name(&self.name);
+        Ok(format!("copy {table} ({}) from stdin", names.join(", ")))
     }
 }
 
@@ -242,5 +241,29 @@ pub(super) fn read_file(file: &Path) -> Result<Option<String>> {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file(file, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_escaped_for_copy() {
+        for (cell, expected) in [
+            (ValueRef::Null, "\\N"),
+            (ValueRef::Integer(-7), "-7"),
+            (ValueRef::Real(0.1), "0.1"),
+            (ValueRef::Real(1e300), "1e300"),
+            (ValueRef::Real(f64::NEG_INFINITY), "-Infinity"),
+            (ValueRef::Text(b"a\tb\nc\rd\\N"), "a\\tb\\nc\\rd\\\\N"),
+            (ValueRef::Text(b""), ""),
+            (ValueRef::Text("é".as_bytes()), "é"),
+            (ValueRef::Blob(&[0, 255]), "\\\\x00ff"),
+        ] {
+            let mut out = Vec::new();
+            write_cell(cell, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{cell:?}");
+        }
     }
 }
