@@ -54,27 +54,39 @@ impl Programs {
         }
     }
 
-    /// The command that fills a new data folder.
-    pub(crate) fn install(&self, data: &Path) -> Command {
+    /// The program that fills a new data folder, and its arguments.
+    pub(crate) fn install(&self, data: &Path) -> Vec<String> {
         let data = format!("--datadir={}", data.display());
         match self {
             Self::MariaDb { install, .. } => {
-                let mut command = as_ordinary_user(install);
-                command.args([
-                    "--no-defaults",
-                    &data,
-                    "--auth-root-authentication-method=normal",
-                    "--skip-test-db",
-                    "--skip-name-resolve",
-                ]);
+                let mut command = vec![install.display().to_string()];
+                command.extend(
+                    [
+                        "--no-defaults",
+                        &data,
+                        "--auth-root-authentication-method=normal",
+                        "--skip-test-db",
+                        "--skip-name-resolve",
+                    ]
+                    .map(str::to_owned),
+                );
                 command
             }
             Self::MySql { folder } => {
-                let mut command = as_ordinary_user(&folder.join("usr/sbin/mysqld"));
-                command.args(["--no-defaults", "--initialize-insecure", &data]);
-                command.args(mysql_folders(folder));
+                let server = folder.join("usr/sbin/mysqld");
+                let mut command = vec![server.display().to_string()];
                 // Half of what it writes is the log of changes that it would need after a crash.
-                command.args(["--innodb-redo-log-capacity=8M", "--skip-log-bin"]);
+                command.extend(
+                    [
+                        "--no-defaults",
+                        "--initialize-insecure",
+                        &data,
+                        "--innodb-redo-log-capacity=8M",
+                        "--skip-log-bin",
+                    ]
+                    .map(str::to_owned),
+                );
+                command.extend(mysql_folders(folder));
                 command
             }
         }

@@ -20,11 +20,19 @@ use crate::install::{Programs, as_ordinary_user, ordinary_user};
 /// How long a start may take on a machine that is busy with other tests.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Starts the server, again after a line `start`, kills it after a line `kill`, and ends with the
-/// pipe, or with whoever held its other end.
+/// Fills the data folder by a command with an argument a line, and starts the server; starts it
+/// again after a line `start`, kills it after a line `kill`, and ends with the pipe, or with whoever
+/// held its other end.
 const HOLDER: &str = r#"
 folder=$1
-shift
+install=$2
+shift 2
+(
+    IFS='
+'
+    set -f
+    exec $install
+) >>"$folder/log" 2>&1 || set -- echo 'Aborting: there is no data folder'
 "$@" >>"$folder/log" 2>&1 &
 server=$!
 while read -r word; do
@@ -95,11 +103,6 @@ impl Server {
         let said = |error: io::Error| error.to_string();
         let folder = new_folder();
         let data = folder.join("data");
-        let installed = programs.install(&data).output().map_err(said)?;
-        if !installed.status.success() {
-            let output = [installed.stdout, installed.stderr].concat();
-            return Err(String::from_utf8_lossy(&output).into_owned());
-        }
         let listener = TcpListener::bind("127.0.0.1:0").map_err(said)?;
         let port = listener.local_addr().map_err(said)?.port();
         drop(listener);
@@ -107,6 +110,7 @@ impl Server {
         let mut holder = as_ordinary_user(Path::new("/bin/sh"))
             .args(["-c", HOLDER, "sh"])
             .arg(&folder)
+            .arg(programs.install(&data).join("\n"))
             .arg(program)
             .args(fixed)
             .arg(format!("--datadir={}", data.display()))
