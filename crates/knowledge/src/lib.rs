@@ -62,6 +62,7 @@ mod clock;
 mod config;
 mod copy;
 mod counters;
+mod elsewhere;
 mod engine;
 mod error;
 mod functions;

@@ -1,0 +1,136 @@
+//! Asking another database, through the caches: one key without holding up a thread, or a batch in one
+//! flight.
+
+use std::collections::HashMap;
+
+use lookaside_value::{Answers, ParamBatch, RowSet, Value};
+
+use crate::Result;
+use crate::ask::{Ask, Asker};
+use crate::cache::{Extent, Key, KeyRef};
+use crate::remote::{Misses, Remote, RemoteStatement, block_on};
+use crate::session::Policy;
+use crate::telemetry::{CacheOutcome, Layer};
+
+impl Asker {
+    /// [`Self::rows`] of another database, for a caller who does not hold up a thread.
+    pub(crate) async fn rows_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        (remote, statement): (&Remote, &RemoteStatement),
+        params: &[Value],
+        extent: Extent,
+        policy: Policy<'_>,
+    ) -> Result<RowSet> {
+        let now = ask.engine.clock.now();
+        let key = ask.key(params, extent);
+        let elsewhere = (remote, statement);
+        let cache = ask.generation.cache.as_ref();
+        match policy {
+            Policy::Global if cache.is_some() => {
+                if let Some(slot) = self.local.find(&key, now) {
+                    self.count(ask, Layer::L0, CacheOutcome::Hit);
+                    return Ok(self.local.entry(slot).rows.clone());
+                }
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+                let counters = &self.counters;
+                let entry = ask.remote_entry(elsewhere, cache, &key, now, counters);
+                let entry = entry.await?;
+                let rows = entry.rows.clone();
+                // If there is no room, the shared cache has it.
+                let _ = self.local.insert(&key, entry, now);
+                Ok(rows)
+            }
+            Policy::CallScope(own) => {
+                own.enter(ask.engine.number, ask.generation.number);
+                if let Some(entry) = own.find(&key, now) {
+                    self.count(ask, Layer::Call, CacheOutcome::Hit);
+                    return Ok(entry.rows.clone());
+                }
+                self.count(ask, Layer::Call, CacheOutcome::Miss);
+                let counters = &self.counters;
+                let entry = ask.remote_entry(elsewhere, cache, &key, now, counters);
+                let entry = entry.await?;
+                let rows = entry.rows.clone();
+                own.insert(key.to_key(), entry);
+                Ok(rows)
+            }
+            Policy::Bypass | Policy::Global => {
+                let counters = &self.counters;
+                let entry = ask.remote_entry(elsewhere, None, &key, now, counters);
+                Ok(entry.await?.rows)
+            }
+        }
+    }
+
+    /// The answers of another database to the parameter sets of a batch, as far as the session's own
+    /// cache does not hold them, in one flight.
+    pub(crate) fn batch_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        (remote, statement): (&Remote, &RemoteStatement),
+        params: &ParamBatch,
+        answers: &mut Answers,
+    ) {
+        let now = ask.engine.clock.now();
+        let cache = ask.generation.cache.as_ref();
+        let keys: Vec<KeyRef<'_>> = params
+            .iter()
+            .map(|set| ask.key(set, Extent::First))
+            .collect();
+        let mut found: Vec<Option<Result<RowSet>>> = vec![None; keys.len()];
+        // Equal keys are asked for once; the map holds the place among those that are asked for.
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        let mut missed: Vec<Vec<usize>> = Vec::new();
+        for (index, key) in keys.iter().enumerate() {
+            if cache.is_some() {
+                if let Some(slot) = self.local.find(key, now) {
+                    self.count(ask, Layer::L0, CacheOutcome::Hit);
+                    found[index] = Some(Ok(self.local.entry(slot).rows.clone()));
+                    continue;
+                }
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+            }
+            let place = *places.entry(key.to_key()).or_insert(missed.len());
+            match missed.get_mut(place) {
+                Some(indexes) => indexes.push(index),
+                None => missed.push(vec![index]),
+            }
+        }
+        if !missed.is_empty() {
+            let sets: Vec<&[Value]> = missed.iter().map(|it| keys[it[0]].params).collect();
+            let misses = Misses {
+                ask: *ask,
+                remote,
+                statement,
+                extent: Extent::First,
+                cache,
+                counters: &self.counters,
+                now,
+            };
+            let entries = block_on(misses.entries(&sets));
+            for (indexes, entry) in missed.iter().zip(entries) {
+                let rows = entry.as_ref().map(|entry| entry.rows.clone());
+                for &index in indexes {
+                    found[index] = Some(rows.clone().map_err(Clone::clone));
+                }
+                if cache.is_some()
+                    && let Ok(entry) = entry
+                {
+                    // If there is no room, the shared cache has it.
+                    let _ = self.local.insert(&keys[indexes[0]], entry, now);
+                }
+            }
+        }
+        for rows in found {
+            match rows.expect("every set was found or asked for") {
+                Ok(rows) if rows.is_empty() => answers.push_absent(),
+                Ok(rows) => {
+                    let rows = answers.add_rows(rows);
+                    answers.push_row(rows, 0);
+                }
+                Err(error) => answers.push_failed(error.into()),
+            }
+        }
+    }
+}
