@@ -143,6 +143,13 @@ impl<D: Drive> Connection<D> {
         }
     }
 
+    /// Lets go of a connection whose transaction cannot be ended in any other way.
+    fn leave_transaction(&mut self) {
+        if self.driver.is_in_transaction() {
+            self.driver.fail(Error::still_in_transaction());
+        }
+    }
+
     pub(crate) fn driver(&self) -> &D {
         &self.driver
     }

@@ -2,6 +2,7 @@
 
 use lookaside_wire::postgres::{ChannelBinding, Credentials, Startup};
 
+use super::driver::NONCE_SIZE;
 use super::prologue::Prologue;
 use super::{Driver, Options};
 use crate::config;
@@ -34,8 +35,10 @@ pub(super) fn begin(
         .database(&config.database)
         .parameters(&parameters);
     let driver = Driver::new(&startup, credentials, options)?;
+    let mut nonce = [0; NONCE_SIZE];
+    getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let prologue = Prologue::new(host, transport, config.tls_negotiation);
-    Ok(driver.behind(prologue))
+    Ok(driver.told_apart(nonce).behind(prologue))
 }
 
 fn channel_binding(wanted: config::ChannelBinding) -> ChannelBinding {

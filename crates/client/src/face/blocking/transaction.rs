@@ -123,8 +123,11 @@ impl<D: Drive> Transaction<'_, D> {
 impl<D: Drive> Drop for Transaction<'_, D> {
     fn drop(&mut self) {
         if self.is_open {
+            let undone = self.undo();
             // Where the connection is lost, it is undone as well.
-            let _ = self.undo();
+            if undone.is_err() && self.level == Level::Transaction {
+                self.connection.leave_transaction();
+            }
         }
     }
 }

@@ -70,11 +70,26 @@ impl Driver {
                 Found::Preparing => self.session.statements.wait(&job.key, span),
                 Found::Absent => {
                     let key = job.key.clone();
-                    self.prepare(span, key);
+                    if job.goal == Goal::Run && Verb::of(&key.sql).is_control() {
+                        self.control(span, key);
+                    } else {
+                        self.prepare(span, key);
+                    }
                 }
             }
         }
         self.end_flight();
+    }
+
+    /// Queues what begins or ends a transaction, in one round trip.
+    ///
+    /// It is not prepared, because it must not depend on what the server remembers: in a
+    /// transaction that has failed nothing can be prepared again, and one that cannot be rolled back
+    /// stays open.
+    fn control(&mut self, span: Span, key: Key) {
+        let moment = self.session.next_moment();
+        let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
+        self.run(span, &Arc::new(statement));
     }
 
     /// Queues a COPY, with nothing else on its way.

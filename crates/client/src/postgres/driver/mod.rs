@@ -67,6 +67,7 @@ pub use options::{Options, Route};
 use session::{CopyIn, Session};
 use span::Span;
 use statement::{Key, Scratch};
+pub(super) use statements::NONCE_SIZE;
 
 /// How much data of a COPY goes in one message; a server takes less than a gibibyte.
 const COPY_SIZE: usize = 1 << 20;
@@ -123,6 +124,12 @@ impl Driver {
     /// The log-in comes after a prologue.
     pub(super) fn behind(self, prologue: Option<Prologue>) -> Self {
         Self { prologue, ..self }
+    }
+
+    /// Its statements have names that no other connection has.
+    pub(super) fn told_apart(mut self, nonce: [u8; NONCE_SIZE]) -> Self {
+        self.session.statements.tell_apart(nonce);
+        self
     }
 
     /// Where the last query left the transaction.

@@ -483,21 +483,28 @@ impl Session {
                     outcome,
                 });
             }
+            // What could not be closed is not used any more either.
+            Some(Step::Close) => {}
             step => panic!("{step:?} cannot fail"),
         }
     }
 
-    /// All that shares the Sync of a query that failed.
+    /// All that shares the Sync of what failed.
     fn skipped(&mut self) {
-        while let Some(Step::Run { .. }) = self.steps.front() {
-            let Some(Step::Run { run, statement, .. }) = self.pop() else {
-                panic!("the first step is a query");
-            };
-            self.settled.push(Settled {
-                run,
-                statement,
-                outcome: Outcome::Skipped,
-            });
+        while !matches!(self.steps.front(), Some(Step::Sync) | None) {
+            match self.pop() {
+                Some(Step::Run { run, statement, .. }) => self.settled.push(Settled {
+                    run,
+                    statement,
+                    outcome: Outcome::Skipped,
+                }),
+                // Something before it could not be closed, which is not tried again.
+                Some(Step::Prepare { key, .. }) => {
+                    let waiting = self.statements.refused(&key);
+                    self.resume(waiting);
+                }
+                _ => {}
+            }
         }
     }
 

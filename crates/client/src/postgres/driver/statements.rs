@@ -4,6 +4,7 @@
 //! A hit is one probe of a hash table. To find the one that was not used for longest, all are
 //! looked at; that happens only where a statement is prepared, which takes a round trip anyway.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -14,6 +15,10 @@ use super::span::Span;
 use super::statement::{Key, Statement};
 use crate::Ticket;
 
+/// How many random bytes tell the names of connections apart. Among ten thousand of them, two are
+/// equal once in five million times.
+pub(in crate::postgres) const NONCE_SIZE: usize = 6;
+
 #[derive(Debug)]
 pub(super) struct Statements {
     entries: HashMap<Key, Entry, RandomState>,
@@ -23,6 +28,8 @@ pub(super) struct Statements {
     use_count: u64,
     /// How many names were given; `None` where statements have none.
     name_count: Option<u64>,
+    /// What each name begins with.
+    prefix: Box<str>,
 }
 
 #[derive(Debug)]
@@ -54,7 +61,22 @@ impl Statements {
             evicted: Vec::new(),
             use_count: 0,
             name_count: (route == Route::Direct).then_some(0),
+            prefix: "s".into(),
         }
+    }
+
+    /// Lets no name be one of another connection.
+    ///
+    /// Behind a pooler that nobody told us of, connections share sessions. With equal names, one
+    /// would run the statement of another and get its rows; now the server knows no such statement.
+    pub(super) fn tell_apart(&mut self, nonce: [u8; NONCE_SIZE]) {
+        let mut prefix = "s".to_owned();
+        for byte in nonce {
+            // Writing to a string cannot fail.
+            let _ = write!(prefix, "{byte:02x}");
+        }
+        prefix.push('_');
+        self.prefix = prefix.into();
     }
 
     /// The statement, if it was prepared since the moment `valid_from`.
@@ -84,7 +106,7 @@ impl Statements {
         match &mut self.name_count {
             Some(count) => {
                 *count += 1;
-                format!("s{count}").into()
+                format!("{}{count}", self.prefix).into()
             }
             None => Box::default(),
         }

@@ -13,6 +13,8 @@ pub(super) enum Verb {
     Commit,
     /// It changes settings of the session, and so perhaps what names mean.
     Set,
+    /// It ends a transaction or goes back in one, or sets or forgets a mark to go back to.
+    Control,
     /// It moves data in a dialogue of its own.
     Copy,
     /// Anything else; some of it cannot be undone.
@@ -33,11 +35,18 @@ impl Verb {
             Self::Begin
         } else if is(&["commit", "end"]) {
             Self::Commit
+        } else if is(&["rollback", "abort", "savepoint", "release"]) {
+            Self::Control
         } else if is(&["copy"]) {
             Self::Copy
         } else {
             Self::Other
         }
+    }
+
+    /// Whether it only says where a transaction begins, ends or can go back to.
+    pub(super) fn is_control(self) -> bool {
+        matches!(self, Self::Begin | Self::Commit | Self::Control)
     }
 
     /// Whether an error leaves nothing of the statement behind.
@@ -111,7 +120,8 @@ mod tests {
             ("start transaction", Verb::Begin),
             ("COMMIT and chain", Verb::Commit),
             ("end", Verb::Commit),
-            ("rollback", Verb::Other),
+            ("rollback", Verb::Control),
+            ("release savepoint a", Verb::Control),
             ("set search_path to a", Verb::Set),
             ("select Set_Config('a.b', 'c', false)", Verb::Set),
             ("discard all", Verb::Set),

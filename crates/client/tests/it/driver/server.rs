@@ -33,6 +33,8 @@ pub(crate) struct Server {
     pub(crate) canceled: BTreeSet<i32>,
     /// The next Sync fails.
     pub(crate) sync_fails: bool,
+    /// The next Close fails.
+    pub(crate) close_fails: bool,
     /// The type of all parameters instead of int4.
     pub(crate) parameter_type: Option<u32>,
     /// The type of the column of the next portal that is described, instead of int4.
@@ -152,6 +154,7 @@ impl Server {
                     self.say(b'n', b"");
                 }
             }
+            b'C' if std::mem::take(&mut self.close_fails) => self.refuse("XX000", ""),
             b'C' => {
                 self.statements.remove(&text()[1..]);
                 self.say(b'3', b"");

@@ -226,3 +226,33 @@ fn a_description_runs_nothing() {
     assert_eq!(pair.server.executions, [3]);
     assert!(pair.driver.is_idle());
 }
+
+#[test]
+fn what_cannot_be_closed_costs_nobody_an_answer() {
+    let mut pair = Pair::with(Options {
+        statement_count_max: 1,
+        ..Options::default()
+    });
+    pair.ask(echo(1));
+    pair.ask(echoes("select $1 ", [1]));
+    // The next one that is prepared has the first one closed.
+    pair.server.close_fails = true;
+    assert_eq!(all_shown(&pair.ask(echoes("select  $1", [2]))), "2");
+    assert!(!pair.server.close_fails);
+    assert_eq!(all_shown(&pair.ask(echo(3))), "3");
+}
+
+#[test]
+fn what_begins_and_ends_transactions_is_not_kept() {
+    let mut pair = Pair::new();
+    for _ in 0..2 {
+        for sql in ["begin", "rollback"] {
+            let sync_count = pair.server.sync_count;
+            pair.ask(Request::new(sql, &[]));
+            assert_eq!(pair.server.sync_count, sync_count + 1, "{sql}");
+        }
+    }
+    assert!(pair.server.statements.keys().all(|name| name.is_empty()));
+    let answers = pair.ask(Request::new("rollback", &[Value::Int(1)]));
+    assert_eq!(all_shown(&answers), "Misuse");
+}
