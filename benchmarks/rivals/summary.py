@@ -35,7 +35,7 @@ ASKED = [
 for server in ("MariaDB", "MySQL"):
     for rival in ("sqlx", "mysql_async"):
         for window, least in (("1", 2.0), ("32", 4.0)):
-            for mode in ("compare", "cached"):
+            for mode in ("default", "pinned"):
                 ASKED.append((f"CPU of {rival}, {mode}, window {window}",
                               f"{server}, 50 columns x 1", f"lookaside {mode}, window {window}",
                               rival, "client_cpu_us", least))

@@ -1,6 +1,6 @@
 //! `lookaside pg`: a PostgreSQL that starts in milliseconds, for commands, tests and local work.
 
-mod bar;
+pub(super) mod bar;
 mod bench;
 mod child;
 mod doctor;

@@ -1,12 +1,17 @@
 //! `lookaside bench`: what an operation costs on this machine, as programs with parameters.
 
+mod cache;
 mod enrich;
 mod load;
 mod lookup;
 pub(super) mod measure;
+mod metadata;
 mod oml;
+mod oml_provider;
 mod project;
+mod provider;
 mod report;
+mod target;
 pub(super) mod workload;
 
 use std::error::Error;
@@ -26,7 +31,9 @@ Examples:
   lookaside bench lookup                          all kinds of lookups
   lookaside bench lookup --case interval --ranges asn.csv
   lookaside bench enrich --events 1000000 --rounds 5
-  lookaside bench load --range-count 411961 --json")]
+  lookaside bench load --range-count 411961 --json
+  lookaside bench provider                        an embedded PostgreSQL, by every way
+  lookaside bench cache --shape warm --url postgres://localhost/test")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     bench: Bench,
@@ -38,6 +45,10 @@ enum Bench {
     Oml(oml::OmlArguments),
     Enrich(enrich::EnrichArguments),
     Load(load::LoadArguments),
+    Provider(provider::ProviderArguments),
+    Cache(cache::CacheArguments),
+    OmlProvider(oml_provider::OmlProviderArguments),
+    Metadata(metadata::MetadataArguments),
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
@@ -46,6 +57,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         Bench::Oml(arguments) => oml::run(arguments),
         Bench::Enrich(arguments) => enrich::run(arguments),
         Bench::Load(arguments) => load::run(arguments),
+        Bench::Provider(arguments) => provider::run(arguments),
+        Bench::Cache(arguments) => cache::run(arguments),
+        Bench::OmlProvider(arguments) => oml_provider::run(arguments),
+        Bench::Metadata(arguments) => metadata::run(arguments),
     };
     done.map(|()| Exit::Done)
         .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
@@ -53,4 +68,4 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
 
 /// A benchmark prepares data and runs foreign and own code; all of it can fail, none of it is
 /// handled other than by telling.
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

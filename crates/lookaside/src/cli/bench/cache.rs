@@ -1,0 +1,360 @@
+//! What does a question cost whose answer is mostly kept, by how many ask at once?
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use lookaside_knowledge::{CallCache, Knowledge, Policy, Statement};
+use lookaside_value::Value;
+use tokio::runtime::Runtime;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::Result;
+use super::measure::{AnswerHash, Measured, Rounds, Spread, cpu_time, measure};
+use super::project::int_params;
+use super::report;
+use super::target::{Caches, FACADE_SQL, Target, TargetArguments};
+use super::workload::{KeyArguments, KeyLaw};
+
+/// Keys drawn ahead for `warm`; their order repeats after that many.
+const KEY_COUNT: usize = 1 << 20;
+/// Questions of one task between two looks at the clock in `warm`.
+const SHARE: usize = 4096;
+
+/// Lookups of a provider through the caches, many tasks at once
+///
+/// `cold` is the shape of the published figures of the original: 10,000 rows, 128 keys in turn, the
+/// caches empty but for one key when the clock starts. `warm` is what a service sees: every key is
+/// kept already, and they are asked for by Zipf's law.
+#[derive(Debug, Args)]
+pub(crate) struct CacheArguments {
+    /// What is in the caches at the start; both in turn when it is left out.
+    #[arg(long, value_enum)]
+    shape: Option<Shape>,
+    /// Which caches; all in turn when it is left out.
+    #[arg(long, value_enum)]
+    policy: Option<Kept>,
+    #[command(flatten)]
+    target: TargetArguments,
+    /// How many tasks ask at once; can be repeated.
+    #[arg(long, value_name = "COUNT", default_values_t = [1, 4, 16, 64], value_parser = clap::value_parser!(u16).range(1..=4096))]
+    concurrency: Vec<u16>,
+    /// Rows of the table that `warm` asks.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(128..))]
+    rows: u64,
+    /// Questions in one round of `cold`.
+    #[arg(long, default_value_t = 20_000, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    operations: u32,
+    /// Connections of the pool.
+    #[arg(long, default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pool_size: u16,
+    #[command(flatten)]
+    rounds: Rounds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// A new engine each round, one key known: `--operations` questions for 128 keys in turn.
+    Cold,
+    /// Every key known: questions by Zipf's law for as long as a round lasts.
+    Warm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kept {
+    /// None.
+    Bypass,
+    /// The shared cache, and before it the one of a session, through the async functions.
+    Global,
+    /// One of each task's own.
+    Local,
+    /// Each task has a session: what is kept needs no other thread. Only `warm`.
+    Session,
+}
+
+pub(super) fn run(arguments: &CacheArguments) -> Result<()> {
+    let target = Target::open(&arguments.target, arguments.rows)?;
+    for &shape in chosen(&arguments.shape) {
+        for &kept in chosen(&arguments.policy) {
+            // With nothing kept there is nothing warm; a session that waits is not for tasks.
+            let is_one = match shape {
+                Shape::Cold => kept != Kept::Session,
+                Shape::Warm => kept != Kept::Bypass,
+            };
+            if !is_one {
+                continue;
+            }
+            for &concurrency in &arguments.concurrency {
+                let bench = Bench {
+                    arguments,
+                    target: &target,
+                    kept,
+                    concurrency: concurrency.into(),
+                };
+                let figures = match shape {
+                    Shape::Cold => bench.cold()?,
+                    Shape::Warm => bench.warm()?,
+                };
+                report::print(&bench.measured(shape, figures), arguments.rounds.json)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn chosen<T: ValueEnum>(choice: &Option<T>) -> &[T] {
+    choice
+        .as_ref()
+        .map_or(T::value_variants(), std::slice::from_ref)
+}
+
+struct Bench<'a> {
+    arguments: &'a CacheArguments,
+    target: &'a Target,
+    kept: Kept,
+    concurrency: usize,
+}
+
+struct Figures {
+    ops: u64,
+    cpu: Spread,
+    wall: Spread,
+    hash: AnswerHash,
+    notes: Vec<(&'static str, String)>,
+}
+
+impl Bench<'_> {
+    fn measured(&self, shape: Shape, figures: Figures) -> Measured {
+        let name = |value: clap::builder::PossibleValue| value.get_name().to_owned();
+        let shape = name(shape.to_possible_value().expect("no shape is hidden"));
+        let kept = name(self.kept.to_possible_value().expect("no policy is hidden"));
+        let mut notes = vec![("server", self.target.server.clone())];
+        notes.extend(figures.notes);
+        Measured {
+            engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
+            bench: "cache",
+            case: format!("{shape} {kept}, {} at once", self.concurrency),
+            ops: figures.ops,
+            cpu_ns_per_op: figures.cpu,
+            wall_ns_per_op: figures.wall,
+            hash: figures.hash.text(),
+            notes,
+        }
+    }
+
+    /// The threads that the tasks run on.
+    fn runtime(&self) -> Result<Runtime> {
+        Ok(tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.concurrency.clamp(2, 16))
+            .enable_all()
+            .build()?)
+    }
+
+    fn knowledge(&self) -> Result<Knowledge> {
+        self.target.knowledge(self.arguments.pool_size, Caches::On)
+    }
+
+    fn cold(&self) -> Result<Figures> {
+        let keys = KeyArguments {
+            rows: self.arguments.rows,
+            keys: KeyLaw::Hotset,
+        };
+        let keys: Arc<[Value]> = int_params(&keys.draw(self.arguments.operations as usize)).into();
+        let runtime = self.runtime()?;
+        let mut hash = AnswerHash::new();
+        let (mut cpu, mut wall, mut latencies) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..=self.arguments.rounds.rounds.max(1) {
+            let knowledge = self.knowledge()?;
+            let statement = knowledge.prepare(FACADE_SQL)?;
+            knowledge.query_first(&statement, &[Value::Int(1)])?;
+            let done = runtime.block_on(self.deal(&knowledge, &statement, &keys))?;
+            if round == 0 {
+                hash = done.hash;
+                continue;
+            }
+            let count = keys.len() as f64;
+            cpu.push(done.cpu.as_nanos() as f64 / count);
+            wall.push(done.wall.as_nanos() as f64 / count);
+            latencies.extend(done.latencies);
+        }
+        latencies.sort_unstable();
+        let percentile = |percent: usize| {
+            let latency = latencies[(latencies.len() - 1) * percent / 100];
+            format!("{:.2} us", latency.as_nanos() as f64 / 1e3)
+        };
+        Ok(Figures {
+            ops: latencies.len() as u64,
+            cpu: Spread::new(cpu),
+            wall: Spread::new(wall),
+            hash,
+            notes: vec![("p50", percentile(50)), ("p95", percentile(95))],
+        })
+    }
+
+    /// Deals the keys to the tasks, which start together and ask one after the other, each timed.
+    async fn deal(
+        &self,
+        knowledge: &Knowledge,
+        statement: &Statement,
+        keys: &Arc<[Value]>,
+    ) -> Result<Dealt> {
+        let barrier = Arc::new(Barrier::new(self.concurrency + 1));
+        let mut running = JoinSet::new();
+        for first in 0..self.concurrency {
+            let mut asker = Asker::new(knowledge, statement, self.kept, keys.len());
+            let (keys, barrier, step) = (Arc::clone(keys), Arc::clone(&barrier), self.concurrency);
+            running.spawn(async move {
+                let share = keys.iter().skip(first).step_by(step);
+                let mut answers = Vec::with_capacity(share.len());
+                barrier.wait().await;
+                for (index, key) in share.enumerate() {
+                    let started = Instant::now();
+                    let answer = asker.ask(key).await?;
+                    answers.push((first + index * step, answer, started.elapsed()));
+                }
+                Result::Ok(answers)
+            });
+        }
+        let (started, cpu_before) = (Instant::now(), cpu_time());
+        barrier.wait().await;
+        let mut answers = Vec::with_capacity(keys.len());
+        while let Some(share) = running.join_next().await {
+            answers.extend(share??);
+        }
+        let (wall, cpu) = (started.elapsed(), cpu_time() - cpu_before);
+        answers.sort_unstable_by_key(|(index, ..)| *index);
+        let mut hash = AnswerHash::new();
+        for (_, answer, _) in &answers {
+            hash.add(answer.to_text().as_bytes());
+        }
+        Ok(Dealt {
+            hash,
+            wall,
+            cpu,
+            latencies: answers.into_iter().map(|(.., latency)| latency).collect(),
+        })
+    }
+
+    fn warm(&self) -> Result<Figures> {
+        let keys = KeyArguments {
+            rows: self.arguments.rows,
+            keys: KeyLaw::Zipf,
+        };
+        let keys: Arc<[Value]> = int_params(&keys.draw(KEY_COUNT)).into();
+        let knowledge = self.knowledge()?;
+        let statement = knowledge.prepare(FACADE_SQL)?;
+        let runtime = self.runtime()?;
+        let mut askers: Vec<Asker> = (0..self.concurrency)
+            .map(|_| {
+                Asker::new(
+                    &knowledge,
+                    &statement,
+                    self.kept,
+                    self.arguments.rows as usize,
+                )
+            })
+            .collect();
+        let mut hash = AnswerHash::new();
+        for (index, asker) in askers.iter_mut().enumerate() {
+            // Every key once, of which the first asker brings what the others find.
+            let answers = runtime.block_on(async {
+                let mut answers = Vec::new();
+                for id in 1..=self.arguments.rows.cast_signed() {
+                    answers.push(asker.ask(&Value::Int(id)).await?);
+                }
+                Result::Ok(answers)
+            })?;
+            if index == 0 {
+                answers
+                    .iter()
+                    .for_each(|answer| hash.add(answer.to_text().as_bytes()));
+            }
+        }
+        let mut next = 0;
+        let (ops, cpu, wall) = measure(self.arguments.rounds, || -> Result<u64> {
+            next += 1;
+            askers = runtime.block_on(ask_all(std::mem::take(&mut askers), &keys, next))?;
+            Ok((SHARE * self.concurrency) as u64)
+        })?;
+        let snapshot = knowledge.snapshot();
+        Ok(Figures {
+            ops,
+            cpu,
+            wall,
+            hash,
+            notes: vec![(
+                "database",
+                format!("{} questions in all", snapshot.counts.queries),
+            )],
+        })
+    }
+}
+
+/// What a round of `cold` brought.
+struct Dealt {
+    hash: AnswerHash,
+    wall: Duration,
+    cpu: Duration,
+    latencies: Vec<Duration>,
+}
+
+/// Each asks for a share of its own, at once.
+async fn ask_all(askers: Vec<Asker>, keys: &Arc<[Value]>, turn: usize) -> Result<Vec<Asker>> {
+    let mut running = JoinSet::new();
+    let count = askers.len();
+    for (index, mut asker) in askers.into_iter().enumerate() {
+        let (keys, first) = (Arc::clone(keys), (turn * count + index) * SHARE);
+        running.spawn(async move {
+            for offset in 0..SHARE {
+                let key = &keys[(first + offset) % KEY_COUNT];
+                std::hint::black_box(asker.ask(key).await?);
+            }
+            Result::Ok(asker)
+        });
+    }
+    let mut askers = Vec::with_capacity(count);
+    while let Some(asker) = running.join_next().await {
+        askers.push(asker??);
+    }
+    Ok(askers)
+}
+
+/// One task's way to ask.
+enum Asker {
+    Shared(Knowledge, Statement, Kept, CallCache),
+    Own(Box<lookaside_knowledge::Session>, Statement),
+}
+
+impl Asker {
+    fn new(knowledge: &Knowledge, statement: &Statement, kept: Kept, capacity: usize) -> Self {
+        match kept {
+            Kept::Session => Self::Own(Box::new(knowledge.session()), statement.clone()),
+            Kept::Bypass | Kept::Global | Kept::Local => Self::Shared(
+                knowledge.clone(),
+                statement.clone(),
+                kept,
+                CallCache::with_capacity(capacity),
+            ),
+        }
+    }
+
+    async fn ask(&mut self, key: &Value) -> Result<Value> {
+        let key = std::slice::from_ref(key);
+        let found = match self {
+            Self::Shared(knowledge, statement, kept, cache) => {
+                let policy = match kept {
+                    Kept::Bypass => Policy::Bypass,
+                    Kept::Local => Policy::CallScope(cache),
+                    Kept::Global | Kept::Session => Policy::Global,
+                };
+                let row = knowledge.query_first_async_with(&*statement, key, policy);
+                row.await?.map(|row| row[0].clone())
+            }
+            Self::Own(session, statement) => {
+                session.first(statement, key)?.map(|row| row[0].clone())
+            }
+        };
+        found.ok_or_else(|| "a row of the table is missing".into())
+    }
+}

@@ -1,0 +1,198 @@
+//! What do the definitions of a result's columns cost, and what is saved when they need not be read
+//! or sent?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use lookaside_client::mysql::Options;
+use lookaside_client::mysql::blocking::Connection;
+use lookaside_client::{Answer, Config, Environment, Request};
+use lookaside_value::{ParamBatch, Value};
+
+use super::Result;
+use super::measure::{AnswerHash, Measured, Rounds, measure};
+use super::report;
+
+/// Rows of each table.
+const ROW_COUNT: u64 = 10_000;
+/// Rows of one `insert`: of 150 columns, half a megabyte, which every server takes.
+const INSERT_ROW_COUNT: u64 = 500;
+/// Answers that the hash is over.
+const HASHED: usize = 100;
+
+/// Wide and long results of MySQL or MariaDB, by what is done with the columns' definitions
+///
+/// The tables are lookaside_bench_wide_N with N integer columns; they stay. To see what the bytes
+/// cost on a slow link, give the URL of a relay.
+#[derive(Debug, Args)]
+pub(crate) struct MetadataArguments {
+    /// The server to ask, as mysql://user:password@host/database.
+    #[arg(long, value_name = "URL")]
+    url: String,
+    /// What is done with the definitions; all in turn when it is left out.
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Columns of the table.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    columns: u16,
+    /// Rows of each result.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=ROW_COUNT))]
+    rows: u64,
+    /// Questions under way at once.
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    window: u16,
+    #[command(flatten)]
+    rounds: Rounds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// MySQL sends them each time, and they are read when they differ from the last ones; MariaDB
+    /// leaves them out while they are the same.
+    Default,
+    /// MySQL leaves them out, changed or not: see `Request::pinned_columns` for what that risks.
+    Pinned,
+}
+
+/// How long pinned columns are believed.
+const PINNED_CHECK_AFTER: Duration = Duration::from_secs(60);
+
+pub(super) fn run(arguments: &MetadataArguments) -> Result<()> {
+    let mut fill = Bench::connect(arguments)?;
+    fill.fill()?;
+    let modes = match arguments.mode {
+        Some(mode) => vec![mode],
+        None if fill.server.contains("MariaDB") => vec![Mode::Default],
+        None => Mode::value_variants().to_vec(),
+    };
+    for mode in modes {
+        let measured = Bench::connect(arguments)?.measure(mode)?;
+        report::print(&measured, arguments.rounds.json)?;
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    arguments: &'a MetadataArguments,
+    connection: Connection,
+    server: String,
+}
+
+impl<'a> Bench<'a> {
+    fn connect(arguments: &'a MetadataArguments) -> Result<Self> {
+        let Config::Mysql(config) = Config::parse(&arguments.url, &Environment::of_process())?
+        else {
+            return Err(
+                "PostgreSQL sends definitions only when it is asked to, so the URL has to \
+                be mysql://…"
+                    .into(),
+            );
+        };
+        let options = Options {
+            window: arguments.window.into(),
+            pinned_check_after: Some(PINNED_CHECK_AFTER),
+            ..Options::default()
+        };
+        let mut connection = Connection::connect(&config, options)?;
+        let version = connection.query("select version()", &[])?;
+        let version = version.rows.row(0)[0].to_text();
+        let server = match version.contains("MariaDB") {
+            true => version.to_string(),
+            false => format!("MySQL {version}"),
+        };
+        Ok(Self {
+            arguments,
+            connection,
+            server,
+        })
+    }
+
+    fn table(&self) -> String {
+        format!("lookaside_bench_wide_{}", self.arguments.columns)
+    }
+
+    /// Makes the table where it is not there or not whole.
+    fn fill(&mut self) -> Result<()> {
+        let (table, column_count) = (self.table(), u64::from(self.arguments.columns));
+        let columns: String = (1..column_count)
+            .map(|column| format!(", c{column} int not null"))
+            .collect();
+        let create = format!("create table if not exists {table} (id int primary key{columns})");
+        self.connection.query(create, &[])?;
+        let count = format!("select count(*) from {table}");
+        let count = self.connection.query(count, &[])?;
+        if count.rows.row(0)[0].as_int() == Some(ROW_COUNT.cast_signed()) {
+            return Ok(());
+        }
+        self.connection
+            .query(format!("truncate table {table}"), &[])?;
+        for first in (1..=ROW_COUNT).step_by(INSERT_ROW_COUNT as usize) {
+            let row = |id: u64| {
+                // Five digits, different in each column and row nearby.
+                let cells: String = (1..column_count)
+                    .map(|column| format!(",{}", 10_000 + (id * 31 + column * 7) % 90_000))
+                    .collect();
+                format!("({id}{cells})")
+            };
+            let rows: Vec<String> = (first..first + INSERT_ROW_COUNT).map(row).collect();
+            let insert = format!("insert into {table} values {}", rows.join(","));
+            self.connection.query(insert, &[])?;
+        }
+        Ok(())
+    }
+
+    fn measure(mut self, mode: Mode) -> Result<Measured> {
+        let compared = if self.arguments.rows == 1 { "=" } else { "<=" };
+        let sql = format!("select * from {} where id {compared} ?", self.table());
+        let sql: Arc<str> = sql.into();
+        let mut id = 0;
+        let mut ask = |count: usize| -> Result<Vec<Answer>> {
+            let mut keys = ParamBatch::new(1);
+            for _ in 0..count {
+                // 17 has no factor in common with the rows, so that each comes once.
+                id = (id + 17) % ROW_COUNT;
+                let key = match self.arguments.rows {
+                    1 => id + 1,
+                    rows => rows,
+                };
+                keys.push([Value::Int(key.cast_signed())]);
+            }
+            let request = Request::many(Arc::clone(&sql), keys);
+            let request = match mode {
+                Mode::Default => request,
+                Mode::Pinned => request.pinned_columns(),
+            };
+            let answers = self.connection.request(request)?;
+            Ok(answers
+                .into_iter()
+                .collect::<lookaside_client::Result<_>>()?)
+        };
+        let mut hash = AnswerHash::new();
+        for answer in ask(HASHED)? {
+            for row in answer.rows.iter() {
+                row.iter()
+                    .for_each(|cell| hash.add(cell.to_text().as_bytes()));
+            }
+        }
+        let window = usize::from(self.arguments.window);
+        let (ops, cpu, wall) = measure(self.arguments.rounds, || {
+            ask(window).map(|answers| answers.len() as u64)
+        })?;
+        let mode = mode.to_possible_value().expect("no mode is hidden");
+        let MetadataArguments { columns, rows, .. } = self.arguments;
+        Ok(Measured {
+            engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
+            bench: "metadata",
+            case: format!(
+                "{}, {columns} columns, {rows} rows, window {window}",
+                mode.get_name()
+            ),
+            ops,
+            cpu_ns_per_op: cpu,
+            wall_ns_per_op: wall,
+            hash: hash.text(),
+            notes: vec![("server", self.server)],
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! The benchmarks of providers run, on next to nothing, and all ways bring the same answers.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::io::{self, Write as _};
+
+use lookaside_client::mysql::{Options, blocking::Connection};
+use lookaside_client::{Config, Environment};
+use lookaside_embedded::{Binaries, Postgres};
+use lookaside_testing::{Brand, Server};
+use serde_json::Value;
+
+use crate::program::{Said, lookaside};
+
+const TINY: [&str; 5] = ["--seconds", "0.001", "--rounds", "1", "--json"];
+
+/// The cases that a benchmark printed.
+fn cases(arguments: &[&str]) -> Vec<Value> {
+    let output = lookaside().arg("bench").args(arguments).args(TINY).output();
+    let said = Said::from(output.expect("the program starts")).ended(0);
+    let lines = said.out.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+        .collect()
+}
+
+fn hashes(cases: &[Value]) -> BTreeSet<&str> {
+    cases
+        .iter()
+        .filter_map(|case| case["hash"].as_str())
+        .collect()
+}
+
+#[test]
+fn every_way_to_a_provider_is_measured() {
+    if let Err(error) = Binaries::find("18".parse().expect("a version"), &()) {
+        assert!(env::var_os("CI").is_none(), "CI must have one: {error}");
+        let _ = writeln!(io::stderr(), "SKIP no PostgreSQL 18 to test with: {error}");
+        return;
+    }
+    let postgres = Postgres::builder().tcp().start().unwrap();
+    let url = postgres.tcp_url().unwrap();
+
+    let provider = cases(&["provider", "--url", &url, "--rows", "2000"]);
+    assert_eq!(provider.len(), 9, "{provider:?}");
+    assert_eq!(hashes(&provider).len(), 1, "{provider:?}");
+
+    let options = ["--rows", "200", "--operations", "400", "--concurrency", "3"];
+    let cache = cases(&[&["cache", "--url", &url][..], &options].concat());
+    assert_eq!(cache.len(), 6, "{cache:?}");
+    // Of 128 keys in turn, and of all keys.
+    assert_eq!(hashes(&cache[..3]).len(), 1, "{cache:?}");
+    assert_eq!(hashes(&cache[3..]).len(), 1, "{cache:?}");
+
+    let models = cases(&["oml-provider", "--url", &url, "--rows", "200"]);
+    assert_eq!(models.len(), 3, "{models:?}");
+    assert_eq!(hashes(&models[1..]).len(), 1, "{models:?}");
+    assert_ne!(
+        models[0]["hash"], models[1]["hash"],
+        "a model without a lookup"
+    );
+}
+
+#[test]
+fn definitions_of_columns_are_measured() {
+    for brand in [Brand::MariaDb, Brand::MySql] {
+        let Some(server) = Server::shared(brand) else {
+            continue;
+        };
+        let url = server.url("");
+        let Config::Mysql(config) = Config::parse(&url, &Environment::empty()).unwrap() else {
+            unreachable!("the URL is MySQL's");
+        };
+        let mut connection = Connection::connect(&config, Options::default()).unwrap();
+        connection.query("create database bench", &[]).unwrap();
+        let url = server.url("bench");
+        for window in ["1", "8"] {
+            let shape = ["--columns", "3", "--rows", "2", "--window", window];
+            let found = cases(&[&["metadata", "--url", &url][..], &shape].concat());
+            assert_eq!(hashes(&found).len(), 1, "{found:?}");
+        }
+        let mistaken = ["bench", "metadata", "--url", "postgres://localhost/a"];
+        let output = lookaside().args(mistaken).output().unwrap();
+        Said::from(output).ended(1).err_has(&["mysql://"]);
+    }
+}
