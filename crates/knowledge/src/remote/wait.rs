@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+use tokio::task::unconstrained;
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -20,7 +22,9 @@ thread_local! {
 
 /// Runs a future to its end, asleep while it waits. What it waits for must go on elsewhere.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
+    // On a thread of tokio's, its futures would soon ask for a turn of somebody else, which does not
+    // come before this returns.
+    let mut future = pin!(unconstrained(future));
     WAKER.with(|waker| {
         let mut context = Context::from_waker(waker);
         loop {

@@ -79,7 +79,7 @@ fn definitions_of_columns_are_measured() {
             let found = cases(&[&["metadata", "--url", &url][..], &shape].concat());
             assert_eq!(hashes(&found).len(), 1, "{found:?}");
         }
-        let mistaken = ["bench", "metadata", "--url", "postgres://localhost/a"];
+        let mistaken = ["bench", "metadata", "--url", "postgres://amy@localhost/a"];
         let output = lookaside().args(mistaken).output().unwrap();
         Said::from(output).ended(1).err_has(&["mysql://"]);
     }
