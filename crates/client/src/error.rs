@@ -374,6 +374,16 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
+    pub(crate) fn no_portals_here() -> Self {
+        let message = "only PostgreSQL gives the rows of a result part by part here";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn no_portal() -> Self {
+        let message = "the transaction has ended that the rest of the rows was to come in";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     pub(crate) fn copy_refused() -> Self {
         let message =
             "a COPY from or to the client is no query; see `Request::copy_in` and `copy_out`";

@@ -44,6 +44,27 @@ pub(crate) enum Goal {
     },
     /// It moves data in a dialogue of its own; its only parameter is what the server shall get.
     Copy,
+    /// Its first rows are fetched, through a portal that stays open for more.
+    Open(Fetch),
+    /// More rows are fetched through a portal that is open. There is no statement.
+    Fetch(Fetch),
+    /// A portal is closed. There is no statement.
+    Close(Portal),
+}
+
+/// The most that the protocol can ask for.
+pub(crate) const ROW_COUNT_MAX: u32 = i32::MAX as u32;
+
+/// Names a portal of one connection, as long as the transaction lasts that it was opened in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Portal(pub(crate) u64);
+
+/// How many rows are fetched through a portal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fetch {
+    pub(crate) portal: Portal,
+    /// Fewer only if there are no more.
+    pub(crate) row_count: u32,
 }
 
 /// How the queries of a request are separated from each other.
@@ -127,6 +148,30 @@ impl Request {
         Self {
             goal: Goal::Script { row_count_max },
             ..Self::new(sql, &[])
+        }
+    }
+
+    /// Asks for the first rows of a result.
+    pub(crate) fn open(sql: Arc<str>, params: &[Value], fetch: Fetch) -> Self {
+        Self {
+            goal: Goal::Open(fetch),
+            ..Self::new(sql, params)
+        }
+    }
+
+    /// Asks for the next rows of one.
+    pub(crate) fn fetch(fetch: Fetch) -> Self {
+        Self {
+            goal: Goal::Fetch(fetch),
+            ..Self::new("", &[])
+        }
+    }
+
+    /// Says that no more of one are wanted.
+    pub(crate) fn close(portal: Portal) -> Self {
+        Self {
+            goal: Goal::Close(portal),
+            ..Self::new("", &[])
         }
     }
 

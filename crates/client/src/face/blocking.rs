@@ -12,7 +12,7 @@ use crate::drive::{Drive, Fitness, Talk, Target};
 use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream};
 use crate::{Answer, Description, Error, Host, Request, Result, Syncs, Ticket};
 
-pub use transaction::Transaction;
+pub use transaction::{RowStream, Transaction};
 
 /// A connection that is waited for.
 ///
@@ -20,6 +20,8 @@ pub use transaction::Transaction;
 pub struct Connection<D: Drive> {
     stream: Stream,
     driver: Link<D>,
+    /// How many portals had a name.
+    portal_count: u64,
 }
 
 impl<D: Drive> Connection<D> {
@@ -47,6 +49,7 @@ impl<D: Drive> Connection<D> {
         let mut connection = Self {
             stream,
             driver: Link::new(driver, way.peer),
+            portal_count: 0,
         };
         while !connection.driver.is_ready() {
             connection.turn_before(attempt)?;

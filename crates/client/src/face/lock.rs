@@ -1,6 +1,7 @@
 //! A connection for oneself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside_value::{ParamBatch, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -10,6 +11,7 @@ use super::intake::{Ask, Command, Order};
 use super::transaction::Transaction;
 use crate::drive::Drive;
 use crate::error::Sent;
+use crate::request::Portal;
 use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
 
 /// A shared connection that is one caller's for a while; what others ask waits.
@@ -20,6 +22,8 @@ use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
 /// Whoever asks the [`Client`] that this came from while he holds it waits for himself.
 pub struct Lock<D: Drive> {
     inbox: mpsc::UnboundedSender<Command>,
+    /// How many portals had a name.
+    portal_count: AtomicU64,
     /// Keeps the connection, and knows why it ended.
     client: Client<D>,
 }
@@ -32,7 +36,11 @@ pub(super) struct Waiting<D: Drive> {
 
 impl<D: Drive> Lock<D> {
     pub(super) fn new(inbox: mpsc::UnboundedSender<Command>, client: Client<D>) -> Self {
-        Self { inbox, client }
+        Self {
+            inbox,
+            portal_count: AtomicU64::new(0),
+            client,
+        }
     }
 
     /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
@@ -92,6 +100,13 @@ impl<D: Drive> Lock<D> {
         self.inbox.is_closed()
     }
 
+    /// A name for a portal. It is free: those of who had the connection before were gone with the
+    /// transaction.
+    pub(super) fn new_portal(&self) -> Portal {
+        // Relaxed, because nothing but the number is shared.
+        Portal(self.portal_count.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Sends a request; it is on its way when this returns.
     pub(super) fn ask(&self, request: Request, order: Order) -> Waiting<D> {
         let (answers, received) = oneshot::channel();
@@ -119,8 +134,13 @@ impl<D: Drive> Lock<D> {
 }
 
 impl<D: Drive> Waiting<D> {
-    pub(super) async fn answers(self) -> Result<Vec<Result<Answer>>> {
-        let answers = self.received.await;
+    pub(super) async fn answers(mut self) -> Result<Vec<Result<Answer>>> {
+        self.wait().await
+    }
+
+    /// Waits for the answers, once. If it is dropped before, it can be called again.
+    pub(super) async fn wait(&mut self) -> Result<Vec<Result<Answer>>> {
+        let answers = (&mut self.received).await;
         answers.unwrap_or_else(|_| Err(self.client.ended().of_query(Sent::Something)))
     }
 

@@ -18,4 +18,4 @@ mod transaction;
 pub use client::Client;
 pub(crate) use client::Watch;
 pub use lock::Lock;
-pub use transaction::Transaction;
+pub use transaction::{RowStream, Transaction};

@@ -1,5 +1,7 @@
 //! Transactions on a connection that one has for oneself.
 
+mod row_stream;
+
 use std::sync::Arc;
 
 use lookaside_value::{ParamBatch, Value};
@@ -9,6 +11,8 @@ use super::lock::Lock;
 use crate::drive::Drive;
 use crate::transaction::Level;
 use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
+
+pub use row_stream::RowStream;
 
 /// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
 ///
@@ -150,6 +154,17 @@ impl<'l, D: Drive> Transaction<'l, D> {
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
         self.lock.request(request).await
+    }
+
+    /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
+    /// memory at a time. Other queries can be asked meanwhile. PostgreSQL only.
+    pub fn stream(
+        &self,
+        sql: impl Into<Arc<str>>,
+        params: &[Value],
+        chunk_row_count: u32,
+    ) -> RowStream<'_, D> {
+        RowStream::new(self.lock, sql.into(), params, chunk_row_count)
     }
 
     /// Undoes what was done, and does not wait for it.

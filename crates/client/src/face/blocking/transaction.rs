@@ -1,5 +1,7 @@
 //! Transactions for those that wait.
 
+mod row_stream;
+
 use std::sync::Arc;
 
 use lookaside_value::{ParamBatch, Value};
@@ -8,6 +10,8 @@ use super::Connection;
 use crate::drive::Drive;
 use crate::transaction::Level;
 use crate::{Answer, Request, Result, Syncs, TransactionOptions};
+
+pub use row_stream::RowStream;
 
 /// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
 ///
@@ -38,7 +42,7 @@ impl<D: Drive> Connection<D> {
     }
 }
 
-impl<D: Drive> Transaction<'_, D> {
+impl<'c, D: Drive> Transaction<'c, D> {
     /// Sets a savepoint: what follows can be undone without the rest.
     ///
     /// # Errors
@@ -78,6 +82,17 @@ impl<D: Drive> Transaction<'_, D> {
     pub fn roll_back(mut self) -> Result<()> {
         self.is_open = false;
         self.undo()
+    }
+
+    /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
+    /// memory at a time. PostgreSQL only.
+    pub fn stream(
+        &mut self,
+        sql: impl Into<Arc<str>>,
+        params: &[Value],
+        chunk_row_count: u32,
+    ) -> RowStream<'_, 'c, D> {
+        RowStream::new(self, sql.into(), params, chunk_row_count)
     }
 
     fn undo(&mut self) -> Result<()> {

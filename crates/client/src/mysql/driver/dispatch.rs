@@ -139,6 +139,9 @@ impl Driver {
                 self.session.books.answer(span.first(), Ok(answer));
             }
             (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
+            (Some(Goal::Open(_) | Goal::Fetch(_) | Goal::Close(_)), _) => {
+                panic!("portals are not taken")
+            }
             (Some(Goal::Run), None) => self.run_bare(span),
             (Some(Goal::Run), Some(_)) => self.run(span, statement, now),
             (Some(Goal::Copy), _) => panic!("there is no COPY here"),

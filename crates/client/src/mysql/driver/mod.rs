@@ -217,6 +217,9 @@ impl Drive for Driver {
         if let Goal::Script { .. } = request.goal {
             return Err(Error::no_scripts());
         }
+        if let Goal::Open(_) | Goal::Fetch(_) | Goal::Close(_) = request.goal {
+            return Err(Error::no_portals_here());
+        }
         let count = request.params.len();
         if self.session.books.query_count + count > self.query_count_max {
             return Err(Error::too_many_queries(self.query_count_max));

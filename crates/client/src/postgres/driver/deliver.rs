@@ -17,6 +17,9 @@ impl Session {
     pub(super) fn deliver(&mut self, status: TransactionStatus) {
         let is_idle = status == TransactionStatus::Idle;
         self.settle_settings(is_idle);
+        if is_idle {
+            self.portals.clear();
+        }
         // A query must not slip into a transaction that another one opens.
         let can_retry = is_idle && self.begin_count == 0;
         let sync_error = self.sync_error.take();

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use lookaside_wire::postgres::{Parse, Request as Wire, TransactionStatus};
 
+use super::portal::portal_name;
 use super::session::CancelStage;
-use super::statement::Statement;
+use super::statement::{PortalName, Statement};
 use super::statements::Found;
 use super::step::Step;
 use super::verb::Verb;
 use super::{Driver, Key, Span};
 use crate::Syncs;
-use crate::request::Goal;
+use crate::request::{Fetch, Goal};
 use crate::{Error, ErrorKind};
 
 /// How many queries share a Sync at most. A Sync's part in the cost of one in thirty-two is hardly
@@ -26,7 +27,7 @@ const CLOSE_COUNT_MAX: usize = 2;
 pub(super) const REQUEST_COUNT_MAX: usize = CLOSE_COUNT_MAX + 3;
 
 /// Why a request without a text can be queued.
-const SMALL: &str = "the window keeps away from the limit of the queue";
+pub(super) const SMALL: &str = "the window keeps away from the limit of the queue";
 
 impl Driver {
     /// Queues what has room in the window.
@@ -45,20 +46,32 @@ impl Driver {
                 // It was given up.
                 continue;
             };
-            if let Goal::Script { row_count_max } = job.goal {
-                self.script(span, row_count_max);
-                break;
-            }
-            if job.goal == Goal::Copy {
-                let key = job.key.clone();
-                self.end_flight();
-                // A server that waits for data takes any other request for the end of the world.
-                if self.session.steps.is_empty() {
-                    self.copy(span, key);
-                } else {
-                    self.session.backlog.push_front(span);
+            match job.goal {
+                Goal::Run | Goal::Describe | Goal::Open(_) => {}
+                Goal::Fetch(fetch) => {
+                    self.fetch(span, fetch);
+                    continue;
                 }
-                break;
+                Goal::Close(portal) => {
+                    self.close_portal(span, portal);
+                    continue;
+                }
+                Goal::Script { row_count_max } => {
+                    self.script(span, row_count_max);
+                    break;
+                }
+                Goal::Copy => {
+                    let key = job.key.clone();
+                    self.end_flight();
+                    // A server that waits for data takes any other request for the end of the
+                    // world.
+                    if self.session.steps.is_empty() {
+                        self.copy(span, key);
+                    } else {
+                        self.session.backlog.push_front(span);
+                    }
+                    break;
+                }
             }
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement);
@@ -89,7 +102,7 @@ impl Driver {
     fn control(&mut self, span: Span, key: Key) {
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
-        self.run(span, &Arc::new(statement));
+        self.run(span, &Arc::new(statement), None);
     }
 
     /// Queues a COPY, with nothing else on its way.
@@ -99,9 +112,10 @@ impl Driver {
         }
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
-        let queued = statement
-            .encode(&[], &mut self.scratch)
-            .and_then(|()| statement.execute(&mut self.connection, &mut self.scratch));
+        let queued = statement.encode(&[], &mut self.scratch).and_then(|()| {
+            let portal = PortalName::default();
+            statement.execute(&mut self.connection, &mut self.scratch, portal)
+        });
         match queued {
             Ok(execute) => {
                 self.session.steps.push_back(Step::Run {
@@ -110,6 +124,7 @@ impl Driver {
                     execute,
                     moment,
                     chunk: self.output.next_chunk(),
+                    portal: None,
                 });
                 self.session.in_flight_count += 1;
                 self.sync();
@@ -131,7 +146,7 @@ impl Driver {
             };
             let close = self.connection.queue(Wire::CloseStatement(&name));
             close.expect(SMALL);
-            self.session.steps.push_back(Step::Close);
+            self.session.steps.push_back(Step::Close(None));
         }
         let name = self.session.statements.new_name();
         let parse = self.connection.queue(Wire::Parse(Parse {
@@ -159,19 +174,27 @@ impl Driver {
     fn proceed(&mut self, span: Span, statement: &Arc<Statement>) {
         let job = self.session.jobs.get(&span.ticket);
         match job.map(|job| job.goal) {
-            Some(Goal::Run) => self.run(span, statement),
+            Some(Goal::Run) => self.run(span, statement, None),
+            Some(Goal::Open(fetch)) => self.run(span, statement, Some(fetch)),
             Some(Goal::Describe) => {
                 let answer = statement.described();
                 self.session.answer(span.first(), Ok(answer));
             }
             Some(Goal::Script { .. }) => panic!("a script is not prepared"),
             Some(Goal::Copy) => panic!("a COPY is not prepared"),
+            Some(Goal::Fetch(_) | Goal::Close(_)) => panic!("a portal is not prepared"),
             None => {}
         }
     }
 
-    /// Queues the queries of a span, as many as have room.
-    fn run(&mut self, mut span: Span, statement: &Arc<Statement>) {
+    /// Queues the queries of a span, as many as have room; or the only one, whose rows are fetched
+    /// part by part.
+    fn run(&mut self, mut span: Span, statement: &Arc<Statement>, fetch: Option<Fetch>) {
+        let name = fetch.map(|fetch| portal_name(fetch.portal));
+        let portal = PortalName {
+            name: name.as_deref().unwrap_or_default(),
+            row_count_max: fetch.map_or(0, |fetch| fetch.row_count),
+        };
         let session = &self.session;
         let shares = span.syncs == Syncs::Shared
             && statement.verb == Verb::Read
@@ -189,7 +212,7 @@ impl Driver {
             let submitted = job.moment;
             let queued = statement
                 .encode(job.params.set(run.index), &mut self.scratch)
-                .and_then(|()| statement.execute(&mut self.connection, &mut self.scratch));
+                .and_then(|()| statement.execute(&mut self.connection, &mut self.scratch, portal));
             match queued {
                 Ok(execute) => {
                     let moment = self.session.next_moment();
@@ -199,6 +222,7 @@ impl Driver {
                         execute,
                         moment,
                         chunk: self.output.next_chunk(),
+                        portal: fetch.map(|fetch| fetch.portal),
                     });
                     self.session.in_flight_count += 1;
                     if statement.verb == Verb::Begin {
@@ -224,14 +248,14 @@ impl Driver {
     }
 
     /// Queues the Sync of the queries that wait for one. They may be those of many callers.
-    fn end_flight(&mut self) {
+    pub(super) fn end_flight(&mut self) {
         if self.flight_count > 0 {
             self.flight_count = 0;
             self.sync();
         }
     }
 
-    fn sync(&mut self) {
+    pub(super) fn sync(&mut self) {
         self.connection.queue(Wire::Sync).expect(SMALL);
         self.session.steps.push_back(Step::Sync);
     }

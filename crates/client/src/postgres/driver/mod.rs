@@ -40,6 +40,7 @@ mod dispatch;
 mod end;
 mod notices;
 mod options;
+mod portal;
 mod script;
 mod session;
 mod span;

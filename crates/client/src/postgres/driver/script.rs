@@ -96,7 +96,11 @@ impl Session {
         self.steps.pop_front();
         // What was in it nobody has read.
         self.settings_changed = true;
-        self.settle_settings(status == TransactionStatus::Idle);
+        let is_idle = status == TransactionStatus::Idle;
+        self.settle_settings(is_idle);
+        if is_idle {
+            self.portals.clear();
+        }
         if let Some(script) = self.script.take()
             && self.remove(ticket).is_some()
         {

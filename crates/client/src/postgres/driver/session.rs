@@ -22,7 +22,7 @@ use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
 use crate::output::Output;
-use crate::request::Goal;
+use crate::request::{Goal, Portal};
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
 use crate::{Error, Result};
@@ -57,6 +57,8 @@ pub(super) struct Session {
     pub(super) backlog: VecDeque<Span>,
     pub(super) statements: Statements,
     pub(super) steps: VecDeque<Step>,
+    /// The portals that have more rows.
+    pub(super) portals: HashMap<Portal, Arc<Statement>, RandomState>,
     /// How many steps prepare or run something.
     pub(super) in_flight_count: usize,
     /// How many steps open a transaction.
@@ -155,6 +157,7 @@ impl Session {
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max, options.route),
             steps: VecDeque::new(),
+            portals: HashMap::default(),
             in_flight_count: 0,
             begin_count: 0,
             parameters: Box::default(),
@@ -284,7 +287,8 @@ impl Session {
         match event {
             Event::DataRow { row, .. } => self.row(row),
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
-            Event::EmptyQuery { .. } | Event::PortalSuspended { .. } => self.complete(None),
+            Event::EmptyQuery { .. } => self.complete(None),
+            Event::PortalSuspended { .. } => self.suspended(),
             Event::Ready {
                 id: RequestId::STARTUP,
                 ..
@@ -304,8 +308,10 @@ impl Session {
             Event::RowDescription { description, .. } => self.described(Some(description)),
             Event::NoData { .. } => self.described(None),
             Event::CloseComplete { .. } => {
-                let close = self.steps.pop_front();
-                assert!(matches!(close, Some(Step::Close)), "only a Close closes");
+                let Some(Step::Close(run)) = self.steps.pop_front() else {
+                    panic!("only a Close closes");
+                };
+                self.closed(run);
             }
             Event::Failed { id, error } => self.failed(id, error.into_owned()),
             Event::Skipped { .. } => self.skipped(),
@@ -364,6 +370,23 @@ impl Session {
         if *size > self.result_size_max {
             self.rows = Rows::Failed(Error::result_too_large(self.result_size_max));
         }
+    }
+
+    /// All rows came that were asked for.
+    fn suspended(&mut self) {
+        let Some(Step::Run {
+            statement, portal, ..
+        }) = self.steps.front()
+        else {
+            panic!("only queries are suspended");
+        };
+        // Without a name, it does not outlive its Sync.
+        if let &Some(portal) = portal {
+            let statement = Arc::clone(statement);
+            let columns = self.columns.clone();
+            self.keep_portal(portal, &statement, columns.as_ref());
+        }
+        self.complete(None);
     }
 
     fn complete(&mut self, tag: Option<CommandTag<'_>>) {
@@ -484,7 +507,7 @@ impl Session {
                 });
             }
             // What could not be closed is not used any more either.
-            Some(Step::Close) => {}
+            Some(Step::Close(run)) => self.closed(run),
             step => panic!("{step:?} cannot fail"),
         }
     }
@@ -503,6 +526,7 @@ impl Session {
                     let waiting = self.statements.refused(&key);
                     self.resume(waiting);
                 }
+                Some(Step::Close(run)) => self.closed(run),
                 _ => {}
             }
         }
@@ -519,7 +543,7 @@ impl Session {
                 }
             }
             Some(Step::Prepare { .. }) => self.in_flight_count -= 1,
-            Some(Step::Close | Step::Sync | Step::Script { .. }) | None => {}
+            Some(Step::Close(_) | Step::Sync | Step::Script { .. }) | None => {}
         }
         step
     }
@@ -552,7 +576,7 @@ impl Session {
                     Step::Run { run, .. } => run.ticket == ticket,
                     Step::Script { ticket: of, .. } => *of == ticket,
                     Step::Prepare { key, .. } => statements.is_awaited(key, ticket),
-                    Step::Close | Step::Sync => false,
+                    Step::Close(_) | Step::Sync => false,
                 })
             });
         }

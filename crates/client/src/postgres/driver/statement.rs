@@ -131,6 +131,7 @@ impl Statement {
         &self,
         connection: &mut Connection,
         scratch: &mut Scratch,
+        portal: PortalName<'_>,
     ) -> Result<RequestId> {
         let is_unnamed = self.name.is_empty();
         if is_unnamed {
@@ -149,7 +150,7 @@ impl Statement {
             parse.map_err(Error::request)?;
         }
         let bind = Bind {
-            portal: "",
+            portal: portal.name,
             statement: &self.name,
             parameter_formats: Formats::Each(&scratch.formats),
             result_formats: self.columns.formats(),
@@ -162,14 +163,28 @@ impl Statement {
         bind.map_err(Error::request)?;
         if is_unnamed {
             connection
-                .queue(Request::DescribePortal(""))
+                .queue(Request::DescribePortal(portal.name))
                 .expect(AFTER_BIND);
         }
         let execute = connection.queue(Request::Execute {
-            portal: "",
-            row_count_max: 0,
+            portal: portal.name,
+            row_count_max: portal.row_count_max,
         });
         Ok(execute.expect(AFTER_BIND))
+    }
+
+    /// The same for a portal that stays open, whose columns are these.
+    pub(super) fn of_portal(&self, columns: Arc<Columns>) -> Self {
+        Self {
+            key: self.key.clone(),
+            name: self.name.clone(),
+            verb: self.verb,
+            moment: self.moment,
+            parameters: self.parameters.clone(),
+            columns,
+            description: Arc::clone(&self.description),
+            portal: OnceLock::new(),
+        }
     }
 
     /// The columns of a portal, as they were just described. They may be others than those of the
@@ -188,6 +203,15 @@ impl Statement {
             Arc::new(Columns::of_portal(description))
         }
     }
+}
+
+/// Which portal a statement is executed as, and how far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PortalName<'a> {
+    /// Empty for the one that lasts until the next.
+    pub(super) name: &'a str,
+    /// 0 is all.
+    pub(super) row_count_max: u32,
 }
 
 /// A server takes no message of a gibibyte or more (`MaxAllocSize`).

@@ -10,12 +10,13 @@ use super::statement::{Key, Statement};
 use crate::Answer;
 use crate::Error;
 use crate::Ticket;
+use crate::request::Portal;
 
 /// One or two requests on the wire that belong together.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A Close.
-    Close,
+    /// A Close; somebody may have asked for it.
+    Close(Option<Run>),
     /// Parse and Describe.
     Prepare {
         key: Key,
@@ -31,6 +32,8 @@ pub(super) enum Step {
         moment: u64,
         /// The chunk of the output that it is in.
         chunk: u64,
+        /// Where the rest of its rows can be fetched.
+        portal: Option<Portal>,
     },
     /// A Sync.
     Sync,

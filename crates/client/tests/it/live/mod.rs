@@ -9,6 +9,7 @@ mod poll;
 mod pool;
 mod pooler;
 mod scripts;
+mod streams;
 pub(crate) mod tls;
 pub(crate) mod tokio;
 mod transactions;

@@ -1,0 +1,102 @@
+//! Large results, a part at a time, for those that wait.
+
+use std::sync::Arc;
+
+use lookaside_value::{RowSet, Value};
+
+use super::Transaction;
+use crate::drive::Drive;
+use crate::request::{Fetch, Portal, ROW_COUNT_MAX};
+use crate::{Answer, Error, Request, Result};
+
+/// The rows of a large result, of which a chunk is in memory at a time.
+///
+/// See the one of [tokio's face](crate::face::RowStream).
+pub struct RowStream<'t, 'c, D: Drive> {
+    transaction: &'t mut Transaction<'c, D>,
+    fetch: Fetch,
+    next: Next,
+    is_begun: bool,
+}
+
+/// What the next chunk takes.
+enum Next {
+    /// The whole query.
+    Open(Box<Request>),
+    /// To ask for it.
+    Fetch,
+    /// There is none.
+    End,
+    /// There is none for this reason.
+    Failed(Error),
+}
+
+impl<'t, 'c, D: Drive> RowStream<'t, 'c, D> {
+    pub(super) fn new(
+        transaction: &'t mut Transaction<'c, D>,
+        sql: Arc<str>,
+        params: &[Value],
+        chunk_row_count: u32,
+    ) -> Self {
+        let portal_count = &mut transaction.connection.portal_count;
+        *portal_count += 1;
+        let fetch = Fetch {
+            portal: Portal(*portal_count),
+            row_count: chunk_row_count.clamp(1, ROW_COUNT_MAX),
+        };
+        Self {
+            transaction,
+            fetch,
+            next: Next::Open(Box::new(Request::open(sql, params, fetch))),
+            is_begun: false,
+        }
+    }
+
+    /// The next rows, as many as a chunk has, or the last ones; then none.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, a value does not fit, a chunk is larger than a result may be, or
+    /// the connection is lost. Each further call says so again.
+    pub fn next_chunk(&mut self) -> Result<Option<RowSet>> {
+        let request = match &self.next {
+            Next::Open(request) => (**request).clone(),
+            Next::Fetch => Request::fetch(self.fetch),
+            Next::End => return Ok(None),
+            Next::Failed(error) => return Err(error.clone()),
+        };
+        self.is_begun = true;
+        let answer = self.ask(request);
+        match answer {
+            Ok(answer) => {
+                let is_last = answer.rows.len() < self.fetch.row_count as usize;
+                self.next = if is_last { Next::End } else { Next::Fetch };
+                Ok((!answer.rows.is_empty()).then_some(answer.rows))
+            }
+            Err(error) => {
+                self.next = Next::Failed(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// The transaction, for other queries between two chunks.
+    pub fn transaction(&mut self) -> &mut Transaction<'c, D> {
+        self.transaction
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Answer> {
+        let mut answers = self.transaction.request(request)?;
+        answers.pop().expect("a query has an answer")
+    }
+}
+
+impl<D: Drive> Drop for RowStream<'_, '_, D> {
+    fn drop(&mut self) {
+        if self.is_begun {
+            // The server keeps what has come to its end as well, until the transaction does. Where
+            // it cannot be told, there is no transaction any more.
+            let _ = self.ask(Request::close(self.fetch.portal));
+        }
+    }
+}

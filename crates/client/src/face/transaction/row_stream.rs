@@ -1,0 +1,116 @@
+//! Large results, a part at a time.
+
+use std::sync::Arc;
+
+use lookaside_value::{RowSet, Value};
+
+use crate::drive::Drive;
+use crate::face::intake::Order;
+use crate::face::lock::{Lock, Waiting};
+use crate::request::{Fetch, ROW_COUNT_MAX};
+use crate::{Error, Request, Result};
+
+/// The rows of a large result, of which a chunk is in memory at a time.
+///
+/// The server computes them as they are asked for, and they are those of the moment when the first
+/// were asked for. When this is dropped, the rest is not asked for, and the transaction goes on.
+///
+/// ```no_run
+/// # use lookaside_client::{Result, TransactionOptions, postgres::Client};
+/// # async fn example(client: &Client) -> Result<()> {
+/// let mut lock = client.lock().await?;
+/// let transaction = lock.begin(TransactionOptions::default()).await?;
+/// let mut goods = transaction.stream("select * from goods", &[], 10_000);
+/// while let Some(rows) = goods.next_chunk().await? {
+///     println!("{} more", rows.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct RowStream<'t, D: Drive> {
+    lock: &'t Lock<D>,
+    fetch: Fetch,
+    next: Next<D>,
+    is_begun: bool,
+}
+
+/// What the next chunk takes.
+enum Next<D: Drive> {
+    /// The whole query.
+    Open(Box<Request>),
+    /// To ask for it.
+    Fetch,
+    /// To wait for it.
+    Wait(Waiting<D>),
+    /// There is none.
+    End,
+    /// There is none for this reason.
+    Failed(Error),
+}
+
+impl<'t, D: Drive> RowStream<'t, D> {
+    pub(super) fn new(
+        lock: &'t Lock<D>,
+        sql: Arc<str>,
+        params: &[Value],
+        chunk_row_count: u32,
+    ) -> Self {
+        let fetch = Fetch {
+            portal: lock.new_portal(),
+            row_count: chunk_row_count.clamp(1, ROW_COUNT_MAX),
+        };
+        Self {
+            lock,
+            fetch,
+            next: Next::Open(Box::new(Request::open(sql, params, fetch))),
+            is_begun: false,
+        }
+    }
+
+    /// The next rows, as many as a chunk has, or the last ones; then none.
+    ///
+    /// If it is dropped before it is done, the next call waits for the same rows.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, a value does not fit, a chunk is larger than a result may be, or
+    /// the connection is lost. Each further call says so again.
+    pub async fn next_chunk(&mut self) -> Result<Option<RowSet>> {
+        let request = match &mut self.next {
+            Next::Open(request) => Some((**request).clone()),
+            Next::Fetch => Some(Request::fetch(self.fetch)),
+            Next::Wait(_) => None,
+            Next::End => return Ok(None),
+            Next::Failed(error) => return Err(error.clone()),
+        };
+        if let Some(request) = request {
+            self.is_begun = true;
+            self.next = Next::Wait(self.lock.ask(request, Order::Any));
+        }
+        let Next::Wait(waiting) = &mut self.next else {
+            panic!("what was asked is waited for");
+        };
+        let answers = waiting.wait().await;
+        let answer = answers.and_then(|mut answers| answers.pop().expect("a query has an answer"));
+        match answer {
+            Ok(answer) => {
+                let is_last = answer.rows.len() < self.fetch.row_count as usize;
+                self.next = if is_last { Next::End } else { Next::Fetch };
+                Ok((!answer.rows.is_empty()).then_some(answer.rows))
+            }
+            Err(error) => {
+                self.next = Next::Failed(error.clone());
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<D: Drive> Drop for RowStream<'_, D> {
+    fn drop(&mut self) {
+        if self.is_begun {
+            // The server keeps what has come to its end as well, until the transaction does.
+            self.lock.tell(Request::close(self.fetch.portal));
+        }
+    }
+}

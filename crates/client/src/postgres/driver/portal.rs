@@ -1,0 +1,89 @@
+//! Portals that stay open: results whose rows are fetched part by part.
+//!
+//! The server keeps one until it is closed or its transaction ends. So does the session here, for
+//! the columns, which are told only once.
+
+use std::sync::Arc;
+
+use lookaside_wire::postgres::Request as Wire;
+
+use super::dispatch::SMALL;
+use super::session::Session;
+use super::span::Run;
+use super::statement::{Columns, Statement};
+use super::step::Step;
+use super::{Driver, Span};
+use crate::request::{Fetch, Portal};
+use crate::{Answer, Error};
+
+/// What the server calls a portal.
+pub(super) fn portal_name(portal: Portal) -> String {
+    format!("p{}", portal.0)
+}
+
+impl Driver {
+    /// Queues what fetches the next rows.
+    pub(super) fn fetch(&mut self, span: Span, fetch: Fetch) {
+        self.end_flight();
+        let Some(statement) = self.session.portals.get(&fetch.portal).cloned() else {
+            return self.session.refuse(span, &Error::no_portal());
+        };
+        let execute = self.connection.queue(Wire::Execute {
+            portal: &portal_name(fetch.portal),
+            row_count_max: fetch.row_count,
+        });
+        let moment = self.session.next_moment();
+        self.session.steps.push_back(Step::Run {
+            run: span.first(),
+            statement,
+            execute: execute.expect(SMALL),
+            moment,
+            chunk: self.output.next_chunk(),
+            portal: Some(fetch.portal),
+        });
+        self.session.in_flight_count += 1;
+        self.sync();
+    }
+
+    /// Queues what closes a portal, whether or not there is one.
+    pub(super) fn close_portal(&mut self, span: Span, portal: Portal) {
+        self.end_flight();
+        self.session.portals.remove(&portal);
+        let close = self
+            .connection
+            .queue(Wire::ClosePortal(&portal_name(portal)));
+        close.expect(SMALL);
+        self.session
+            .steps
+            .push_back(Step::Close(Some(span.first())));
+        self.sync();
+    }
+}
+
+impl Session {
+    /// There may be more rows than those that came.
+    pub(super) fn keep_portal(
+        &mut self,
+        portal: Portal,
+        statement: &Arc<Statement>,
+        columns: Option<&Arc<Columns>>,
+    ) {
+        let statement = match columns {
+            Some(columns) => Arc::new(statement.of_portal(Arc::clone(columns))),
+            None => Arc::clone(statement),
+        };
+        self.portals.insert(portal, statement);
+    }
+
+    /// A Close is done, one way or the other.
+    pub(super) fn closed(&mut self, run: Option<Run>) {
+        let Some(run) = run else { return };
+        let answer = Answer {
+            rows: Columns::default().rows().build(),
+            row_count: None,
+            description: None,
+            script: None,
+        };
+        self.answer(run, Ok(answer));
+    }
+}
