@@ -8,6 +8,10 @@ use lookaside_wire::mysql::{Columns, Row, RowFormat};
 use crate::types::mysql::{Format, MyType};
 use crate::{Error, Result};
 
+/// What a row is beside its values, of which each takes another byte: so there is an end to those
+/// of nothing but NULLs as well.
+const PACKET_SIZE: usize = 4;
+
 /// The columns of a result, made once as long as the server's definitions stay the same.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -54,7 +58,7 @@ impl Plan {
             RowFormat::Text => Format::Text,
             RowFormat::Binary => Format::Binary,
         };
-        let mut size = 0;
+        let mut size = PACKET_SIZE + self.types.len();
         let mut failed = None;
         let cells = row.cells().zip(&self.types).enumerate();
         rows.push(cells.map(|(index, (cell, my_type))| {

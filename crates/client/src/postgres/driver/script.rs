@@ -11,8 +11,9 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, Event, Request as Wire, RowDescription, TransactionStatus,
 };
 
-use super::session::Session;
+use super::session::{MESSAGE_SIZE, Session};
 use super::span::Span;
+use super::statement::row_size;
 use super::step::Step;
 use super::{Driver, Ticket};
 use crate::types::postgres::PgType;
@@ -162,7 +163,7 @@ impl Script {
             self.part.left_out_count += 1;
             return;
         }
-        let mut size = 0;
+        let mut size = row_size(row);
         rows.push(row.fields().map(|field| {
             let Some(field) = field else {
                 return Value::Null;
@@ -179,7 +180,7 @@ impl Script {
     fn copy(&mut self, data: &[u8]) {
         if self.failed.is_none() {
             self.part.copied.extend_from_slice(data);
-            self.keep(data.len());
+            self.keep(MESSAGE_SIZE + data.len());
         }
     }
 

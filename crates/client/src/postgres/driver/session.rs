@@ -31,6 +31,9 @@ use crate::{Error, Result};
 /// that it knows to be of interest: `search_path` since PostgreSQL 18.
 const NAMING_SETTINGS: &[&[u8]] = &[b"search_path", b"session_authorization", b"is_superuser"];
 
+/// What a message of the server has beside its contents: so there is an end to empty ones as well.
+pub(super) const MESSAGE_SIZE: usize = 5;
+
 /// The name of the only column of what a COPY brings.
 const COPY_COLUMN: &str = "copy";
 
@@ -272,7 +275,7 @@ impl Session {
             return;
         };
         rows.push([Value::from(data.to_vec())]);
-        *size += data.len();
+        *size += MESSAGE_SIZE + data.len();
         if *size > self.result_size_max {
             self.rows = Rows::Failed(Error::result_too_large(self.result_size_max));
         }

@@ -9,6 +9,7 @@ use lookaside_wire::postgres::{
 };
 use lookaside_wire::{RequestError, RequestId};
 
+use super::session::MESSAGE_SIZE;
 use super::verb::Verb;
 use crate::Answer;
 use crate::types::postgres::{self as types, Encoded, PgType};
@@ -283,7 +284,7 @@ impl Columns {
         if row.len() != self.types.len() {
             return Err(Error::bad_width(row.len(), self.types.len()));
         }
-        let mut size = 0;
+        let mut size = row_size(row);
         let mut failed = None;
         let fields = row.fields().zip(&self.types).enumerate();
         rows.push(fields.map(|(index, (field, (pg_type, format)))| {
@@ -313,6 +314,11 @@ impl Columns {
             Formats::Each(&self.formats)
         }
     }
+}
+
+/// What the server sends for a row, but for the values themselves.
+pub(super) fn row_size(row: DataRow<'_>) -> usize {
+    MESSAGE_SIZE + size_of::<u16>() + row.len() * size_of::<u32>()
 }
 
 fn wire_format(format: types::Format) -> Format {

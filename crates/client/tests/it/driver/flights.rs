@@ -207,7 +207,7 @@ fn abandoned_queries_are_discarded_or_never_sent() {
 #[test]
 fn large_results_are_discarded() {
     let options = Options {
-        result_size_max: 3,
+        result_size_max: 13,
         ..Options::default()
     };
     let mut pair = Pair::with(options);

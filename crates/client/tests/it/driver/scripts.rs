@@ -123,7 +123,7 @@ fn what_was_answered_before_the_end_stays() {
 #[test]
 fn a_script_that_is_too_large_costs_its_answer_only() {
     let mut pair = Pair::with(Options {
-        result_size_max: 3,
+        result_size_max: 13,
         ..Options::default()
     });
     let answers = pair.ask(script("row a; row bb cc; remark n; copy dd"));

@@ -199,3 +199,29 @@ fn rows_are_read_as_types() {
         assert_eq!(source, "row 0, column `ip`: this ip is no u32");
     }
 }
+
+/// Neither NULLs nor rows without columns have bytes of their own, and both take memory.
+#[test]
+fn rows_of_nothing_are_counted_as_well() {
+    for postgres in databases() {
+        let options = Options {
+            result_size_max: 1000,
+            ..Options::default()
+        };
+        let mut connection = Connection::connect(&config(&postgres.url()), options).unwrap();
+        for columns in ["null", "", "null::int4, ''"] {
+            let sql = format!("select {columns} from generate_series(1, $1::int8)");
+            let answer = connection.query(sql.as_str(), &[Value::Int(10)]).unwrap();
+            assert_eq!(answer.rows.len(), 10);
+            let error = connection.query(sql.as_str(), &[Value::Int(500)]);
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Limit, "{columns}");
+            let script = connection.script(sql.replace("$1", "500"), usize::MAX);
+            let error = script.unwrap().pop().unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Limit, "{columns}");
+        }
+        let copy = "copy (select from generate_series(1, 500)) to stdout";
+        let mut answers = connection.request(Request::copy_out(copy)).unwrap();
+        let error = answers.pop().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+    }
+}

@@ -67,3 +67,19 @@ fn a_result_that_is_too_large() {
         assert_eq!(answers[2].as_ref().unwrap().rows.len(), 1);
     }
 }
+
+#[test]
+fn rows_of_nothing_are_counted_as_well() {
+    for site in sites() {
+        let options = Options {
+            result_size_max: 1000,
+            ..Options::default()
+        };
+        let mut connection = site.connect_with(options);
+        let sql = "select null from information_schema.columns limit";
+        let answer = connection.query(format!("{sql} 10"), &[]);
+        assert_eq!(answer.unwrap().rows.len(), 10);
+        let error = connection.query(format!("{sql} 500"), &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+    }
+}
