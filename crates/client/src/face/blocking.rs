@@ -9,7 +9,7 @@ use std::time::Instant;
 use lookaside_value::{ParamBatch, Value};
 
 use crate::drive::{Drive, Fitness, Talk, Target};
-use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream};
+use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream, part};
 use crate::{Answer, Description, Error, Host, Request, Result, Syncs, Ticket};
 
 pub use transaction::{RowStream, Transaction};
@@ -246,7 +246,8 @@ impl<D: Drive> Drop for Connection<D> {
 /// Connects to one of a host's addresses.
 fn connect(host: &Host, addresses: &[Address], deadline: Option<Instant>) -> Result<Stream> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in addresses {
+    for (index, address) in addresses.iter().enumerate() {
+        let deadline = part(deadline, addresses.len() - index, Instant::now());
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(Error::host_timeout(host));
@@ -257,4 +258,37 @@ fn connect(host: &Host, addresses: &[Address], deadline: Option<Instant>) -> Res
         }
     }
     Err(Error::cannot_connect(host, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Config, Environment};
+
+    /// A host has several addresses, and nobody answers at the first.
+    #[test]
+    fn a_silent_address_leaves_time_for_the_next() {
+        let full = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&full, 0).unwrap();
+        let address = full.local_addr().unwrap();
+        let short = Duration::from_millis(200);
+        let mut kept = Vec::new();
+        // Until nobody else fits in the line.
+        while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, short) {
+            kept.push(stream);
+        }
+        let good = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = [address, good.local_addr().unwrap()].map(Address::Tcp);
+        let url = "postgres://amy@db/shop";
+        let config = Config::parse(url, &Environment::empty()).unwrap();
+        let deadline = Some(Instant::now() + Duration::from_secs(1));
+        let stream = connect(&config.hosts()[0], &addresses, deadline).unwrap();
+        let Address::Tcp(peer) = stream.peer().unwrap() else {
+            panic!("it is on TCP");
+        };
+        assert_eq!(peer, good.local_addr().unwrap());
+    }
 }

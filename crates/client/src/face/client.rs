@@ -2,6 +2,7 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{ParamBatch, Value};
@@ -14,9 +15,10 @@ use tokio::time::timeout_at;
 use super::intake::{Ask, Command, Order};
 use super::lock::Lock;
 use super::task::{End, Task};
+use super::turn::{Turn, in_time};
 use crate::drive::{Drive, Fitness, Target};
 use crate::error::Sent;
-use crate::net::{Address, Attempt, Link, Search, tune_tcp};
+use crate::net::{Address, Attempt, Link, Search, part, tune_tcp};
 use crate::{Answer, Description, Error, Request, Result, Syncs, TargetSession};
 
 /// How many requests wait for the task before those who ask wait themselves.
@@ -91,11 +93,14 @@ impl<D: Drive> Client<D> {
             elsewhere(move || attempt.prepare(&*config)).await?
         };
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in way.addresses {
+        let mut addresses = way.addresses.into_iter();
+        while let Some(address) = addresses.next() {
+            let left_count = addresses.len() + 1;
+            let deadline = part(attempt.deadline, left_count, std::time::Instant::now());
             let driver = D::begin(config, &attempt.host, attempt.transport, options.clone())?;
             let driver = Link::new(driver, way.peer.clone());
             let connected = match &address {
-                Address::Tcp(socket) => match TcpStream::connect(socket).await {
+                Address::Tcp(socket) => match connect_tcp(*socket, deadline).await {
                     Ok(stream) => {
                         tune_tcp(&stream, &config.keepalives()).map_err(Error::socket)?;
                         Ok(Self::start(stream, address, driver, attempt.target))
@@ -197,11 +202,17 @@ impl<D: Drive> Client<D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        let turn = Turn::of(&request);
+        in_time(turn.clone(), self.ask(request, turn)).await
+    }
+
+    async fn ask(&self, request: Request, turn: Option<Turn>) -> Result<Vec<Result<Answer>>> {
         let (answers, received) = oneshot::channel();
         let command = Command::Ask(Ask {
             request,
             answers: Some(answers),
             order: Order::Any,
+            turn,
         });
         if self.inbox.send(command).await.is_err() {
             return Err(self.ended().of_query(Sent::Nothing));
@@ -259,6 +270,17 @@ impl Watch {
     /// Closes the socket, whatever is under way.
     pub(crate) fn abort(&self) {
         self.task.abort();
+    }
+}
+
+async fn connect_tcp(
+    address: SocketAddr,
+    deadline: Option<std::time::Instant>,
+) -> io::Result<TcpStream> {
+    let connecting = TcpStream::connect(address);
+    match deadline {
+        Some(deadline) => timeout_at(deadline.into(), connecting).await?,
+        None => connecting.await,
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::turn::Turn;
 use crate::{Answer, Request, Result};
 
 /// How many requests are taken from a channel at once.
@@ -26,6 +27,8 @@ pub(super) struct Ask {
     /// None where nobody waits for them.
     pub(super) answers: Option<Answers>,
     pub(super) order: Order,
+    /// None where it is submitted whenever it can be.
+    pub(super) turn: Option<Turn>,
 }
 
 /// Whether a request minds what is under way.

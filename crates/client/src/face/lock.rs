@@ -7,8 +7,9 @@ use lookaside_value::{ParamBatch, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Client;
-use super::intake::{Ask, Command, Order};
+use super::intake::{Answers, Ask, Command, Order};
 use super::transaction::Transaction;
+use super::turn::{Turn, in_time};
 use crate::drive::Drive;
 use crate::error::Sent;
 use crate::request::Portal;
@@ -83,7 +84,10 @@ impl<D: Drive> Lock<D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        self.ask(request, Order::Any).answers().await
+        let turn = Turn::of(&request);
+        let (answers, waiting) = self.waiting();
+        self.send(request, Some(answers), Order::Any, turn.clone());
+        in_time(turn, waiting.answers()).await
     }
 
     /// Begins a transaction.
@@ -109,24 +113,28 @@ impl<D: Drive> Lock<D> {
 
     /// Sends a request; it is on its way when this returns.
     pub(super) fn ask(&self, request: Request, order: Order) -> Waiting<D> {
+        let (answers, waiting) = self.waiting();
+        self.send(request, Some(answers), order, None);
+        waiting
+    }
+
+    fn waiting(&self) -> (Answers, Waiting<D>) {
         let (answers, received) = oneshot::channel();
-        self.send(request, Some(answers), order);
-        Waiting {
-            received,
-            client: self.client.clone(),
-        }
+        let client = self.client.clone();
+        (answers, Waiting { received, client })
     }
 
     /// Sends what nobody waits for, when all before it is answered.
     pub(super) fn tell(&self, request: Request) {
-        self.send(request, None, Order::Alone);
+        self.send(request, None, Order::Alone, None);
     }
 
-    fn send(&self, request: Request, answers: Option<super::intake::Answers>, order: Order) {
+    fn send(&self, request: Request, answers: Option<Answers>, order: Order, turn: Option<Turn>) {
         let ask = Ask {
             request,
             answers,
             order,
+            turn,
         };
         // Where nobody takes it, the connection has ended, as the one who waits will find.
         let _ = self.inbox.send(Command::Ask(ask));

@@ -14,6 +14,7 @@ mod lock;
 pub mod poll;
 mod task;
 mod transaction;
+mod turn;
 
 pub use client::Client;
 pub(crate) use client::Watch;

@@ -192,11 +192,17 @@ impl<D: Drive> Connection<D> {
                         self.driver.fail(Error::unfit_session(attempt.target));
                         Entry::Done
                     }
-                    Fitness::Ask(sql) => {
-                        let ticket = self.driver.submit(Request::new(sql, &[]));
-                        self.driver.advance(now);
-                        Entry::Check(attempt, ticket.expect("nothing else was asked"))
-                    }
+                    Fitness::Ask(sql) => match self.driver.submit(Request::new(sql, &[])) {
+                        Ok(ticket) => {
+                            self.driver.advance(now);
+                            Entry::Check(attempt, ticket)
+                        }
+                        // The session may have ended in the same breath.
+                        Err(error) => {
+                            self.driver.fail(error);
+                            Entry::Done
+                        }
+                    },
                 };
             }
             Entry::Check(attempt, ticket) => {

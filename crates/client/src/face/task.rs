@@ -94,6 +94,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             Some(answers) if answers.is_closed() && ask.order == Order::Any => return,
             answers => answers,
         };
+        // Who was told that it was not sent is not lied to.
+        if ask.turn.is_some_and(|turn| !turn.take()) {
+            return;
+        }
         match (self.driver.submit(ask.request), answers) {
             (Ok(ticket), Some(answers)) => {
                 self.waiting.insert(ticket, answers);

@@ -5,7 +5,7 @@ mod search;
 mod stream;
 mod tls;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
@@ -18,6 +18,12 @@ pub(crate) const READ_SIZE: usize = 16 * 1024;
 
 /// How long a server may take for a request to cancel. As long nothing else is sent.
 pub(crate) const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Until when to try one of the addresses of a host that are left, so that there is time for each.
+pub(crate) fn part(deadline: Option<Instant>, left_count: usize, now: Instant) -> Option<Instant> {
+    let left_count = u32::try_from(left_count).unwrap_or(u32::MAX);
+    deadline.map(|deadline| now + deadline.saturating_duration_since(now) / left_count)
+}
 
 /// Puts things in another order each time.
 fn shuffle<T>(things: &mut [T]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,8 +60,7 @@ impl Stream {
                 };
                 stream.map(Self::Tcp)
             }
-            // A local server takes a connection at once, or has no room for it.
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Address::Unix(path) => connect_unix(path, timeout).map(Self::Unix),
         }
     }
 
@@ -179,6 +178,27 @@ pub(crate) fn tune_tcp(socket: impl AsFd, keepalives: &Keepalives) -> io::Result
         sockopt::set_tcp_user_timeout(socket, timeout_ms)?;
     }
     Ok(())
+}
+
+/// A local server takes a connection at once, unless there is a full line in front of it.
+fn connect_unix(path: &Path, timeout: Option<Duration>) -> io::Result<UnixStream> {
+    let Some(timeout) = timeout else {
+        return UnixStream::connect(path);
+    };
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout))?;
+    match connect(&socket, &address) {
+        Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+        connected => connected?,
+    }
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
+    Ok(socket.into())
 }
 
 fn begin_connect(family: AddressFamily, address: &impl SocketAddrArg) -> io::Result<OwnedFd> {

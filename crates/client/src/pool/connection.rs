@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::PoolOptions;
+use super::options::FOREVER;
 use crate::face::{self, Watch};
 use crate::{
-    Answer, Config, Error, Keepalives, MysqlConfig, PostgresConfig, Request, Result, mysql,
-    postgres,
+    Answer, Config, Error, Keepalives, MysqlConfig, PostgresConfig, Request, Result, TargetSession,
+    mysql, postgres,
 };
 
 /// How soon the system looks for the other side of an idle connection, how often, and after how
@@ -44,20 +45,29 @@ pub(super) enum Exclusive {
 
 impl Target {
     pub(super) fn new(config: Config, options: &PoolOptions) -> Self {
+        let timeout = options.acquire_timeout.min(FOREVER);
         let server = match config {
             Config::Postgres(mut config) => {
                 watch_peer(&mut config.keepalives);
+                let rounds = match config.target_session {
+                    TargetSession::PreferStandby => 2,
+                    _ => 1,
+                };
+                let attempt_count = config.hosts.len() * rounds;
+                config.connect_timeout = share(config.connect_timeout, timeout, attempt_count);
                 Server::Postgres(Box::new(config), options.postgres.clone())
             }
             Config::Mysql(mut config) => {
                 watch_peer(&mut config.keepalives);
+                let attempt_count = config.hosts.len();
+                config.connect_timeout = share(config.connect_timeout, timeout, attempt_count);
                 Server::Mysql(Box::new(config), options.mysql.clone())
             }
         };
         Self {
             server,
             session: options.session.clone(),
-            timeout: options.acquire_timeout,
+            timeout,
         }
     }
 
@@ -122,6 +132,15 @@ impl Connection {
             Self::Mysql(client) => client.is_closed(),
         }
     }
+}
+
+/// How long to try one host, so that all of them are tried in the time that a connection may take.
+fn share(limit: Option<Duration>, whole: Duration, attempt_count: usize) -> Option<Duration> {
+    if attempt_count <= 1 {
+        return limit;
+    }
+    let part = whole / u32::try_from(attempt_count).unwrap_or(u32::MAX);
+    Some(limit.map_or(part, |limit| limit.min(part)))
 }
 
 /// Where the URL says nothing, has the system look for the other side.

@@ -101,6 +101,9 @@ pub(super) struct State<C> {
     last_error: Option<Error>,
     /// Why a connection could not be opened, if none was opened since.
     failure: Option<Error>,
+    /// Why one could not for a reason that lasts, also if another was opened since: those who were
+    /// refused may hear of it later.
+    refusal: Option<Error>,
 }
 
 /// Where somebody waits.
@@ -126,6 +129,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
                 totals: Totals::default(),
                 last_error: None,
                 failure: None,
+                refusal: None,
             }),
             connection: std::marker::PhantomData,
         }
@@ -233,6 +237,9 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         self.change(now, |state| {
             state.totals.failed += 1;
             state.failure = Some(error.clone());
+            if why == Failure::Lasting {
+                state.refusal = Some(error.clone());
+            }
             state.last_error = Some(error);
             state.plan.open_failed(place, why, jitter, now);
         });
@@ -322,6 +329,11 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
     /// Why a connection could not be opened, if none was opened since.
     pub(super) fn last_failure(&self) -> Option<Error> {
         self.state.with(|state| state.failure.clone())
+    }
+
+    /// Why one could not for a reason that lasts.
+    pub(super) fn last_refusal(&self) -> Option<Error> {
+        self.state.with(|state| state.refusal.clone())
     }
 
     /// What there is, what has happened, and what went wrong last.

@@ -30,6 +30,7 @@ use crate::{Answer, Config, Description, Error, ErrorKind, Request, Result, Sync
 use connection::{Connection, Target};
 use hall::{Ask, Hall, Keeper, Served};
 use lock::Return;
+use options::FOREVER;
 use plan::{Outcome, Place, Refusal, Usage, Waiter};
 
 pub use lock::PoolLock;
@@ -147,7 +148,7 @@ impl Pool {
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
         let deadline = request.deadline;
-        let until = Instant::now() + self.inner.options.acquire_timeout;
+        let until = self.inner.until();
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         loop {
             let (place, connection) = self.acquire(Usage::Shared, until, deadline).await?;
@@ -175,7 +176,7 @@ impl Pool {
     ///
     /// When there is none in time.
     pub async fn lock(&self) -> Result<PoolLock> {
-        let until = Instant::now() + self.inner.options.acquire_timeout;
+        let until = self.inner.until();
         loop {
             let (place, connection) = self.acquire(Usage::Exclusive, until, None).await?;
             let returned = Return::new(&self.inner, place);
@@ -267,6 +268,11 @@ impl Inner {
         }
     }
 
+    /// How long who asks now waits for a connection.
+    fn until(&self) -> Instant {
+        Instant::now() + self.options.acquire_timeout.min(FOREVER)
+    }
+
     fn refused(&self, refusal: Refusal, until: Instant, deadline: Option<Instant>) -> Error {
         match refusal {
             Refusal::Closed => Error::pool_closed(),
@@ -277,7 +283,7 @@ impl Inner {
                 Error::no_connection(self.options.acquire_timeout, self.hall.last_failure())
             }
             Refusal::Failed => {
-                let error = self.hall.last_failure();
+                let error = self.hall.last_refusal();
                 error.expect("a refusal that lasts has its reason")
             }
         }
@@ -330,12 +336,15 @@ impl Drop for Seat<'_> {
 
 /// Whether the server may still work on what has its answers.
 fn outcome(answers: &Result<Vec<Result<Answer>>>) -> Outcome {
-    let is_late = |error: &Error| error.kind() == ErrorKind::Deadline && !error.is_retryable();
-    let mut errors = answers
-        .iter()
-        .flatten()
-        .filter_map(|one| one.as_ref().err());
-    if errors.any(is_late) {
+    // Even of a query that was not sent: its statement may be on its way.
+    let is_late = |error: &Error| error.kind() == ErrorKind::Deadline;
+    let is_given_up = match answers {
+        Ok(answers) => answers
+            .iter()
+            .any(|answer| answer.as_ref().is_err_and(is_late)),
+        Err(error) => is_late(error),
+    };
+    if is_given_up {
         Outcome::GivenUp
     } else {
         Outcome::Answered

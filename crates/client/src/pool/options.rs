@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::plan::Limits;
 use crate::{mysql, postgres};
 
+/// What a longer time is taken for; a clock cannot count to the end of the longest.
+pub(super) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// How many connections a pool has, how long they live, and how they begin.
 #[derive(Clone, Debug)]
 pub struct PoolOptions {
@@ -35,6 +38,9 @@ pub struct PoolOptions {
     pub stall: Duration,
 
     /// How long a request waits for a connection. The default is 10 seconds.
+    ///
+    /// Making one takes no longer either: where a URL names several hosts, each is tried for its
+    /// part of that time, or for the URL's own `connect_timeout` if that is less.
     pub acquire_timeout: Duration,
 
     /// After how long without a request a connection is closed. The default is a minute.
@@ -92,11 +98,11 @@ impl PoolOptions {
             count_max,
             count_min: self.connection_count_min.min(count_max),
             depth: self.pipeline_depth.min(depth_max).max(1),
-            stall: self.stall,
-            idle_timeout: self.idle_timeout,
-            lifetime_max: self.lifetime_max,
-            check_after: self.check_after,
-            check_timeout: self.check_timeout,
+            stall: self.stall.min(FOREVER),
+            idle_timeout: self.idle_timeout.map(|time| time.min(FOREVER)),
+            lifetime_max: self.lifetime_max.map(|time| time.min(FOREVER)),
+            check_after: self.check_after.min(FOREVER),
+            check_timeout: self.check_timeout.min(FOREVER),
         }
     }
 }

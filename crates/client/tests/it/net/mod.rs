@@ -3,6 +3,8 @@
 mod cuts;
 mod hosts;
 mod leaks;
+mod pools;
+mod waits;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

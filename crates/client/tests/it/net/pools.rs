@@ -1,0 +1,139 @@
+//! Pools on servers that are awkward.
+
+use std::io::{Read as _, Write as _};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use lookaside_client::{Config, ErrorKind, Pool, PoolOptions, Request};
+use lookaside_value::Value;
+
+use super::{NO_CUT, Site, talk};
+use crate::live::tokio::block_on;
+use crate::live::{config, shown};
+
+const ECHO: &str = "select $1";
+
+fn pool(ports: &[u16], options: PoolOptions) -> Pool {
+    let hosts: Vec<_> = ports
+        .iter()
+        .map(|port| format!("127.0.0.1:{port}"))
+        .collect();
+    let url = format!(
+        "postgres://amy@{}/shop?sslmode=disable&target_session_attrs=any",
+        hosts.join(",")
+    );
+    Pool::new(Config::Postgres(config(&url)), options)
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "it is never so"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The time to try one host is longer by default than a request waits for a connection.
+#[test]
+fn a_silent_host_leaves_time_for_the_next() {
+    let (silent, good) = (Site::silent(), Site::start(NO_CUT));
+    block_on(async {
+        let options = PoolOptions {
+            acquire_timeout: Duration::from_secs(3),
+            ..PoolOptions::default()
+        };
+        let pool = pool(&[silent.port, silent.port, good.port], options);
+        let answer = pool.query(ECHO, &[Value::Int(7)]).await;
+        assert_eq!(shown(&answer), "7");
+    });
+}
+
+/// Who was refused looks at it later than the next connection is made.
+#[test]
+fn who_hears_late_of_a_refusal_hears_its_reason() {
+    let count = AtomicUsize::new(0);
+    let site = Site::serve(move |mut socket| {
+        if count.fetch_add(1, Ordering::SeqCst) > 0 {
+            return talk(socket, NO_CUT);
+        }
+        let _ = socket.read(&mut [0; 1024]);
+        let refusal = b"E\0\0\0\x20SFATAL\0VFATAL\0C28P01\0Mno\0\0";
+        let mut refusal = refusal.to_vec();
+        refusal[4] = u8::try_from(refusal.len() - 1).unwrap();
+        socket.write_all(&refusal).unwrap();
+    });
+    block_on(async {
+        let pool = pool(&[site.port], PoolOptions::default());
+        let params = [Value::Int(7)];
+        let mut late = pin!(pool.query(ECHO, &params));
+        let poll = late.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(poll, Poll::Pending));
+        until(|| pool.status().open_failed_total == 1).await;
+        until(|| pool.status().waiting_count == 0).await;
+        let answer = loop {
+            match pool.query(ECHO, &params).await {
+                Err(error) if error.kind() == ErrorKind::Refused => {}
+                answer => break answer,
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert_eq!(shown(&answer), "7");
+        let error = late.await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert_eq!(error.sqlstate().unwrap().to_string(), "28P01");
+    });
+}
+
+#[test]
+fn limits_that_are_for_ever() {
+    let site = Site::start(NO_CUT);
+    block_on(async {
+        let options = PoolOptions {
+            connection_count_max: 2,
+            stall: Duration::MAX,
+            acquire_timeout: Duration::MAX,
+            idle_timeout: Some(Duration::MAX),
+            lifetime_max: Some(Duration::MAX),
+            check_after: Duration::MAX,
+            check_timeout: Duration::MAX,
+            ..PoolOptions::default()
+        };
+        let pool = pool(&[site.port], options);
+        for number in 1..4 {
+            let answer = pool.query(ECHO, &[Value::Int(number)]).await;
+            assert_eq!(shown(&answer), number.to_string());
+            let lock = pool.lock().await.unwrap();
+            let answer = lock.query(ECHO, &[Value::Int(number)]).await;
+            assert_eq!(shown(&answer), number.to_string());
+        }
+    });
+}
+
+/// Logs in, and then says nothing. A query that waits for its statement was not sent itself.
+#[test]
+fn who_does_not_even_prepare_is_given_up() {
+    let site = Site::serve(|mut socket| {
+        let _ = socket.read(&mut [0; 1024]);
+        let _ = socket.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
+        while matches!(socket.read(&mut [0; 1024]), Ok(1..)) {}
+    });
+    block_on(async {
+        let options = PoolOptions {
+            connection_count_max: 1,
+            check_timeout: Duration::from_millis(100),
+            ..PoolOptions::default()
+        };
+        let pool = pool(&[site.port], options);
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let request = Request::new(ECHO, &[Value::Int(7)]).deadline(deadline);
+        let mut answers = pool.request(request).await.unwrap();
+        let error = answers.pop().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deadline);
+        until(|| pool.status().connection_count == 0).await;
+    });
+}
