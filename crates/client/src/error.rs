@@ -374,6 +374,19 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
+    pub(crate) fn no_channel(channel: &str) -> Self {
+        let message = format!(
+            "{channel:?} is no channel: their names have up to 63 bytes, none of which is a NUL"
+        );
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn no_listening() -> Self {
+        let message = "behind a pooler nobody can listen: connect to the server itself, with \
+                       `Route::Direct`";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     pub(crate) fn no_portals_here() -> Self {
         let message = "only PostgreSQL gives the rows of a result part by part here";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)

@@ -1,9 +1,12 @@
 //! The face for tokio: a handle for any number of tasks, and one task that owns the socket.
 
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 use lookaside_value::{ParamBatch, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -258,8 +261,13 @@ pub(crate) struct Watch {
 impl Watch {
     /// Waits until the socket is closed.
     pub(crate) async fn ended(&mut self) {
+        poll_fn(|cx| self.poll_ended(cx)).await;
+    }
+
+    /// The same; not to be asked again once it is so.
+    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Aborted, or done: it is gone.
-        let _ = (&mut self.task).await;
+        Pin::new(&mut self.task).poll(cx).map(drop)
     }
 
     /// Why it ended, unless it was aborted.

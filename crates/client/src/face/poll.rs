@@ -112,6 +112,10 @@ impl<D: Drive> Connection<D> {
         self.driver.next_reply()
     }
 
+    pub(crate) fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
     /// Whether there is output that the socket did not take.
     pub fn wants_write(&self) -> bool {
         self.wants_write

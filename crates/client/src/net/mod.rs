@@ -1,5 +1,6 @@
 //! Sockets: where all faces meet the operating system.
 
+mod keepalives;
 mod link;
 mod search;
 mod stream;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
+pub(crate) use keepalives::watch_peer;
 pub(crate) use link::Link;
 pub(crate) use search::{Attempt, Search};
 pub(crate) use stream::{Address, Stream, tune_tcp};

@@ -5,18 +5,11 @@ use std::time::Duration;
 use super::PoolOptions;
 use super::options::FOREVER;
 use crate::face::{self, Watch};
+use crate::net::watch_peer;
 use crate::{
-    Answer, Config, Error, Keepalives, MysqlConfig, PostgresConfig, Request, Result, TargetSession,
-    mysql, postgres,
+    Answer, Config, Error, MysqlConfig, PostgresConfig, Request, Result, TargetSession, mysql,
+    postgres,
 };
-
-/// How soon the system looks for the other side of an idle connection, how often, and after how
-/// many silences it gives up; and how long it waits for an acknowledgement. A server that vanished
-/// is noticed within half a minute, where systems by default take hours.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEPALIVE_COUNT: u32 = 3;
-const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Where connections lead, and how they begin.
 pub(super) struct Target {
@@ -141,15 +134,4 @@ fn share(limit: Option<Duration>, whole: Duration, attempt_count: usize) -> Opti
     }
     let part = whole / u32::try_from(attempt_count).unwrap_or(u32::MAX);
     Some(limit.map_or(part, |limit| limit.min(part)))
-}
-
-/// Where the URL says nothing, has the system look for the other side.
-fn watch_peer(keepalives: &mut Keepalives) {
-    if !keepalives.enabled {
-        return;
-    }
-    keepalives.idle.get_or_insert(KEEPALIVE_IDLE);
-    keepalives.interval.get_or_insert(KEEPALIVE_INTERVAL);
-    keepalives.count.get_or_insert(KEEPALIVE_COUNT);
-    keepalives.user_timeout.get_or_insert(ACKNOWLEDGE_TIMEOUT);
 }

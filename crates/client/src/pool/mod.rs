@@ -367,6 +367,6 @@ fn unsent(answers: &Result<Vec<Result<Answer>>>) -> Option<&Error> {
 
 /// A random number, so that many clients of one server do not act at the same moment. Where there
 /// is no randomness, they do.
-fn jitter() -> u32 {
+pub(crate) fn jitter() -> u32 {
     getrandom::u32().unwrap_or_default()
 }

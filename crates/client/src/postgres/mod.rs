@@ -9,6 +9,7 @@
 
 mod cancel;
 pub mod driver;
+mod listener;
 mod login;
 mod prologue;
 mod target;
@@ -18,7 +19,8 @@ use std::sync::Arc;
 use crate::{Answer, Request, Result};
 
 pub use cancel::CancelErrand;
-pub use driver::{Driver, Notices, Options, Route};
+pub use driver::{Driver, Hook, Notices, Notification, Options, Route};
+pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 
 /// The face for tokio: a connection that any number of tasks share.
@@ -129,7 +131,7 @@ pub mod blocking {
 
 /// The face for event loops.
 pub mod poll {
-    use super::Driver;
+    use super::{Driver, Notices};
 
     /// A connection that never waits, and lives on its caller's poller.
     ///
@@ -152,4 +154,11 @@ pub mod poll {
     /// # }
     /// ```
     pub type Connection = crate::face::poll::Connection<Driver>;
+
+    impl Connection {
+        /// What the server remarked since the last call.
+        pub fn take_notices(&mut self) -> Notices {
+            self.driver_mut().take_notices()
+        }
+    }
 }

@@ -38,6 +38,7 @@
 mod deliver;
 mod dispatch;
 mod end;
+mod hook;
 mod notices;
 mod options;
 mod portal;
@@ -63,6 +64,7 @@ use crate::{
     Error, Host, PostgresConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
 };
 
+pub use hook::{Hook, Notification};
 pub use notices::Notices;
 pub use options::{Options, Route};
 use session::{CopyIn, Session};

@@ -1,5 +1,9 @@
 //! What a driver may keep.
 
+use lookaside_wire::postgres::ErrorResponse;
+
+use super::hook::{Hook, Notification};
+
 /// What stands between us and the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
@@ -47,6 +51,14 @@ pub struct Options {
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit). The default is 1 GiB.
     pub result_size_max: usize,
 
+    /// Gets each remark of the server, `RAISE NOTICE` say, as soon as it comes, in place of
+    /// `take_notices`.
+    pub on_notice: Option<Hook<ErrorResponse<'static>>>,
+
+    /// Gets each notification of the channels that the session listens to. Without it, they are
+    /// forgotten. A [`Listener`](crate::postgres::Listener) does more.
+    pub on_notification: Option<Hook<Notification>>,
+
     /// What the connection itself takes.
     pub wire: lookaside_wire::Limits,
 }
@@ -59,6 +71,8 @@ impl Default for Options {
             query_count_max: 1 << 18,
             window: 1024,
             result_size_max: 1 << 30,
+            on_notice: None,
+            on_notification: None,
             wire: lookaside_wire::Limits::default(),
         }
     }

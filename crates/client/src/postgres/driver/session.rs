@@ -13,6 +13,7 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
+use super::hook::{Hook, Notification};
 use super::notices::Notices;
 use super::script::Script;
 use super::standing::Standing;
@@ -89,6 +90,8 @@ pub(super) struct Session {
     pub(super) settings_pending: bool,
     pub(super) cancel: Cancel,
     pub(super) notices: Notices,
+    on_notice: Option<Hook<ErrorResponse<'static>>>,
+    on_notification: Option<Hook<Notification>>,
     /// As the server says it.
     pub(super) server_version: Box<str>,
 }
@@ -176,6 +179,8 @@ impl Session {
             settings_pending: false,
             cancel: Cancel::default(),
             notices: Notices::default(),
+            on_notice: options.on_notice.clone(),
+            on_notification: options.on_notification.clone(),
             server_version: Box::default(),
         }
     }
@@ -319,7 +324,15 @@ impl Session {
             Event::Failed { id, error } => self.failed(id, error.into_owned()),
             Event::Skipped { .. } => self.skipped(),
             Event::ParameterStatus(status) => self.setting(status),
-            Event::Notice(notice) => self.notices.push(notice),
+            Event::Notice(notice) => match &self.on_notice {
+                Some(hook) => hook.call(notice.into_owned()),
+                None => self.notices.push(notice),
+            },
+            Event::Notification(notification) => {
+                if let Some(hook) = &self.on_notification {
+                    hook.call(Notification::of(notification));
+                }
+            }
             Event::Fatal { error } => {
                 let error = error.into_owned();
                 let error = if self.is_ready {

@@ -230,8 +230,10 @@ fn a_million_rows_take_the_memory_of_one_chunk() {
     const NAME: &str = "live::streams::a_million_rows_take_the_memory_of_one_chunk";
     const URL: &str = "LOOKASIDE_TEST_STREAM_URL";
     if let Ok(url) = env::var(URL) {
-        let mut options = Options::default();
-        options.result_size_max = 1 << 20;
+        let options = Options {
+            result_size_max: 1 << 20,
+            ..Options::default()
+        };
         let config = config(&url);
         let connected = lookaside_client::postgres::blocking::Connection::connect(&config, options);
         let mut connection = connected.unwrap();

@@ -1,64 +1,19 @@
 //! Servers that come and go.
 
-use std::env;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lookaside_client::{Error, Pool, PoolOptions, Request, Syncs};
-use lookaside_embedded::Postgres;
 use lookaside_value::{ParamBatch, Value};
 
 use super::{echo, ms, pool, pool_at, process, signal, until};
+use crate::live::restart::Server;
 use crate::live::tokio::block_on;
 use crate::live::{database, databases, shown};
 
 /// How many queries are asked while their server is killed again and again.
 const QUERY_COUNT: i64 = 1_000_000;
-
-/// A server that can be stopped and started again in the same place.
-struct Server {
-    folder: std::path::PathBuf,
-    postgres: Option<Postgres>,
-}
-
-impl Server {
-    fn start(name: &str) -> Self {
-        let folder = format!("lookaside-pool-{name}-{}", std::process::id());
-        let folder = env::temp_dir().join(folder);
-        let postgres = Some(start(&folder));
-        Self { folder, postgres }
-    }
-
-    fn url(&self) -> String {
-        self.postgres.as_ref().unwrap().url()
-    }
-
-    async fn stop(&mut self) {
-        let postgres = self.postgres.take().unwrap();
-        let closed = tokio::task::spawn_blocking(|| postgres.close());
-        closed.await.unwrap().unwrap();
-    }
-
-    async fn start_again(&mut self) {
-        let folder = self.folder.clone();
-        let started = tokio::task::spawn_blocking(move || start(&folder)).await;
-        self.postgres = Some(started.unwrap());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.postgres.take());
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn start(folder: &Path) -> Postgres {
-    let builder = Postgres::builder().version("18".parse().unwrap());
-    builder.path(folder).start().unwrap()
-}
 
 /// Asks until there is an answer, which a query that only reads may.
 async fn insist(
@@ -85,7 +40,7 @@ fn a_million_answers_reach_their_callers_whatever_dies() {
     if database("18", false).is_none() {
         return;
     }
-    let mut server = Server::start("million");
+    let mut server = Server::start("18", "million");
     block_on(async {
         let pool = pool_at(&server.url(), PoolOptions::default());
         let next = Arc::new(AtomicI64::new(0));
@@ -173,7 +128,7 @@ fn a_server_may_come_late() {
     if database("18", false).is_none() {
         return;
     }
-    let mut server = Server::start("late");
+    let mut server = Server::start("18", "late");
     block_on(async {
         let url = server.url();
         server.stop().await;

@@ -1,0 +1,322 @@
+//! A connection that listens, and tells when it does not.
+
+mod queue;
+
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::time::{Sleep, sleep};
+
+use super::{Client, Hook, Notification, Options, Route};
+use crate::face::Watch;
+use crate::net::watch_peer;
+use crate::pool::jitter;
+use crate::{Error, PostgresConfig, Request, Result};
+
+use queue::Queue;
+
+/// The pause before a lost connection is made again, and the longest one after failures, each of
+/// which doubles it. Up to half is left out at random, so that not all come back at once.
+const BACK_OFF_MIN: Duration = Duration::from_millis(100);
+const BACK_OFF_MAX: Duration = Duration::from_secs(10);
+
+/// How long a host may take to let us in, where the URL says nothing, and then to listen.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest name of a channel, in bytes: `NAMEDATALEN` with its NUL is 64.
+const CHANNEL_SIZE_MAX: usize = 63;
+
+/// Hears what is said with `NOTIFY`, on a connection of its own that is made again when it is lost.
+///
+/// What is said while there is no connection nobody hears: PostgreSQL keeps nothing for those who
+/// are away. So whoever keeps a copy of something reads it anew at each
+/// [`Established`](ListenerEvent::Established), and from there on hears of each change.
+///
+/// A connection that vanishes without a word is noticed within half a minute, unless the URL's
+/// keepalives say otherwise. Nothing is connected again as long as nobody waits for
+/// [`next`](Self::next). When this is dropped, its connection ends.
+///
+/// ```no_run
+/// # async fn example(config: &lookaside_client::PostgresConfig) -> lookaside_client::Result<()> {
+/// use lookaside_client::postgres::{Listener, ListenerEvent, ListenerOptions};
+///
+/// let mut listener = Listener::connect(config, ListenerOptions::default(), ["goods"]).await?;
+/// loop {
+///     match listener.next().await {
+///         ListenerEvent::Established => println!("read all goods"),
+///         ListenerEvent::Notification(changed) => println!("read {}", changed.payload),
+///         ListenerEvent::Missed(count) => println!("read all goods, for {count} changes"),
+///         ListenerEvent::Lost(error) => eprintln!("what is known may be old: {error}"),
+///         _ => {}
+///     }
+/// }
+/// # }
+/// ```
+pub struct Listener {
+    config: Arc<PostgresConfig>,
+    options: ListenerOptions,
+    channels: BTreeSet<String>,
+    state: State,
+    /// How many attempts to connect failed, one after the other.
+    failure_count: u32,
+}
+
+/// What is heard.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ListenerEvent {
+    /// From here on, all that is said on all channels is heard. It is the first event, and comes
+    /// again with each connection and after each [`Listener::listen`].
+    Established,
+    /// The connection was lost, or could not be made again, which is tried once more with the next
+    /// event. Nothing is heard up to the next `Established`.
+    Lost(Error),
+    /// Somebody said something.
+    Notification(Notification),
+    /// So many notifications came here that there was no room for.
+    Missed(u64),
+}
+
+/// How a [`Listener`] listens.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// How many notifications wait to be taken. Those beyond are [missed](ListenerEvent::Missed),
+    /// because a server whose notifications are not read has to keep them for everybody. One has up
+    /// to 8,000 bytes; the default is 10,000.
+    pub queue_count_max: usize,
+
+    /// What the connection may keep. Its `on_notification` is not called.
+    pub connection: Options,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            queue_count_max: 10_000,
+            connection: Options::default(),
+        }
+    }
+}
+
+enum State {
+    /// It listens.
+    Up(Session),
+    /// The connection has ended for this reason, and not all that came is taken.
+    Ended(Arc<Queue>, Error),
+    /// The next attempt is not due.
+    Paused(Pin<Box<Sleep>>),
+    /// It is under way. It lives here, so that whoever stops waiting for an event does not stop it.
+    Connecting(Pin<Box<dyn Future<Output = Result<Session>> + Send>>),
+}
+
+/// A connection that listens.
+struct Session {
+    client: Client,
+    watch: Watch,
+    queue: Arc<Queue>,
+}
+
+impl Listener {
+    /// Connects, and listens to these channels. Their names are taken as they are, upper and lower
+    /// case included.
+    ///
+    /// # Errors
+    ///
+    /// When there is no connection, or a name is none. Later, the connection is made again whatever
+    /// happens.
+    pub async fn connect<C: Into<String>>(
+        config: &PostgresConfig,
+        options: ListenerOptions,
+        channels: impl IntoIterator<Item = C>,
+    ) -> Result<Self> {
+        if options.connection.route == Route::Pooler {
+            return Err(Error::no_listening());
+        }
+        let mut config = config.clone();
+        watch_peer(&mut config.keepalives);
+        config.connect_timeout.get_or_insert(TIMEOUT);
+        let config = Arc::new(config);
+        let channels: BTreeSet<String> = channels.into_iter().map(Into::into).collect();
+        for channel in &channels {
+            check(channel)?;
+        }
+        let first = listen(Arc::clone(&config), options.clone(), script(&channels));
+        Ok(Self {
+            state: State::Up(first.await?),
+            config,
+            options,
+            channels,
+            failure_count: 0,
+        })
+    }
+
+    /// The next event. If it is dropped before it is done, none is lost.
+    pub async fn next(&mut self) -> ListenerEvent {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<ListenerEvent> {
+        loop {
+            match &mut self.state {
+                State::Up(session) => {
+                    if let Some(event) = session.queue.pop(cx) {
+                        return Poll::Ready(event);
+                    }
+                    ready!(session.watch.poll_ended(cx));
+                    let error = session.watch.error().unwrap_or_else(Error::closed);
+                    self.state = State::Ended(Arc::clone(&session.queue), error);
+                }
+                State::Ended(queue, error) => {
+                    if let Some(event) = queue.pop(cx) {
+                        return Poll::Ready(event);
+                    }
+                    let error = error.clone();
+                    return Poll::Ready(self.pause(error));
+                }
+                State::Paused(sleep) => {
+                    ready!(sleep.as_mut().poll(cx));
+                    self.state = self.connecting();
+                }
+                State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
+                    Ok(session) => {
+                        self.failure_count = 0;
+                        self.state = State::Up(session);
+                    }
+                    Err(error) => return Poll::Ready(self.pause(error)),
+                },
+            }
+        }
+    }
+
+    fn pause(&mut self, error: Error) -> ListenerEvent {
+        // Thirty doublings are beyond the maximum.
+        let pause = BACK_OFF_MIN.saturating_mul(1 << self.failure_count.min(30));
+        let pause = pause.min(BACK_OFF_MAX);
+        let part = f64::from(jitter()) / f64::from(u32::MAX);
+        self.failure_count = self.failure_count.saturating_add(1);
+        self.state = State::Paused(Box::pin(sleep(pause.mul_f64(1.0 - part / 2.0))));
+        ListenerEvent::Lost(error)
+    }
+
+    fn connecting(&self) -> State {
+        State::Connecting(Box::pin(listen(
+            Arc::clone(&self.config),
+            self.options.clone(),
+            script(&self.channels),
+        )))
+    }
+
+    /// Listens to one channel more. It is in effect when this is done, and
+    /// [`Established`](ListenerEvent::Established) says so again in the line of events; without a
+    /// connection, that event alone says it.
+    ///
+    /// # Errors
+    ///
+    /// When the name is none, or the server refuses.
+    pub async fn listen(&mut self, channel: impl Into<String>) -> Result<()> {
+        let channel = channel.into();
+        check(&channel)?;
+        if let State::Up(session) = &self.state {
+            let listen = format!("listen {}", quoted(&channel));
+            if ask(&session.client, listen).await? == Heard::Done {
+                session.queue.extend();
+            }
+        }
+        self.channels.insert(channel);
+        self.start_over();
+        Ok(())
+    }
+
+    /// Listens to a channel no more. What it said before may still come.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses.
+    pub async fn unlisten(&mut self, channel: &str) -> Result<()> {
+        if !self.channels.remove(channel) {
+            return Ok(());
+        }
+        self.start_over();
+        if let State::Up(session) = &self.state {
+            ask(&session.client, format!("unlisten {}", quoted(channel))).await?;
+        }
+        Ok(())
+    }
+
+    /// An attempt that is under way has other channels in mind.
+    fn start_over(&mut self) {
+        if let State::Connecting(_) = self.state {
+            self.state = self.connecting();
+        }
+    }
+}
+
+/// Whether the server did as it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Done,
+    /// The connection is lost, and the next one will know.
+    Lost,
+}
+
+async fn ask(client: &Client, sql: String) -> Result<Heard> {
+    let answers = client.script(sql, 0).await;
+    let refused = match answers {
+        Ok(answers) => answers.into_iter().find_map(Result::err),
+        Err(error) => Some(error),
+    };
+    match refused {
+        None => Ok(Heard::Done),
+        Some(error) if error.is_connection_lost() => Ok(Heard::Lost),
+        Some(error) => Err(error),
+    }
+}
+
+/// A connection that listens to the channels of the script.
+async fn listen(
+    config: Arc<PostgresConfig>,
+    options: ListenerOptions,
+    script: String,
+) -> Result<Session> {
+    let queue = Arc::new(Queue::new(options.queue_count_max));
+    let hook = {
+        let queue = Arc::clone(&queue);
+        Hook::new(move |notification| queue.push(notification))
+    };
+    let connection = Options {
+        on_notification: Some(hook),
+        ..options.connection
+    };
+    let (client, watch) = Client::connect_watched(&config, connection).await?;
+    let script = Request::script(script, 0).deadline(Instant::now() + TIMEOUT);
+    for answer in client.request(script).await? {
+        answer?;
+    }
+    queue.establish();
+    Ok(Session {
+        client,
+        watch,
+        queue,
+    })
+}
+
+fn script(channels: &BTreeSet<String>) -> String {
+    let listens = channels.iter().map(|channel| quoted(channel));
+    let listens = listens.map(|channel| format!("listen {channel};"));
+    listens.collect()
+}
+
+fn check(channel: &str) -> Result<()> {
+    if channel.is_empty() || channel.len() > CHANNEL_SIZE_MAX || channel.contains('\0') {
+        return Err(Error::no_channel(channel));
+    }
+    Ok(())
+}
+
+fn quoted(channel: &str) -> String {
+    format!("\"{}\"", channel.replace('"', "\"\""))
+}
