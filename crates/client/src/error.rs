@@ -453,6 +453,11 @@ impl Error {
         Self::new(ErrorKind::Refused, Sent::Something, message)
     }
 
+    pub(crate) fn transaction_gone() -> Self {
+        let message = "the server has rolled the transaction back for an error before";
+        Self::new(ErrorKind::Refused, Sent::Nothing, message)
+    }
+
     pub(crate) fn closed() -> Self {
         let message = "the connection was closed";
         Self::new(ErrorKind::Closed, Sent::Something, message)

@@ -19,6 +19,7 @@ pub struct Request {
     pub(crate) deadline: Option<Instant>,
     pub(crate) goal: Goal,
     pub(crate) shape: Shape,
+    pub(crate) place: Place,
 }
 
 /// Whether the columns of a result can change from one run to the next.
@@ -28,6 +29,15 @@ pub(crate) enum Shape {
     Described,
     /// The caller says that they are what they were.
     Pinned,
+}
+
+/// Whether a request is done also where the transaction around it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Yes: it is part of none, or ends it.
+    Anywhere,
+    /// No.
+    Transaction,
 }
 
 /// What is to be done with a statement.
@@ -103,6 +113,7 @@ impl Request {
             deadline: None,
             goal: Goal::Run,
             shape: Shape::Described,
+            place: Place::Anywhere,
         }
     }
 
@@ -203,6 +214,14 @@ impl Request {
     pub fn pinned_columns(self) -> Self {
         Self {
             shape: Shape::Pinned,
+            ..self
+        }
+    }
+
+    /// Says that it is part of a transaction, and not to be done where that is gone.
+    pub(crate) fn of_transaction(self) -> Self {
+        Self {
+            place: Place::Transaction,
             ..self
         }
     }

@@ -17,7 +17,9 @@ pub use row_stream::RowStream;
 /// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
 ///
 /// Nothing in it is sent again for any reason. After an error of the server nothing more is
-/// answered on PostgreSQL, until it or the savepoint around the error is rolled back.
+/// answered on PostgreSQL, until it or the savepoint around the error is rolled back. MySQL and
+/// MariaDB go on, unless the error was one that they roll the whole transaction back for, such as a
+/// deadlock: then nothing more is sent in it.
 ///
 /// ```no_run
 /// # use lookaside_client::{Result, TransactionOptions, postgres::Client};
@@ -72,7 +74,7 @@ impl<'l, D: Drive> Transaction<'l, D> {
             level,
             is_open: false,
         };
-        let set = savepoint.send_alone(Level::savepoint(number));
+        let set = savepoint.send_within(Level::savepoint(number));
         savepoint.is_open = true;
         if let Err(error) = set.answer().await {
             // There is none to go back to.
@@ -89,7 +91,7 @@ impl<'l, D: Drive> Transaction<'l, D> {
     /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
     /// nobody knows; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub async fn commit(mut self) -> Result<()> {
-        let committed = self.send_alone(self.level.commit());
+        let committed = self.send_within(self.level.commit());
         self.is_open = false;
         let result = committed.answer().await;
         if result.is_err() && self.level != Level::Transaction {
@@ -121,7 +123,8 @@ impl<'l, D: Drive> Transaction<'l, D> {
     ///
     /// When the server refuses, a value does not fit, or the connection is lost.
     pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        self.lock.query(sql, params).await
+        let mut answers = self.request(Request::new(sql, params)).await?;
+        answers.pop().expect("a query has an answer")
     }
 
     /// Asks the same with each parameter set, all in one flight.
@@ -135,7 +138,7 @@ impl<'l, D: Drive> Transaction<'l, D> {
         params: ParamBatch,
         syncs: Syncs,
     ) -> Result<Vec<Result<Answer>>> {
-        self.lock.query_many(sql, params, syncs).await
+        self.request(Request::many(sql, params).syncs(syncs)).await
     }
 
     /// The names and types of a statement's columns and parameters.
@@ -153,7 +156,7 @@ impl<'l, D: Drive> Transaction<'l, D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        self.lock.request(request).await
+        self.lock.request(request.of_transaction()).await
     }
 
     /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
@@ -176,6 +179,12 @@ impl<'l, D: Drive> Transaction<'l, D> {
 
     async fn alone(&self, sql: String) -> Result<Answer> {
         self.send_alone(sql).answer().await
+    }
+
+    /// Sends what is of no use without the transaction.
+    fn send_within(&self, sql: String) -> super::lock::Waiting<D> {
+        let request = Request::new(sql, &[]).of_transaction();
+        self.lock.ask(request, Order::Alone)
     }
 
     fn send_alone(&self, sql: String) -> super::lock::Waiting<D> {

@@ -30,13 +30,13 @@ impl<D: Drive> Connection<D> {
     ///
     /// When the server refuses, or the connection is lost.
     pub fn begin(&mut self, options: TransactionOptions) -> Result<Transaction<'_, D>> {
-        let mut transaction = Transaction {
+        let transaction = Transaction {
             connection: self,
             level: Level::Transaction,
             is_open: true,
         };
         for sql in D::begin_statements(&options) {
-            transaction.query(sql, &[])?;
+            transaction.connection.query(sql, &[])?;
         }
         Ok(transaction)
     }
@@ -53,7 +53,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
         let Level::Savepoint(number) = level else {
             panic!("what is inside of a transaction is a savepoint");
         };
-        self.connection.query(Level::savepoint(number), &[])?;
+        self.query(Level::savepoint(number), &[])?;
         Ok(Transaction {
             connection: self.connection,
             level,
@@ -68,7 +68,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
     /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
     /// nobody knows; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub fn commit(mut self) -> Result<()> {
-        let committed = self.connection.query(self.level.commit(), &[]);
+        let committed = self.query(self.level.commit(), &[]);
         // What is around a savepoint goes on as if it had not been.
         self.is_open = committed.is_err() && self.level != Level::Transaction;
         committed.map(drop)
@@ -108,7 +108,8 @@ impl<'c, D: Drive> Transaction<'c, D> {
     ///
     /// When the server refuses, a value does not fit, or the connection is lost.
     pub fn query(&mut self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        self.connection.query(sql, params)
+        let mut answers = self.request(Request::new(sql, params))?;
+        answers.pop().expect("a query has an answer")
     }
 
     /// Asks the same with each parameter set, all in one flight.
@@ -122,7 +123,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
         params: ParamBatch,
         syncs: Syncs,
     ) -> Result<Vec<Result<Answer>>> {
-        self.connection.query_many(sql, params, syncs)
+        self.request(Request::many(sql, params).syncs(syncs))
     }
 
     /// Sends a request and waits for its answers.
@@ -131,7 +132,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub fn request(&mut self, request: Request) -> Result<Vec<Result<Answer>>> {
-        self.connection.request(request)
+        self.connection.request(request.of_transaction())
     }
 }
 

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use lookaside_value::ParamBatch;
 
 use super::span::{Run, Span};
-use crate::request::{Goal, Shape};
+use crate::request::{Goal, Place, Shape};
 use crate::{Answer, Error, Reply, Request, Result, Ticket};
 
 /// What callers wait for.
@@ -29,6 +29,7 @@ pub(super) struct Job {
     pub(super) params: ParamBatch,
     pub(super) goal: Goal,
     pub(super) shape: Shape,
+    pub(super) place: Place,
     deadline: Option<Instant>,
     answers: Vec<Option<Result<Answer>>>,
     open_count: usize,
@@ -60,6 +61,7 @@ impl Books {
             params: request.params,
             goal: request.goal,
             shape: request.shape,
+            place: request.place,
             deadline: request.deadline,
             answers: std::iter::repeat_with(|| None).take(count).collect(),
             open_count: count,

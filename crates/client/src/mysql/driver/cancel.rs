@@ -70,7 +70,7 @@ impl Session {
         let (steps, statements) = (&self.steps, &self.statements);
         self.cancel.wanted.retain(|&ticket| {
             steps.iter().any(|step| match step {
-                Step::Mode { .. } => false,
+                Step::Own { .. } => false,
                 Step::Run { run, .. } => run.ticket == ticket,
                 Step::Prepare { key, .. } => {
                     let mut waiting = statements.waiting(key).iter();
@@ -101,7 +101,7 @@ impl Session {
     fn unwanted(&self) -> Option<u64> {
         let step = self.steps.front()?;
         let is_unwanted = match step {
-            Step::Mode { .. } => false,
+            Step::Own { .. } => false,
             Step::Run { run, .. } => self.cancel.wanted.contains(&run.ticket),
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.

@@ -6,13 +6,13 @@ use std::time::Instant;
 use lookaside_wire::mysql::{Capabilities, Request as Wire};
 
 use super::Driver;
-use super::session::Mode;
+use super::session::{Faith, Mode, WHERE};
 use super::span::Span;
 use super::statement::{Key, KeyRef, Statement};
 use super::statements::Found;
 use super::step::Step;
 use super::verb::Verb;
-use crate::request::{Goal, Shape};
+use crate::request::{Goal, Place, Shape};
 use crate::types::mysql::ParamType;
 use crate::{Error, Result, Ticket};
 
@@ -35,6 +35,22 @@ impl Driver {
             if job.goal == Goal::Copy {
                 self.session.books.refuse(span, &Error::no_copy_here());
                 continue;
+            }
+            if job.place == Place::Transaction {
+                // A part of a transaction that is gone would be done on its own. So each is sent
+                // when it is known what became of those before.
+                if !self.session.steps.is_empty() || self.session.faith == Faith::Doubtful {
+                    self.session.backlog.push_front(span);
+                    if self.session.steps.is_empty() {
+                        self.session.faith = Faith::Asked;
+                        self.ask(WHERE);
+                    }
+                    return;
+                }
+                if self.session.faith == Faith::Lost {
+                    self.session.books.refuse(span, &Error::transaction_gone());
+                    continue;
+                }
             }
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement, now);
@@ -151,7 +167,12 @@ impl Driver {
 
     /// Queues the queries of a span that this statement is for, as many as have room.
     fn run(&mut self, mut span: Span, statement: &Arc<Statement>, now: Instant) {
+        let job = self.session.books.job(span.ticket);
+        let is_alone = job.is_some_and(|job| job.place == Place::Transaction);
         while !span.is_empty() && self.has_room() && self.session.end.is_none() {
+            if is_alone && !self.session.steps.is_empty() {
+                break;
+            }
             let run = span.first();
             let mode = self.mode_of(run.ticket, statement, now);
             if mode != self.session.mode {
@@ -205,12 +226,17 @@ impl Driver {
 
     /// Queues what makes the server send definitions, or leave them out.
     fn change_mode(&mut self, mode: Mode) {
-        if let Err(error) = self.connection.queue(Wire::Query(mode.sql())) {
+        self.session.mode = mode;
+        self.ask(mode.sql());
+    }
+
+    /// Queues a question of our own.
+    fn ask(&mut self, sql: &str) {
+        if let Err(error) = self.connection.queue(Wire::Query(sql)) {
             return self.session.end(Error::request(error), &self.output);
         }
         let moment = self.session.next_moment();
-        self.session.push(Step::Mode { moment });
-        self.session.mode = mode;
+        self.session.push(Step::Own { moment });
     }
 
     /// Queues one query, unless its values are of other types.

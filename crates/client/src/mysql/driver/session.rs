@@ -43,6 +43,8 @@ pub(super) struct Session {
     pub(super) mode: Mode,
     /// Where the last answer left the session.
     pub(super) is_in_transaction: bool,
+    /// What is known of the transaction that is open here.
+    pub(super) faith: Faith,
     incoming: Incoming,
     result_size_max: usize,
     /// Counts what has to be told apart in time.
@@ -51,6 +53,23 @@ pub(super) struct Session {
     pub(super) valid_from: u64,
     pub(super) cancel: Cancel,
 }
+
+/// Whether a transaction that was begun is still open. Where a server breaks a deadlock it rolls all
+/// of one back, and does what comes next on its own; the error does not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Faith {
+    /// It is, as far as is known.
+    Kept,
+    /// Something in it has failed.
+    Doubtful,
+    /// The server was asked.
+    Asked,
+    /// It is not, until another is begun.
+    Lost,
+}
+
+/// What the server answers with nothing but where the session is.
+pub(super) const WHERE: &str = "do 0";
 
 /// Whether the server sends the definitions of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +103,7 @@ impl Session {
             begin_count: 0,
             mode: Mode::Full,
             is_in_transaction: false,
+            faith: Faith::Kept,
             incoming: Incoming::default(),
             result_size_max: options.result_size_max,
             moment: 0,
@@ -129,9 +149,7 @@ impl Session {
             }
             Event::Unreadable { ok, .. } => self.unreadable(&ok),
             Event::LocalInfile { .. } => self.incoming.fail(Error::local_infile_refused()),
-            Event::Failed { error, .. }
-                if matches!(self.steps.front(), Some(Step::Mode { .. })) =>
-            {
+            Event::Failed { error, .. } if matches!(self.steps.front(), Some(Step::Own { .. })) => {
                 // What the answers that follow look like is not known then.
                 self.end(Error::mysql_refused(error.into_owned()), output);
             }
@@ -151,16 +169,19 @@ impl Session {
         }
     }
 
-    /// The query that is being answered.
-    fn head(&self) -> (Run, Option<&Arc<Statement>>) {
+    /// The query that is being answered, if it is somebody's.
+    fn head(&self) -> Option<(Run, Option<&Arc<Statement>>)> {
         match self.steps.front() {
-            Some(Step::Run { run, statement, .. }) => (*run, statement.as_ref()),
-            step => panic!("{step:?} has no rows"),
+            Some(Step::Run { run, statement, .. }) => Some((*run, statement.as_ref())),
+            _ => None,
         }
     }
 
     fn columns(&mut self, columns: &Arc<Columns>) {
-        let (run, statement) = self.head();
+        let Some((run, statement)) = self.head() else {
+            // The server has rows for what gives none.
+            return self.incoming.discard();
+        };
         let id = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id));
         let is_wanted = self.books.contains(run.ticket);
         if !self.incoming.wants_rows() {
@@ -192,9 +213,21 @@ impl Session {
         }
         let (run, verb) = match self.pop() {
             Some(Step::Run { run, verb, .. }) => (run, verb),
-            Some(Step::Mode { .. }) => return self.incoming = Incoming::default(),
+            Some(Step::Own { .. }) => {
+                if self.faith == Faith::Asked {
+                    self.faith = if self.is_in_transaction {
+                        Faith::Kept
+                    } else {
+                        Faith::Lost
+                    };
+                }
+                return self.incoming = Incoming::default();
+            }
             step => panic!("{step:?} is not done this way"),
         };
+        if verb == Verb::Begin {
+            self.faith = Faith::Kept;
+        }
         if verb == Verb::Set {
             self.valid_from = self.next_moment();
         }
@@ -206,7 +239,9 @@ impl Session {
 
     /// The rows of a result do not fit the columns that were said to be pinned.
     fn unreadable(&mut self, ok: &OkPacket<'_>) {
-        let (run, statement) = self.head();
+        let Some((run, statement)) = self.head() else {
+            return self.done(ok);
+        };
         let is_read = statement.is_some_and(|statement| statement.verb == Verb::Read);
         if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
             self.statements.uncheck(id);
@@ -261,6 +296,9 @@ impl Session {
     }
 
     fn failed(&mut self, error: ErrPacket<'static>) {
+        if self.is_in_transaction && self.faith == Faith::Kept {
+            self.faith = Faith::Doubtful;
+        }
         match self.pop() {
             Some(Step::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
             Some(Step::Run {

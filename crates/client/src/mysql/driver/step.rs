@@ -9,8 +9,8 @@ use super::verb::Verb;
 /// A request on the wire that is answered.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// COM_QUERY that says whether definitions are sent.
-    Mode {
+    /// COM_QUERY of ours: whether definitions are sent, or where the session is.
+    Own {
         /// When it was queued.
         moment: u64,
     },
@@ -35,7 +35,7 @@ pub(super) enum Step {
 impl Step {
     pub(super) fn moment(&self) -> u64 {
         match *self {
-            Self::Mode { moment } | Self::Prepare { moment, .. } | Self::Run { moment, .. } => {
+            Self::Own { moment } | Self::Prepare { moment, .. } | Self::Run { moment, .. } => {
                 moment
             }
         }
@@ -45,7 +45,7 @@ impl Step {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             // It is over before it could be interrupted, and nobody would know whether it was.
-            Self::Mode { .. } => false,
+            Self::Own { .. } => false,
             Self::Prepare { .. } => true,
             Self::Run { verb, .. } => *verb == Verb::Read,
         }

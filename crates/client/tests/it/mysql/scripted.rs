@@ -19,6 +19,10 @@ pub(crate) struct Script {
     last_id: u32,
     status: u16,
     is_logged_in: bool,
+    /// It leaves definitions out if it is told to, and so says where it does not.
+    is_optional: bool,
+    /// It has rows for what gives none.
+    pub(crate) is_odd: bool,
     pub(crate) prepare_count: usize,
     pub(crate) execute_count: usize,
     pub(crate) statement_count_max: usize,
@@ -27,7 +31,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    pub(crate) fn new() -> Self {
+    fn new(is_optional: bool) -> Self {
         let mut script = Self {
             input: Vec::new(),
             output: Vec::new(),
@@ -35,6 +39,8 @@ impl Script {
             last_id: 0,
             status: AUTOCOMMIT,
             is_logged_in: false,
+            is_optional,
+            is_odd: false,
             prepare_count: 0,
             execute_count: 0,
             statement_count_max: usize::MAX,
@@ -42,11 +48,12 @@ impl Script {
         };
         let mut greeting = b"\x0a9.9.9\0\x07\0\0\0abcdefgh\0".to_vec();
         // CLIENT_PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, LONG_PASSWORD; PLUGIN_AUTH,
-        // PS_MULTI_RESULTS, MULTI_RESULTS, DEPRECATE_EOF.
+        // PS_MULTI_RESULTS, MULTI_RESULTS, DEPRECATE_EOF; perhaps OPTIONAL_RESULTSET_METADATA.
         greeting.extend(0xa201_u16.to_le_bytes());
         greeting.push(45);
         greeting.extend(AUTOCOMMIT.to_le_bytes());
-        greeting.extend(0x010e_u16.to_le_bytes());
+        let more = 0x010e_u16 | u16::from(is_optional) << 9;
+        greeting.extend(more.to_le_bytes());
         greeting.push(21);
         greeting.extend([0; 10]);
         greeting.extend(b"abcdefghijkl\0mysql_native_password\0");
@@ -118,6 +125,7 @@ impl Script {
                 match rest {
                     b"begin" => self.status |= IN_TRANSACTION,
                     b"commit" => self.status &= !IN_TRANSACTION,
+                    _ if self.is_odd => return self.result(b"\x017"),
                     _ => {}
                 }
                 self.ok(1, 0);
@@ -130,6 +138,15 @@ impl Script {
             0x19 => drop(self.statements.remove(&id())),
             other => panic!("command {other}"),
         }
+    }
+
+    /// A result with one column.
+    fn result(&mut self, row: &[u8]) {
+        let header: &[u8] = if self.is_optional { &[1, 1] } else { &[1] };
+        self.packet(1, header);
+        self.column(2, b'x');
+        self.packet(3, row);
+        self.ok(4, 0xfe);
     }
 
     fn prepare(&mut self, sql: String) {
@@ -145,6 +162,7 @@ impl Script {
         let mut payload = vec![0];
         payload.extend(self.last_id.to_le_bytes());
         payload.extend([1, 0, 1, 0, 0, 0, 0]);
+        payload.extend(self.is_optional.then_some(1));
         self.packet(1, &payload);
         self.column(2, b'?');
         self.column(3, b'x');
@@ -164,12 +182,9 @@ impl Script {
         // Id, cursor, count, bits of the NULLs, one for types that follow, a type, the value.
         assert_eq!(rest[9..13], [0, 1, 8, 0], "an integer");
         let value: [u8; 8] = rest[13..].try_into().unwrap();
-        self.packet(1, &[1]);
-        self.column(2, b'x');
         let mut row = vec![0, 0];
         row.extend(value);
-        self.packet(3, &row);
-        self.ok(4, 0xfe);
+        self.result(&row);
     }
 }
 
@@ -181,11 +196,12 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(options: Options) -> Self {
+        let is_optional = options.pinned_check_after.is_some();
         let startup = Startup::new("amy").transport(Transport::Protected);
         let driver = Driver::new(&startup, Credentials::new([7; 20]), options);
         let mut pair = Self {
             driver: driver.unwrap(),
-            script: Script::new(),
+            script: Script::new(is_optional),
         };
         while !pair.driver.is_ready() {
             assert!(

@@ -1,6 +1,7 @@
 //! The driver with a server that forgets, refuses and breaks off.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lookaside_client::mysql::Options;
 use lookaside_client::{Drive, Request, Syncs, Talk};
@@ -199,4 +200,19 @@ fn take(pair: &mut Pair, open: &mut BTreeMap<lookaside_client::Ticket, (i64, i64
         }
     }
     count
+}
+
+#[test]
+fn rows_for_what_gives_none_are_left_out() {
+    let mut pair = Pair::new(Options {
+        pinned_check_after: Some(Duration::from_secs(3600)),
+        ..Options::default()
+    });
+    pair.script.is_odd = true;
+    for number in 1..4 {
+        let request = Request::new("select ?", &[Value::Int(number)]).pinned_columns();
+        pair.driver.submit(request).unwrap();
+        let answer = pair.reply().into_answer();
+        assert_eq!(shown(&answer), number.to_string());
+    }
 }
