@@ -138,28 +138,49 @@ impl Asker {
         Ok(&self.last)
     }
 
-    /// Whether the answer stands in a cache that the policy reads.
-    pub(crate) fn holds(
+    /// The rows, if they stand in a cache that the policy reads. Where they do not, nothing is
+    /// counted: whoever asks on counts that.
+    pub(crate) fn kept(
         &mut self,
         ask: &Ask<'_>,
         params: &[Value],
         extent: Extent,
-        policy: &Policy<'_>,
-    ) -> bool {
+        policy: &mut Policy<'_>,
+    ) -> Option<&RowSet> {
+        let cache = ask.generation.cache.as_ref();
         let now = ask.engine.clock.now();
         let key = ask.key(params, extent);
-        let shared = || {
-            let cache = ask.generation.cache.as_ref();
-            cache.is_some_and(|cache| cache.find(&key, now).is_some())
-        };
         match policy {
-            Policy::Bypass => false,
-            Policy::Global => self.local.find(&key, now).is_some() || shared(),
+            Policy::Bypass => return None,
+            Policy::Global => {
+                let cache = cache?;
+                if let Some(slot) = self.local.find(&key, now) {
+                    self.count(ask, Layer::L0, CacheOutcome::Hit);
+                    return Some(&self.local.entry(slot).rows);
+                }
+                let entry = cache.find(&key, now)?;
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+                self.count(ask, Layer::L1, CacheOutcome::Hit);
+                match self.local.insert(&key, entry, now) {
+                    Ok(slot) => return Some(&self.local.entry(slot).rows),
+                    Err(entry) => self.last = entry.rows,
+                }
+            }
             Policy::CallScope(own) => {
-                let origin = (ask.engine.number, ask.generation.number);
-                own.origin() == Some(origin) && own.find(&key, now).is_some() || shared()
+                own.enter(ask.engine.number, ask.generation.number);
+                if let Some(entry) = own.find(&key, now) {
+                    self.last = entry.rows.clone();
+                    self.count(ask, Layer::Call, CacheOutcome::Hit);
+                } else {
+                    let entry = cache?.find(&key, now)?;
+                    self.count(ask, Layer::Call, CacheOutcome::Miss);
+                    self.count(ask, Layer::L1, CacheOutcome::Hit);
+                    self.last = entry.rows.clone();
+                    own.insert(key.to_key(), entry);
+                }
             }
         }
+        Some(&self.last)
     }
 
     /// The entry from the shared cache, or from the database by way of it; of several sessions that

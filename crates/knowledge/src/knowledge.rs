@@ -15,6 +15,7 @@ use crate::config::IntranetNets;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::generation::Generation;
+use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
 use crate::plan::Explanation;
 use crate::provider::{self, Target};
@@ -25,10 +26,6 @@ use crate::snapshot::Snapshot;
 use crate::source::{Loaded, Source};
 use crate::statement::{Params, Query, Statement};
 use crate::telemetry::{Outcome, Telemetry};
-
-/// Sessions kept for the next caller of the convenience functions; more callers at once make
-/// sessions of their own, which end with the call.
-const IDLE_SESSION_COUNT_MAX: usize = 64;
 
 /// Reference tables in memory and everything that answers questions about them.
 ///
@@ -42,7 +39,7 @@ pub(crate) struct Inner {
     source: Source,
     providers: Providers,
     progress: Arc<dyn Progress + Send + Sync>,
-    idle: Mutex<Vec<Session>>,
+    idle: IdleSessions,
     /// Held over a whole reload, so that there is one at a time; never taken by a lookup.
     reloading: Mutex<()>,
     reload_successes: AtomicU64,
@@ -87,7 +84,7 @@ impl Knowledge {
             source,
             providers,
             progress,
-            idle: Mutex::default(),
+            idle: IdleSessions::default(),
             reloading: Mutex::default(),
             reload_successes: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
@@ -215,7 +212,7 @@ impl Knowledge {
         self.tend(&next)?;
         engine.serve(next);
         // Idle sessions would keep the old tables in memory.
-        lock(&self.0.idle).clear();
+        self.0.idle.clear();
         Ok(number)
     }
 
@@ -366,16 +363,11 @@ impl Knowledge {
     }
 
     pub(crate) fn take_session(&self) -> Session {
-        let idle = lock(&self.0.idle).pop();
-        idle.unwrap_or_else(|| self.session())
+        self.0.idle.take().unwrap_or_else(|| self.session())
     }
 
     pub(crate) fn put_session(&self, session: Session) {
-        let mut idle = lock(&self.0.idle);
-        // One from before a reload would keep the old tables in memory.
-        if idle.len() < IDLE_SESSION_COUNT_MAX && session.is_current() {
-            idle.push(session);
-        }
+        self.0.idle.put(session);
     }
 }
 

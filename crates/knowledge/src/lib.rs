@@ -67,6 +67,7 @@ mod engine;
 mod error;
 mod functions;
 mod generation;
+mod idle;
 mod index;
 mod knowledge;
 mod load;

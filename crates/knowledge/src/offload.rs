@@ -40,10 +40,17 @@ impl Knowledge {
         params: impl Into<Params<'a>>,
         policy: Policy<'_>,
     ) -> Result<Option<Row>> {
-        let job = Job::new(query.into(), params.into(), Extent::First);
+        let (query, params, mut policy) = (query.into(), params.into(), policy);
+        let mut session = self.take_session();
+        if let Some(answer) = session.first_at_hand(query, params, &mut policy) {
+            self.put_session(session);
+            return answer;
+        }
+        let job = Job::new(query, params, Extent::First);
         let ask: Ask<Option<Row>> =
             |session, query, params, policy| session.query_first_with(query, params, policy);
-        self.run(job, policy, ask, |rows| rows.first()).await
+        self.run(session, job, policy, ask, |rows| rows.first())
+            .await
     }
 
     /// [`Knowledge::query_all`] that never blocks the caller's thread.
@@ -70,25 +77,27 @@ impl Knowledge {
         params: impl Into<Params<'a>>,
         policy: Policy<'_>,
     ) -> Result<RowSet> {
-        let job = Job::new(query.into(), params.into(), Extent::All);
+        let (query, params, mut policy) = (query.into(), params.into(), policy);
+        let mut session = self.take_session();
+        if let Some(answer) = session.all_at_hand(query, params, &mut policy) {
+            self.put_session(session);
+            return answer;
+        }
+        let job = Job::new(query, params, Extent::All);
         let ask: Ask<RowSet> =
             |session, query, params, policy| session.query_all_with(query, params, policy);
-        self.run(job, policy, ask, |rows| rows).await
+        self.run(session, job, policy, ask, |rows| rows).await
     }
 
+    /// Asks a database.
     async fn run<T: Send + 'static>(
         &self,
+        mut session: Session,
         job: Job,
         mut policy: Policy<'_>,
         ask: Ask<T>,
         of_rows: fn(RowSet) -> T,
     ) -> Result<T> {
-        let mut session = self.take_session();
-        if job.is_at_hand(&mut session, &policy) {
-            let result = job.run(&mut session, policy, ask);
-            self.put_session(session);
-            return result;
-        }
         let policy_elsewhere = match &mut policy {
             Policy::Bypass => Policy::Bypass,
             Policy::Global => Policy::Global,
@@ -212,11 +221,6 @@ impl Job {
 
     fn run<T>(&self, session: &mut Session, policy: Policy<'_>, ask: Ask<T>) -> Result<T> {
         self.with(|query, params| ask(session, query, params, policy))
-    }
-
-    /// Whether the answer will not wait for a database.
-    fn is_at_hand(&self, session: &mut Session, policy: &Policy<'_>) -> bool {
-        self.with(|query, params| session.is_at_hand(query, params, self.extent, policy))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Statements, their registry, and parameters on their way to positions.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,11 +86,11 @@ impl StatementInfo {
     }
 
     /// Puts the parameters in the order of the statement.
-    pub(crate) fn place(&self, params: Params<'_>) -> Result<Vec<Value>> {
+    pub(crate) fn place<'p>(&self, params: Params<'p>) -> Result<Cow<'p, [Value]>> {
         let named = match params {
             Params::Positional(values) => {
                 self.check_count(values.len())?;
-                return Ok(values.to_vec());
+                return Ok(Cow::Borrowed(values));
             }
             Params::Named(named) => named,
         };
@@ -109,7 +110,7 @@ impl StatementInfo {
         if !missing.is_empty() {
             return Err(Error::parameter_missing(&self.sql, &missing));
         }
-        Ok(values.into_iter().flatten().cloned().collect())
+        Ok(Cow::Owned(values.into_iter().flatten().cloned().collect()))
     }
 }
 

@@ -58,11 +58,6 @@ impl CallCache {
         self.cache.clear();
     }
 
-    /// Where the answers come from.
-    pub(crate) fn origin(&self) -> Option<(u64, u64)> {
-        self.origin
-    }
-
     /// Forgets all answers that come from elsewhere.
     pub(crate) fn enter(&mut self, engine: u64, generation: u64) {
         let origin = Some((engine, generation));

@@ -228,7 +228,7 @@ impl Bench<'_> {
         let mut found = Answers::new();
         let batch = usize::from(self.arguments.batch);
         let note = format!("batches of {batch}, no key twice in one");
-        self.figures(note, |keys| {
+        self.figures_of(&self.distinct_keys(), note, |keys| {
             let mut answers = Vec::with_capacity(keys.len());
             for keys in keys.chunks(batch) {
                 session.answer(statement, &batch_of(keys), &mut found);
@@ -253,17 +253,35 @@ impl Bench<'_> {
         }
     }
 
+    /// Keys that come again only after all others came.
+    fn distinct_keys(&self) -> Vec<Value> {
+        // A prime that divides no number of rows that anybody will choose.
+        let key = |index: usize| index as u64 * 1_000_003 % self.arguments.keys.rows + 1;
+        (0..KEY_COUNT)
+            .map(|index| Value::Int(key(index).cast_signed()))
+            .collect()
+    }
+
     /// Asks block by block, the keys one after the other, over and over.
     fn figures(
         &self,
         note: String,
+        ask: impl FnMut(&[Value]) -> Result<Vec<Text>>,
+    ) -> Result<Figures> {
+        self.figures_of(&self.keys, note, ask)
+    }
+
+    fn figures_of(
+        &self,
+        keys: &[Value],
+        note: String,
         mut ask: impl FnMut(&[Value]) -> Result<Vec<Text>>,
     ) -> Result<Figures> {
         let mut hash = AnswerHash::new();
-        for answer in ask(&self.keys[..HASHED])? {
+        for answer in ask(&keys[..HASHED])? {
             hash.add(answer.as_bytes());
         }
-        let mut blocks = self.keys.chunks_exact(BLOCK).cycle();
+        let mut blocks = keys.chunks_exact(BLOCK).cycle();
         let measured = measure(self.arguments.rounds, || {
             let keys = blocks.next().expect("a cycle has no end");
             ask(keys).map(|answers| answers.len() as u64)
