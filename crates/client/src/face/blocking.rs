@@ -167,7 +167,7 @@ impl<D: Drive> Connection<D> {
     }
 
     /// Writes what there is and reads what comes; waits for something to happen, up to `deadline`.
-    fn turn(&mut self, deadline: Option<Instant>) {
+    pub(crate) fn turn(&mut self, deadline: Option<Instant>) {
         if let Err(error) = self.exchange(deadline) {
             // The server may have said why it does not listen.
             while let Ok(Some(size @ 1..)) =

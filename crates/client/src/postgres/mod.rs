@@ -64,8 +64,10 @@ impl Client {
 /// The face for callers that wait.
 pub mod blocking {
     use std::sync::Arc;
+    use std::time::{Duration, Instant};
 
     use super::{Driver, Notices, TransactionStatus};
+    use crate::drive::Drive as _;
     use crate::{Answer, Request, Result};
 
     /// A connection that is waited for.
@@ -125,6 +127,43 @@ pub mod blocking {
         /// What the server remarked since the last call.
         pub fn take_notices(&mut self) -> Notices {
             self.driver_mut().take_notices()
+        }
+
+        /// Waits until the server says something without being asked, a notification say, which the
+        /// [hooks](super::Hook) hear. It can return sooner, and does after `timeout`.
+        ///
+        /// ```no_run
+        /// # fn example(config: &lookaside_client::PostgresConfig) -> lookaside_client::Result<()> {
+        /// use std::sync::mpsc;
+        /// use std::time::Duration;
+        ///
+        /// use lookaside_client::postgres::{Hook, Options, blocking::Connection};
+        ///
+        /// let (sender, said) = mpsc::channel();
+        /// let options = Options {
+        ///     on_notification: Some(Hook::new(move |notification| drop(sender.send(notification)))),
+        ///     ..Options::default()
+        /// };
+        /// let mut connection = Connection::connect(config, options)?;
+        /// connection.query("listen goods", &[])?;
+        /// loop {
+        ///     connection.wait(Duration::from_secs(1))?;
+        ///     for notification in said.try_iter() {
+        ///         println!("{}", notification.payload);
+        ///     }
+        /// }
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// When the connection is lost.
+        pub fn wait(&mut self, timeout: Duration) -> Result<()> {
+            self.turn(Instant::now().checked_add(timeout));
+            match self.driver().end() {
+                Some(end) => Err(end.clone()),
+                None => Ok(()),
+            }
         }
     }
 }

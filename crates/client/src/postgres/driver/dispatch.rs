@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lookaside_wire::postgres::{Parse, Request as Wire, TransactionStatus};
 
+use super::cancel::CancelStage;
 use super::portal::portal_name;
-use super::session::CancelStage;
 use super::statement::{PortalName, Statement};
 use super::statements::Found;
 use super::step::Step;

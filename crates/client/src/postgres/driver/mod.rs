@@ -35,6 +35,7 @@
 //! - What fails while it runs fails for its caller only. What is lost with the connection says
 //!   whether it was sent: see [`Error::is_retryable`].
 
+mod cancel;
 mod deliver;
 mod dispatch;
 mod end;

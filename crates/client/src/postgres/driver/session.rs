@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -13,6 +13,7 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
+use super::cancel::Cancel;
 use super::hook::{Hook, Notification};
 use super::notices::Notices;
 use super::script::Script;
@@ -81,7 +82,7 @@ pub(super) struct Session {
     /// Why that Sync failed, if it did.
     pub(super) sync_error: Option<ErrorResponse<'static>>,
     /// Counts what has to be told apart in time.
-    moment: u64,
+    pub(super) moment: u64,
     /// Statements that were prepared before this moment are not used any more.
     pub(super) valid_from: u64,
     /// A setting was changed since the last Sync.
@@ -122,31 +123,6 @@ enum Rows {
     Unforeseen(Error),
     /// Nobody waits for them.
     Discarded,
-}
-
-/// Requests to cancel, of which there is at most one at a time.
-#[derive(Default)]
-pub(super) struct Cancel {
-    /// Requests that were given up while some of their queries were under way.
-    pub(super) wanted: Vec<Ticket>,
-    pub(super) stage: CancelStage,
-    /// What was queued up to this moment may have been hit.
-    risk_end: u64,
-    /// What is to be cancelled, by the moment when it was queued, and when to ask once more.
-    target: Option<(u64, Instant)>,
-}
-
-/// A request to cancel that comes before the query has begun does nothing, so another follows.
-const CANCEL_PERIOD: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CancelStage {
-    #[default]
-    Idle,
-    /// The owner shall see to it.
-    Asked,
-    /// The owner sees to it.
-    UnderWay,
 }
 
 impl Session {
@@ -196,7 +172,7 @@ impl Session {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
-        let cancel = self.cancel.target.map(|(_, again)| again);
+        let cancel = self.cancel.again();
         match (deadline, cancel) {
             (Some(deadline), Some(cancel)) => Some(deadline.min(cancel)),
             (deadline, cancel) => deadline.or(cancel),
@@ -571,80 +547,6 @@ impl Session {
         }
         if status.name == c"server_version" {
             self.server_version = status.value.to_string_lossy().into();
-        }
-    }
-
-    /// Whether an error is what a request to cancel does, and may have hit this by mistake.
-    fn is_victim(&self, error: &ErrorResponse<'_>, moment: u64) -> bool {
-        let canceled = error
-            .sqlstate()
-            .is_some_and(|state| state.as_bytes() == b"57014");
-        let asked = self.cancel.stage == CancelStage::UnderWay || moment <= self.cancel.risk_end;
-        canceled && asked
-    }
-
-    /// Asks to cancel what the server is doing if nobody wants it.
-    pub(super) fn choose_cancel(&mut self, now: Instant) {
-        if !self.cancel.wanted.is_empty() {
-            let (steps, statements) = (&self.steps, &self.statements);
-            self.cancel.wanted.retain(|&ticket| {
-                steps.iter().any(|step| match step {
-                    Step::Run { run, .. } => run.ticket == ticket,
-                    Step::Script { ticket: of, .. } => *of == ticket,
-                    Step::Prepare { key, .. } => statements.is_awaited(key, ticket),
-                    Step::Close(_) | Step::Sync => false,
-                })
-            });
-        }
-        let unwanted = match self.steps.front() {
-            Some(Step::Run { run, moment, .. }) if self.cancel.wanted.contains(&run.ticket) => {
-                Some(*moment)
-            }
-            Some(Step::Script { ticket, moment, .. }) if self.cancel.wanted.contains(ticket) => {
-                Some(*moment)
-            }
-            // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
-            // sooner than the server could be asked, or else it waits for a lock.
-            Some(Step::Prepare { key, moment, .. }) => {
-                let waiting = self.statements.waiting(key);
-                let is_open = |span: &Span| self.jobs.contains_key(&span.ticket);
-                let is_given_up = |span: &Span| self.cancel.wanted.contains(&span.ticket);
-                let is_unwanted = !waiting.iter().any(is_open) && waiting.iter().any(is_given_up);
-                is_unwanted.then_some(*moment)
-            }
-            _ => None,
-        };
-        if self.cancel.stage == CancelStage::UnderWay {
-            return;
-        }
-        let Some(moment) = unwanted else {
-            self.cancel.target = None;
-            self.cancel.stage = CancelStage::Idle;
-            return;
-        };
-        let is_due = match self.cancel.target {
-            Some((target, again)) => target != moment || again <= now,
-            None => true,
-        };
-        if is_due {
-            self.cancel.target = Some((moment, now + CANCEL_PERIOD));
-            self.cancel.stage = CancelStage::Asked;
-        }
-    }
-
-    pub(super) fn take_cancel(&mut self) -> bool {
-        let asked = self.cancel.stage == CancelStage::Asked;
-        if asked {
-            self.cancel.stage = CancelStage::UnderWay;
-        }
-        asked
-    }
-
-    pub(super) fn cancel_done(&mut self) {
-        if self.cancel.stage == CancelStage::UnderWay {
-            self.cancel.stage = CancelStage::Idle;
-            self.cancel.risk_end = self.moment;
-            self.moment += 1;
         }
     }
 }

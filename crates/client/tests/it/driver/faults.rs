@@ -121,3 +121,73 @@ fn wherever_our_side_ends_what_can_be_sent_again_was_not_done() {
         }
     }
 }
+
+/// The messages of an answer.
+fn messages(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let size = 1 + u32::from_be_bytes(bytes[1..5].try_into().unwrap()) as usize;
+        messages.push(bytes[..size].to_vec());
+        bytes = &bytes[size..];
+    }
+    messages
+}
+
+/// A server that leaves messages out, says them twice, in another order, or others instead: that is
+/// an answer or an error for each query, and never a panic.
+#[test]
+fn a_server_that_talks_nonsense_breaks_its_connection_only() {
+    const OTHERS: [&[u8]; 12] = [
+        b"1\0\0\0\x04",
+        b"2\0\0\0\x04",
+        b"3\0\0\0\x04",
+        b"n\0\0\0\x04",
+        b"s\0\0\0\x04",
+        b"I\0\0\0\x04",
+        b"c\0\0\0\x04",
+        b"Z\0\0\0\x05I",
+        b"Z\0\0\0\x05E",
+        b"G\0\0\0\x07\0\0\0",
+        b"H\0\0\0\x07\0\0\0",
+        b"E\0\0\0\x17SERROR\0CXX000\0Mno\0\0",
+    ];
+    let seed = fastrand::u64(..);
+    for round in 0..20_000 {
+        let mut random = fastrand::Rng::with_seed(seed.wrapping_add(round));
+        let mut pair = Pair::with(Options {
+            statement_count_max: 1,
+            ..Options::default()
+        });
+        submit(&mut pair);
+        for request in [
+            echoes("select  $1", [1]),
+            lookaside_client::Request::new("begin", &[]),
+            lookaside_client::Request::script("row a; nonsense", 7),
+            lookaside_client::Request::copy_in("copy t from stdin", b"data".to_vec()),
+            echoes("select   $1", [2]),
+            lookaside_client::Request::new("rollback", &[]),
+        ] {
+            pair.driver.submit(request).unwrap();
+        }
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..30 {
+                pair.send();
+                let answer = pair.server.answer();
+                for message in messages(&answer) {
+                    match random.u8(..100) {
+                        0 => {}
+                        1 => pair.receive(&[&message[..], &message].concat()),
+                        2 => pair.receive(random.choice(OTHERS).unwrap()),
+                        3 => pair.receive(&[random.choice(OTHERS).unwrap(), &message[..]].concat()),
+                        _ => pair.receive(&message),
+                    }
+                }
+            }
+            pair.driver.end_of_input();
+            pair.driver.advance(pair.now);
+            let count = pair.replies().len();
+            assert_eq!(count, 9, "each request has a reply");
+        }));
+        assert!(outcome.is_ok(), "seed {}", seed.wrapping_add(round));
+    }
+}

@@ -173,7 +173,8 @@ impl Server {
             }
             b'E' => return self.execute(),
             b'Q' => self.script(&text()),
-            b'X' => {}
+            // The farewell, and what ends a COPY that was never asked for.
+            b'X' | b'd' | b'c' | b'f' => {}
             tag => panic!("unexpected message {}", char::from(tag)),
         }
         true

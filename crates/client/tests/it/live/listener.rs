@@ -1,9 +1,9 @@
 //! What others say with NOTIFY.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::{
-    Client, Hook, Listener, ListenerEvent, ListenerOptions, Options, Route,
+    Client, Hook, Listener, ListenerEvent, ListenerOptions, Options, Route, blocking,
 };
 use lookaside_client::{Error, ErrorKind, TransactionOptions};
 use lookaside_embedded::Postgres;
@@ -378,5 +378,45 @@ fn other_connections_may_hear_as_well() {
                 assert_eq!(notification.unwrap().unwrap().channel, "a");
             }
         });
+    }
+}
+
+#[test]
+fn those_that_wait_hear_as_well() {
+    for postgres in databases() {
+        let (sender, said) = std::sync::mpsc::channel();
+        let options = Options {
+            on_notification: Some(Hook::new(move |notification| {
+                drop(sender.send(notification))
+            })),
+            ..Options::default()
+        };
+        let config = config(&postgres.url());
+        let mut connection = blocking::Connection::connect(&config, options).unwrap();
+        connection.query("listen a", &[]).unwrap();
+        connection.wait(Duration::from_millis(1)).unwrap();
+        assert!(said.try_recv().is_err());
+        postgres.execute("notify a, 'x'").unwrap();
+        let started = Instant::now();
+        let heard = loop {
+            connection.wait(Duration::from_secs(60)).unwrap();
+            if let Ok(heard) = said.try_recv() {
+                break heard;
+            }
+        };
+        assert_eq!(heard.payload, "x");
+        assert!(started.elapsed() < Duration::from_secs(30));
+        postgres
+            .execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity \
+                      where datname = current_database() and pid <> pg_backend_pid()",
+            )
+            .unwrap();
+        let error = loop {
+            if let Err(error) = connection.wait(Duration::from_secs(60)) {
+                break error;
+            }
+        };
+        assert_eq!(error.sqlstate().unwrap().to_string(), "57P01");
     }
 }
