@@ -152,10 +152,11 @@ fn hosts(url: &Url, settings: &Settings<'_>) -> Result<Vec<Host>, ConfigError> {
             address: None,
         },
     };
-    if let Some(socket) = settings.in_url("socket") {
+    let said = |name| settings.in_url(name).filter(|value| !value.is_empty());
+    if let Some(socket) = said("socket") {
         return Ok(vec![host(Place::Unix(socket.into()), port)]);
     }
-    if let Some(name) = settings.in_url("host") {
+    if let Some(name) = said("host") {
         return Ok(vec![host(place(name), port)]);
     }
     if !url.hosts.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::url::PASSWORD;
 use super::{ConfigError, Environment};
 
 /// How long to try one host where nothing is said. The clients that come with the servers wait for
@@ -58,10 +59,15 @@ impl<'a> Settings<'a> {
     ) -> Result<Self, ConfigError> {
         let mut known = BTreeMap::new();
         for (name, value) in query {
-            match keys.iter().find(|key| key.name == name) {
+            let before = match keys.iter().find(|key| key.name == name) {
                 Some(key) => known.insert(key.name, value),
+                // It may be a piece of the password.
+                None if known.contains_key(PASSWORD) => return Err(ConfigError::stray('&')),
                 None => return Err(unknown(&name, keys, unsupported)),
             };
+            if before.is_some() {
+                return Err(ConfigError::twice(&name));
+            }
         }
         Ok(Self {
             keys,

@@ -7,6 +7,9 @@ use percent_encoding::percent_decode_str;
 
 use super::{ConfigError, Secret};
 
+/// The setting whose value no error may quote.
+pub(super) const PASSWORD: &str = "password";
+
 /// What stands where, decoded.
 pub(super) struct Url {
     pub(super) user: Option<String>,
@@ -109,6 +112,10 @@ fn parse_query(query: &str) -> Result<Vec<(String, String)>, ConfigError> {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
         let key = decode(key, "setting")?;
         if !setting.contains('=') {
+            if settings.iter().any(|(earlier, _)| earlier == PASSWORD) {
+                // It may be a piece of the password.
+                return Err(ConfigError::stray('&'));
+            }
             return Err(ConfigError::no_value(&key));
         }
         if settings.iter().any(|(earlier, _)| *earlier == key) {

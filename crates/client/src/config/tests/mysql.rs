@@ -101,8 +101,19 @@ fn mistakes_are_named() {
             "mysql://h/d?ssl-cert=/c",
             "`ssl-cert` and `ssl-key` go together: name both",
         ),
+        (
+            "mysql://h/d?ssl-mode=VERIFY_CA&ssl_mode=DISABLED",
+            "the URL sets `ssl-mode` twice",
+        ),
     ] {
         let error = Config::parse(url, &environment()).unwrap_err();
         assert_eq!(error.to_string(), expected, "{url}");
     }
+}
+
+#[test]
+fn settings_without_a_value_say_nothing() {
+    let url = "mysql://u@db:1/d?socket=&host=";
+    let config = Config::parse(url, &environment()).unwrap();
+    assert_eq!(config.to_string(), "mysql://u@db:1/d");
 }

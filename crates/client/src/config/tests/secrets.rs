@@ -20,8 +20,17 @@ fn no_error_quotes_a_piece_of_a_password() {
                 password.push(char::from(LETTERS[rng.usize(0..LETTERS.len())]));
             }
         }
-        for scheme in ["postgres", "mysql"] {
-            let url = format!("{scheme}://user:{password}@db:5432/geo?user=x");
+        for (scheme, is_setting) in [
+            ("postgres", false),
+            ("postgres", true),
+            ("mysql", false),
+            ("mysql", true),
+        ] {
+            let url = if is_setting {
+                format!("{scheme}://db:5432/geo?password={password}&user=x")
+            } else {
+                format!("{scheme}://user:{password}@db:5432/geo?user=x")
+            };
             let Err(error) = Config::parse(&url, &environment) else {
                 continue;
             };
