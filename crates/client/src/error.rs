@@ -458,6 +458,11 @@ impl Error {
         Self::new(ErrorKind::Refused, Sent::Nothing, message)
     }
 
+    pub(crate) fn shared_transaction() -> Self {
+        let message = "a transaction needs a connection for itself: see `Pool::lock`";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     pub(crate) fn closed() -> Self {
         let message = "the connection was closed";
         Self::new(ErrorKind::Closed, Sent::Something, message)

@@ -31,13 +31,16 @@ pub(crate) enum Shape {
     Pinned,
 }
 
-/// Whether a request is done also where the transaction around it is gone.
+/// Where a request belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Yes: it is part of none, or ends it.
+    /// Wherever its author sends it.
     Anywhere,
-    /// No.
+    /// In a transaction: it is not done where that is gone.
     Transaction,
+    /// Among those of others who know nothing of each other: it begins no transaction, which theirs
+    /// would become parts of.
+    Shared,
 }
 
 /// What is to be done with a statement.
@@ -222,6 +225,14 @@ impl Request {
     pub(crate) fn of_transaction(self) -> Self {
         Self {
             place: Place::Transaction,
+            ..self
+        }
+    }
+
+    /// Says that others who know nothing of it use the same session.
+    pub(crate) fn shared(self) -> Self {
+        Self {
+            place: Place::Shared,
             ..self
         }
     }

@@ -26,6 +26,7 @@ use std::time::Instant;
 
 use lookaside_value::{ParamBatch, Value};
 
+use crate::request::Goal;
 use crate::{Answer, Config, Description, Error, ErrorKind, Request, Result, Syncs};
 use connection::{Connection, Target};
 use hall::{Ask, Hall, Keeper, Served};
@@ -41,7 +42,8 @@ pub use status::PoolStatus;
 ///
 /// Nobody has to take a connection and give it back: a request goes to a connection behind those of
 /// others, and more connections are opened only when that is not enough. Each request may meet
-/// another session, so what belongs to all sessions is said in [`PoolOptions::session`].
+/// another session, so what belongs to all sessions is said in [`PoolOptions::session`], and what
+/// begins a transaction is refused: for that, there is [`lock`](Self::lock).
 ///
 /// A lost connection is replaced. A request of which nothing was sent goes to another one; what was
 /// sent may be done, and so is its caller's to repeat: see [`Error::is_retryable`] and
@@ -150,6 +152,12 @@ impl Pool {
         let deadline = request.deadline;
         let until = self.inner.until();
         let until = deadline.map_or(until, |deadline| deadline.min(until));
+        if let Goal::Script { .. } = request.goal {
+            // Nobody knows whether it leaves a transaction open.
+            let lock = self.lock_until(until, deadline).await?;
+            return lock.request(request).await;
+        }
+        let request = request.shared();
         loop {
             let (place, connection) = self.acquire(Usage::Shared, until, deadline).await?;
             let mut lease = Lease {
@@ -176,9 +184,12 @@ impl Pool {
     ///
     /// When there is none in time.
     pub async fn lock(&self) -> Result<PoolLock> {
-        let until = self.inner.until();
+        self.lock_until(self.inner.until(), None).await
+    }
+
+    async fn lock_until(&self, until: Instant, deadline: Option<Instant>) -> Result<PoolLock> {
         loop {
-            let (place, connection) = self.acquire(Usage::Exclusive, until, None).await?;
+            let (place, connection) = self.acquire(Usage::Exclusive, until, deadline).await?;
             let returned = Return::new(&self.inner, place);
             match connection.lock().await {
                 Ok(exclusive) => return Ok(PoolLock::new(exclusive, returned)),

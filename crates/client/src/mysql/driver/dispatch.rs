@@ -57,9 +57,17 @@ impl Driver {
                 continue;
             }
             let values = job.params.set(span.start);
-            if job.goal == Goal::Run && values.is_empty() && Verb::of(&job.sql).is_bare() {
-                self.run_bare(span);
-                continue;
+            if job.goal == Goal::Run && values.is_empty() {
+                let verb = Verb::of(&job.sql);
+                if verb == Verb::Begin && job.place == Place::Shared {
+                    let error = Error::shared_transaction();
+                    self.session.books.refuse(span, &error);
+                    continue;
+                }
+                if verb.is_bare() {
+                    self.run_bare(span);
+                    continue;
+                }
             }
             self.types.clear();
             self.types.extend(values.iter().map(ParamType::of));

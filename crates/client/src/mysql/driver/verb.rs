@@ -32,7 +32,8 @@ impl Verb {
             Self::Other
         } else if is(&["set", "use"]) {
             Self::Set
-        } else if is(&["begin", "start"]) {
+        } else if is(&["begin"]) && !follows("not") || is(&["start"]) && follows("transaction") {
+            // `BEGIN NOT ATOMIC` is a block of MariaDB's, and a replica can be started as well.
             Self::Begin
         } else if is(&["commit", "rollback", "savepoint", "release"]) {
             Self::End
@@ -89,6 +90,9 @@ mod tests {
             ("insert into t select 1", Verb::Other),
             ("BEGIN", Verb::Begin),
             ("start transaction", Verb::Begin),
+            ("begin work", Verb::Begin),
+            ("begin not atomic end", Verb::Other),
+            ("start replica", Verb::Other),
             ("rollback to a", Verb::End),
             ("use other", Verb::Set),
             ("Set @@sql_mode = ''", Verb::Set),

@@ -12,7 +12,7 @@ use super::step::Step;
 use super::verb::Verb;
 use super::{Driver, Key, Span};
 use crate::Syncs;
-use crate::request::{Fetch, Goal};
+use crate::request::{Fetch, Goal, Place};
 use crate::{Error, ErrorKind};
 
 /// How many queries share a Sync at most. A Sync's part in the cost of one in thirty-two is hardly
@@ -196,6 +196,11 @@ impl Driver {
             row_count_max: fetch.map_or(0, |fetch| fetch.row_count),
         };
         let session = &self.session;
+        let job = session.jobs.get(&span.ticket);
+        if statement.verb == Verb::Begin && job.is_some_and(|job| job.place == Place::Shared) {
+            let error = Error::shared_transaction();
+            return self.session.refuse(span, &error);
+        }
         let shares = span.syncs == Syncs::Shared
             && statement.verb == Verb::Read
             && session.begin_count == 0

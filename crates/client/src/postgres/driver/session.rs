@@ -24,7 +24,7 @@ use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
 use crate::output::Output;
-use crate::request::{Goal, Portal};
+use crate::request::{Goal, Place, Portal};
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
 use crate::{Error, Result};
@@ -102,6 +102,7 @@ pub(super) struct Job {
     pub(super) key: Key,
     pub(super) params: ParamBatch,
     pub(super) goal: Goal,
+    pub(super) place: Place,
     /// When it was submitted.
     pub(super) moment: u64,
     pub(super) deadline: Option<Instant>,
@@ -213,6 +214,7 @@ impl Session {
             },
             params: request.params,
             goal: request.goal,
+            place: request.place,
             moment,
             deadline: request.deadline,
             answers: std::iter::repeat_with(|| None).take(count).collect(),

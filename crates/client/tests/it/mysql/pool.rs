@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lookaside_client::mysql::Options;
-use lookaside_client::{Config, Environment, Pool, PoolOptions, TransactionOptions};
+use lookaside_client::{Config, Environment, ErrorKind, Pool, PoolOptions, TransactionOptions};
 use lookaside_testing::{Brand, Server};
 use lookaside_value::Value;
 use tokio::runtime::Builder;
@@ -134,6 +134,26 @@ fn a_pool_outlives_its_server() {
             });
             server.start_again();
             assert_eq!(waiting.await.unwrap(), "2");
+        });
+    }
+}
+
+#[test]
+fn no_transaction_is_left_open_where_others_ask() {
+    for site in sites() {
+        run(async {
+            let pool = pool(&site.url(), 1);
+            for begin in ["begin", "start transaction", "/* */ BEGIN WORK"] {
+                let error = pool.query(begin, &[]).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Misuse, "{begin}");
+                assert_eq!(shown(&pool.query("select 7", &[]).await), "7");
+            }
+            if site.is_mariadb() {
+                // A block, and no transaction.
+                let block = "begin not atomic set @a = 7; end";
+                pool.query(block, &[]).await.unwrap();
+                assert_eq!(shown(&pool.query("select @a", &[]).await), "7");
+            }
         });
     }
 }

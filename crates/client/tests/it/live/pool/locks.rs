@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use lookaside_client::{ErrorKind, PoolOptions, TransactionOptions};
+use lookaside_client::{ErrorKind, PoolOptions, Request, TransactionOptions};
 use lookaside_value::Value;
 use tokio::time::timeout;
 
@@ -153,6 +153,36 @@ fn a_pool_that_is_closed_answers_what_is_under_way() {
             assert_eq!(pool.status().connection_count, 0);
             // Nothing is closed twice.
             pool.close().await;
+        });
+    }
+}
+
+/// What others ask would become a part of it.
+#[test]
+fn no_transaction_is_left_open_where_others_ask() {
+    for postgres in databases() {
+        postgres.execute("create table t (k int)").unwrap();
+        block_on(async {
+            let pool = pool(&postgres, only_one());
+            for begin in ["begin", "START TRANSACTION read only"] {
+                let error = pool.query(begin, &[]).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Misuse, "{begin}");
+                assert!(error.to_string().contains("Pool::lock"), "{error}");
+                echo(&pool, 7).await;
+            }
+            for (sql, last) in [
+                ("begin; select 1 / 0", "22012"),
+                ("begin; insert into t values (1)", ""),
+                ("begin; insert into t values (1); commit", ""),
+            ] {
+                let answers = pool.request(Request::script(sql, 9)).await.unwrap();
+                assert_eq!(shown(answers.last().unwrap()), last, "{sql}");
+                echo(&pool, 7).await;
+            }
+            let count = pool.query("select count(*) from t", &[]).await;
+            assert_eq!(shown(&count), "1");
+            let state = "select state from pg_stat_activity where pid = pg_backend_pid()";
+            assert_eq!(shown(&pool.query(state, &[]).await), "active");
         });
     }
 }
