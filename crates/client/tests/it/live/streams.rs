@@ -5,7 +5,7 @@ use std::fs;
 use std::future::Future;
 use std::pin::pin;
 use std::process::Command;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use lookaside_client::postgres::{Client, Options, Route};
 use lookaside_client::{ErrorKind, Result, TransactionOptions, face};
@@ -141,12 +141,17 @@ fn dropped_half_way_the_transaction_goes_on() {
         }
         // A chunk that was not waited for is not lost.
         let mut stream = transaction.stream(NUMBERS, &[Value::Int(100)], 7);
+        let mut count = 0;
         for _ in 0..5 {
             let mut chunk = pin!(stream.next_chunk());
             let mut cx = Context::from_waker(Waker::noop());
-            assert!(chunk.as_mut().poll(&mut cx).is_pending());
+            // The answer to the first may be here when the second is asked.
+            if let Poll::Ready(chunk) = chunk.as_mut().poll(&mut cx) {
+                count += chunk.unwrap().unwrap().len();
+            }
         }
-        assert_eq!(rest(stream).await.unwrap().iter().sum::<usize>(), 100);
+        let rest = rest(stream).await.unwrap().iter().sum::<usize>();
+        assert_eq!(count + rest, 100);
         transaction.commit().await.unwrap();
     });
 }
