@@ -237,15 +237,15 @@ impl Error {
         Self::because(ErrorKind::Connection, Sent::Something, message, cause)
     }
 
-    pub(crate) fn cannot_connect(place: impl fmt::Display, error: io::Error) -> Self {
-        let message = format!("cannot connect to {place}");
+    pub(crate) fn cannot_connect(host: &Host, error: io::Error) -> Self {
+        let message = format!("cannot connect to {}", host.plain());
         let cause = Cause::Other(error.into());
         Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
     }
 
     /// What became of an attempt to connect to a host, which the error may not name yet.
     pub(crate) fn no_session(host: &Host, error: Self) -> Self {
-        let place = host.to_string();
+        let place = host.plain();
         let is_clear = error.0.kind == ErrorKind::Misuse || error.0.message.contains(&place);
         if is_clear {
             return error;

@@ -41,6 +41,14 @@ impl Host {
             Place::Tcp { .. } => None,
         }
     }
+
+    /// As a reader wants it: a path as it is, or else as in a URL.
+    pub(crate) fn plain(&self) -> String {
+        match &self.place {
+            Place::Unix(path) => path.display().to_string(),
+            Place::Tcp { .. } => self.to_string(),
+        }
+    }
 }
 
 /// What may stand in a URL as it is.

@@ -16,7 +16,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lookaside_client::{Answer, Config as Connection, Pool, PoolOptions, Request, Syncs};
+use lookaside_client::{
+    Answer, Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request, Syncs,
+};
 use lookaside_value::{ParamBatch, RowSet, Value};
 
 pub(crate) use self::entries::Misses;
@@ -64,6 +66,13 @@ pub(crate) struct Remote {
     /// `None` unless the configuration says how old an answer may be.
     stale: Option<Stale>,
     embedded: Option<Embedded>,
+}
+
+/// How long to wait.
+struct Patience {
+    timeout: Option<Duration>,
+    /// Why not as long as is configured.
+    failure: Option<Error>,
 }
 
 /// Why and when the server could not be asked.
@@ -136,15 +145,29 @@ impl Remote {
 
     /// How long to wait for an answer. While the server is away, nobody waits for what the one
     /// before them waited for in vain; the first answer ends that.
-    fn patience(&self) -> Option<Duration> {
+    fn patience(&self) -> Patience {
         let timeout = self.config.query_timeout;
-        let is_away = Instant::now()
+        let failure = Instant::now()
             .checked_sub(IS_AWAY)
-            .is_some_and(|moment| self.failed_since(moment).is_some())
-            && self.pool.status().connection_count == 0;
-        match is_away {
-            true => Some(timeout.map_or(IMPATIENCE, |timeout| timeout.min(IMPATIENCE))),
-            false => timeout,
+            .and_then(|moment| self.failed_since(moment))
+            .filter(|_| self.pool.status().connection_count == 0);
+        match failure {
+            Some(failure) => Patience {
+                timeout: Some(timeout.map_or(IMPATIENCE, |timeout| timeout.min(IMPATIENCE))),
+                failure: Some(failure),
+            },
+            None => Patience {
+                timeout,
+                failure: None,
+            },
+        }
+    }
+
+    /// Why there was no answer in time: a server that is away still is, for the same reason.
+    fn too_late(&self, info: &StatementInfo, patience: &Patience) -> Error {
+        match &patience.failure {
+            Some(failure) => failure.clone(),
+            None => self.noted(Error::provider_timeout(self, info)),
         }
     }
 
@@ -162,7 +185,8 @@ impl Remote {
         }
         let reading = statement::Reading::of(info, sql, self.dialect)?;
         let asked: Arc<str> = reading.all_sql().into();
-        let (pool, timeout) = (self.pool.clone(), self.patience());
+        let patience = self.patience();
+        let (pool, timeout) = (self.pool.clone(), patience.timeout);
         let described = self.runtime.run(async move {
             let describing = pool.describe(asked);
             match timeout {
@@ -172,7 +196,7 @@ impl Remote {
         });
         let described = match described.await {
             Some(Some(described)) => described,
-            Some(None) => return Err(self.noted(Error::provider_timeout(self, info))),
+            Some(None) => return Err(self.too_late(info, &patience)),
             None => return Err(Error::provider_closed(self)),
         };
         let description =
@@ -193,11 +217,12 @@ impl Remote {
         extent: Extent,
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
+        let patience = self.patience();
         let flight = Flight {
             pool: self.pool.clone(),
             sql: Arc::clone(statement.sql(extent)),
             params: statement.batch(sets),
-            timeout: self.patience(),
+            timeout: patience.timeout,
         };
         let landed = self.runtime.run(flight.run()).await;
         let failed_all = |error: Error| sets.iter().map(|_| Err(error.clone())).collect();
@@ -211,9 +236,7 @@ impl Remote {
                     &error,
                 )));
             }
-            Some(Landed::TooLate) => {
-                return failed_all(self.noted(Error::provider_timeout(self, info)));
-            }
+            Some(Landed::TooLate) => return failed_all(self.too_late(info, &patience)),
             None => return failed_all(Error::provider_closed(self)),
         };
         // One failure of the connection is one error, however many queries it concerns.
@@ -227,6 +250,9 @@ impl Remote {
                         self.noted(Error::provider(self, info, Some(statement), &error))
                     })
                     .clone()),
+                Err(error) if error.kind() == ClientKind::Deadline => {
+                    Err(self.too_late(info, &patience))
+                }
                 Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), &error))),
             })
             .collect()

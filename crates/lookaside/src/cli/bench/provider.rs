@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::postgres::{Client, Options};
-use lookaside_client::{Answer, Config, Pool, PoolOptions, PostgresConfig, Syncs};
+use lookaside_client::{Answer, Config, Pool, PoolOptions, PostgresConfig, Request, Syncs};
 use lookaside_knowledge::{Knowledge, Policy, Statement};
 use lookaside_value::{Answers, Lookup, ParamBatch, Text, Value};
 use tokio::runtime::Runtime;
@@ -41,6 +41,9 @@ pub(crate) struct ProviderArguments {
     /// Tasks that ask at once in `pool` and `facade-tasks`.
     #[arg(long, default_value_t = 64, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
     tasks: u16,
+    /// Threads that the tasks run on; 0 is the thread of the benchmark alone.
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(0..=256))]
+    workers: u16,
     /// Connections of the pool.
     #[arg(long, default_value_t = 8, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pool_size: u16,
@@ -147,7 +150,7 @@ impl Bench<'_> {
     }
 
     fn window(&self, task_count: usize) -> Result<Figures> {
-        let runtime = current_thread()?;
+        let runtime = self.runtime()?;
         let options = Options::default();
         let client = runtime.block_on(Client::connect(self.postgres()?, options))?;
         let ask = ByClient(client, driver_sql());
@@ -156,7 +159,7 @@ impl Bench<'_> {
     }
 
     fn flight(&self) -> Result<Figures> {
-        let runtime = current_thread()?;
+        let runtime = self.runtime()?;
         let options = Options::default();
         let client = runtime.block_on(Client::connect(self.postgres()?, options))?;
         let (sql, window) = (driver_sql(), usize::from(self.arguments.window));
@@ -174,7 +177,7 @@ impl Bench<'_> {
     }
 
     fn pool(&self) -> Result<Figures> {
-        let runtime = current_thread()?;
+        let runtime = self.runtime()?;
         let options = PoolOptions {
             connection_count_max: self.arguments.pool_size.into(),
             ..PoolOptions::default()
@@ -212,7 +215,7 @@ impl Bench<'_> {
     fn facade_tasks(&self, task_count: usize) -> Result<Figures> {
         let knowledge = self.knowledge()?;
         let statement = knowledge.prepare(FACADE_SQL)?;
-        let runtime = current_thread()?;
+        let runtime = self.runtime()?;
         let ask = ByFacade(knowledge, statement);
         let note = format!(
             "{} connections, {task_count} tasks",
@@ -239,6 +242,17 @@ impl Bench<'_> {
             }
             Ok(answers)
         })
+    }
+
+    /// Where the tasks run.
+    fn runtime(&self) -> Result<Runtime> {
+        match self.arguments.workers {
+            0 => current_thread(),
+            count => Ok(tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(count.into())
+                .enable_all()
+                .build()?),
+        }
     }
 
     /// The facade without caches.
@@ -321,7 +335,10 @@ struct ByClient(Client, Arc<str>);
 
 impl Ask for ByClient {
     async fn ask(&self, key: Value) -> Result<Text> {
-        Ok(text(&self.0.query(Arc::clone(&self.1), &[key]).await?))
+        // It only reads, so tasks that wait at once may share a Sync.
+        let request = Request::new(Arc::clone(&self.1), &[key]).syncs(Syncs::Shared);
+        let mut answers = self.0.request(request).await?;
+        Ok(text(&answers.pop().ok_or("a query has an answer")??))
     }
 }
 
