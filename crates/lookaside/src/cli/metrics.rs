@@ -81,6 +81,9 @@ impl MetricsServer {
         let handle = PrometheusBuilder::new()
             .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)
             .and_then(|builder| {
+                builder.set_buckets_for_metric(buckets("lookaside_flight_seconds"), &QUERY_SECONDS)
+            })
+            .and_then(|builder| {
                 builder.set_buckets_for_metric(buckets("lookaside_reload_seconds"), &RELOAD_SECONDS)
             })
             .and_then(PrometheusBuilder::install_recorder)
