@@ -14,7 +14,8 @@ use crate::{Description, Error, Result, ScriptPart};
 pub struct Request {
     pub(crate) sql: Arc<str>,
     pub(crate) parameter_types: Arc<[Oid]>,
-    pub(crate) params: ParamBatch,
+    /// Shared, as a request is cloned to be sent once more.
+    pub(crate) params: Arc<ParamBatch>,
     pub(crate) syncs: Syncs,
     pub(crate) deadline: Option<Instant>,
     pub(crate) goal: Goal,
@@ -107,16 +108,33 @@ impl Request {
     }
 
     /// As many queries as there are parameter sets.
-    pub fn many(sql: impl Into<Arc<str>>, params: ParamBatch) -> Self {
+    pub fn many(sql: impl Into<Arc<str>>, params: impl Into<Arc<ParamBatch>>) -> Self {
         Self {
             sql: sql.into(),
             parameter_types: Arc::default(),
-            params,
+            params: params.into(),
             syncs: Syncs::default(),
             deadline: None,
             goal: Goal::Run,
             shape: Shape::Described,
             place: Place::Anywhere,
+        }
+    }
+
+    /// The same with some of its parameter sets only, those at `indexes`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no set at an index.
+    #[must_use]
+    pub fn only(&self, indexes: &[usize]) -> Self {
+        let mut params = ParamBatch::new(self.params.width());
+        for &index in indexes {
+            params.push(self.params.set(index).iter().cloned());
+        }
+        Self {
+            params: Arc::new(params),
+            ..self.clone()
         }
     }
 

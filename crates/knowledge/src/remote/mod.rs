@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use lookaside_client::{
     Answer, Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request, Syncs,
 };
-use lookaside_value::{ParamBatch, RowSet, Value};
+use lookaside_value::{RowSet, Value};
 
 pub(crate) use self::entries::Misses;
 use self::open::Embedded;
@@ -218,10 +218,11 @@ impl Remote {
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
         let patience = self.patience();
+        let params = statement.batch(sets);
         let flight = Flight {
             pool: self.pool.clone(),
-            sql: Arc::clone(statement.sql(extent)),
-            params: statement.batch(sets),
+            // Whoever asks us asks for rows only, so queries may share their fate.
+            request: Request::many(Arc::clone(statement.sql(extent)), params).syncs(Syncs::Shared),
             timeout: patience.timeout,
         };
         let landed = self.runtime.run(flight.run()).await;
@@ -311,8 +312,7 @@ impl fmt::Debug for Remote {
 /// One request on its way, on the thread of the connections.
 struct Flight {
     pool: Pool,
-    sql: Arc<str>,
-    params: ParamBatch,
+    request: Request,
     timeout: Option<Duration>,
 }
 
@@ -328,31 +328,22 @@ enum Landed {
 impl Flight {
     async fn run(self) -> Landed {
         let Some(timeout) = self.timeout else {
-            return self.run_until(None).await;
+            return Self::land(&self.pool, self.request).await;
         };
-        let deadline = Instant::now() + timeout;
+        let request = self.request.deadline(Instant::now() + timeout);
         // The deadline is the request's own, so this is for what does not know it.
-        let landed = tokio::time::timeout(timeout + DEADLINE_GRACE, self.run_until(Some(deadline)));
+        let landed =
+            tokio::time::timeout(timeout + DEADLINE_GRACE, Self::land(&self.pool, request));
         landed.await.unwrap_or(Landed::TooLate)
     }
 
-    async fn run_until(self, deadline: Option<Instant>) -> Landed {
-        let request = |params: ParamBatch| {
-            // Whoever asks us asks for rows only, so queries may share their fate.
-            let request = Request::many(Arc::clone(&self.sql), params).syncs(Syncs::Shared);
-            match deadline {
-                Some(deadline) => request.deadline(deadline),
-                None => request,
-            }
-        };
-        let mut answers = match self.pool.request(request(self.params.clone())).await {
+    async fn land(pool: &Pool, request: Request) -> Landed {
+        let mut answers = match pool.request(request.clone()).await {
             Ok(answers) => answers,
-            Err(error) if error.is_connection_lost() => {
-                match self.pool.request(request(self.params.clone())).await {
-                    Ok(answers) => return Landed::Answers(answers),
-                    Err(error) => return Landed::Nothing(error),
-                }
-            }
+            Err(error) if error.is_connection_lost() => match pool.request(request).await {
+                Ok(answers) => return Landed::Answers(answers),
+                Err(error) => return Landed::Nothing(error),
+            },
             Err(error) => return Landed::Nothing(error),
         };
         // A question that only reads may be asked twice: a server that came back meanwhile, or
@@ -362,11 +353,7 @@ impl Flight {
             .filter(|at| is_lost(&answers[*at]))
             .collect();
         if !lost.is_empty() {
-            let mut params = ParamBatch::new(self.params.width());
-            for &index in &lost {
-                params.push(self.params.set(index).iter().cloned());
-            }
-            if let Ok(again) = self.pool.request(request(params)).await {
+            if let Ok(again) = pool.request(request.only(&lost)).await {
                 for (index, answer) in lost.into_iter().zip(again) {
                     answers[index] = answer;
                 }

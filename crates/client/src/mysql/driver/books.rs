@@ -26,7 +26,7 @@ pub(super) struct Books {
 /// A request and the answers that it has so far.
 pub(super) struct Job {
     pub(super) sql: Arc<str>,
-    pub(super) params: ParamBatch,
+    pub(super) params: Arc<ParamBatch>,
     pub(super) goal: Goal,
     pub(super) shape: Shape,
     pub(super) place: Place,

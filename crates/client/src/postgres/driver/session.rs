@@ -100,7 +100,7 @@ pub(super) struct Session {
 /// A request and the answers that it has so far.
 pub(super) struct Job {
     pub(super) key: Key,
-    pub(super) params: ParamBatch,
+    pub(super) params: Arc<ParamBatch>,
     pub(super) goal: Goal,
     pub(super) place: Place,
     /// When it was submitted.
