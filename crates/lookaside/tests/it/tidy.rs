@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("knowledge", &["value", "client"]),
     ("oml", &["value"]),
     ("stream", &["value"]),
+    ("http", &["pipeline"]),
     ("embedded", &["wire"]),
     ("testing", &[]),
     (

@@ -1,0 +1,10 @@
+//! A strict and fast HTTP/1.1 server library.
+#![forbid(unsafe_code)]
+
+mod error;
+mod listen;
+mod options;
+
+pub use error::{Error, ErrorKind, Result};
+pub use listen::{Address, Listen};
+pub use options::Options;
