@@ -352,11 +352,11 @@ impl Flight {
         let lost: Vec<usize> = (0..answers.len())
             .filter(|at| is_lost(&answers[*at]))
             .collect();
-        if !lost.is_empty() {
-            if let Ok(again) = pool.request(request.only(&lost)).await {
-                for (index, answer) in lost.into_iter().zip(again) {
-                    answers[index] = answer;
-                }
+        if !lost.is_empty()
+            && let Ok(again) = pool.request(request.only(&lost)).await
+        {
+            for (index, answer) in lost.into_iter().zip(again) {
+                answers[index] = answer;
             }
         }
         Landed::Answers(answers)
