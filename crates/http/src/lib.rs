@@ -1,8 +1,10 @@
 //! A strict and fast HTTP/1.1 server library.
 #![forbid(unsafe_code)]
 
+pub mod encoding;
 mod error;
 mod listen;
+pub mod negotiate;
 mod options;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,136 @@
+//! Memory of brotli's encoder, kept from one body to the next.
+//!
+//! An encoder takes a megabyte of tables and gives them back at the end of each body. From malloc
+//! those are pages that the kernel maps, clears and unmaps each time, which costs more than the
+//! compression of a small body.
+
+use std::cell::RefCell;
+
+use brotli::enc::cluster::HistogramPair;
+use brotli::enc::command::Command;
+use brotli::enc::entropy_encode::HuffmanTree;
+use brotli::enc::histogram::{ContextType, HistogramCommand, HistogramDistance, HistogramLiteral};
+use brotli::enc::{BrotliAlloc, PDF, StaticCommand, ZopfliNode, floatX, s16, v8};
+use brotli::{Allocator, SliceWrapper, SliceWrapperMut};
+
+/// What is smaller is malloc's own business.
+const KEPT_COUNT_MIN: usize = 1024;
+
+/// How many elements a block may have to be kept: qualities beyond 9 take more, and are too slow
+/// for bodies that somebody waits for anyway.
+const KEPT_COUNT_MAX: usize = 1024 * 1024;
+
+/// How many blocks of one type a thread keeps. An encoder has at most three at a time.
+const SHELF_SIZE_MAX: usize = 4;
+
+/// Hands out blocks that the same thread has had before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Recycler;
+
+/// As many elements of some memory as were asked for.
+#[derive(Debug)]
+pub(super) struct Block<T> {
+    memory: Box<[T]>,
+    count: usize,
+}
+
+impl<T> Default for Block<T> {
+    fn default() -> Self {
+        Self {
+            memory: Box::default(),
+            count: 0,
+        }
+    }
+}
+
+impl<T> SliceWrapper<T> for Block<T> {
+    fn slice(&self) -> &[T] {
+        &self.memory[..self.count]
+    }
+}
+
+impl<T> SliceWrapperMut<T> for Block<T> {
+    fn slice_mut(&mut self) -> &mut [T] {
+        &mut self.memory[..self.count]
+    }
+}
+
+impl<T: Clone + Default> Block<T> {
+    fn take(shelf: &RefCell<Vec<Box<[T]>>>, count: usize) -> Self {
+        let mut shelf = shelf.borrow_mut();
+        // One that is much larger is rather left to who needs it.
+        let fits = |kept: usize| (count..=4 * count).contains(&kept);
+        if let Some(index) = shelf.iter().position(|memory| fits(memory.len())) {
+            let mut memory = shelf.swap_remove(index);
+            // The encoder takes it for granted that tables come empty.
+            memory[..count].fill(T::default());
+            return Self { memory, count };
+        }
+        // Sizes follow the body's; rounded up, the next body finds them.
+        let kept = if count < KEPT_COUNT_MIN {
+            count
+        } else {
+            count.next_power_of_two()
+        };
+        Self {
+            memory: vec![T::default(); kept].into_boxed_slice(),
+            count,
+        }
+    }
+
+    fn give_back(self, shelf: &RefCell<Vec<Box<[T]>>>) {
+        if (KEPT_COUNT_MIN..=KEPT_COUNT_MAX).contains(&self.memory.len()) {
+            let mut shelf = shelf.borrow_mut();
+            if shelf.len() == SHELF_SIZE_MAX {
+                shelf.remove(0);
+            }
+            shelf.push(self.memory);
+        }
+    }
+}
+
+macro_rules! recycle {
+    ($($element:ty),* $(,)?) => {$(
+        const _: () = {
+            thread_local! {
+                static SHELF: RefCell<Vec<Box<[$element]>>> = const { RefCell::new(Vec::new()) };
+            }
+
+            impl Allocator<$element> for Recycler {
+                type AllocatedMemory = Block<$element>;
+
+                fn alloc_cell(&mut self, count: usize) -> Block<$element> {
+                    SHELF.with(|shelf| Block::take(shelf, count))
+                }
+
+                fn free_cell(&mut self, block: Block<$element>) {
+                    // A thread that ends has no shelf any more.
+                    let _ = SHELF.try_with(|shelf| block.give_back(shelf));
+                }
+            }
+        };
+    )*};
+}
+
+recycle!(
+    u8,
+    u16,
+    i32,
+    u32,
+    u64,
+    Command,
+    floatX,
+    v8,
+    s16,
+    PDF,
+    StaticCommand,
+    HistogramLiteral,
+    HistogramCommand,
+    HistogramDistance,
+    HistogramPair,
+    ContextType,
+    HuffmanTree,
+    ZopfliNode,
+);
+
+impl BrotliAlloc for Recycler {}
