@@ -8,6 +8,7 @@ mod enrich;
 mod explain;
 mod failure;
 mod log;
+mod man;
 mod metrics;
 mod model_test;
 mod models;
@@ -68,6 +69,7 @@ enum Command {
     Bench(bench::BenchArguments),
     Pg(Box<pg::PgArguments>),
     Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
 }
 
 /// Does what the process's arguments ask for and shows what went wrong.
@@ -95,6 +97,7 @@ fn answer(command: &Command) -> Outcome {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Pg(arguments) => pg::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
+        Command::Man(arguments) => man::run(arguments),
     }
 }
 

@@ -188,6 +188,25 @@ fn completions_name_every_command() {
 }
 
 #[test]
+fn the_manual_has_a_page_for_every_command() {
+    run(["man"])
+        .ended(0)
+        .out_has(&[".TH lookaside 1", "lookaside\\-enrich(1)", "Exit codes"]);
+    let folder = tempfile::tempdir().unwrap();
+    run([Path::new("man"), &folder.path().join("man1")]).ended(0);
+    for command in ["query", "enrich", "pg-run", "bench-lookup"] {
+        let page = folder.path().join(format!("man1/lookaside-{command}.1"));
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.contains("SYNOPSIS"), "{}", page.display());
+    }
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    run([Path::new("man"), &file])
+        .ended(1)
+        .err_has(&["cannot write manual pages to", "file"]);
+}
+
+#[test]
 fn help_tells_exit_codes_and_examples() {
     run(["--help"])
         .ended(0)
@@ -209,6 +228,7 @@ fn no_argument_makes_it_panic() {
         "new",
         "test",
         "completions",
+        "man",
         "bench",
         "",
     ];

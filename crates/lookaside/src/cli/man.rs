@@ -1,0 +1,40 @@
+//! `lookaside man`: the manual as pages for man(1), made from the same text as `--help`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _};
+use clap_mangen::Man;
+
+use crate::cli::Arguments;
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::output::finish_stdout;
+
+/// Print the manual page, or write the pages of all commands
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside man | man -l -
+  lookaside man ~/.local/share/man/man1    then: man lookaside-enrich")]
+pub(crate) struct ManArguments {
+    /// A folder for one page a command; it is made if it is not there
+    folder: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &ManArguments) -> Outcome {
+    let command = Arguments::command();
+    let Some(folder) = &arguments.folder else {
+        let mut page = Vec::new();
+        Man::new(command)
+            .render(&mut page)
+            .map_err(|error| Failure::new("cannot write the manual page").because(&error))?;
+        return finish_stdout(|out| out.write_all(&page));
+    };
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(command, folder))
+        .map_err(|error| {
+            Failure::new(format!("cannot write manual pages to {}", folder.display()))
+                .because(&error)
+        })?;
+    Ok(Exit::Done)
+}
