@@ -1,7 +1,7 @@
 //! Asking the database, through the caches: what a session does beyond native plans.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 
@@ -35,6 +35,32 @@ pub(crate) struct Ask<'a> {
     pub(crate) generation: &'a Generation,
     pub(crate) info: &'a StatementInfo,
     pub(crate) description: &'a Description,
+}
+
+/// When a question is asked, and what counts as fresh for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Ticks,
+    /// Entries that are fresh at this time are fresh enough: it lies after `now` by as much as the
+    /// asker wants answers younger than caches keep them.
+    pub(crate) look: Ticks,
+}
+
+impl Moment {
+    /// A question that takes what caches hold.
+    #[inline]
+    pub(crate) fn new(now: Ticks) -> Self {
+        Self { now, look: now }
+    }
+
+    /// A question that takes no answer older than that, where caches keep them for `ttl`.
+    pub(crate) fn with_age_max(now: Ticks, ttl: Duration, age_max: Option<Duration>) -> Self {
+        let ahead = age_max.map_or(Duration::ZERO, |age_max| ttl.saturating_sub(age_max));
+        Self {
+            now,
+            look: now.after(ahead),
+        }
+    }
 }
 
 impl Asker {
@@ -198,7 +224,8 @@ impl Asker {
         }
         if let Answerer::Remote { remote, statement } = &ask.description.answerer {
             let elsewhere = (&**remote, &**statement);
-            return block_on(ask.remote_entry(elsewhere, Some(cache), key, now, &self.counters));
+            let moment = Moment::new(now);
+            return block_on(ask.remote_entry(elsewhere, Some(cache), key, moment, &self.counters));
         }
         match cache.turn(&key.to_key(), now) {
             Turn::Answered(entry) => {
@@ -215,13 +242,26 @@ impl Asker {
     }
 
     /// An entry with what the database answers; its life counts from before the question.
-    fn asked_entry(&mut self, ask: &Ask<'_>, key: &KeyRef<'_>, now: Ticks) -> Result<Entry> {
+    pub(crate) fn asked_entry(
+        &mut self,
+        ask: &Ask<'_>,
+        key: &KeyRef<'_>,
+        now: Ticks,
+    ) -> Result<Entry> {
         if let Answerer::Remote { remote, statement } = &ask.description.answerer {
-            return block_on(ask.remote_entry((remote, statement), None, key, now, &self.counters));
+            let moment = Moment::new(now);
+            let elsewhere = (&**remote, &**statement);
+            return block_on(ask.remote_entry(elsewhere, None, key, moment, &self.counters));
         }
         let rows = self.query(ask, key.params, key.extent)?;
-        let expires = now.after(ask.generation.ttl);
-        Ok(Entry::new(key, rows, expires))
+        let lifetime = ask.generation.ttl;
+        Ok(Entry::new(key, rows, now.after(lifetime), lifetime))
+    }
+
+    /// Keeps rows until the next answer that no cache takes.
+    pub(crate) fn keep(&mut self, rows: RowSet) -> &RowSet {
+        self.last = rows;
+        &self.last
     }
 
     /// What the database answers now.
@@ -235,10 +275,10 @@ impl Asker {
             Answerer::Store(statement) => statement,
             Answerer::Remote { remote, statement } => {
                 let key = ask.key(params, extent);
-                let now = ask.engine.clock.now();
+                let moment = Moment::new(ask.engine.clock.now());
                 let elsewhere = (&**remote, &**statement);
                 let counters = &self.counters;
-                let entry = block_on(ask.remote_entry(elsewhere, None, &key, now, counters));
+                let entry = block_on(ask.remote_entry(elsewhere, None, &key, moment, counters));
                 return entry.map(|entry| entry.rows);
             }
         };
@@ -285,7 +325,7 @@ impl Ask<'_> {
         (remote, statement): (&Remote, &RemoteStatement),
         cache: Option<&SharedCache>,
         key: &KeyRef<'_>,
-        now: Ticks,
+        moment: Moment,
         counters: &Counters,
     ) -> Result<Entry> {
         let misses = Misses {
@@ -295,7 +335,7 @@ impl Ask<'_> {
             extent: key.extent,
             cache,
             counters,
-            now,
+            moment,
         };
         let mut entries = misses.entries(&[key.params]).await;
         entries.pop().expect("one entry a key")

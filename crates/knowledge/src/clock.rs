@@ -13,6 +13,13 @@ impl Ticks {
         let fraction = (u64::from(duration.subsec_nanos()) << 32) / 1_000_000_000;
         Self(self.0.saturating_add(seconds).saturating_add(fraction))
     }
+
+    /// How long it is from here to a later moment; nothing if that is over.
+    pub(crate) fn until(self, later: Self) -> Duration {
+        let ticks = later.0.saturating_sub(self.0);
+        let nanos = ((ticks & 0xffff_ffff) * 1_000_000_000) >> 32;
+        Duration::new(ticks >> 32, nanos as u32)
+    }
 }
 
 /// Where expiry checks get the time from.
@@ -68,6 +75,9 @@ mod tests {
         assert_eq!(zero.after(Duration::from_secs(3)), Ticks(3 << 32));
         assert_eq!(zero.after(Duration::from_millis(500)), Ticks(1 << 31));
         assert_eq!(zero.after(Duration::MAX), Ticks(u64::MAX));
+        let later = zero.after(Duration::from_millis(2500));
+        assert_eq!(zero.until(later), Duration::from_millis(2500));
+        assert_eq!(later.until(zero), Duration::ZERO);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 
 use crate::Result;
-use crate::ask::{Ask, Asker};
+use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Extent, Key, KeyRef};
 use crate::remote::{Misses, Remote, RemoteStatement, block_on};
 use crate::session::Policy;
@@ -34,7 +34,7 @@ impl Asker {
                 }
                 self.count(ask, Layer::L0, CacheOutcome::Miss);
                 let counters = &self.counters;
-                let entry = ask.remote_entry(elsewhere, cache, &key, now, counters);
+                let entry = ask.remote_entry(elsewhere, cache, &key, Moment::new(now), counters);
                 let entry = entry.await?;
                 let rows = entry.rows.clone();
                 // If there is no room, the shared cache has it.
@@ -49,7 +49,7 @@ impl Asker {
                 }
                 self.count(ask, Layer::Call, CacheOutcome::Miss);
                 let counters = &self.counters;
-                let entry = ask.remote_entry(elsewhere, cache, &key, now, counters);
+                let entry = ask.remote_entry(elsewhere, cache, &key, Moment::new(now), counters);
                 let entry = entry.await?;
                 let rows = entry.rows.clone();
                 own.insert(key.to_key(), entry);
@@ -57,7 +57,7 @@ impl Asker {
             }
             Policy::Bypass | Policy::Global => {
                 let counters = &self.counters;
-                let entry = ask.remote_entry(elsewhere, None, &key, now, counters);
+                let entry = ask.remote_entry(elsewhere, None, &key, Moment::new(now), counters);
                 Ok(entry.await?.rows)
             }
         }
@@ -72,19 +72,38 @@ impl Asker {
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        let now = ask.engine.clock.now();
+        let moment = Moment::new(ask.engine.clock.now());
+        for rows in self.sets_elsewhere(ask, (remote, statement), params, Extent::First, moment) {
+            match rows {
+                Ok(rows) if rows.is_empty() => answers.push_absent(),
+                Ok(rows) => {
+                    let rows = answers.add_rows(rows);
+                    answers.push_row(rows, 0);
+                }
+                Err(error) => answers.push_failed(error.into()),
+            }
+        }
+    }
+
+    /// The rows for each parameter set of a batch, asked for in one flight as far as the session's
+    /// own cache does not hold them.
+    pub(crate) fn sets_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        (remote, statement): (&Remote, &RemoteStatement),
+        params: &ParamBatch,
+        extent: Extent,
+        moment: Moment,
+    ) -> Vec<Result<RowSet>> {
         let cache = ask.generation.cache.as_ref();
-        let keys: Vec<KeyRef<'_>> = params
-            .iter()
-            .map(|set| ask.key(set, Extent::First))
-            .collect();
+        let keys: Vec<KeyRef<'_>> = params.iter().map(|set| ask.key(set, extent)).collect();
         let mut found: Vec<Option<Result<RowSet>>> = vec![None; keys.len()];
         // Equal keys are asked for once; the map holds the place among those that are asked for.
         let mut places: HashMap<Key, usize> = HashMap::new();
         let mut missed: Vec<Vec<usize>> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
             if cache.is_some() {
-                if let Some(slot) = self.local.find(key, now) {
+                if let Some(slot) = self.local.find(key, moment.look) {
                     self.count(ask, Layer::L0, CacheOutcome::Hit);
                     found[index] = Some(Ok(self.local.entry(slot).rows.clone()));
                     continue;
@@ -103,10 +122,10 @@ impl Asker {
                 ask: *ask,
                 remote,
                 statement,
-                extent: Extent::First,
+                extent,
                 cache,
                 counters: &self.counters,
-                now,
+                moment,
             };
             let entries = block_on(misses.entries(&sets));
             for (indexes, entry) in missed.iter().zip(entries) {
@@ -118,19 +137,13 @@ impl Asker {
                     && let Ok(entry) = entry
                 {
                     // If there is no room, the shared cache has it.
-                    let _ = self.local.insert(&keys[indexes[0]], entry, now);
+                    let _ = self.local.insert(&keys[indexes[0]], entry, moment.now);
                 }
             }
         }
-        for rows in found {
-            match rows.expect("every set was found or asked for") {
-                Ok(rows) if rows.is_empty() => answers.push_absent(),
-                Ok(rows) => {
-                    let rows = answers.add_rows(rows);
-                    answers.push_row(rows, 0);
-                }
-                Err(error) => answers.push_failed(error.into()),
-            }
-        }
+        let found = found.into_iter();
+        found
+            .map(|rows| rows.expect("every set was found or asked for"))
+            .collect()
     }
 }

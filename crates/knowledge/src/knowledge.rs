@@ -351,6 +351,10 @@ impl Knowledge {
         self.0.source.files()
     }
 
+    pub(crate) fn engine_number(&self) -> u64 {
+        self.0.engine.number
+    }
+
     pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
         Self(inner)
     }

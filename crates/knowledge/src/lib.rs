@@ -88,7 +88,7 @@ mod store;
 mod telemetry;
 
 pub use builder::Builder;
-pub use cache::CallCache;
+pub use cache::{CallCache, Extent};
 pub use config::{
     CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
     IntranetMode, IntranetNets, LoadConfig, OnError, PostgresSession, ProviderConfig, ProviderKind,
@@ -106,7 +106,7 @@ pub use load::{
 pub use plan::{Explanation, PlanKind, ProviderPlan};
 pub use remote::{ProviderStatus, ResolveError};
 pub use rows::Rows;
-pub use session::{Policy, Session};
+pub use session::{AnsweredBy, Policy, Provenance, Served, Session};
 pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
 pub use telemetry::{CacheOutcome, Layer, MetricsTelemetry, Outcome, QueryKind, Telemetry};

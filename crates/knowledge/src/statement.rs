@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lookaside_value::{StatementId, Text, Value};
 
@@ -32,9 +32,9 @@ pub(crate) struct StatementInfo {
     pub(crate) params: Box<[Text]>,
     /// Whether the parameters are numbered by their first appearance in the text.
     is_natural: bool,
-    /// Whether someone holds on to it, so that a reload must not lose it. Set once, never cleared;
-    /// a reload that misses the step sees it next time, so `Relaxed` is enough.
-    pinned: AtomicBool,
+    /// How many hold on to it; a reload must not lose it unless it is nobody. A reload that misses a
+    /// step sees it next time, so `Relaxed` is enough.
+    pins: AtomicU64,
 }
 
 impl Statement {
@@ -63,16 +63,24 @@ impl StatementInfo {
             sql: sql.into(),
             params: params.into(),
             is_natural: true,
-            pinned: AtomicBool::new(false),
+            pins: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned.load(Ordering::Relaxed)
+        self.pins.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn pin(&self) {
-        self.pinned.store(true, Ordering::Relaxed);
+        self.pins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unpin(&self) {
+        let step = |pins: u64| Some(pins.saturating_sub(1));
+        // The closure never refuses.
+        let _ = self
+            .pins
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
     }
 
     /// Checks that there is one value for each parameter.
@@ -288,7 +296,7 @@ impl Registry {
             sql: sql.into(),
             params: params.into(),
             is_natural,
-            pinned: AtomicBool::new(false),
+            pins: AtomicU64::new(0),
         }));
         self.ad_hoc_count += usize::from(origin == Origin::AdHoc);
         self.statements.push(statement.clone());

@@ -208,7 +208,8 @@ mod tests {
         rows.push([Value::from("x".repeat(ENTRY_SIZE_MAX as usize))]);
         let now = Clock::manual().now();
         let key = key(&value, 1);
-        let large = Entry::new(&key, rows.build(), now.after(Duration::from_secs(1)));
+        let lifetime = Duration::from_secs(1);
+        let large = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
         assert!(LocalCache::new().insert(&key, large, now).is_err());
     }
 }

@@ -12,6 +12,7 @@ mod shared;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookaside_value::{RowSet, StatementId, Value};
 use quick_cache::Equivalent;
@@ -22,10 +23,13 @@ pub use call::CallCache;
 pub(crate) use local::LocalCache;
 pub(crate) use shared::{Fill, SharedCache, TryTurn, Turn};
 
-/// How many of the rows an answer holds; part of the key.
+/// How many of the rows an answer holds.
+// Part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
+    /// The first one.
     First,
+    /// All.
     All,
 }
 
@@ -138,10 +142,17 @@ pub(crate) struct Entry {
     expires: Ticks,
     /// Bytes that the answer and its key occupy; capped, which no bound comes near.
     size: u32,
+    /// How many milliseconds old the answer is at the moment it expires, capped at 24 days; the
+    /// highest bit says that it stands in for one that a server did not give.
+    age_ms: u32,
 }
 
+/// In [`Entry::age_ms`].
+const STANDS_IN: u32 = 1 << 31;
+
 impl Entry {
-    pub(crate) fn new(key: &KeyRef<'_>, rows: RowSet, expires: Ticks) -> Self {
+    /// The answer to a question that was asked `lifetime` before it expires.
+    pub(crate) fn new(key: &KeyRef<'_>, rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
         let params_size: usize = (key.params.iter())
             .map(|param| size_of::<Value>() + param.heap_size())
             .sum();
@@ -150,7 +161,28 @@ impl Entry {
             rows,
             expires,
             size: u32::try_from(size).unwrap_or(u32::MAX),
+            age_ms: u32::try_from(lifetime.as_millis())
+                .map_or(STANDS_IN - 1, |ms| ms.min(STANDS_IN - 1)),
         }
+    }
+
+    /// The same as an answer that stands in for a newer one.
+    pub(crate) fn standing_in(mut self) -> Self {
+        self.age_ms |= STANDS_IN;
+        self
+    }
+
+    /// Whether it stands in for an answer that a server did not give.
+    pub(crate) fn stands_in(&self) -> bool {
+        self.age_ms & STANDS_IN != 0
+    }
+
+    /// How long ago it was asked for, in whole milliseconds, so that the rounding of ticks is not
+    /// an age.
+    pub(crate) fn age(&self, now: Ticks) -> Duration {
+        let at_expiry = Duration::from_millis((self.age_ms & !STANDS_IN).into());
+        let age = at_expiry.saturating_sub(now.until(self.expires));
+        Duration::from_millis(age.as_millis() as u64)
     }
 
     #[inline]
@@ -210,8 +242,26 @@ pub(super) mod tests {
     pub(super) fn entry(key: KeyRef<'_>, text: &str) -> Entry {
         let mut rows = RowSetBuilder::new(["v"]);
         rows.push([Value::from(text)]);
-        let expires = Clock::manual().now().after(Duration::from_secs(1));
-        Entry::new(&key, rows.build(), expires)
+        let lifetime = Duration::from_secs(1);
+        let expires = Clock::manual().now().after(lifetime);
+        Entry::new(&key, rows.build(), expires, lifetime)
+    }
+
+    #[test]
+    fn an_entry_knows_its_age() {
+        let clock = Clock::manual();
+        let value = [Value::Int(1)];
+        let fresh = entry(key(&value, 1), "x");
+        assert_eq!(fresh.age(clock.now()), Duration::ZERO);
+        clock.advance(Duration::from_millis(500));
+        assert_eq!(fresh.age(clock.now()), Duration::from_millis(500));
+        assert!(!fresh.stands_in());
+        let rows = fresh.rows.clone();
+        let expires = clock.now().after(Duration::from_secs(1));
+        let lifetime = Duration::from_secs(90);
+        let old = Entry::new(&key(&value, 1), rows, expires, lifetime).standing_in();
+        assert!(old.stands_in());
+        assert_eq!(old.age(clock.now()), Duration::from_secs(89));
     }
 
     #[test]

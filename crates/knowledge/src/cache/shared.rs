@@ -234,8 +234,13 @@ mod tests {
         let Turn::Ask(fill) = cache.turn(&key.to_key(), now) else {
             panic!("the cache is empty");
         };
-        let expires = now.after(std::time::Duration::from_secs(1));
-        fill.put(Entry::new(&key, rows.build(), expires));
+        let lifetime = Duration::from_secs(1);
+        fill.put(Entry::new(
+            &key,
+            rows.build(),
+            now.after(lifetime),
+            lifetime,
+        ));
         assert!(cache.find(&key, now).is_none());
         assert!(matches!(cache.turn(&key.to_key(), now), Turn::Ask(_)));
     }
@@ -259,8 +264,9 @@ mod tests {
                             Turn::Ask(fill) => {
                                 asked.fetch_add(1, Ordering::Relaxed);
                                 let rows = RowSetBuilder::new(["v"]).build();
-                                let expires = now.after(std::time::Duration::from_secs(1));
-                                fill.put(Entry::new(&key, rows, expires));
+                                let lifetime = Duration::from_secs(1);
+                                let expires = now.after(lifetime);
+                                fill.put(Entry::new(&key, rows, expires, lifetime));
                             }
                         }
                     });

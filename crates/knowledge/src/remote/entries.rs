@@ -11,9 +11,8 @@ use lookaside_value::Value;
 use super::stale::STANDS_IN;
 use super::{Remote, RemoteStatement};
 use crate::Result;
-use crate::ask::Ask;
+use crate::ask::{Ask, Moment};
 use crate::cache::{Entry, Extent, Fill, KeyRef, SharedCache, TryTurn};
-use crate::clock::Ticks;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
@@ -28,7 +27,7 @@ pub(crate) struct Misses<'a> {
     pub(crate) cache: Option<&'a SharedCache>,
     pub(crate) counters: &'a Counters,
     /// When the caller looked into its caches.
-    pub(crate) now: Ticks,
+    pub(crate) moment: Moment,
 }
 
 impl Misses<'_> {
@@ -50,7 +49,7 @@ impl Misses<'_> {
         loop {
             let mut others = Vec::new();
             for index in open {
-                match cache.try_turn(&keys[index].to_key(), self.now) {
+                match cache.try_turn(&keys[index].to_key(), self.moment.look) {
                     TryTurn::Answered(entry) => {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));
@@ -76,7 +75,10 @@ impl Misses<'_> {
             let Some(&next) = others.first() else {
                 break;
             };
-            match cache.wait_turn(&keys[next].to_key(), self.now).await {
+            match cache
+                .wait_turn(&keys[next].to_key(), self.moment.look)
+                .await
+            {
                 Ok(entry) => {
                     self.count(CacheOutcome::Hit);
                     found[next] = Some(Ok(entry));
@@ -120,7 +122,8 @@ impl Misses<'_> {
             .await;
         self.tell(started.elapsed(), &answers);
         let now = self.ask.engine.clock.now();
-        let expires = self.now.after(self.ask.generation.ttl).max(now);
+        let lifetime = self.ask.generation.ttl;
+        let expires = self.moment.now.after(lifetime).max(now);
         asked
             .iter()
             .zip(answers)
@@ -129,7 +132,7 @@ impl Misses<'_> {
                     if let Some(stale) = &self.remote.stale {
                         stale.keep(keys[*index].to_key(), &rows, started);
                     }
-                    Ok(Entry::new(&keys[*index], rows, expires))
+                    Ok(Entry::new(&keys[*index], rows, expires, lifetime))
                 }
                 Err(error) => self.stand_in(&keys[*index], error),
             })
@@ -148,7 +151,7 @@ impl Misses<'_> {
         }
         let lifetime = STANDS_IN.min(self.ask.generation.ttl);
         let expires = self.ask.engine.clock.now().after(lifetime);
-        Ok(Entry::new(key, rows, expires))
+        Ok(Entry::new(key, rows, expires, age + lifetime).standing_in())
     }
 
     fn tell<T>(&self, elapsed: Duration, answers: &[Result<T>]) {

@@ -2,8 +2,11 @@
 
 mod batch;
 mod elsewhere;
+mod served;
 #[cfg(test)]
 mod tests;
+
+pub use served::{AnsweredBy, Provenance, Served};
 
 use std::fmt;
 use std::sync::Arc;

@@ -7,3 +7,4 @@ mod non_blocking;
 mod provider;
 mod provider_config;
 mod reload;
+mod served;

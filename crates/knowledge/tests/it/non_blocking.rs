@@ -22,7 +22,7 @@ impl Wake for Unpark {
 }
 
 /// The smallest executor there is; no runtime is set up.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {

@@ -1,0 +1,421 @@
+//! The way in for a service, which says with each answer who gave it and how old it is.
+//!
+//! A thread that serves many asks [`Session::at_hand`] first, which never waits. What is not at hand
+//! is asked for by [`Knowledge::answer_async`], on no thread of the service; a batch by
+//! [`Session::answer_each`], on a thread that may wait.
+
+use std::time::Duration;
+
+use lookaside_value::{ParamBatch, RowSet};
+
+use super::{Session, Value, prepared};
+use crate::Result;
+use crate::ask::{Ask, Asker, Moment};
+use crate::cache::{Entry, Extent, Turn};
+use crate::error::Error;
+use crate::generation::Prepared;
+use crate::knowledge::Knowledge;
+use crate::plan::{Probe, ProbeAll};
+use crate::provider::Answerer;
+use crate::rows::Rows;
+use crate::statement::Statement;
+use crate::telemetry::{CacheOutcome, Layer};
+
+/// Who gave an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AnsweredBy {
+    /// A native plan.
+    Native,
+    /// The session's own cache.
+    L0,
+    /// The cache that all sessions share, or another session that was just asking.
+    L1,
+    /// SQLite.
+    Sqlite,
+    /// Another database.
+    Provider,
+}
+
+impl AnsweredBy {
+    /// The name in headers and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::L0 => "l0",
+            Self::L1 => "l1",
+            Self::Sqlite => "sqlite",
+            Self::Provider => "provider",
+        }
+    }
+}
+
+/// Where an answer is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Provenance {
+    /// Who gave it.
+    pub by: AnsweredBy,
+    /// How long ago a database was asked for it; nothing for a native plan, whose answers hold as
+    /// long as the tables.
+    pub age: Duration,
+    /// It is an old answer in place of one that a provider did not give.
+    pub stands_in: bool,
+}
+
+impl Provenance {
+    fn now(by: AnsweredBy) -> Self {
+        Self {
+            by,
+            age: Duration::ZERO,
+            stands_in: false,
+        }
+    }
+
+    fn kept(by: AnsweredBy, entry: &Entry, moment: Moment) -> Self {
+        Self {
+            by,
+            age: entry.age(moment.now),
+            stands_in: entry.stands_in(),
+        }
+    }
+}
+
+/// Rows with where they are from.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Served<'a> {
+    /// The rows; at most one if the first was asked for.
+    pub rows: Rows<'a>,
+    /// Where they are from.
+    pub provenance: Provenance,
+}
+
+impl Session {
+    /// The rows, if a native plan or a cache has them: nothing here waits. Answers that are older
+    /// than `age_max` do not count; nor is there one that is older than the `ttl_ms` of `[cache]`.
+    ///
+    /// # Errors
+    /// When there is not one value a parameter, or the statement is of another engine.
+    #[inline]
+    pub fn at_hand(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Result<Option<Served<'_>>> {
+        self.enter(statement)?;
+        statement.0.check_count(params.len())?;
+        let Self {
+            engine,
+            generation,
+            asker,
+            picks,
+        } = self;
+        let Some(prepared) = prepared(engine, generation, statement) else {
+            return Ok(None);
+        };
+        if let Some(set) = planned(prepared, params, extent, picks) {
+            asker.counters.native(!picks.is_empty());
+            return Ok(Some(Served {
+                rows: Rows::picked(set, picks),
+                provenance: Provenance::now(AnsweredBy::Native),
+            }));
+        }
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        Ok(asker.served(&ask, params, extent, age_max))
+    }
+
+    /// Asks a database that answers in this process, by way of the caches.
+    fn answer_here(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Result<(RowSet, Provenance)> {
+        if let Some(served) = self.at_hand(statement, params, extent, age_max)? {
+            return Ok((served.rows.to_row_set(), served.provenance));
+        }
+        let Self {
+            engine,
+            generation,
+            asker,
+            ..
+        } = self;
+        let prepared = asker.prepared(generation, &statement.0)?;
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        let Some(cache) = &generation.cache else {
+            let rows = asker.query(&ask, params, extent)?;
+            return Ok((rows, Provenance::now(AnsweredBy::Sqlite)));
+        };
+        let moment = Moment::with_age_max(engine.clock.now(), generation.ttl, age_max);
+        let key = ask.key(params, extent);
+        asker.count(&ask, Layer::L0, CacheOutcome::Miss);
+        let (entry, by) = match cache.turn(&key.to_key(), moment.look) {
+            Turn::Answered(entry) => {
+                asker.count(&ask, Layer::L1, CacheOutcome::Hit);
+                (entry, AnsweredBy::L1)
+            }
+            Turn::Ask(fill) => {
+                asker.count(&ask, Layer::L1, CacheOutcome::Miss);
+                let entry = asker.asked_entry(&ask, &key, moment.now)?;
+                fill.put(entry.clone());
+                (entry, AnsweredBy::Sqlite)
+            }
+        };
+        let answer = (entry.rows.clone(), Provenance::kept(by, &entry, moment));
+        // If there is no room, the shared cache has it.
+        let _ = asker.local.insert(&key, entry, moment.now);
+        Ok(answer)
+    }
+
+    /// The same of another database; `None` if none answers this statement.
+    async fn answer_elsewhere(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Result<Option<(RowSet, Provenance)>> {
+        self.enter(statement)?;
+        statement.0.check_count(params.len())?;
+        if !self.generation.names().has_providers() {
+            return Ok(None);
+        }
+        if self.generation.prepared(statement.id()).is_none()
+            && !self.generation.describe_elsewhere(statement.sql()).await?
+        {
+            return Ok(None);
+        }
+        // It is described, so nothing here waits; unless a reload came in between, perhaps.
+        self.renew();
+        let Self {
+            engine,
+            generation,
+            asker,
+            ..
+        } = self;
+        let prepared = asker.prepared(generation, &statement.0)?;
+        let Answerer::Remote {
+            remote,
+            statement: sent,
+        } = &prepared.description.answerer
+        else {
+            return Ok(None);
+        };
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        let moment = Moment::with_age_max(engine.clock.now(), generation.ttl, age_max);
+        let key = ask.key(params, extent);
+        let cache = generation.cache.as_ref();
+        if cache.is_some() {
+            if let Some(slot) = asker.local.find(&key, moment.look) {
+                asker.count(&ask, Layer::L0, CacheOutcome::Hit);
+                let entry = asker.local.entry(slot);
+                let provenance = Provenance::kept(AnsweredBy::L0, entry, moment);
+                return Ok(Some((entry.rows.clone(), provenance)));
+            }
+            asker.count(&ask, Layer::L0, CacheOutcome::Miss);
+        }
+        let elsewhere = (&**remote, &**sent);
+        let entry = ask.remote_entry(elsewhere, cache, &key, moment, &asker.counters);
+        let entry = entry.await?;
+        // An answer that was asked for before we came is somebody else's.
+        let age = entry.age(moment.now);
+        let by = match age.is_zero() || entry.stands_in() || cache.is_none() {
+            true => AnsweredBy::Provider,
+            false => AnsweredBy::L1,
+        };
+        let answer = (entry.rows.clone(), Provenance::kept(by, &entry, moment));
+        if cache.is_some() {
+            // If there is no room, the shared cache has it.
+            let _ = asker.local.insert(&key, entry, moment.now);
+        }
+        Ok(Some(answer))
+    }
+
+    /// The rows for each parameter set, in order, given to `visit`; all answers come from one state
+    /// of the tables, and those that another database has to give come in one flight. This may wait.
+    /// A set that fails leaves its neighbours alone.
+    ///
+    /// # Errors
+    /// When the statement cannot be asked at all.
+    pub fn answer_each(
+        &mut self,
+        statement: &Statement,
+        params: &ParamBatch,
+        extent: Extent,
+        age_max: Option<Duration>,
+        mut visit: impl FnMut(Result<Rows<'_>>),
+    ) -> Result<()> {
+        self.enter(statement)?;
+        statement.0.check_count(params.width())?;
+        let Self {
+            engine,
+            generation,
+            asker,
+            picks,
+        } = self;
+        let prepared = asker.prepared(generation, &statement.0)?;
+        let ask = Ask {
+            engine,
+            generation,
+            info: &statement.0,
+            description: &prepared.description,
+        };
+        let moment = Moment::with_age_max(engine.clock.now(), generation.ttl, age_max);
+        if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
+            let elsewhere = (&**remote, &**statement);
+            for rows in asker.sets_elsewhere(&ask, elsewhere, params, extent, moment) {
+                visit(match &rows {
+                    Ok(rows) => Ok(Rows::whole(rows)),
+                    Err(error) => Err(error.clone()),
+                });
+            }
+            return Ok(());
+        }
+        for set in params.iter() {
+            if let Some(rows) = planned(prepared, set, extent, picks) {
+                asker.counters.native(!picks.is_empty());
+                visit(Ok(Rows::picked(rows, picks)));
+                continue;
+            }
+            let policy = match age_max {
+                // An answer of now is fresh enough for whoever wants a younger one than is kept.
+                Some(age_max) if age_max < generation.ttl => super::Policy::Bypass,
+                _ => super::Policy::Global,
+            };
+            visit(asker.rows(&ask, set, extent, policy).map(Rows::whole));
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a native plan and which of them are the answer, if it has one.
+#[inline]
+fn planned<'p>(
+    prepared: &'p Prepared,
+    params: &[Value],
+    extent: Extent,
+    picks: &mut Vec<usize>,
+) -> Option<&'p RowSet> {
+    let set = prepared.plan.rows()?;
+    picks.clear();
+    let is_answered = match extent {
+        Extent::All => prepared.plan.all(params, picks) == ProbeAll::Rows,
+        Extent::First => match prepared.plan.first(params) {
+            Probe::Row(index) => {
+                picks.push(index);
+                true
+            }
+            Probe::Absent => true,
+            Probe::AskSqlite => false,
+        },
+    };
+    is_answered.then_some(set)
+}
+
+impl Asker {
+    /// What a cache holds. Where none does, nothing is counted: whoever asks on counts that.
+    fn served(
+        &mut self,
+        ask: &Ask<'_>,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Option<Served<'_>> {
+        let cache = ask.generation.cache.as_ref()?;
+        let moment = Moment::with_age_max(ask.engine.clock.now(), ask.generation.ttl, age_max);
+        let key = ask.key(params, extent);
+        let (slot, by) = match self.local.find(&key, moment.look) {
+            Some(slot) => {
+                self.count(ask, Layer::L0, CacheOutcome::Hit);
+                (slot, AnsweredBy::L0)
+            }
+            None => {
+                let entry = cache.find(&key, moment.look)?;
+                self.count(ask, Layer::L0, CacheOutcome::Miss);
+                self.count(ask, Layer::L1, CacheOutcome::Hit);
+                match self.local.insert(&key, entry, moment.now) {
+                    Ok(slot) => (slot, AnsweredBy::L1),
+                    Err(entry) => {
+                        let provenance = Provenance::kept(AnsweredBy::L1, &entry, moment);
+                        let rows = Rows::whole(self.keep(entry.rows));
+                        return Some(Served { rows, provenance });
+                    }
+                }
+            }
+        };
+        let entry = self.local.entry(slot);
+        Some(Served {
+            rows: Rows::whole(&entry.rows),
+            provenance: Provenance::kept(by, entry, moment),
+        })
+    }
+}
+
+impl Knowledge {
+    /// The rows that [`Session::at_hand`] has not, without holding up a thread: by waiting for
+    /// another database, or on a thread of their own for SQLite. It needs no runtime.
+    ///
+    /// # Errors
+    /// When there is not one value a parameter, or the database refuses or is away.
+    pub async fn answer_async(
+        &self,
+        statement: &Statement,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Result<(RowSet, Provenance)> {
+        let mut session = self.take_session();
+        let answer = session
+            .answer_elsewhere(statement, params, extent, age_max)
+            .await;
+        let answer = match answer {
+            Ok(None) => {
+                let (statement, params) = (statement.clone(), params.to_vec());
+                let (returned, answer) = blocking::unblock(move || {
+                    let answer = session.answer_here(&statement, &params, extent, age_max);
+                    (session, answer)
+                })
+                .await;
+                session = returned;
+                answer
+            }
+            other => other.map(|answer| answer.expect("it was not none")),
+        };
+        self.put_session(session);
+        answer
+    }
+
+    /// Lets go of a statement that was prepared: a reload may lose it from now on. Whoever uses it
+    /// after such a reload gets an error.
+    ///
+    /// # Errors
+    /// When the statement is of another engine.
+    pub fn release(&self, statement: &Statement) -> Result<()> {
+        match statement.0.engine == self.engine_number() {
+            true => {
+                statement.0.unpin();
+                Ok(())
+            }
+            false => Err(Error::foreign_statement(statement.sql())),
+        }
+    }
+}
