@@ -1,5 +1,7 @@
 //! Why a server cannot start or go on.
 
+mod tls;
+
 use std::fmt;
 use std::io;
 

@@ -6,7 +6,9 @@ mod error;
 mod listen;
 pub mod negotiate;
 mod options;
+mod tls;
 
 pub use error::{Error, ErrorKind, Result};
 pub use listen::{Address, Listen};
 pub use options::Options;
+pub use tls::Tls;

@@ -1,0 +1,328 @@
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
+
+use super::*;
+use crate::ErrorKind;
+
+/// A certificate for `localhost` and its key, in a folder of their own.
+struct Files {
+    folder: tempfile::TempDir,
+    der: CertificateDer<'static>,
+}
+
+impl Files {
+    fn new() -> Self {
+        let mut files = Self {
+            folder: tempfile::tempdir().unwrap(),
+            der: CertificateDer::from(Vec::new()),
+        };
+        files.replace();
+        files
+    }
+
+    fn replace(&mut self) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(self.chain(), certificate.pem()).unwrap();
+        fs::write(self.key(), key.serialize_pem()).unwrap();
+        self.der = certificate.der().clone();
+    }
+
+    fn chain(&self) -> PathBuf {
+        self.folder.path().join("server.crt")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.folder.path().join("server.key")
+    }
+
+    fn tls(&self) -> Tls {
+        Tls::from_files(self.chain(), self.key()).unwrap()
+    }
+
+    fn client(&self, protocols: &[&[u8]]) -> ClientConfig {
+        self.client_of(protocols, rustls::ALL_VERSIONS)
+    }
+
+    fn client_of(
+        &self,
+        protocols: &[&[u8]],
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        config
+    }
+}
+
+/// A client and a session that hear of each other in pieces.
+struct Pair {
+    client: ClientConnection,
+    server: Session,
+    /// What the server has heard.
+    heard: Vec<u8>,
+    /// What it wants to send.
+    output: Vec<u8>,
+}
+
+impl Pair {
+    fn new(tls: &Tls, config: &Arc<ClientConfig>) -> Self {
+        let name = ServerName::try_from("localhost").unwrap();
+        Self {
+            client: ClientConnection::new(Arc::clone(config), name).unwrap(),
+            server: Session::new(tls).unwrap(),
+            heard: Vec::new(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Until neither has more to say. What the client says comes in pieces of that size.
+    fn run(&mut self, piece_size: usize) -> Result<Vec<u8>, String> {
+        let mut answer = Vec::new();
+        loop {
+            let mut cipher = Vec::new();
+            while self.client.wants_write() {
+                self.client.write_tls(&mut cipher).unwrap();
+            }
+            for piece in cipher.chunks_mut(piece_size) {
+                let done = self
+                    .server
+                    .receive(piece, &mut self.heard, &mut self.output);
+                if let Err(error) = done {
+                    self.to_client(&mut answer).unwrap_err();
+                    return Err(error.to_string());
+                }
+            }
+            if cipher.is_empty() && self.output.is_empty() {
+                return Ok(answer);
+            }
+            self.to_client(&mut answer)
+                .map_err(|error| error.to_string())?;
+        }
+    }
+
+    fn to_client(&mut self, answer: &mut Vec<u8>) -> Result<(), rustls::Error> {
+        let output = std::mem::take(&mut self.output);
+        let mut rest = &output[..];
+        while !rest.is_empty() {
+            self.client.read_tls(&mut rest).unwrap();
+            self.client.process_new_packets()?;
+            // There is no more for now, or no more at all.
+            let _ = self.client.reader().read_to_end(answer);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, plain: &[u8]) {
+        self.server.send(plain, &mut self.output).unwrap();
+    }
+}
+
+/// How many records that is.
+fn records(mut cipher: &[u8]) -> usize {
+    let mut count = 0;
+    while let [_, _, _, high, low, rest @ ..] = cipher {
+        cipher = &rest[usize::from(u16::from_be_bytes([*high, *low]))..];
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn requests_and_replies() {
+    let files = Files::new();
+    let tls = files.tls();
+    for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
+        let config = Arc::new(files.client_of(&[PROTOCOL], versions));
+        for piece_size in [1, 2, 3, 7, 100, usize::MAX] {
+            let mut pair = Pair::new(&tls, &config);
+            assert_eq!(pair.run(piece_size).unwrap(), b"");
+            assert!(pair.server.is_open());
+            assert_eq!(pair.client.alpn_protocol(), Some(PROTOCOL));
+            let body: Vec<u8> = (0..200_000_u32).map(|index| index as u8).collect();
+            pair.client
+                .writer()
+                .write_all(b"GET / HTTP/1.1\r\n\r\n")
+                .unwrap();
+            pair.run(piece_size).unwrap();
+            assert_eq!(pair.heard, b"GET / HTTP/1.1\r\n\r\n");
+            pair.send(&body[..16_384]);
+            assert_eq!(records(&pair.output), 1);
+            pair.send(&body[16_384..]);
+            assert_eq!(records(&pair.output), 13);
+            assert!(pair.run(piece_size).unwrap() == body);
+            assert!(pair.server.incoming.capacity() == 0, "nothing is kept");
+
+            pair.client.send_close_notify();
+            pair.run(piece_size).unwrap();
+            assert!(pair.server.is_end_of_input());
+            // What was asked before is answered still.
+            pair.send(b"the last");
+            pair.server.close(&mut pair.output);
+            assert_eq!(pair.run(piece_size).unwrap(), b"the last");
+            assert!(pair.client.process_new_packets().unwrap().peer_has_closed());
+        }
+    }
+}
+
+#[test]
+fn sessions_are_resumed() {
+    let files = Files::new();
+    let tls = files.tls();
+    for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
+        let config = Arc::new(files.client_of(&[PROTOCOL], versions));
+        for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
+            let mut pair = Pair::new(&tls, &config);
+            pair.run(usize::MAX).unwrap();
+            assert_eq!(pair.client.handshake_kind(), Some(expected));
+        }
+    }
+}
+
+#[test]
+fn protocols() {
+    let files = Files::new();
+    let tls = files.tls();
+    for protocols in [&[][..], &[b"h2", PROTOCOL]] {
+        let mut pair = Pair::new(&tls, &Arc::new(files.client(protocols)));
+        pair.run(usize::MAX).unwrap();
+        assert!(pair.server.is_open());
+    }
+    let mut pair = Pair::new(&tls, &Arc::new(files.client(&[b"h2"])));
+    let error = pair.run(usize::MAX).unwrap_err();
+    assert!(error.contains("any known protocol"), "{error}");
+}
+
+#[test]
+fn certificates_are_read_anew() {
+    let mut files = Files::new();
+    let tls = files.tls();
+    let old = Arc::new(files.client(&[]));
+    files.replace();
+    Pair::new(&tls, &old).run(usize::MAX).unwrap();
+    tls.clone().reload().unwrap();
+    let config = Arc::new(files.client(&[]));
+    Pair::new(&tls, &config).run(usize::MAX).unwrap();
+    fs::write(files.key(), "no key").unwrap();
+    tls.reload().unwrap_err();
+    Pair::new(&tls, &config).run(usize::MAX).unwrap();
+}
+
+#[test]
+fn clients_that_speak_something_else() {
+    let files = Files::new();
+    let tls = files.tls();
+    let mut output = Vec::new();
+    let mut server = Session::new(&tls).unwrap();
+    let mut request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
+    let mut heard = Vec::new();
+    assert!(
+        server
+            .receive(&mut request, &mut heard, &mut output)
+            .is_err()
+    );
+    assert!(heard.is_empty());
+    // A fatal alert, and no more than that.
+    assert_eq!(output[0], 21, "{output:x?}");
+    assert_eq!(records(&output), 1);
+    server.close(&mut output);
+    assert_eq!(records(&output), 1);
+}
+
+/// No byte of a session can be changed without being noticed, and none makes it panic.
+#[test]
+fn changed_bytes() {
+    let files = Files::new();
+    let tls = files.tls();
+    let config = Arc::new(files.client(&[PROTOCOL]));
+    let mut random = fastrand::Rng::with_seed(13);
+    for _ in 0..200 {
+        let mut pair = Pair::new(&tls, &config);
+        let mut cipher = Vec::new();
+        pair.client.write_tls(&mut cipher).unwrap();
+        let index = random.usize(..cipher.len());
+        cipher[index] ^= 1 << random.u8(..8);
+        let first = pair
+            .server
+            .receive(&mut cipher, &mut pair.heard, &mut pair.output);
+        if first.is_ok() {
+            let _ = pair.run(usize::MAX);
+        }
+        assert!(!pair.server.is_open(), "byte {index}");
+    }
+    let mut pair = Pair::new(&tls, &config);
+    pair.run(usize::MAX).unwrap();
+    pair.client.writer().write_all(b"GET /").unwrap();
+    let mut cipher = Vec::new();
+    pair.client.write_tls(&mut cipher).unwrap();
+    *cipher.last_mut().unwrap() ^= 1;
+    let done = pair
+        .server
+        .receive(&mut cipher, &mut pair.heard, &mut pair.output);
+    assert!(done.is_err() && pair.heard.is_empty());
+    assert_eq!(records(&pair.output), 1, "an alert");
+}
+
+#[track_caller]
+fn check_files(chain: PathBuf, key: PathBuf, kind: ErrorKind, expected: &str) {
+    let error = Tls::from_files(chain, key).unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(expected), "{error}");
+    assert!(error.to_string().contains("server."), "{error}");
+}
+
+#[test]
+fn files_that_do_not_do() {
+    let files = Files::new();
+    let other = Files::new();
+    let (chain, key) = (files.chain(), files.key());
+    let missing = || files.folder.path().join("server.missing");
+    check_files(
+        missing(),
+        key.clone(),
+        ErrorKind::Environment,
+        "certificates",
+    );
+    check_files(
+        chain.clone(),
+        missing(),
+        ErrorKind::Environment,
+        "private key",
+    );
+    check_files(
+        key.clone(),
+        key.clone(),
+        ErrorKind::Misuse,
+        "no `BEGIN CERTIFICATE`",
+    );
+    check_files(
+        chain.clone(),
+        chain.clone(),
+        ErrorKind::Misuse,
+        "openssl pkey",
+    );
+    check_files(
+        chain.clone(),
+        other.key(),
+        ErrorKind::Misuse,
+        "is not that of",
+    );
+    fs::write(
+        &key,
+        "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+    )
+    .unwrap();
+    check_files(chain, key, ErrorKind::Misuse, "cannot use the certificate");
+}
