@@ -387,11 +387,6 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
-    pub(crate) fn no_portals_here() -> Self {
-        let message = "only PostgreSQL gives the rows of a result part by part here";
-        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
-    }
-
     pub(crate) fn no_portal() -> Self {
         let message = "the transaction has ended that the rest of the rows was to come in";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)

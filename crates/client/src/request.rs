@@ -187,6 +187,7 @@ impl Request {
     pub(crate) fn open(sql: Arc<str>, params: &[Value], fetch: Fetch) -> Self {
         Self {
             goal: Goal::Open(fetch),
+            place: Place::Transaction,
             ..Self::new(sql, params)
         }
     }
@@ -195,6 +196,7 @@ impl Request {
     pub(crate) fn fetch(fetch: Fetch) -> Self {
         Self {
             goal: Goal::Fetch(fetch),
+            place: Place::Transaction,
             ..Self::new("", &[])
         }
     }

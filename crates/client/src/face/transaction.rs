@@ -160,7 +160,10 @@ impl<'l, D: Drive> Transaction<'l, D> {
     }
 
     /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
-    /// memory at a time. Other queries can be asked meanwhile. PostgreSQL only.
+    /// memory at a time. Other queries can be asked meanwhile.
+    ///
+    /// MySQL and MariaDB give the rows of a SELECT this way, from a table that they fill with all of
+    /// them first. Of other statements all rows come at once, and are cut into chunks here.
     pub fn stream(
         &self,
         sql: impl Into<Arc<str>>,

@@ -85,7 +85,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
     }
 
     /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
-    /// memory at a time. PostgreSQL only.
+    /// memory at a time. See the one of [tokio's face](crate::face::Transaction::stream).
     pub fn stream(
         &mut self,
         sql: impl Into<Arc<str>>,

@@ -12,8 +12,8 @@ use crate::{Error, Request, Result};
 
 /// The rows of a large result, of which a chunk is in memory at a time.
 ///
-/// The server computes them as they are asked for, and they are those of the moment when the first
-/// were asked for. When this is dropped, the rest is not asked for, and the transaction goes on.
+/// They are those of the moment when the first were asked for. PostgreSQL computes them as they are
+/// asked for; MySQL and MariaDB compute all at first, and keep them in a table. When this is dropped, the rest is not asked for, and the transaction goes on.
 ///
 /// ```no_run
 /// # use lookaside_client::{Result, TransactionOptions, postgres::Client};

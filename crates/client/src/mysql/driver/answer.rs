@@ -89,6 +89,11 @@ impl Incoming {
         }
     }
 
+    /// Another result, or none, comes in place of what came.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
     /// The answer, now that all of it is here, unless nobody waits for it.
     pub(super) fn finish(&mut self) -> Option<Result<Answer>> {
         let Self { stage, row_count } = std::mem::take(self);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_wire::mysql::{Capabilities, Request as Wire};
+use lookaside_wire::mysql::{Capabilities, Cursor, Request as Wire};
 
 use super::Driver;
 use super::session::{Faith, Mode, WHERE};
-use super::span::Span;
+use super::span::{Run, Span};
 use super::statement::{Key, KeyRef, Statement};
 use super::statements::Found;
-use super::step::Step;
+use super::step::{Step, Work};
 use super::verb::Verb;
 use crate::request::{Goal, Place, Shape};
 use crate::types::mysql::ParamType;
@@ -24,6 +24,11 @@ impl Driver {
             return;
         }
         self.close_evicted();
+        self.send(now);
+        self.close_evicted();
+    }
+
+    fn send(&mut self, now: Instant) {
         while self.has_room() && self.session.end.is_none() {
             let Some(mut span) = self.session.backlog.pop_front() else {
                 return;
@@ -32,9 +37,17 @@ impl Driver {
                 // It was given up.
                 continue;
             };
-            if job.goal == Goal::Copy {
-                self.session.books.refuse(span, &Error::no_copy_here());
-                continue;
+            match job.goal {
+                Goal::Copy => {
+                    self.session.books.refuse(span, &Error::no_copy_here());
+                    continue;
+                }
+                // Nothing is sent for it now, and it is done whatever became of the transaction.
+                Goal::Close(portal) => {
+                    self.session.close_stream(span.first(), portal);
+                    continue;
+                }
+                _ => {}
             }
             if job.place == Place::Transaction {
                 // A part of a transaction that is gone would be done on its own. So each is sent
@@ -55,6 +68,17 @@ impl Driver {
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement, now);
                 continue;
+            }
+            match job.goal {
+                Goal::Open(fetch) => {
+                    self.open(span, fetch);
+                    continue;
+                }
+                Goal::Fetch(fetch) => {
+                    self.fetch(span, fetch);
+                    continue;
+                }
+                _ => {}
             }
             let values = job.params.set(span.start);
             if job.goal == Goal::Run && values.is_empty() {
@@ -137,15 +161,19 @@ impl Driver {
     }
 
     /// Queues a statement that is not worth preparing, or cannot be prepared.
-    fn run_bare(&mut self, mut span: Span) {
+    pub(super) fn run_bare(&mut self, mut span: Span) {
         let run = span.first();
         let Some(job) = self.session.books.job(span.ticket) else {
             return;
         };
         let verb = Verb::of(&job.sql);
+        let work = match job.goal {
+            Goal::Open(fetch) => Work::Open(fetch),
+            _ => Work::Execute,
+        };
         let queued = self.connection.queue(Wire::Query(&job.sql));
         match queued {
-            Ok(_) => self.push_run(span.first(), None, verb),
+            Ok(_) => self.push_run(span.first(), work, None, verb),
             Err(error) => self.session.books.answer(run, Err(Error::request(error))),
         }
         span.start += 1;
@@ -163,12 +191,12 @@ impl Driver {
                 self.session.books.answer(span.first(), Ok(answer));
             }
             (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
-            (Some(Goal::Open(_) | Goal::Fetch(_) | Goal::Close(_)), _) => {
-                panic!("portals are not taken")
-            }
-            (Some(Goal::Run), None) => self.run_bare(span),
+            (Some(Goal::Run | Goal::Open(_)), None) => self.run_bare(span),
             (Some(Goal::Run), Some(_)) => self.run(span, statement, now),
-            (Some(Goal::Copy), _) => panic!("there is no COPY here"),
+            (Some(Goal::Open(fetch)), Some(_)) => self.open_cursor(span, statement, fetch),
+            (Some(Goal::Copy | Goal::Fetch(_) | Goal::Close(_)), _) => {
+                panic!("what has no statement waits for none")
+            }
             (None, _) => {}
         }
     }
@@ -187,7 +215,7 @@ impl Driver {
                 self.change_mode(mode);
                 continue;
             }
-            match self.queue_run(run.ticket, run.index, statement) {
+            match self.queue_run(run, statement, Cursor::None) {
                 Some(Ok(())) => {
                     if let Some(prepared) = &statement.prepared
                         && mode == Mode::Full
@@ -195,7 +223,7 @@ impl Driver {
                     {
                         self.session.statements.check(prepared.id, now);
                     }
-                    self.push_run(run, Some(statement), statement.verb);
+                    self.push_run(run, Work::Execute, Some(statement), statement.verb);
                 }
                 Some(Err(error)) => self.session.books.answer(run, Err(error)),
                 None => break,
@@ -233,7 +261,7 @@ impl Driver {
     }
 
     /// Queues what makes the server send definitions, or leave them out.
-    fn change_mode(&mut self, mode: Mode) {
+    pub(super) fn change_mode(&mut self, mode: Mode) {
         self.session.mode = mode;
         self.ask(mode.sql());
     }
@@ -248,11 +276,11 @@ impl Driver {
     }
 
     /// Queues one query, unless its values are of other types.
-    fn queue_run(
+    pub(super) fn queue_run(
         &mut self,
-        ticket: Ticket,
-        index: usize,
+        run: Run,
         statement: &Statement,
+        cursor: Cursor,
     ) -> Option<Result<()>> {
         let Self {
             connection,
@@ -260,22 +288,29 @@ impl Driver {
             scratch,
             ..
         } = self;
-        let job = session.books.job(ticket)?;
-        let values = job.params.set(index);
+        let job = session.books.job(run.ticket)?;
+        let values = job.params.set(run.index);
         if !statement.takes(values) {
             return None;
         }
         let prepared = statement.prepared.as_ref()?;
         let queued = prepared
             .encode(values, scratch)
-            .and_then(|()| prepared.execute(connection, scratch));
+            .and_then(|()| prepared.execute(connection, scratch, cursor));
         Some(queued)
     }
 
-    fn push_run(&mut self, run: super::span::Run, statement: Option<&Arc<Statement>>, verb: Verb) {
+    pub(super) fn push_run(
+        &mut self,
+        run: Run,
+        work: Work,
+        statement: Option<&Arc<Statement>>,
+        verb: Verb,
+    ) {
         let moment = self.session.next_moment();
         self.session.push(Step::Run {
             run,
+            work,
             statement: statement.cloned(),
             verb,
             moment,

@@ -51,6 +51,7 @@ impl Session {
         }
         self.backlog.clear();
         self.statements.clear();
+        self.streams.clear();
         self.begin_count = 0;
         self.end = Some(error);
     }

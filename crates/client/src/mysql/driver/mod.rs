@@ -16,6 +16,13 @@
 //! read only if they differ. So a table can change between two executions, and rows are read as what
 //! they are.
 //!
+//! # Streams
+//!
+//! A result that comes in chunks has a statement of its own, because a cursor ends when its statement
+//! is executed once more. The server fills a table with the rows at once, and gives from there what
+//! is fetched. Where a statement can have no cursor, all of its rows come and are handed out in
+//! chunks.
+//!
 //! # Order
 //!
 //! Queries that are under way at the same time have no order among them. Whoever needs one waits
@@ -32,6 +39,7 @@
 mod answer;
 mod books;
 mod cancel;
+mod cursor;
 mod dispatch;
 mod end;
 mod options;
@@ -216,9 +224,6 @@ impl Drive for Driver {
         }
         if let Goal::Script { .. } = request.goal {
             return Err(Error::no_scripts());
-        }
-        if let Goal::Open(_) | Goal::Fetch(_) | Goal::Close(_) = request.goal {
-            return Err(Error::no_portals_here());
         }
         let count = request.params.len();
         if self.session.books.query_count + count > self.query_count_max {

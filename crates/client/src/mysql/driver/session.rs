@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use lookaside_value::Text;
 use lookaside_wire::RequestId;
 use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, SessionChange};
@@ -10,21 +12,23 @@ use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, Sessi
 use super::answer::Incoming;
 use super::books::Books;
 use super::cancel::Cancel;
+use super::cursor::Source;
 use super::options::Options;
 use super::plan::Plan;
 use super::span::{Run, Span};
 use super::statement::{self, Key, Statement};
 use super::statements::Statements;
-use super::step::Step;
+use super::step::{Step, Work};
 use super::verb::Verb;
 use crate::output::Output;
+use crate::request::Portal;
 use crate::{Answer, Description, Error};
 
 /// `ER_UNSUPPORTED_PS`
-const CANNOT_BE_PREPARED: u16 = 1295;
+pub(super) const CANNOT_BE_PREPARED: u16 = 1295;
 
 /// How often a query is sent again because somebody else's cancellation hit it.
-const VICTIM_RETRY_COUNT_MAX: u8 = 3;
+pub(super) const VICTIM_RETRY_COUNT_MAX: u8 = 3;
 
 /// All of a driver but the wire.
 pub(super) struct Session {
@@ -37,6 +41,8 @@ pub(super) struct Session {
     pub(super) backlog: VecDeque<Span>,
     pub(super) statements: Statements,
     pub(super) steps: VecDeque<Step>,
+    /// Where the rest of each result is that comes in chunks.
+    pub(super) streams: HashMap<Portal, Source, RandomState>,
     /// How many steps open a transaction.
     pub(super) begin_count: usize,
     /// What the server will send with what is queued next.
@@ -45,7 +51,7 @@ pub(super) struct Session {
     pub(super) is_in_transaction: bool,
     /// What is known of the transaction that is open here.
     pub(super) faith: Faith,
-    incoming: Incoming,
+    pub(super) incoming: Incoming,
     result_size_max: usize,
     /// Counts what has to be told apart in time.
     moment: u64,
@@ -100,6 +106,7 @@ impl Session {
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max),
             steps: VecDeque::new(),
+            streams: HashMap::default(),
             begin_count: 0,
             mode: Mode::Full,
             is_in_transaction: false,
@@ -142,8 +149,12 @@ impl Session {
             }
             Event::Prepared { prepared, .. } => self.prepared(prepared),
             Event::Columns { columns, .. } => self.columns(columns),
-            Event::Row { row, .. } => self.incoming.row(row, self.result_size_max),
+            Event::Row { row, .. } => {
+                self.begin_chunk();
+                self.incoming.row(row, self.result_size_max);
+            }
             Event::RowsEnd { ok, .. } => {
+                self.begin_chunk();
                 self.incoming.end_rows();
                 self.done(&ok);
             }
@@ -212,6 +223,12 @@ impl Session {
             return;
         }
         let (run, verb) = match self.pop() {
+            Some(Step::Run {
+                run,
+                work: Work::Open(fetch),
+                statement,
+                ..
+            }) => return self.opened(run, fetch, statement, ok),
             Some(Step::Run { run, verb, .. }) => (run, verb),
             Some(Step::Own { .. }) => {
                 if self.faith == Faith::Asked {
@@ -242,7 +259,7 @@ impl Session {
         let Some((run, statement)) = self.head() else {
             return self.done(ok);
         };
-        let is_read = statement.is_some_and(|statement| statement.verb == Verb::Read);
+        let is_read = self.steps.front().is_some_and(Step::is_repeatable);
         if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
             self.statements.uncheck(id);
         }
@@ -258,8 +275,15 @@ impl Session {
     }
 
     fn prepared(&mut self, prepared: Prepared) {
-        let Some(Step::Prepare { key, moment }) = self.pop() else {
-            panic!("only what is being prepared gets prepared");
+        let (key, moment, stream) = match self.pop() {
+            Some(Step::Prepare { key, moment }) => (key, moment, None),
+            Some(Step::Run {
+                run,
+                work: Work::Prepare,
+                moment,
+                ..
+            }) => (self.key_of(run), moment, Some(run)),
+            step => panic!("{step:?} does not get prepared"),
         };
         if let Some(columns) = &prepared.columns {
             self.statements.plan(prepared.statement, columns);
@@ -274,7 +298,10 @@ impl Session {
                 parameter_count: prepared.parameter_count.into(),
             }),
         };
-        self.ready(statement);
+        match stream {
+            None => self.ready(statement),
+            Some(run) => self.resume_stream(run, statement),
+        }
     }
 
     /// A statement can be used, by those first who waited for it.
@@ -303,12 +330,20 @@ impl Session {
             Some(Step::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
             Some(Step::Run {
                 run,
+                work: Work::Prepare,
+                moment,
+                ..
+            }) => self.stream_refused(run, moment, error),
+            Some(Step::Run {
+                run,
+                work,
                 statement,
                 verb,
                 moment,
                 ..
             }) => {
                 self.incoming = Incoming::default();
+                self.give_up_stream(work, statement.as_ref());
                 let is_stale = error.is_stale_statement();
                 if is_stale && let Some(statement) = &statement {
                     self.statements.evict(statement);
@@ -316,7 +351,9 @@ impl Session {
                 let is_victim = self.cancel.is_victim(&error, moment);
                 let retry_count_max = match (is_stale, is_victim) {
                     (true, _) => 1,
-                    (_, true) if verb == Verb::Read => VICTIM_RETRY_COUNT_MAX,
+                    (_, true) if verb == Verb::Read && work.is_repeatable() => {
+                        VICTIM_RETRY_COUNT_MAX
+                    }
                     _ => 0,
                 };
                 if run.retry_count < retry_count_max && self.can_repeat() {
@@ -331,7 +368,7 @@ impl Session {
 
     /// Whether a query that was not done can be sent behind those that were queued after it: it
     /// must not slip into another's transaction, nor change its place in its own.
-    fn can_repeat(&self) -> bool {
+    pub(super) fn can_repeat(&self) -> bool {
         !self.is_in_transaction && self.begin_count == 0
     }
 

@@ -38,6 +38,17 @@ impl Span {
         }
     }
 
+    /// One query, as if it had not been sent yet.
+    pub(super) fn of(run: Run, statement: Option<Arc<Statement>>) -> Self {
+        Self {
+            ticket: run.ticket,
+            start: run.index,
+            end: run.index + 1,
+            retry_count: run.retry_count,
+            statement,
+        }
+    }
+
     /// One query once more.
     pub(super) fn again(run: Run) -> Self {
         Self {

@@ -106,10 +106,15 @@ impl Prepared {
     }
 
     /// Queues the execution.
-    pub(super) fn execute(&self, connection: &mut Connection, scratch: &Scratch) -> Result<()> {
+    pub(super) fn execute(
+        &self,
+        connection: &mut Connection,
+        scratch: &Scratch,
+        cursor: Cursor,
+    ) -> Result<()> {
         let execute = Execute {
             statement: self.id,
-            cursor: Cursor::None,
+            cursor,
         };
         let queued = connection.queue_execute(&execute, &scratch.types, |writer| {
             for (one, range) in scratch.types.iter().zip(&scratch.ranges) {

@@ -186,6 +186,11 @@ impl Statements {
         }
     }
 
+    /// The server need not keep a statement that is not in the cache.
+    pub(super) fn discard(&mut self, statement: Arc<Statement>) {
+        self.evicted.push(statement);
+    }
+
     /// Forgets every statement; says whether there was one that the server can forget as well.
     pub(super) fn evict_all(&mut self) -> bool {
         let ready: Vec<_> = self

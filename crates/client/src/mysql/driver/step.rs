@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::span::Run;
 use super::statement::{Key, Statement};
 use super::verb::Verb;
+use crate::request::Fetch;
 
 /// A request on the wire that is answered.
 #[derive(Debug)]
@@ -20,9 +21,10 @@ pub(super) enum Step {
         /// When it was queued.
         moment: u64,
     },
-    /// COM_STMT_EXECUTE, or COM_QUERY where there is no statement.
+    /// A part of what answers a query.
     Run {
         run: Run,
+        work: Work,
         statement: Option<Arc<Statement>>,
         verb: Verb,
         /// When it was queued.
@@ -30,6 +32,19 @@ pub(super) enum Step {
         /// The chunk of the output that it is in.
         chunk: u64,
     },
+}
+
+/// What the server does for a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// COM_STMT_EXECUTE, or COM_QUERY where there is no statement.
+    Execute,
+    /// COM_STMT_PREPARE, for a stream of its own.
+    Prepare,
+    /// COM_STMT_EXECUTE with a cursor, or COM_QUERY where there is no statement.
+    Open(Fetch),
+    /// COM_STMT_FETCH
+    Fetch(Fetch),
 }
 
 impl Step {
@@ -47,7 +62,14 @@ impl Step {
             // It is over before it could be interrupted, and nobody would know whether it was.
             Self::Own { .. } => false,
             Self::Prepare { .. } => true,
-            Self::Run { verb, .. } => *verb == Verb::Read,
+            Self::Run { work, verb, .. } => *verb == Verb::Read && work.is_repeatable(),
         }
+    }
+}
+
+impl Work {
+    /// Whether it can be done again. A cursor that was moved on does not go back.
+    pub(super) fn is_repeatable(self) -> bool {
+        !matches!(self, Self::Fetch(_))
     }
 }

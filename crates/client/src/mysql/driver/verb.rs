@@ -42,6 +42,11 @@ impl Verb {
         }
     }
 
+    /// Whether a cursor is asked for. What changes rows and returns them MariaDB refuses with one.
+    pub(super) fn takes_cursor(sql: &str) -> bool {
+        Self::of(sql) == Self::Read || first_word(sql).0.eq_ignore_ascii_case("with")
+    }
+
     /// Whether it gives no rows and is not worth preparing; some of it cannot be prepared.
     pub(super) fn is_bare(self) -> bool {
         matches!(self, Self::Begin | Self::End | Self::Set)

@@ -265,7 +265,7 @@ fn a_million_rows_take_the_memory_of_one_chunk() {
 }
 
 /// The most that this process had, in KiB.
-fn peak_memory() -> usize {
+pub(crate) fn peak_memory() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     let number = line.unwrap().split_whitespace().nth(1);

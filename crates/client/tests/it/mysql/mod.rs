@@ -17,6 +17,7 @@ mod pool_losses;
 mod raw;
 mod scripted;
 mod scripts;
+mod streams;
 mod tls;
 mod tokio;
 mod transactions;

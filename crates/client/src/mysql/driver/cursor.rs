@@ -1,0 +1,267 @@
+//! Results that come in chunks: through a cursor of the server's, or cut here.
+//!
+//! ```text
+//!   first chunk   COM_STMT_PREPARE   COM_STMT_EXECUTE with a cursor   COM_STMT_FETCH
+//!   each other                                                        COM_STMT_FETCH
+//!   in the end    COM_STMT_CLOSE, which has no answer
+//! ```
+//!
+//! Each waits for the answer to the one before it: an error may have ended the transaction, and
+//! whether there is a cursor is only known from what EXECUTE brings.
+
+use std::sync::Arc;
+
+use lookaside_value::{RowSet, RowSetBuilder, Text};
+use lookaside_wire::mysql::{Cursor, ErrPacket, OkPacket, Request as Wire};
+
+use super::Driver;
+use super::plan::Plan;
+use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
+use super::span::{Run, Span};
+use super::statement::{Key, Statement};
+use super::step::{Step, Work};
+use super::verb::Verb;
+use crate::request::{Fetch, Portal};
+use crate::types::mysql::ParamType;
+use crate::{Answer, Error};
+
+/// Where the rest of a result is.
+pub(super) enum Source {
+    /// On the server.
+    Cursor {
+        statement: Arc<Statement>,
+        plan: Arc<Plan>,
+    },
+    /// Here, from the row with this index on.
+    Rows { rows: RowSet, next: usize },
+}
+
+impl Driver {
+    /// Begins with the statement of a stream, or goes on where its cursor is open.
+    pub(super) fn open(&mut self, span: Span, fetch: Fetch) {
+        if self.session.streams.contains_key(&fetch.portal) {
+            return self.fetch(span, fetch);
+        }
+        if self.session.mode != Mode::Full {
+            self.session.backlog.push_front(span);
+            return self.change_mode(Mode::Full);
+        }
+        let run = span.first();
+        let Some(job) = self.session.books.job(run.ticket) else {
+            return;
+        };
+        match self.connection.queue(Wire::Prepare(&job.sql)) {
+            // It only looks at what there is, whatever the statement does.
+            Ok(_) => self.push_run(run, Work::Prepare, None, Verb::Read),
+            Err(error) => self.session.books.answer(run, Err(Error::request(error))),
+        }
+    }
+
+    /// Queues the execution that opens the cursor.
+    pub(super) fn open_cursor(&mut self, span: Span, statement: &Arc<Statement>, fetch: Fetch) {
+        let run = span.first();
+        let cursor = match Verb::takes_cursor(&statement.key.sql) {
+            true => Cursor::ReadOnly,
+            false => Cursor::None,
+        };
+        match self.queue_run(run, statement, cursor) {
+            Some(Ok(())) => {
+                self.push_run(run, Work::Open(fetch), Some(statement), statement.verb);
+            }
+            Some(Err(error)) => {
+                self.session.statements.discard(Arc::clone(statement));
+                self.session.books.answer(run, Err(error));
+            }
+            None => self.session.statements.discard(Arc::clone(statement)),
+        }
+    }
+
+    /// Queues what fetches the next rows, or takes them from those that are here.
+    pub(super) fn fetch(&mut self, span: Span, fetch: Fetch) {
+        let run = span.first();
+        let statement = match self.session.streams.get_mut(&fetch.portal) {
+            Some(Source::Cursor { statement, .. }) => Arc::clone(statement),
+            Some(Source::Rows { rows, next }) => {
+                let answer = answer(chunk(rows, next, fetch.row_count));
+                return self.session.books.answer(run, Ok(answer));
+            }
+            None => return self.session.books.answer(run, Err(Error::no_portal())),
+        };
+        let prepared = statement.prepared.as_ref();
+        let prepared = prepared.expect("a cursor is of a statement that the server knows");
+        let queued = self.connection.queue(Wire::Fetch {
+            statement: prepared.id,
+            row_count_max: fetch.row_count,
+        });
+        match queued {
+            Ok(_) => self.push_run(run, Work::Fetch(fetch), Some(&statement), Verb::Read),
+            Err(error) => self.session.books.answer(run, Err(Error::request(error))),
+        }
+    }
+}
+
+impl Session {
+    /// What the statement of a stream is, for those of its values.
+    pub(super) fn key_of(&self, run: Run) -> Key {
+        match self.books.job(run.ticket) {
+            Some(job) => Key {
+                sql: Arc::clone(&job.sql),
+                types: job
+                    .params
+                    .set(run.index)
+                    .iter()
+                    .map(ParamType::of)
+                    .collect(),
+            },
+            // Nobody waits for it any more.
+            None => Key {
+                sql: Arc::from(""),
+                types: Arc::default(),
+            },
+        }
+    }
+
+    /// The statement of a stream is prepared.
+    pub(super) fn resume_stream(&mut self, run: Run, statement: Statement) {
+        let statement = Arc::new(statement);
+        if self.books.contains(run.ticket) {
+            self.backlog.push_front(Span::of(run, Some(statement)));
+        } else {
+            self.statements.discard(statement);
+        }
+    }
+
+    /// The statement of a stream was not prepared.
+    pub(super) fn stream_refused(&mut self, run: Run, moment: u64, error: ErrPacket<'static>) {
+        let key = self.key_of(run);
+        let is_full = error.is_statement_limit();
+        if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
+            return self.resume_stream(
+                run,
+                Statement {
+                    verb: Verb::of(&key.sql),
+                    key,
+                    moment,
+                    prepared: None,
+                },
+            );
+        }
+        let is_victim = self.cancel.is_victim(&error, moment);
+        if is_victim && run.retry_count < VICTIM_RETRY_COUNT_MAX {
+            self.backlog.push_front(Span::again(run));
+        } else if is_full && self.statements.evict_all() {
+            // Each time there is less to forget, so this ends.
+            self.backlog.push_front(Span::of(run, None));
+        } else if is_full {
+            self.books.answer(run, Err(Error::statement_limit(error)));
+        } else {
+            self.books.answer(run, Err(Error::mysql_refused(error)));
+        }
+    }
+
+    /// The rows of a stream wait in its cursor, or all of them came.
+    pub(super) fn opened(
+        &mut self,
+        run: Run,
+        fetch: Fetch,
+        statement: Option<Arc<Statement>>,
+        ok: &OkPacket<'_>,
+    ) {
+        let plan = statement.as_ref().and_then(|statement| {
+            let id = statement.prepared.as_ref()?.id;
+            self.statements.last_plan(id).cloned()
+        });
+        if ok.status.is_cursor_open()
+            && let (Some(statement), Some(plan)) = (&statement, plan)
+        {
+            self.incoming.reset();
+            let statement = Arc::clone(statement);
+            let source = Source::Cursor { statement, plan };
+            self.streams.insert(fetch.portal, source);
+            // The first rows are still to be fetched, if anybody wants them.
+            self.backlog.push_front(Span::of(run, None));
+            return;
+        }
+        if let Some(statement) = statement {
+            self.statements.discard(statement);
+        }
+        let Some(result) = self.incoming.finish() else {
+            return;
+        };
+        let result = result.map(|whole| {
+            let (rows, mut next) = (whole.rows, 0);
+            let first = chunk(&rows, &mut next, fetch.row_count);
+            self.streams
+                .insert(fetch.portal, Source::Rows { rows, next });
+            answer(first)
+        });
+        self.books.answer(run, result);
+    }
+
+    /// Rows that are fetched come without their columns.
+    pub(super) fn begin_chunk(&mut self) {
+        let Some(Step::Run {
+            run,
+            work: Work::Fetch(fetch),
+            ..
+        }) = self.steps.front()
+        else {
+            return;
+        };
+        if !self.incoming.wants_rows() {
+            return;
+        }
+        match self.streams.get(&fetch.portal) {
+            Some(Source::Cursor { plan, .. }) if self.books.contains(run.ticket) => {
+                self.incoming.begin(Arc::clone(plan));
+            }
+            _ => self.incoming.discard(),
+        }
+    }
+
+    /// An error ends a stream.
+    pub(super) fn give_up_stream(&mut self, work: Work, statement: Option<&Arc<Statement>>) {
+        match work {
+            Work::Open(_) => {
+                if let Some(statement) = statement {
+                    self.statements.discard(Arc::clone(statement));
+                }
+            }
+            Work::Fetch(fetch) => self.release(fetch.portal),
+            Work::Execute | Work::Prepare => {}
+        }
+    }
+
+    /// Nobody wants more of a result.
+    pub(super) fn close_stream(&mut self, run: Run, portal: Portal) {
+        self.release(portal);
+        let none = RowSetBuilder::new(std::iter::empty::<Text>());
+        self.books.answer(run, Ok(answer(none.build())));
+    }
+
+    fn release(&mut self, portal: Portal) {
+        if let Some(Source::Cursor { statement, .. }) = self.streams.remove(&portal) {
+            self.statements.discard(statement);
+        }
+    }
+}
+
+/// The next rows, of which there may be fewer, or none.
+fn chunk(rows: &RowSet, next: &mut usize, row_count: u32) -> RowSet {
+    let end = rows.len().min(next.saturating_add(row_count as usize));
+    let mut chunk = RowSetBuilder::with_columns(Arc::clone(rows.shared_columns()));
+    for index in *next..end {
+        chunk.push(rows.row(index).iter().cloned());
+    }
+    *next = end;
+    chunk.build()
+}
+
+fn answer(rows: RowSet) -> Answer {
+    Answer {
+        row_count: Some(rows.len() as u64),
+        rows,
+        description: None,
+        script: None,
+    }
+}
