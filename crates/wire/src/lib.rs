@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod input;
 mod limits;
 mod read;
 mod receive;

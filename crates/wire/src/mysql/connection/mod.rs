@@ -7,13 +7,13 @@ mod metadata;
 mod queue;
 
 use crate::error::{ProtocolError, Reason, RequestError};
+use crate::input::{End, Input};
 use crate::limits::Limits;
-use crate::mysql::frame::{Frame, HEADER_SIZE};
+use crate::mysql::frame::{Frame, HEADER_SIZE, PAYLOAD_SIZE_MAX};
 use crate::mysql::{
     BulkWriter, Capabilities, Credentials, Execute, ParameterType, ParameterWriter, Request,
     Startup, StatementId, StatusFlags, commands,
 };
-use crate::receive::ReceiveBuffer;
 use crate::{RequestId, RequestIds};
 
 use dialogue::{Dialogue, Order};
@@ -26,23 +26,9 @@ const STARTUP_MESSAGE_SIZE_MAX: usize = 64 * 1024;
 
 /// A connection to a server, without the socket. See the [module](crate::mysql).
 pub struct Connection {
-    receive: ReceiveBuffer,
+    input: Input,
     dialogue: Dialogue,
     limits: Limits,
-    end: End,
-}
-
-/// Whether there is more to come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// Yes.
-    Open,
-    /// The socket is at its end, and what came before it may not be read yet.
-    Input,
-    /// The last event was taken.
-    Told,
-    /// The server cannot be understood or trusted any more.
-    Broken(ProtocolError),
 }
 
 impl Connection {
@@ -60,11 +46,12 @@ impl Connection {
         if credentials.has_nul() {
             return Err(RequestError::Nul);
         }
+        // A message has a head for each packet.
+        let packet_count_max = limits.message_size_max / PAYLOAD_SIZE_MAX + 2;
         Ok(Self {
-            receive: ReceiveBuffer::default(),
+            input: Input::new(limits.message_size_max, packet_count_max * HEADER_SIZE),
             dialogue: Dialogue::new(startup.into_owned()?, credentials, &limits),
             limits,
-            end: End::Open,
         })
     }
 
@@ -72,7 +59,7 @@ impl Connection {
     /// [`take_output`](Self::take_output) gives, begins TLS, and calls
     /// [`tls_started`](Self::tls_started). Comes with [`Event::Greeting`].
     pub fn wants_tls(&self) -> bool {
-        self.end == End::Open && self.dialogue.wants_tls()
+        self.input.is_open() && self.dialogue.wants_tls()
     }
 
     /// Says that from here on all that is taken and fed is what is spoken inside of TLS. The log-in
@@ -83,13 +70,13 @@ impl Connection {
     /// When bytes came before TLS, which anybody on the way could have written, or when the log-in
     /// cannot be done as the server asks; and then [`next_event`](Self::next_event) gives the same.
     pub fn tls_started(&mut self) -> Result<(), ProtocolError> {
-        let started = if self.wants_tls() && !self.receive.unread().is_empty() {
+        let started = if self.wants_tls() && !self.input.unread().is_empty() {
             Err(ProtocolError::new("input", 0, Reason::Stuffed))
         } else {
             self.dialogue.tls_started()
         };
         if let Err(error) = started {
-            self.end = End::Broken(error);
+            self.input.fail(error);
         }
         started
     }
@@ -164,7 +151,7 @@ impl Connection {
 
     /// Appends the farewell. What was queued is still answered, and more is refused.
     pub fn terminate(&mut self) {
-        if self.open().is_ok() && self.dialogue.is_trusted() {
+        if self.input.open().is_ok() && self.dialogue.is_trusted() {
             self.dialogue.terminate();
         }
     }
@@ -177,9 +164,7 @@ impl Connection {
 
     /// Takes bytes that the server sent, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if self.takes_input() {
-            self.receive.feed(bytes);
-        }
+        self.input.feed(bytes);
     }
 
     /// Where at least `size` bytes from the server can be read to, instead of
@@ -187,11 +172,7 @@ impl Connection {
     ///
     /// It is empty once the connection takes no more.
     pub fn receive_space(&mut self, size: usize) -> &mut [u8] {
-        if self.takes_input() {
-            self.receive.space(size)
-        } else {
-            &mut []
-        }
+        self.input.space(size)
     }
 
     /// Says that the server sent `size` bytes, which are in [`receive_space`](Self::receive_space).
@@ -200,26 +181,12 @@ impl Connection {
     ///
     /// When there was no room for so many.
     pub fn received(&mut self, size: usize) {
-        self.receive.received(size);
+        self.input.received(size);
     }
 
     /// Says that the server will send no more: the socket is at its end.
     pub fn end_of_input(&mut self) {
-        if self.end == End::Open {
-            self.end = End::Input;
-        }
-    }
-
-    /// Whether bytes that come are of any use. An owner who does not take events between two
-    /// feeds comes to a limit here, instead of running out of memory.
-    fn takes_input(&mut self) -> bool {
-        let size_max = self.limits.message_size_max;
-        // A message of that size has a head for each packet.
-        let size_with_heads = size_max.saturating_add((size_max / 0xff_ffff + 2) * HEADER_SIZE);
-        if self.end == End::Open && self.receive.unread().len() > size_with_heads {
-            self.end = End::Broken(ProtocolError::new("input", 0, Reason::Unread { size_max }));
-        }
-        self.end == End::Open
+        self.input.close();
     }
 
     /// The next event, as far as the bytes are here.
@@ -228,36 +195,30 @@ impl Connection {
     ///
     /// When the server broke the protocol, and then on every further call.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
-        match self.end {
-            End::Open | End::Input => {}
-            End::Told => return Ok(None),
-            End::Broken(error) => return Err(error),
+        if !self.input.has_more()? {
+            return Ok(None);
         }
         if let Some(event) = self.dialogue.cursor_open() {
             return Ok(Some(event));
         }
         let (frame, order) = match self.next_frame() {
             Ok(Some(found)) => found,
-            Ok(None) if self.end == End::Input => {
-                self.end = End::Told;
-                return Ok(Some(Event::Closed));
-            }
-            Ok(None) => return Ok(None),
+            Ok(None) => return Ok(self.input.is_exhausted().then_some(Event::Closed)),
             Err(error) => {
-                self.end = End::Broken(error);
+                self.input.fail(error);
                 return Err(error);
             }
         };
-        let message = self.receive.take(frame.head_size() + frame.payload_size);
+        let (message, end) = self.input.take(frame.head_size() + frame.payload_size);
         let payload = &message[frame.head_size()..];
         let event = match order {
             Order::InOrder => self.dialogue.message(payload),
             Order::Farewell => self.dialogue.farewell(payload),
         };
         match &event {
-            Ok(Event::Fatal { .. }) => self.end = End::Told,
+            Ok(Event::Fatal { .. }) => *end = End::Told,
             Ok(_) => {}
-            Err(error) => self.end = End::Broken(*error),
+            Err(error) => *end = End::Broken(*error),
         }
         event.map(Some)
     }
@@ -265,7 +226,7 @@ impl Connection {
     /// Where the next message is that has to be told, once all of it is here.
     fn next_frame(&mut self) -> Result<Option<(Frame, Order)>, ProtocolError> {
         loop {
-            let unread = self.receive.unread();
+            let unread = self.input.unread();
             if self.dialogue.wants_tls() && !unread.is_empty() {
                 return Err(ProtocolError::new("input", 0, Reason::Stuffed));
             }
@@ -284,15 +245,15 @@ impl Connection {
                 return Ok(None);
             };
             if frame.packet_count > 1 {
-                frame.join(self.receive.unread_mut());
+                frame.join(self.input.unread_mut());
             }
             let size = frame.head_size() + frame.payload_size;
-            let payload = &self.receive.unread()[frame.head_size()..size];
+            let payload = &self.input.unread()[frame.head_size()..size];
             let order = self.dialogue.begin(&frame, payload)?;
             if order == Order::Farewell || !self.dialogue.absorbs(payload)? {
                 return Ok(Some((frame, order)));
             }
-            self.receive.take(size);
+            self.input.take(size);
         }
     }
 
@@ -318,17 +279,9 @@ impl Connection {
         self.capabilities().contains(Capabilities::MARIADB_BULK)
     }
 
-    /// Refuses what cannot be said after the end.
-    fn open(&self) -> Result<(), RequestError> {
-        match self.end {
-            End::Open => Ok(()),
-            End::Input | End::Told | End::Broken(_) => Err(RequestError::Closed),
-        }
-    }
-
     /// Refuses requests that would come at the wrong time.
     fn writable(&self) -> Result<(), RequestError> {
-        self.open()?;
+        self.input.open()?;
         self.dialogue.writable()
     }
 }

@@ -5,13 +5,13 @@ mod event;
 mod queue;
 
 use crate::error::{ProtocolError, Reason, RequestError};
+use crate::input::{End, Input};
 use crate::limits::Limits;
 use crate::postgres::auth::Credentials;
 use crate::postgres::frame::{HEADER_SIZE, Header};
 use crate::postgres::frontend;
 use crate::postgres::{Bind, CancelKey, ParameterWriter, Request, Startup, TransactionStatus};
 use crate::read::Reader;
-use crate::receive::ReceiveBuffer;
 use crate::{RequestId, RequestIds};
 
 use dialogue::Dialogue;
@@ -24,23 +24,9 @@ const STARTUP_MESSAGE_SIZE_MAX: usize = 64 * 1024;
 
 /// A connection to a server, without the socket. See the [module](crate::postgres).
 pub struct Connection {
-    receive: ReceiveBuffer,
+    input: Input,
     dialogue: Dialogue,
     limits: Limits,
-    end: End,
-}
-
-/// Whether there is more to come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// Yes.
-    Open,
-    /// The socket is at its end, and what came before it may not be read yet.
-    Input,
-    /// The last event was taken.
-    Told,
-    /// The server cannot be understood or trusted any more.
-    Broken(ProtocolError),
 }
 
 impl Connection {
@@ -60,10 +46,9 @@ impl Connection {
             return Err(RequestError::Nul);
         }
         Ok(Self {
-            receive: ReceiveBuffer::default(),
+            input: Input::new(limits.message_size_max, HEADER_SIZE),
             dialogue: Dialogue::new(startup, credentials, limits.scram_iteration_count_max)?,
             limits,
-            end: End::Open,
         })
     }
 
@@ -134,7 +119,7 @@ impl Connection {
     /// [`RequestError::CopyClosed`] if no COPY waits, as after the server gave it up with
     /// [`Event::Failed`].
     pub fn copy_data(&mut self, data: &[u8]) -> Result<(), RequestError> {
-        self.open()?;
+        self.input.open()?;
         self.dialogue.copy_data(data)
     }
 
@@ -144,7 +129,7 @@ impl Connection {
     ///
     /// As [`copy_data`](Self::copy_data).
     pub fn copy_done(&mut self) -> Result<(), RequestError> {
-        self.open()?;
+        self.input.open()?;
         self.dialogue.copy_done()
     }
 
@@ -154,13 +139,13 @@ impl Connection {
     ///
     /// As [`copy_data`](Self::copy_data).
     pub fn copy_fail(&mut self, reason: &str) -> Result<(), RequestError> {
-        self.open()?;
+        self.input.open()?;
         self.dialogue.copy_fail(reason)
     }
 
     /// Appends the farewell. What was queued is still answered, and more is refused.
     pub fn terminate(&mut self) {
-        if self.open().is_ok() {
+        if self.input.open().is_ok() {
             self.dialogue.terminate();
         }
     }
@@ -173,9 +158,7 @@ impl Connection {
 
     /// Takes bytes that the server sent, cut anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if self.takes_input() {
-            self.receive.feed(bytes);
-        }
+        self.input.feed(bytes);
     }
 
     /// Where at least `size` bytes from the server can be read to, instead of
@@ -183,11 +166,7 @@ impl Connection {
     ///
     /// It is empty once the connection takes no more.
     pub fn receive_space(&mut self, size: usize) -> &mut [u8] {
-        if self.takes_input() {
-            self.receive.space(size)
-        } else {
-            &mut []
-        }
+        self.input.space(size)
     }
 
     /// Says that the server sent `size` bytes, which are in [`receive_space`](Self::receive_space).
@@ -196,24 +175,12 @@ impl Connection {
     ///
     /// When there was no room for so many.
     pub fn received(&mut self, size: usize) {
-        self.receive.received(size);
+        self.input.received(size);
     }
 
     /// Says that the server will send no more: the socket is at its end.
     pub fn end_of_input(&mut self) {
-        if self.end == End::Open {
-            self.end = End::Input;
-        }
-    }
-
-    /// Whether bytes that come are of any use. An owner who does not take events between two
-    /// feeds comes to a limit here, instead of running out of memory.
-    fn takes_input(&mut self) -> bool {
-        let size_max = self.limits.message_size_max;
-        if self.end == End::Open && self.receive.unread().len() > size_max + HEADER_SIZE {
-            self.end = End::Broken(ProtocolError::new("input", 0, Reason::Unread { size_max }));
-        }
-        self.end == End::Open
+        self.input.close();
     }
 
     /// The next event, as far as the bytes are here.
@@ -222,49 +189,43 @@ impl Connection {
     ///
     /// When the server broke the protocol, and then on every further call.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
-        match self.end {
-            End::Open | End::Input => {}
-            End::Told => return Ok(None),
-            End::Broken(error) => return Err(error),
+        if !self.input.has_more()? {
+            return Ok(None);
         }
         if let Some(skipped) = self.dialogue.skipped() {
             return Ok(Some(skipped));
         }
         let header = match self.next_header() {
             Ok(Some(header)) => header,
-            Ok(None) if self.end == End::Input => {
-                self.end = End::Told;
-                return Ok(Some(Event::Closed));
-            }
-            Ok(None) => return Ok(None),
+            Ok(None) => return Ok(self.input.is_exhausted().then_some(Event::Closed)),
             Err(error) => {
-                self.end = End::Broken(error);
+                self.input.fail(error);
                 return Err(error);
             }
         };
-        let message = self.receive.take(header.message_size());
+        let (message, end) = self.input.take(header.message_size());
         let body = Reader::new(header.name, &message[HEADER_SIZE..]);
         let event = self.dialogue.message(header.tag, body);
         match &event {
-            Ok(Event::Fatal { .. }) => self.end = End::Told,
+            Ok(Event::Fatal { .. }) => *end = End::Told,
             Ok(_) => {}
-            Err(error) => self.end = End::Broken(*error),
+            Err(error) => *end = End::Broken(*error),
         }
         event.map(Some)
     }
 
     /// The head of the next message, once all of that is here.
     fn next_header(&mut self) -> Result<Option<Header>, ProtocolError> {
-        while let Some(header) = Header::decode(self.receive.unread())? {
+        while let Some(header) = Header::decode(self.input.unread())? {
             // Before the body is here, so that nobody waits for what would be refused.
             self.check_size(header)?;
-            if header.message_size() > self.receive.unread().len() {
+            if header.message_size() > self.input.unread().len() {
                 return Ok(None);
             }
             if !self.dialogue.absorbs(header.tag) {
                 return Ok(Some(header));
             }
-            self.receive.take(header.message_size());
+            self.input.take(header.message_size());
         }
         Ok(None)
     }
@@ -298,17 +259,9 @@ impl Connection {
         self.dialogue.cancel_key()
     }
 
-    /// Refuses what cannot be said after the end.
-    fn open(&self) -> Result<(), RequestError> {
-        match self.end {
-            End::Open => Ok(()),
-            End::Input | End::Told | End::Broken(_) => Err(RequestError::Closed),
-        }
-    }
-
     /// Refuses requests that would come at the wrong time.
     fn writable(&self) -> Result<(), RequestError> {
-        self.open()?;
+        self.input.open()?;
         self.dialogue.writable()
     }
 }
