@@ -1,5 +1,6 @@
 //! A worker's way into the engine: its own connection, its own cache, no locks on the way.
 
+mod at_hand;
 mod batch;
 mod elsewhere;
 mod served;
@@ -18,7 +19,7 @@ use crate::ask::{Ask, Asker};
 use crate::cache::{CallCache, Extent};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::generation::{Generation, Prepared};
+use crate::generation::Generation;
 use crate::plan::{Explanation, Probe, ProbeAll, ProviderPlan};
 use crate::provider::Answerer;
 use crate::rows::Rows;
@@ -243,108 +244,6 @@ impl Session {
         }
     }
 
-    /// The first row, or why there is none, if that needs no database.
-    pub(crate) fn first_at_hand(
-        &mut self,
-        query: Query<'_>,
-        params: Params<'_>,
-        policy: &mut Policy<'_>,
-    ) -> Option<Result<Option<Row>>> {
-        let found;
-        let statement = match query {
-            Query::Statement(statement) => statement,
-            Query::Text(sql) => {
-                found = self.known(sql)?;
-                &found
-            }
-        };
-        self.renew();
-        let Self {
-            engine,
-            generation,
-            asker,
-            ..
-        } = self;
-        let prepared = prepared(engine, generation, statement)?;
-        let params = match statement.0.place(params) {
-            Ok(params) => params,
-            Err(error) => return Some(Err(error)),
-        };
-        let row = match prepared.plan.first(&params) {
-            Probe::Row(index) => {
-                asker.counters.native(true);
-                let rows = prepared.plan.rows();
-                Some(
-                    rows.expect("a plan that finds rows has them")
-                        .shared_row(index),
-                )
-            }
-            Probe::Absent => {
-                asker.counters.native(false);
-                None
-            }
-            Probe::AskSqlite => {
-                let ask = Ask {
-                    engine,
-                    generation,
-                    info: &statement.0,
-                    description: &prepared.description,
-                };
-                asker.kept(&ask, &params, Extent::First, policy)?.first()
-            }
-        };
-        Some(Ok(row))
-    }
-
-    /// All rows, or why there are none, if that needs no database.
-    pub(crate) fn all_at_hand(
-        &mut self,
-        query: Query<'_>,
-        params: Params<'_>,
-        policy: &mut Policy<'_>,
-    ) -> Option<Result<RowSet>> {
-        let found;
-        let statement = match query {
-            Query::Statement(statement) => statement,
-            Query::Text(sql) => {
-                found = self.known(sql)?;
-                &found
-            }
-        };
-        self.renew();
-        let Self {
-            engine,
-            generation,
-            asker,
-            picks,
-        } = self;
-        let prepared = prepared(engine, generation, statement)?;
-        let params = match statement.0.place(params) {
-            Ok(params) => params,
-            Err(error) => return Some(Err(error)),
-        };
-        picks.clear();
-        if let Some(set) = prepared.plan.rows()
-            && prepared.plan.all(&params, picks) == ProbeAll::Rows
-        {
-            asker.counters.native(!picks.is_empty());
-            return Some(Ok(Rows::picked(set, picks).to_row_set()));
-        }
-        let ask = Ask {
-            engine,
-            generation,
-            info: &statement.0,
-            description: &prepared.description,
-        };
-        let rows = asker.kept(&ask, &params, Extent::All, policy)?;
-        Some(Ok(rows.clone()))
-    }
-
-    /// The statement of a text that was asked before.
-    fn known(&self, sql: &str) -> Option<Statement> {
-        self.engine.registry().find_text(sql).cloned()
-    }
-
     /// Whether this session reads the newest state.
     pub(crate) fn is_current(&self) -> bool {
         self.generation.number == self.engine.generation()
@@ -543,16 +442,4 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.engine.counters.leave(&self.asker.counters);
     }
-}
-
-/// A statement of this engine as the generation knows it, if it was asked there before.
-fn prepared<'g>(
-    engine: &Engine,
-    generation: &'g Generation,
-    statement: &Statement,
-) -> Option<&'g Prepared> {
-    let is_ours = statement.0.engine == engine.number;
-    is_ours
-        .then(|| generation.prepared(statement.id()))
-        .flatten()
 }

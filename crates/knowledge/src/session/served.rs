@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lookaside_value::{ParamBatch, RowSet};
 
-use super::{Session, Value, prepared};
+use super::{Session, Value};
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Entry, Extent, Turn};
@@ -113,7 +113,7 @@ impl Session {
             asker,
             picks,
         } = self;
-        let Some(prepared) = prepared(engine, generation, statement) else {
+        let Some(prepared) = generation.prepared(statement.id()) else {
             return Ok(None);
         };
         if let Some(set) = planned(prepared, params, extent, picks) {
