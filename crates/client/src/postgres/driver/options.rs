@@ -14,9 +14,9 @@ pub enum Route {
     /// session.
     ///
     /// No statement is kept there. Each query brings its own and is one unit up to its Sync, in
-    /// one round trip after the first, and its rows are read as they were described with them. That
-    /// costs the server about three times as much. What a session keeps, settings and `LISTEN`
-    /// say, cannot be relied on.
+    /// one round trip after the first, and its rows are read as they were described with them: the
+    /// server parses and plans each query anew. What a session keeps, settings and `LISTEN` say,
+    /// cannot be relied on.
     Pooler,
 }
 
