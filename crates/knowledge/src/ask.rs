@@ -225,7 +225,7 @@ impl Asker {
         if let Answerer::Remote { remote, statement } = &ask.description.answerer {
             let elsewhere = (&**remote, &**statement);
             let moment = Moment::new(now);
-            return block_on(ask.remote_entry(elsewhere, Some(cache), key, moment, &self.counters));
+            return block_on(ask.remote_entry(elsewhere, Some(cache), key, moment));
         }
         match cache.turn(&key.to_key(), now) {
             Turn::Answered(entry) => {
@@ -251,7 +251,7 @@ impl Asker {
         if let Answerer::Remote { remote, statement } = &ask.description.answerer {
             let moment = Moment::new(now);
             let elsewhere = (&**remote, &**statement);
-            return block_on(ask.remote_entry(elsewhere, None, key, moment, &self.counters));
+            return block_on(ask.remote_entry(elsewhere, None, key, moment));
         }
         let rows = self.query(ask, key.params, key.extent)?;
         let lifetime = ask.generation.ttl;
@@ -277,8 +277,7 @@ impl Asker {
                 let key = ask.key(params, extent);
                 let moment = Moment::new(ask.engine.clock.now());
                 let elsewhere = (&**remote, &**statement);
-                let counters = &self.counters;
-                let entry = block_on(ask.remote_entry(elsewhere, None, &key, moment, counters));
+                let entry = block_on(ask.remote_entry(elsewhere, None, &key, moment));
                 return entry.map(|entry| entry.rows);
             }
         };
@@ -318,15 +317,13 @@ impl Ask<'_> {
         KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
     }
 
-    /// The answer of another database to one key. It borrows no session, which would bind it to a
-    /// thread.
+    /// The answer of another database to one key. It needs no session while it waits.
     pub(crate) async fn remote_entry(
         &self,
         (remote, statement): (&Remote, &RemoteStatement),
         cache: Option<&SharedCache>,
         key: &KeyRef<'_>,
         moment: Moment,
-        counters: &Counters,
     ) -> Result<Entry> {
         let misses = Misses {
             ask: *self,
@@ -334,24 +331,28 @@ impl Ask<'_> {
             statement,
             extent: key.extent,
             cache,
-            counters,
             moment,
         };
         let mut entries = misses.entries(&[key.params]).await;
         entries.pop().expect("one entry a key")
     }
 
+    /// Counts what a session does.
     #[inline]
     pub(crate) fn count(&self, counters: &Counters, layer: Layer, outcome: CacheOutcome) {
-        let counter = match (layer, outcome) {
-            (Layer::L0, CacheOutcome::Hit) => &counters.l0_hits,
-            (Layer::L0, CacheOutcome::Miss) => &counters.l0_misses,
-            (Layer::L1, CacheOutcome::Hit) => &counters.l1_hits,
-            (Layer::L1, CacheOutcome::Miss) => &counters.l1_misses,
-            (Layer::Call, CacheOutcome::Hit) => &counters.call_hits,
-            (Layer::Call, CacheOutcome::Miss) => &counters.call_misses,
-        };
-        counter.add(1);
+        counters.of_cache(layer, outcome).add(1);
+        self.tell(layer, outcome);
+    }
+
+    /// Counts what is done without one.
+    pub(crate) fn count_elsewhere(&self, layer: Layer, outcome: CacheOutcome) {
+        let counters = &self.engine.counters.elsewhere;
+        counters.of_cache(layer, outcome).add_among(1);
+        self.tell(layer, outcome);
+    }
+
+    #[inline]
+    fn tell(&self, layer: Layer, outcome: CacheOutcome) {
         if let Some(telemetry) = &self.engine.telemetry {
             telemetry.on_cache(layer, outcome);
         }

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::telemetry::{CacheOutcome, Layer};
+
 /// Declares the counters once for the writers, the sum and the addition.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -66,6 +68,19 @@ counters! {
 }
 
 impl Counters {
+    /// The counter of what a look into a cache brought.
+    #[inline]
+    pub(crate) fn of_cache(&self, layer: Layer, outcome: CacheOutcome) -> &Counter {
+        match (layer, outcome) {
+            (Layer::L0, CacheOutcome::Hit) => &self.l0_hits,
+            (Layer::L0, CacheOutcome::Miss) => &self.l0_misses,
+            (Layer::L1, CacheOutcome::Hit) => &self.l1_hits,
+            (Layer::L1, CacheOutcome::Miss) => &self.l1_misses,
+            (Layer::Call, CacheOutcome::Hit) => &self.call_hits,
+            (Layer::Call, CacheOutcome::Miss) => &self.call_misses,
+        }
+    }
+
     /// A native plan answered.
     #[inline]
     pub(crate) fn native(&self, hit: bool) {
@@ -77,7 +92,7 @@ impl Counters {
     }
 }
 
-/// A number that one thread counts up and any thread reads.
+/// A number that one thread counts up, or many do, and any thread reads.
 ///
 /// `Relaxed` throughout: the numbers order nothing and need not agree with each other.
 #[derive(Debug, Default)]
@@ -91,6 +106,12 @@ impl Counter {
             .store(self.count().wrapping_add(count), Ordering::Relaxed);
     }
 
+    /// Counts where others do so at the same time.
+    #[inline]
+    pub(crate) fn add_among(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
     #[inline]
     fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -101,6 +122,9 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct CounterSet {
     inner: Mutex<Inner>,
+    /// Of those who wait for another database, which hold no session meanwhile. Any of them writes,
+    /// by [`Counter::add_among`].
+    pub(crate) elsewhere: Counters,
 }
 
 #[derive(Debug, Default)]
@@ -134,6 +158,7 @@ impl CounterSet {
     pub(crate) fn sum(&self) -> (Counts, usize) {
         let inner = self.lock();
         let mut sum = inner.gone;
+        sum.add(&self.elsewhere);
         for counters in &inner.living {
             sum.add(counters);
         }
@@ -160,8 +185,9 @@ mod tests {
         set.leave(&a);
         a.l0_hits.add(100);
         set.leave(&a);
+        set.elsewhere.queries.add_among(7);
         let (sum, living) = set.sum();
-        assert_eq!((sum.l0_hits, sum.queries, living), (5, 1, 1));
+        assert_eq!((sum.l0_hits, sum.queries, living), (5, 8, 1));
         assert!(sum.named().any(|named| named == ("l0_hits", 5)));
     }
 }

@@ -1,5 +1,4 @@
-//! Asking another database, through the caches: one key without holding up a thread, or a batch in one
-//! flight.
+//! Asking another database, through the caches: the misses of a batch in one flight.
 
 use std::collections::HashMap;
 
@@ -9,60 +8,9 @@ use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Extent, Key, KeyRef};
 use crate::remote::{Misses, Remote, RemoteStatement, block_on};
-use crate::session::Policy;
 use crate::telemetry::{CacheOutcome, Layer};
 
 impl Asker {
-    /// [`Self::rows`] of another database, for a caller who does not hold up a thread.
-    pub(crate) async fn rows_elsewhere(
-        &mut self,
-        ask: &Ask<'_>,
-        (remote, statement): (&Remote, &RemoteStatement),
-        params: &[Value],
-        extent: Extent,
-        policy: Policy<'_>,
-    ) -> Result<RowSet> {
-        let now = ask.engine.clock.now();
-        let key = ask.key(params, extent);
-        let elsewhere = (remote, statement);
-        let cache = ask.generation.cache.as_ref();
-        match policy {
-            Policy::Global if cache.is_some() => {
-                if let Some(slot) = self.local.find(&key, now) {
-                    self.count(ask, Layer::L0, CacheOutcome::Hit);
-                    return Ok(self.local.entry(slot).rows.clone());
-                }
-                self.count(ask, Layer::L0, CacheOutcome::Miss);
-                let counters = &self.counters;
-                let entry = ask.remote_entry(elsewhere, cache, &key, Moment::new(now), counters);
-                let entry = entry.await?;
-                let rows = entry.rows.clone();
-                // If there is no room, the shared cache has it.
-                let _ = self.local.insert(&key, entry, now);
-                Ok(rows)
-            }
-            Policy::CallScope(own) => {
-                own.enter(ask.engine.number, ask.generation.number);
-                if let Some(entry) = own.find(&key, now) {
-                    self.count(ask, Layer::Call, CacheOutcome::Hit);
-                    return Ok(entry.rows.clone());
-                }
-                self.count(ask, Layer::Call, CacheOutcome::Miss);
-                let counters = &self.counters;
-                let entry = ask.remote_entry(elsewhere, cache, &key, Moment::new(now), counters);
-                let entry = entry.await?;
-                let rows = entry.rows.clone();
-                own.insert(key.to_key(), entry);
-                Ok(rows)
-            }
-            Policy::Bypass | Policy::Global => {
-                let counters = &self.counters;
-                let entry = ask.remote_entry(elsewhere, None, &key, Moment::new(now), counters);
-                Ok(entry.await?.rows)
-            }
-        }
-    }
-
     /// The answers of another database to the parameter sets of a batch, as far as the session's own
     /// cache does not hold them, in one flight.
     pub(crate) fn batch_elsewhere(
@@ -124,7 +72,6 @@ impl Asker {
                 statement,
                 extent,
                 cache,
-                counters: &self.counters,
                 moment,
             };
             let entries = block_on(misses.entries(&sets));

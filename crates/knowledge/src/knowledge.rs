@@ -351,15 +351,15 @@ impl Knowledge {
         self.0.source.files()
     }
 
-    pub(crate) fn engine_number(&self) -> u64 {
-        self.0.engine.number
-    }
-
     pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
         Self(inner)
     }
 
-    fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
         let mut session = self.take_session();
         let result = work(&mut session);
         self.put_session(session);

@@ -12,7 +12,7 @@ use lookaside_value::{Row, RowSet, Text, Value};
 use crate::Result;
 use crate::cache::{CallCache, Extent};
 use crate::knowledge::Knowledge;
-use crate::session::{Policy, Session};
+use crate::session::{Elsewhere, Policy, Session, Whose};
 use crate::statement::{Params, Query, Statement};
 
 impl Knowledge {
@@ -42,15 +42,20 @@ impl Knowledge {
     ) -> Result<Option<Row>> {
         let (query, params, mut policy) = (query.into(), params.into(), policy);
         let mut session = self.take_session();
-        if let Some(answer) = session.first_at_hand(query, params, &mut policy) {
-            self.put_session(session);
+        let at_hand = session.first_at_hand(query, params, &mut policy);
+        self.put_session(session);
+        if let Some(answer) = at_hand {
             return answer;
         }
-        let job = Job::new(query, params, Extent::First);
+        if let Some(rows) = self
+            .rows_elsewhere(query, params, Extent::First, &mut policy)
+            .await?
+        {
+            return Ok(rows.first());
+        }
         let ask: Ask<Option<Row>> =
             |session, query, params, policy| session.query_first_with(query, params, policy);
-        self.run(session, job, policy, ask, |rows| rows.first())
-            .await
+        self.unblock(Job::new(query, params), policy, ask).await
     }
 
     /// [`Knowledge::query_all`] that never blocks the caller's thread.
@@ -79,37 +84,62 @@ impl Knowledge {
     ) -> Result<RowSet> {
         let (query, params, mut policy) = (query.into(), params.into(), policy);
         let mut session = self.take_session();
-        if let Some(answer) = session.all_at_hand(query, params, &mut policy) {
-            self.put_session(session);
+        let at_hand = session.all_at_hand(query, params, &mut policy);
+        self.put_session(session);
+        if let Some(answer) = at_hand {
             return answer;
         }
-        let job = Job::new(query, params, Extent::All);
+        if let Some(rows) = self
+            .rows_elsewhere(query, params, Extent::All, &mut policy)
+            .await?
+        {
+            return Ok(rows);
+        }
         let ask: Ask<RowSet> =
             |session, query, params, policy| session.query_all_with(query, params, policy);
-        self.run(session, job, policy, ask, |rows| rows).await
+        self.unblock(Job::new(query, params), policy, ask).await
     }
 
-    /// Asks a database.
-    async fn run<T: Send + 'static>(
+    /// The rows, where another database answers.
+    async fn rows_elsewhere(
         &self,
-        mut session: Session,
-        job: Job,
-        mut policy: Policy<'_>,
-        ask: Ask<T>,
-        of_rows: fn(RowSet) -> T,
-    ) -> Result<T> {
-        let policy_elsewhere = match &mut policy {
-            Policy::Bypass => Policy::Bypass,
-            Policy::Global => Policy::Global,
-            Policy::CallScope(cache) => Policy::CallScope(cache),
+        query: Query<'_>,
+        params: Params<'_>,
+        extent: Extent,
+        policy: &mut Policy<'_>,
+    ) -> Result<Option<RowSet>> {
+        let Some(elsewhere) = self.elsewhere(query).await? else {
+            return Ok(None);
         };
-        match job.run_elsewhere(&mut session, policy_elsewhere).await {
-            Ok(None) => {}
-            rows => {
-                self.put_session(session);
-                return rows.map(|rows| of_rows(rows.expect("it was not none")));
+        let rows = elsewhere.rows(self.engine(), params, extent, policy.again());
+        rows.await.map(Some)
+    }
+
+    /// The statement, if another database answers it. No session is held for that.
+    pub(crate) async fn elsewhere(&self, query: Query<'_>) -> Result<Option<Elsewhere>> {
+        let whose = match self.with_session(|session| session.whose(query))? {
+            Whose::Unknown(generation) => {
+                if !generation.describe_elsewhere(query.sql()).await? {
+                    return Ok(None);
+                }
+                self.with_session(|session| session.elsewhere(query))?
             }
+            whose => whose,
+        };
+        match whose {
+            Whose::Theirs(elsewhere) => Ok(Some(elsewhere)),
+            Whose::Ours | Whose::Unknown(_) => Ok(None),
         }
+    }
+
+    /// Asks SQLite, on a thread for what blocks.
+    async fn unblock<T: Send + 'static>(
+        &self,
+        job: Job,
+        policy: Policy<'_>,
+        ask: Ask<T>,
+    ) -> Result<T> {
+        let mut session = self.take_session();
         // A thread may outlive this future, so it gets the caller's cache itself, not a reference.
         let (mut own, scope) = match policy {
             Policy::Bypass => (Own::Bypass, None),
@@ -151,7 +181,6 @@ enum Own {
 struct Job {
     query: OwnedQuery,
     params: OwnedParams,
-    extent: Extent,
 }
 
 #[derive(Debug)]
@@ -167,7 +196,7 @@ enum OwnedParams {
 }
 
 impl Job {
-    fn new(query: Query<'_>, params: Params<'_>, extent: Extent) -> Self {
+    fn new(query: Query<'_>, params: Params<'_>) -> Self {
         Self {
             query: match query {
                 Query::Text(sql) => OwnedQuery::Text(sql.to_owned()),
@@ -182,7 +211,6 @@ impl Job {
                         .collect(),
                 ),
             },
-            extent,
         }
     }
 
@@ -198,25 +226,6 @@ impl Job {
             OwnedParams::Positional(values) => work(self.query(), Params::Positional(values)),
             OwnedParams::Named(named) => work(self.query(), Params::Named(&named_refs(named))),
         }
-    }
-
-    /// What another database answers, if it is one that does.
-    async fn run_elsewhere(
-        &self,
-        session: &mut Session,
-        policy: Policy<'_>,
-    ) -> Result<Option<RowSet>> {
-        let refs;
-        let params = match &self.params {
-            OwnedParams::Positional(values) => Params::Positional(values),
-            OwnedParams::Named(named) => {
-                refs = named_refs(named);
-                Params::Named(&refs)
-            }
-        };
-        session
-            .rows_elsewhere(self.query(), params, self.extent, policy)
-            .await
     }
 
     fn run<T>(&self, session: &mut Session, policy: Policy<'_>, ask: Ask<T>) -> Result<T> {

@@ -201,6 +201,15 @@ pub enum Query<'a> {
     Statement(&'a Statement),
 }
 
+impl<'a> Query<'a> {
+    pub(crate) fn sql(self) -> &'a str {
+        match self {
+            Self::Text(sql) => sql,
+            Self::Statement(statement) => statement.sql(),
+        }
+    }
+}
+
 impl<'a> From<&'a str> for Query<'a> {
     fn from(sql: &'a str) -> Self {
         Self::Text(sql)

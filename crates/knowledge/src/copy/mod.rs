@@ -137,18 +137,15 @@ fn copy_table(target: &mut Target<'_>, source: &Source, config: &TableConfig) ->
 /// The one connection that copies.
 struct Target<'a> {
     runtime: &'a Runtime,
-    /// Absent while it is on the connections' thread.
-    lock: Option<PoolLock>,
+    lock: PoolLock,
 }
 
 impl<'a> Target<'a> {
     fn open(pool: &Pool, runtime: &'a Runtime) -> Result<Self> {
-        let pool = pool.clone();
-        let locked = block_on(runtime.run(async move { pool.lock().await }));
-        let locked = locked.ok_or_else(Error::copying_ended)?;
+        let locked = block_on(runtime.within(pool.lock()));
         Ok(Self {
             runtime,
-            lock: Some(locked.map_err(|error| Error::copying(&error))?),
+            lock: locked.map_err(|error| Error::copying(&error))?,
         })
     }
 
@@ -157,16 +154,7 @@ impl<'a> Target<'a> {
     }
 
     fn request(&mut self, request: Request) -> lookaside_client::Result<Answer> {
-        let lock = self
-            .lock
-            .take()
-            .expect("it came back from the request before");
-        let asked = self.runtime.run(async move {
-            let answers = lock.request(request).await;
-            (lock, answers)
-        });
-        let (lock, answers) = block_on(asked).expect("the thread lives as long as its handle");
-        self.lock = Some(lock);
+        let answers = block_on(self.runtime.within(self.lock.request(request)));
         answers?.pop().expect("one answer a query")
     }
 

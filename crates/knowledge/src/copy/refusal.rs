@@ -17,11 +17,6 @@ impl Error {
         Self::new(ErrorKind::Environment, message)
     }
 
-    pub(crate) fn copying_ended() -> Self {
-        let message = "copying the tables into the embedded PostgreSQL: the engine ends";
-        Self::new(ErrorKind::Environment, message)
-    }
-
     /// A table, `what` of it, was refused.
     pub(crate) fn copying_table(table: &TableConfig, what: &str, error: &ClientError) -> Self {
         let context = error.server().and_then(|server| server.context());

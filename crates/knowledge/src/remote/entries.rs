@@ -13,7 +13,6 @@ use super::{Remote, RemoteStatement};
 use crate::Result;
 use crate::ask::{Ask, Moment};
 use crate::cache::{Entry, Extent, Fill, KeyRef, SharedCache, TryTurn};
-use crate::counters::Counters;
 use crate::error::Error;
 use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
 
@@ -25,7 +24,6 @@ pub(crate) struct Misses<'a> {
     pub(crate) extent: Extent,
     /// The cache that is filled, unless answers are not to be kept.
     pub(crate) cache: Option<&'a SharedCache>,
-    pub(crate) counters: &'a Counters,
     /// When the caller looked into its caches.
     pub(crate) moment: Moment,
 }
@@ -109,7 +107,7 @@ impl Misses<'_> {
     }
 
     fn count(&self, outcome: CacheOutcome) {
-        self.ask.count(self.counters, Layer::L1, outcome);
+        self.ask.count_elsewhere(Layer::L1, outcome);
     }
 
     /// Asks for those keys in one flight.
@@ -145,7 +143,8 @@ impl Misses<'_> {
         let Some((rows, age)) = stale.and_then(|stale| stale.find(key)) else {
             return Err(error);
         };
-        self.counters.stale_answers.add(1);
+        let counters = &self.ask.engine.counters.elsewhere;
+        counters.stale_answers.add_among(1);
         if let Some(telemetry) = &self.ask.engine.telemetry {
             telemetry.on_stale(self.remote.name(), age);
         }
@@ -155,12 +154,12 @@ impl Misses<'_> {
     }
 
     fn tell<T>(&self, elapsed: Duration, answers: &[Result<T>]) {
-        let counters = self.counters;
+        let counters = &self.ask.engine.counters.elsewhere;
         let failure_count = answers.iter().filter(|answer| answer.is_err()).count() as u64;
-        counters.flights.add(1);
-        counters.queries.add(answers.len() as u64);
-        counters.metadata_hits.add(answers.len() as u64);
-        counters.query_failures.add(failure_count);
+        counters.flights.add_among(1);
+        counters.queries.add_among(answers.len() as u64);
+        counters.metadata_hits.add_among(answers.len() as u64);
+        counters.query_failures.add_among(failure_count);
         let Some(telemetry) = &self.ask.engine.telemetry else {
             return;
         };

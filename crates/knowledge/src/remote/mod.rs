@@ -4,6 +4,7 @@
 //! and come back as rows whose columns are those that the statement was described with.
 
 mod entries;
+mod flight;
 mod open;
 mod refusal;
 mod runtime;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lookaside_client::{
-    Answer, Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request, Syncs,
+    Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request, Syncs,
 };
 use lookaside_value::{RowSet, Value};
 
@@ -39,9 +40,6 @@ use crate::statement::StatementInfo;
 
 /// Statements whose descriptions are kept; as many as an engine has at most.
 const STATEMENT_COUNT_MAX: usize = 65_536;
-
-/// How long after its deadline a request may still say why it failed, before it is given up.
-const DEADLINE_GRACE: Duration = Duration::from_secs(1);
 
 /// How long after a failure a server without a connection counts as away.
 const IS_AWAY: Duration = Duration::from_secs(30);
@@ -186,18 +184,15 @@ impl Remote {
         let reading = statement::Reading::of(info, sql, self.dialect)?;
         let asked: Arc<str> = reading.all_sql().into();
         let patience = self.patience();
-        let (pool, timeout) = (self.pool.clone(), patience.timeout);
-        let described = self.runtime.run(async move {
-            let describing = pool.describe(asked);
-            match timeout {
+        let described = self.runtime.within(async {
+            let describing = self.pool.describe(asked);
+            match patience.timeout {
                 Some(timeout) => tokio::time::timeout(timeout, describing).await.ok(),
                 None => Some(describing.await),
             }
         });
-        let described = match described.await {
-            Some(Some(described)) => described,
-            Some(None) => return Err(self.too_late(info, &patience)),
-            None => return Err(Error::provider_closed(self)),
+        let Some(described) = described.await else {
+            return Err(self.too_late(info, &patience));
         };
         let description =
             described.map_err(|error| self.noted(Error::provider(self, info, None, &error)))?;
@@ -218,27 +213,19 @@ impl Remote {
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
         let patience = self.patience();
+        // Whoever asks us asks for rows only, so queries may share their fate.
         let params = statement.batch(sets);
-        let flight = Flight {
-            pool: self.pool.clone(),
-            // Whoever asks us asks for rows only, so queries may share their fate.
-            request: Request::many(Arc::clone(statement.sql(extent)), params).syncs(Syncs::Shared),
-            timeout: patience.timeout,
+        let request = Request::many(Arc::clone(statement.sql(extent)), params).syncs(Syncs::Shared);
+        let request = match patience.timeout {
+            Some(timeout) => request.deadline(Instant::now() + timeout),
+            None => request,
         };
-        let landed = self.runtime.run(flight.run()).await;
-        let failed_all = |error: Error| sets.iter().map(|_| Err(error.clone())).collect();
-        let answers = match landed {
-            Some(Landed::Answers(answers)) => answers,
-            Some(Landed::Nothing(error)) => {
-                return failed_all(self.noted(Error::provider(
-                    self,
-                    info,
-                    Some(statement),
-                    &error,
-                )));
+        let answers = match self.runtime.within(flight::fly(&self.pool, request)).await {
+            Ok(answers) => answers,
+            Err(error) => {
+                let error = self.noted(Error::provider(self, info, Some(statement), &error));
+                return sets.iter().map(|_| Err(error.clone())).collect();
             }
-            Some(Landed::TooLate) => return failed_all(self.too_late(info, &patience)),
-            None => return failed_all(Error::provider_closed(self)),
         };
         // One failure of the connection is one error, however many queries it concerns.
         let mut lost: Option<Error> = None;
@@ -306,60 +293,6 @@ impl fmt::Debug for Remote {
         f.debug_struct("Remote")
             .field("config", &self.config)
             .finish_non_exhaustive()
-    }
-}
-
-/// One request on its way, on the thread of the connections.
-struct Flight {
-    pool: Pool,
-    request: Request,
-    timeout: Option<Duration>,
-}
-
-enum Landed {
-    /// One a parameter set.
-    Answers(Vec<lookaside_client::Result<Answer>>),
-    /// Nothing was sent.
-    Nothing(lookaside_client::Error),
-    /// Nothing came back in time.
-    TooLate,
-}
-
-impl Flight {
-    async fn run(self) -> Landed {
-        let Some(timeout) = self.timeout else {
-            return Self::land(&self.pool, self.request).await;
-        };
-        let request = self.request.deadline(Instant::now() + timeout);
-        // The deadline is the request's own, so this is for what does not know it.
-        let landed =
-            tokio::time::timeout(timeout + DEADLINE_GRACE, Self::land(&self.pool, request));
-        landed.await.unwrap_or(Landed::TooLate)
-    }
-
-    async fn land(pool: &Pool, request: Request) -> Landed {
-        let mut answers = match pool.request(request.clone()).await {
-            Ok(answers) => answers,
-            Err(error) if error.is_connection_lost() => match pool.request(request).await {
-                Ok(answers) => return Landed::Answers(answers),
-                Err(error) => return Landed::Nothing(error),
-            },
-            Err(error) => return Landed::Nothing(error),
-        };
-        // A question that only reads may be asked twice: a server that came back meanwhile, or
-        // another connection, answers it.
-        let is_lost = |answer: &lookaside_client::Result<Answer>| matches!(answer, Err(error) if error.is_connection_lost());
-        let lost: Vec<usize> = (0..answers.len())
-            .filter(|at| is_lost(&answers[*at]))
-            .collect();
-        if !lost.is_empty()
-            && let Ok(again) = pool.request(request.only(&lost)).await
-        {
-            for (index, answer) in lost.into_iter().zip(again) {
-                answers[index] = answer;
-            }
-        }
-        Landed::Answers(answers)
     }
 }
 

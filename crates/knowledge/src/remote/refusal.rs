@@ -64,12 +64,6 @@ impl Error {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// The engine ends.
-    pub(crate) fn provider_closed(remote: &Remote) -> Self {
-        let message = format!("provider `{}` was closed with its engine", remote.name());
-        Self::new(ErrorKind::Unavailable, message)
-    }
-
     /// Nobody says where the embedded database is.
     pub(crate) fn no_resolver(name: &str) -> Self {
         let message = format!(

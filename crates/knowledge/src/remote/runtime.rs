@@ -1,6 +1,7 @@
 //! The thread on which the connections to other databases live.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -44,12 +45,16 @@ impl Runtime {
         }))
     }
 
-    /// Runs a future there; the result comes to any thread or task. `None` if the thread ended.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        self.handle.spawn(future).await.ok()
+    /// Runs a future wherever its caller is. What it starts, connections and clocks, lives there,
+    /// as long as this does; so a question costs no task, and its answer comes straight from the
+    /// connection to whoever waits for it.
+    pub(crate) async fn within<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            let _there = self.handle.enter();
+            future.as_mut().poll(cx)
+        })
+        .await
     }
 
     /// Starts a future there that nobody waits for.

@@ -7,13 +7,13 @@ mod served;
 #[cfg(test)]
 mod tests;
 
-pub use served::{AnsweredBy, Provenance, Served};
-
 use std::fmt;
 use std::sync::Arc;
 
 use lookaside_value::{Row, RowSet, Text, Value};
 
+pub(crate) use self::elsewhere::{Elsewhere, Whose};
+pub use self::served::{AnsweredBy, Provenance, Served};
 use crate::Result;
 use crate::ask::{Ask, Asker};
 use crate::cache::{CallCache, Extent};
@@ -36,6 +36,17 @@ pub enum Policy<'a> {
     Global,
     /// The caller's own cache, then the shared one, then the database.
     CallScope(&'a mut CallCache),
+}
+
+impl Policy<'_> {
+    /// The same, for a part of the work.
+    pub(crate) fn again(&mut self) -> Policy<'_> {
+        match self {
+            Self::Bypass => Policy::Bypass,
+            Self::Global => Policy::Global,
+            Self::CallScope(cache) => Policy::CallScope(cache),
+        }
+    }
 }
 
 /// Answers queries for one worker.

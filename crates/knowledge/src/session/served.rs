@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use lookaside_value::{ParamBatch, RowSet};
 
-use super::{Session, Value};
+use super::{Elsewhere, Session, Value};
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Entry, Extent, Turn};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::generation::Prepared;
 use crate::knowledge::Knowledge;
 use crate::plan::{Probe, ProbeAll};
 use crate::provider::Answerer;
 use crate::rows::Rows;
-use crate::statement::Statement;
+use crate::statement::{Query, Statement};
 use crate::telemetry::{CacheOutcome, Layer};
 
 /// Who gave an answer.
@@ -181,75 +182,6 @@ impl Session {
         Ok(answer)
     }
 
-    /// The same of another database; `None` if none answers this statement.
-    async fn answer_elsewhere(
-        &mut self,
-        statement: &Statement,
-        params: &[Value],
-        extent: Extent,
-        age_max: Option<Duration>,
-    ) -> Result<Option<(RowSet, Provenance)>> {
-        self.enter(statement)?;
-        statement.0.check_count(params.len())?;
-        if !self.generation.names().has_providers() {
-            return Ok(None);
-        }
-        if self.generation.prepared(statement.id()).is_none()
-            && !self.generation.describe_elsewhere(statement.sql()).await?
-        {
-            return Ok(None);
-        }
-        // It is described, so nothing here waits; unless a reload came in between, perhaps.
-        self.renew();
-        let Self {
-            engine,
-            generation,
-            asker,
-            ..
-        } = self;
-        let prepared = asker.prepared(generation, &statement.0)?;
-        let Answerer::Remote {
-            remote,
-            statement: sent,
-        } = &prepared.description.answerer
-        else {
-            return Ok(None);
-        };
-        let ask = Ask {
-            engine,
-            generation,
-            info: &statement.0,
-            description: &prepared.description,
-        };
-        let moment = Moment::with_age_max(engine.clock.now(), generation.ttl, age_max);
-        let key = ask.key(params, extent);
-        let cache = generation.cache.as_ref();
-        if cache.is_some() {
-            if let Some(slot) = asker.local.find(&key, moment.look) {
-                asker.count(&ask, Layer::L0, CacheOutcome::Hit);
-                let entry = asker.local.entry(slot);
-                let provenance = Provenance::kept(AnsweredBy::L0, entry, moment);
-                return Ok(Some((entry.rows.clone(), provenance)));
-            }
-            asker.count(&ask, Layer::L0, CacheOutcome::Miss);
-        }
-        let elsewhere = (&**remote, &**sent);
-        let entry = ask.remote_entry(elsewhere, cache, &key, moment, &asker.counters);
-        let entry = entry.await?;
-        // An answer that was asked for before we came is somebody else's.
-        let age = entry.age(moment.now);
-        let by = match age.is_zero() || entry.stands_in() || cache.is_none() {
-            true => AnsweredBy::Provider,
-            false => AnsweredBy::L1,
-        };
-        let answer = (entry.rows.clone(), Provenance::kept(by, &entry, moment));
-        if cache.is_some() {
-            // If there is no room, the shared cache has it.
-            let _ = asker.local.insert(&key, entry, moment.now);
-        }
-        Ok(Some(answer))
-    }
-
     /// The rows for each parameter set, in order, given to `visit`; all answers come from one state
     /// of the tables, and those that another database has to give come in one flight. This may wait.
     /// A set that fails leaves its neighbours alone.
@@ -370,6 +302,28 @@ impl Asker {
     }
 }
 
+impl Elsewhere {
+    /// The rows and where they are from; for a caller who has looked into the session's cache.
+    async fn served(
+        &self,
+        engine: &Engine,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Result<(RowSet, Provenance)> {
+        let moment = Moment::with_age_max(engine.clock.now(), self.ttl(), age_max);
+        let entry = self.entry(engine, params, extent, moment, Some(Layer::L0));
+        let entry = entry.await?;
+        // An answer that was asked for before we came is somebody else's.
+        let is_ours = entry.age(moment.now).is_zero() || entry.stands_in();
+        let by = match is_ours {
+            true => AnsweredBy::Provider,
+            false => AnsweredBy::L1,
+        };
+        Ok((entry.rows.clone(), Provenance::kept(by, &entry, moment)))
+    }
+}
+
 impl Knowledge {
     /// The rows that [`Session::at_hand`] has not, without holding up a thread: by waiting for
     /// another database, or on a thread of their own for SQLite. It needs no runtime.
@@ -383,23 +337,19 @@ impl Knowledge {
         extent: Extent,
         age_max: Option<Duration>,
     ) -> Result<(RowSet, Provenance)> {
-        let mut session = self.take_session();
-        let answer = session
-            .answer_elsewhere(statement, params, extent, age_max)
-            .await;
-        let answer = match answer {
-            Ok(None) => {
-                let (statement, params) = (statement.clone(), params.to_vec());
-                let (returned, answer) = blocking::unblock(move || {
-                    let answer = session.answer_here(&statement, &params, extent, age_max);
-                    (session, answer)
-                })
+        if let Some(elsewhere) = self.elsewhere(Query::Statement(statement)).await? {
+            statement.0.check_count(params.len())?;
+            return elsewhere
+                .served(self.engine(), params, extent, age_max)
                 .await;
-                session = returned;
-                answer
-            }
-            other => other.map(|answer| answer.expect("it was not none")),
-        };
+        }
+        let mut session = self.take_session();
+        let (statement, params) = (statement.clone(), params.to_vec());
+        let (session, answer) = blocking::unblock(move || {
+            let answer = session.answer_here(&statement, &params, extent, age_max);
+            (session, answer)
+        })
+        .await;
         self.put_session(session);
         answer
     }
@@ -410,7 +360,7 @@ impl Knowledge {
     /// # Errors
     /// When the statement is of another engine.
     pub fn release(&self, statement: &Statement) -> Result<()> {
-        match statement.0.engine == self.engine_number() {
+        match statement.0.engine == self.engine().number {
             true => {
                 statement.0.unpin();
                 Ok(())

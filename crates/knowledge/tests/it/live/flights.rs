@@ -204,7 +204,32 @@ fn tasks_wait_without_a_thread() {
             task.await.unwrap();
         }
     });
-    assert_eq!(knowledge.snapshot().counts.queries, 25 + 50);
+    let snapshot = knowledge.snapshot();
+    assert_eq!(snapshot.counts.queries, 25 + 50);
+    // Who waits holds no session, so there never was more than one.
+    assert_eq!(snapshot.session_count, 1);
+}
+
+#[test]
+fn a_statement_of_another_engine_is_refused_while_there_are_providers() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "", "");
+    let (ours, other) = (open(&folder), open(&folder));
+    let statement = other.prepare(BY_ID).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let ask = || runtime.block_on(ours.query_first_async(&statement, &params! {"id" => 1}));
+    let refusal = "prepared by another engine";
+    let error = ask().unwrap_err().to_string();
+    assert!(error.contains(refusal), "{error}");
+    // Nor is one of the same number answered in its place.
+    ours.prepare("select name from t where id < :id").unwrap();
+    let error = ask().unwrap_err().to_string();
+    assert!(error.contains(refusal), "{error}");
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! Questions on their way: all of a caller's at once, and what the connection lost once more.
+
+use lookaside_client::{Answer, Error, Pool, Request, Result};
+
+/// Asks, and asks again what was lost: the questions only read, and a server that came back
+/// meanwhile, or another connection, answers them.
+///
+/// # Errors
+/// When nothing was sent.
+pub(super) async fn fly(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
+    let mut answers = match pool.request(request.clone()).await {
+        Ok(answers) => answers,
+        Err(error) if error.is_connection_lost() => return pool.request(request).await,
+        Err(error) => return Err(error),
+    };
+    let lost: Vec<usize> = (0..answers.len())
+        .filter(|at| answers[*at].as_ref().is_err_and(Error::is_connection_lost))
+        .collect();
+    if !lost.is_empty()
+        && let Ok(again) = pool.request(request.only(&lost)).await
+    {
+        for (index, answer) in lost.into_iter().zip(again) {
+            answers[index] = answer;
+        }
+    }
+    Ok(answers)
+}
