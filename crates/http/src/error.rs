@@ -1,5 +1,6 @@
 //! Why a server cannot start or go on.
 
+mod static_files;
 mod tls;
 
 use std::fmt;

@@ -1,0 +1,196 @@
+//! A folder of files, served.
+
+mod conditional;
+mod folder;
+mod media_types;
+mod path;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+
+use crate::Result;
+use crate::negotiate::Encoding;
+use folder::{Folder, OpenFile};
+
+/// How a folder is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticOptions {
+    /// How long a file may have been replaced before that is noticed. 100 ms by default: nobody
+    /// who deploys can tell, and of files that are asked for more often the kernel is not asked
+    /// each time. Zero asks each time.
+    pub check_interval: Duration,
+    /// How many files stay open on each thread. 1,024 by default, which with a few threads is
+    /// below the usual limits on descriptors.
+    pub open_count_max: usize,
+    /// Files up to this size are read into the connection's output, larger ones go from file to
+    /// socket. 32 KiB by default: below it a copy costs less than a system call of its own.
+    pub inline_size_max: usize,
+    /// The file that stands for a folder, asked for with a slash at its end.
+    pub index: Option<String>,
+    /// What `Cache-Control` says, if anything.
+    pub cache_control: Option<String>,
+}
+
+impl Default for StaticOptions {
+    fn default() -> Self {
+        Self {
+            check_interval: Duration::from_millis(100),
+            open_count_max: 1024,
+            inline_size_max: 32 * 1024,
+            index: Some("index.html".to_owned()),
+            cache_control: None,
+        }
+    }
+}
+
+/// The files below a folder, for one thread.
+///
+/// Files stay open, their contents are never kept. Beside `app.js` there may be `app.js.br` and
+/// `app.js.gz`, the same compressed: the client gets the one that it likes best. One that is older
+/// than its original is left alone, since it is that of another one.
+///
+/// What begins with a dot is not shown but for `.well-known`, and nothing outside of the folder is,
+/// whatever the path says and wherever links lead.
+#[derive(Debug)]
+pub struct StaticFiles {
+    folder: Folder,
+    options: StaticOptions,
+    /// By name below the folder.
+    entries: HashMap<Box<[u8]>, Entry>,
+}
+
+/// What is open under one name.
+#[derive(Debug)]
+struct Entry {
+    name: PathBuf,
+    content_type: &'static str,
+    /// When it was compared with what is there.
+    checked_at: Instant,
+    original: OpenFile,
+    compressed: Vec<Compressed>,
+}
+
+/// A file that stands beside its original.
+#[derive(Debug)]
+struct Compressed {
+    encoding: Encoding,
+    name: PathBuf,
+    file: OpenFile,
+    /// Otherwise it is that of an original that is no more.
+    is_of_original: bool,
+}
+
+/// The ends of their names, the smaller first.
+const ENDS: [(Encoding, &str); 2] = [(Encoding::Brotli, ".br"), (Encoding::Gzip, ".gz")];
+
+impl StaticFiles {
+    /// The files below `folder`, which is opened now: it stays the same one when its path is given
+    /// to another.
+    pub fn open(folder: impl AsRef<Path>, options: StaticOptions) -> Result<Self> {
+        Ok(Self {
+            folder: Folder::open(folder.as_ref())?,
+            options,
+            entries: HashMap::new(),
+        })
+    }
+
+    /// What is there under a path as a client sends it, without the slash that it begins with.
+    fn find(&mut self, path: &str, now: Instant) -> Option<&Entry> {
+        let name = path::name(path)?;
+        let key: &[u8] = &name;
+        let is_current = self.entries.get_mut(key).is_some_and(|entry| {
+            now.saturating_duration_since(entry.checked_at) < self.options.check_interval || {
+                entry.checked_at = now;
+                entry.is_current(&self.folder)
+            }
+        });
+        if !is_current {
+            let held = self.entries.remove(key);
+            // The descriptors of what was there are of use to nobody.
+            drop(held);
+            let entry = Entry::open(&self.folder, self.file_of(key)?, now)?;
+            self.make_room();
+            self.entries.insert(key.into(), entry);
+        }
+        self.entries.get(key)
+    }
+
+    /// The file that a name means.
+    fn file_of(&self, name: &[u8]) -> Option<PathBuf> {
+        let path = PathBuf::from(OsStr::from_bytes(name));
+        if name.is_empty() || name.ends_with(b"/") {
+            return Some(path.join(self.options.index.as_ref()?));
+        }
+        Some(path)
+    }
+
+    /// Closes half of the files, those that were not looked at for longest, if there are too many.
+    fn make_room(&mut self) {
+        let count: usize = self.entries.values().map(Entry::open_count).sum();
+        if count < self.options.open_count_max {
+            return;
+        }
+        let mut times: Vec<_> = self
+            .entries
+            .values()
+            .map(|entry| entry.checked_at)
+            .collect();
+        times.sort_unstable();
+        let middle = times[times.len() / 2];
+        self.entries.retain(|_, entry| entry.checked_at > middle);
+    }
+}
+
+impl Entry {
+    fn open(folder: &Folder, name: PathBuf, now: Instant) -> Option<Self> {
+        let original = folder.file(&name)?;
+        let compressed = ENDS.iter().filter_map(|&(encoding, end)| {
+            let name = folder::with_end(&name, end);
+            let file = folder.file(&name)?;
+            Some(Compressed {
+                is_of_original: file.is_as_new_as(&original),
+                encoding,
+                name,
+                file,
+            })
+        });
+        Some(Self {
+            content_type: media_types::media_type(name.as_os_str().as_bytes()),
+            checked_at: now,
+            compressed: compressed.collect(),
+            original,
+            name,
+        })
+    }
+
+    /// Whether all is as it was when it was opened. A compressed file that has come since counts.
+    fn is_current(&self, folder: &Folder) -> bool {
+        if !folder.is_current(&self.name, &self.original) {
+            return false;
+        }
+        ENDS.iter().all(|(encoding, end)| {
+            let mut held = self.compressed.iter();
+            match held.find(|held| held.encoding == *encoding) {
+                Some(held) => folder.is_current(&held.name, &held.file),
+                None => folder.is_absent(&folder::with_end(&self.name, end)),
+            }
+        })
+    }
+
+    /// The codings that it is there in, the smaller first, then as it is.
+    fn offers(&self) -> impl Iterator<Item = (Encoding, &OpenFile)> {
+        let compressed = self.compressed.iter().filter(|held| held.is_of_original);
+        let compressed = compressed.map(|held| (held.encoding, &held.file));
+        compressed.chain([(Encoding::Identity, &self.original)])
+    }
+
+    fn open_count(&self) -> usize {
+        1 + self.compressed.len()
+    }
+}

@@ -1,0 +1,199 @@
+//! What of a file a client wants: RFC 9110, sections 13 and 14.
+
+use std::ops::Range;
+
+use crate::http_date;
+use crate::negotiate::elements;
+
+/// What a client says about what it has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Conditions<'a> {
+    pub(super) if_none_match: Option<&'a [u8]>,
+    pub(super) if_modified_since: Option<&'a [u8]>,
+    pub(super) range: Option<&'a [u8]>,
+    pub(super) if_range: Option<&'a [u8]>,
+}
+
+/// What it gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All of it.
+    Whole,
+    /// These bytes.
+    Part(Range<u64>),
+    /// Nothing, since it has the file already.
+    NotModified,
+    /// Nothing, since no byte of what it wants is there.
+    Unsatisfiable,
+}
+
+impl Conditions<'_> {
+    /// What comes of them for a file of that tag, of those seconds since 1970, and of that size.
+    pub(super) fn outcome(&self, tag: &str, modified: u64, size: u64) -> Outcome {
+        let has_it = match (self.if_none_match, self.if_modified_since) {
+            // Whoever names a tag means it, whatever the time.
+            (Some(tags), _) => {
+                elements(tags).any(|other| other == b"*" || strong(other) == tag.as_bytes())
+            }
+            (None, Some(date)) => http_date::parse(date).is_some_and(|date| modified <= date),
+            (None, None) => false,
+        };
+        if has_it {
+            return Outcome::NotModified;
+        }
+        match self.range {
+            Some(range) if self.is_range_wanted(tag, modified) => part(range, size),
+            _ => Outcome::Whole,
+        }
+    }
+
+    /// Whether the part is one of the same file as the parts that the client has.
+    fn is_range_wanted(&self, tag: &str, modified: u64) -> bool {
+        match self.if_range {
+            None => true,
+            Some(date) if !date.contains(&b'"') => http_date::parse(date) == Some(modified),
+            // A weak tag does not promise the same bytes.
+            Some(other) => other == tag.as_bytes(),
+        }
+    }
+}
+
+/// A tag without what makes it a weak one, of which there are none here.
+fn strong(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// One range of bytes. Several, or what is no range, are answered by the whole, which section 14.2
+/// allows: nobody has to send parts.
+fn part(range: &[u8], size: u64) -> Outcome {
+    let unit = b"bytes=";
+    let Some(range) = range
+        .split_at_checked(unit.len())
+        .filter(|(name, _)| name.eq_ignore_ascii_case(unit))
+        .map(|(_, range)| range.trim_ascii())
+    else {
+        return Outcome::Whole;
+    };
+    let Some(dash) = memchr::memchr(b'-', range) else {
+        return Outcome::Whole;
+    };
+    let number = |text: &[u8]| match text {
+        b"" => Some(None),
+        _ if !text.iter().all(u8::is_ascii_digit) => None,
+        // What is beyond the largest number is beyond the end of every file.
+        _ => Some(Some(text.iter().fold(0_u64, |sum, digit| {
+            sum.saturating_mul(10)
+                .saturating_add(u64::from(digit - b'0'))
+        }))),
+    };
+    let (Some(first), Some(last)) = (number(&range[..dash]), number(&range[dash + 1..])) else {
+        return Outcome::Whole;
+    };
+    match (first, last) {
+        (None, None) => Outcome::Whole,
+        (Some(first), Some(last)) if last < first => Outcome::Whole,
+        (Some(first), _) if first >= size => Outcome::Unsatisfiable,
+        (Some(first), Some(last)) => Outcome::Part(first..size.min(last.saturating_add(1))),
+        (Some(first), None) => Outcome::Part(first..size),
+        // The last so many.
+        (None, Some(0)) => Outcome::Unsatisfiable,
+        (None, Some(_)) if size == 0 => Outcome::Unsatisfiable,
+        (None, Some(count)) => Outcome::Part(size.saturating_sub(count)..size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outcome::{NotModified, Part, Unsatisfiable, Whole};
+    use super::*;
+
+    const TAG: &str = "\"5-abc\"";
+    const MODIFIED: u64 = 784_111_777;
+
+    #[track_caller]
+    fn check(conditions: &Conditions<'_>, expected: Outcome) {
+        let found = conditions.outcome(TAG, MODIFIED, 100);
+        assert_eq!(found, expected, "{conditions:?}");
+    }
+
+    #[test]
+    fn what_the_client_has() {
+        let match_of = |tags: &'static str| Conditions {
+            if_none_match: Some(tags.as_bytes()),
+            ..Conditions::default()
+        };
+        for (tags, expected) in [
+            ("\"5-abc\"", NotModified),
+            ("W/\"5-abc\"", NotModified),
+            ("\"x\", \"5-abc\"", NotModified),
+            ("\"x,y\",,\"5-abc\" ", NotModified),
+            ("*", NotModified),
+            ("\"x\"", Whole),
+            ("\"x, \"5-abc\"", Whole),
+            ("5-abc", Whole),
+            ("", Whole),
+        ] {
+            check(&match_of(tags), expected);
+        }
+        let since = |date: &'static str| Conditions {
+            if_modified_since: Some(date.as_bytes()),
+            ..Conditions::default()
+        };
+        check(&since("Sun, 06 Nov 1994 08:49:37 GMT"), NotModified);
+        check(&since("Sun, 06 Nov 1994 08:49:38 GMT"), NotModified);
+        check(&since("Sun, 06 Nov 1994 08:49:36 GMT"), Whole);
+        check(&since("yesterday"), Whole);
+        // The tag counts where there is one.
+        let mut both = since("Sun, 06 Nov 1994 08:49:37 GMT");
+        both.if_none_match = Some(b"\"x\"");
+        check(&both, Whole);
+    }
+
+    #[test]
+    fn parts() {
+        let range = |range: &'static str| Conditions {
+            range: Some(range.as_bytes()),
+            ..Conditions::default()
+        };
+        for (text, expected) in [
+            ("bytes=0-9", Part(0..10)),
+            ("bytes=0-0", Part(0..1)),
+            ("Bytes=90-", Part(90..100)),
+            ("bytes=90-1000", Part(90..100)),
+            ("bytes=99-99", Part(99..100)),
+            ("bytes=-1", Part(99..100)),
+            ("bytes=-100", Part(0..100)),
+            ("bytes=-101", Part(0..100)),
+            ("bytes=100-", Unsatisfiable),
+            ("bytes=100-200", Unsatisfiable),
+            ("bytes=-0", Unsatisfiable),
+            ("bytes=99999999999999999999999-", Unsatisfiable),
+            ("bytes=0-99999999999999999999999", Part(0..100)),
+            ("bytes=9-0", Whole),
+            ("bytes=0-1,5-6", Whole),
+            ("bytes=", Whole),
+            ("bytes=-", Whole),
+            ("bytes=a-b", Whole),
+            ("bytes=--1", Whole),
+            ("bytes=1 - 2", Whole),
+            ("lines=0-9", Whole),
+            ("0-9", Whole),
+        ] {
+            check(&range(text), expected);
+        }
+        let mut conditions = range("bytes=0-9");
+        for (if_range, expected) in [
+            (TAG, Part(0..10)),
+            ("\"x\"", Whole),
+            ("W/\"5-abc\"", Whole),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Part(0..10)),
+            ("Sun, 06 Nov 1994 08:49:38 GMT", Whole),
+            ("", Whole),
+        ] {
+            conditions.if_range = Some(if_range.as_bytes());
+            check(&conditions, expected);
+        }
+        let empty = range("bytes=-5").outcome(TAG, MODIFIED, 0);
+        assert_eq!(empty, Unsatisfiable);
+    }
+}

@@ -1,0 +1,160 @@
+//! Files below a folder, and nothing outside of it.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::http_date;
+use crate::{Error, Result};
+
+/// A folder whose files may be read. What leads out of it is not there: the kernel resolves a name
+/// beneath it, links included.
+#[derive(Debug)]
+pub(super) struct Folder {
+    descriptor: OwnedFd,
+}
+
+/// An open file as it was when it was opened.
+#[derive(Debug)]
+pub(super) struct OpenFile {
+    pub(super) file: Arc<File>,
+    identity: Identity,
+    /// The entity tag, with its quotes.
+    pub(super) tag: String,
+    /// Seconds since 1970.
+    pub(super) modified: u64,
+    pub(super) last_modified: [u8; http_date::SIZE],
+}
+
+/// What tells one state of a file from another. A file that is written anew in place has other
+/// times, one that is put in its place is another one, even with the times of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(path, flags, Mode::empty());
+        let descriptor = opened.map_err(|error| Error::unusable_folder(path, error.into()))?;
+        let folder = Self { descriptor };
+        match folder.open_beneath(Path::new("."), OFlags::PATH) {
+            Ok(_) => Ok(folder),
+            Err(error) => Err(Error::no_openat2(path, error.into())),
+        }
+    }
+
+    fn open_beneath(&self, name: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::CLOEXEC;
+        loop {
+            match rustix::fs::openat2(&self.descriptor, name, flags, Mode::empty(), resolve) {
+                // Somebody renames folders at this moment.
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Opens a file; `None` if there is none that could be shown.
+    pub(super) fn file(&self, name: &Path) -> Option<OpenFile> {
+        // A pipe would wait for a writer.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let descriptor = self.open_beneath(name, flags).ok()?;
+        let stat = rustix::fs::fstat(&descriptor).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then(|| OpenFile::new(descriptor.into(), &stat))
+    }
+
+    /// Whether a file is what is found under its name, unchanged. A name that leads elsewhere in
+    /// the meantime is not followed further than to that answer.
+    pub(super) fn is_current(&self, name: &Path, file: &OpenFile) -> bool {
+        let stat = rustix::fs::statat(&self.descriptor, name, AtFlags::empty());
+        stat.is_ok_and(|stat| Identity::of(&stat) == file.identity)
+    }
+
+    /// Whether nothing is found under a name.
+    pub(super) fn is_absent(&self, name: &Path) -> bool {
+        rustix::fs::statat(&self.descriptor, name, AtFlags::empty()).is_err()
+    }
+}
+
+impl OpenFile {
+    fn new(file: File, stat: &Stat) -> Self {
+        let identity = Identity::of(stat);
+        // The same for all threads and restarts of one program, and short.
+        let mut hasher = DefaultHasher::new();
+        identity.hash(&mut hasher);
+        let modified = u64::try_from(identity.modified.0).unwrap_or(0);
+        Self {
+            file: Arc::new(file),
+            identity,
+            tag: format!("\"{:016x}\"", hasher.finish()),
+            modified,
+            last_modified: http_date::format(modified),
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.identity.size
+    }
+
+    /// Whether it was written after the other one, or at the same time.
+    pub(super) fn is_as_new_as(&self, other: &Self) -> bool {
+        self.identity.modified >= other.identity.modified
+    }
+
+    /// Appends some of its bytes; fewer if it has become shorter.
+    pub(super) fn read(&self, from: u64, size: usize, output: &mut Vec<u8>) -> io::Result<()> {
+        let start = output.len();
+        output.resize(start + size, 0);
+        let mut filled = 0;
+        while filled < size {
+            let space = &mut output[start + filled..];
+            match rustix::io::pread(self.file.as_fd(), space, from + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    output.truncate(start);
+                    return Err(error.into());
+                }
+            }
+        }
+        output.truncate(start + filled);
+        Ok(())
+    }
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        // The fields have other types on other machines.
+        #[expect(clippy::unnecessary_cast, reason = "not on all machines")]
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        }
+    }
+}
+
+/// A name with an end.
+pub(super) fn with_end(name: &Path, end: &str) -> PathBuf {
+    let mut longer = name.as_os_str().to_owned();
+    longer.push(end);
+    longer.into()
+}
