@@ -1,17 +1,71 @@
-//! A strict and fast HTTP/1.1 server library.
+//! A strict and fast HTTP/1.1 server library that knows no database.
+//!
+//! Each I/O thread has its own poller, its own connections and its own value of a [`Service`]:
+//! nothing is locked, and nothing is allocated for a request that is answered at once. A
+//! [`Router`] is a service made of closures.
+//!
+//! ```
+//! use lookaside_http::{Listen, Options, Router, Server};
+//!
+//! let listen: Listen = "127.0.0.1:0".parse()?;
+//! let server = Server::start(Options::default(), vec![listen], |_io| {
+//!     let mut router = Router::new(0_u64); // the state of a thread
+//!     router.get("/hello/{name}", |count, request, reply| {
+//!         *count += 1;
+//!         let name = request.param_decoded("name").unwrap_or_default();
+//!         reply.header_number("X-Count", *count).text(&format!("Hello, {name}!\n"));
+//!     });
+//!     router
+//! })?;
+//! println!("listening on {}", server.addresses()[0]);
+//! server.stop();
+//! server.join()?;
+//! # Ok::<(), lookaside_http::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
+mod clock;
+mod connection;
+mod counters;
 pub mod encoding;
 mod error;
 mod http_date;
+mod io;
 mod listen;
+mod listener;
+mod mailbox;
+mod method;
 pub mod negotiate;
 mod options;
+mod parse;
+mod pool;
+mod query;
+mod receive;
+mod render;
+mod reply;
+mod request;
+mod router;
+mod server;
+mod service;
+mod settle;
+mod slab;
 mod static_files;
 mod tls;
+mod wheel;
+mod worker;
 
+pub use counters::{Counters, Monitor};
 pub use error::{Error, ErrorKind, Result};
+pub use io::{Interest, Io, Readiness, Timer, Watch};
 pub use listen::{Address, Listen};
+pub use mailbox::Waker;
+pub use method::Method;
 pub use options::Options;
+pub use query::QueryPairs;
+pub use reply::{BodyStream, Reply, Ticket};
+pub use request::{Peer, Request};
+pub use router::Router;
+pub use server::{Server, Stopper};
+pub use service::{BodyMode, Route, Service};
 pub use static_files::{StaticFiles, StaticOptions};
 pub use tls::Tls;

@@ -88,6 +88,10 @@ impl Options {
                 return Err(Error::bad_option(name, "more than 0"));
             }
         }
+        // Parts of the path are kept as 16-bit numbers, and a head is received in one piece.
+        if self.target_size_max > usize::from(u16::MAX) {
+            return Err(Error::bad_option("target_size_max", "at most 65535"));
+        }
         if self.header_count_max == 0 || self.header_count_max > HEADER_COUNT_LIMIT {
             return Err(Error::bad_option("header_count_max", "1 to 256"));
         }

@@ -1,0 +1,122 @@
+//! What is known of a connection. It is small while nothing happens on it: buffers are borrowed
+//! from the thread's pool.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use crate::io::Interest;
+use crate::receive::Receiving;
+use crate::render::{Manner, Pieces};
+use crate::request::Origin;
+use crate::slab::Key;
+
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) origin: Origin,
+    pub(crate) state: State,
+    /// What came and is not consumed: the begin of a head, or what may not be answered yet.
+    pub(crate) input: Vec<u8>,
+    /// What goes out next; the first [`sent`](Self::sent) bytes are gone.
+    pub(crate) output: Vec<u8>,
+    pub(crate) sent: usize,
+    /// Replies that are not whole, and those behind them. Only the first one's bytes may be in
+    /// `output`.
+    pub(crate) pending: VecDeque<Pending>,
+    /// The body that is on its way, if one is.
+    pub(crate) receiving: Option<Box<Receiving>>,
+    /// What the poller was told.
+    pub(crate) interest: Interest,
+    /// The client sends no more.
+    pub(crate) is_input_ended: bool,
+    /// Whether it is in the list of connections that have output.
+    pub(crate) is_dirty: bool,
+    /// Whether a request was ever received.
+    pub(crate) was_used: bool,
+    /// In ticks: when something was received or sent last.
+    pub(crate) active_at: u64,
+    /// When the head began of which `input` is the begin.
+    pub(crate) head_since: u64,
+    /// When the client began to take no more output.
+    pub(crate) blocked_since: u64,
+    /// A timer, and when it is due; the deadline itself may be later.
+    pub(crate) timer: Option<(Key, u64)>,
+    pub(crate) deadline: u64,
+}
+
+/// How far the connection's life is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Requests are read.
+    Open,
+    /// No more requests are read. When the replies are out the connection closes, at once or
+    /// after the client has seen that.
+    Ending { linger: bool },
+    /// Our side is closed. What the client still sends is thrown away, as closing now would make
+    /// its system throw the reply away (RFC 9112, 9.6).
+    Lingering,
+}
+
+/// A request whose reply is not out.
+pub(crate) struct Pending {
+    /// The name of its [`Ticket`](crate::Ticket).
+    pub(crate) sequence: u64,
+    pub(crate) manner: Manner,
+    pub(crate) progress: Answer,
+    /// What is written of the reply and not in the connection's output.
+    pub(crate) bytes: Vec<u8>,
+}
+
+pub(crate) enum Answer {
+    Waiting,
+    Streaming {
+        pieces: Pieces,
+        /// Somebody was told that there is no room.
+        is_full: bool,
+    },
+    Done,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, origin: Origin, tick: u64) -> Self {
+        Self {
+            socket,
+            origin,
+            state: State::Open,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            pending: VecDeque::new(),
+            receiving: None,
+            interest: Interest::READ,
+            is_input_ended: false,
+            is_dirty: false,
+            was_used: false,
+            active_at: tick,
+            head_since: tick,
+            blocked_since: tick,
+            timer: None,
+            deadline: u64::MAX,
+        }
+    }
+
+    /// How much waits to be sent.
+    pub(crate) fn output_size(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    pub(crate) fn position(&self, sequence: u64) -> Option<usize> {
+        // They are few, and the first one is asked for mostly.
+        self.pending
+            .iter()
+            .position(|pending| pending.sequence == sequence)
+    }
+
+    /// No more requests are read, and the connection closes after the replies.
+    pub(crate) fn end(&mut self, linger: bool) {
+        match &mut self.state {
+            State::Open => self.state = State::Ending { linger },
+            State::Ending { linger: was } => *was |= linger,
+            State::Lingering => {}
+        }
+    }
+}

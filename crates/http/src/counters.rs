@@ -1,0 +1,114 @@
+//! What a server counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a server has done so far, over all its threads.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// The counters of a thread, for others to read.
+        #[derive(Default)]
+        struct Published {
+            $($name: AtomicU64,)*
+        }
+
+        impl Published {
+            // Relaxed: each number stands for itself, and only its thread writes it.
+            fn store(&self, counters: &Counters) {
+                $(self.$name.store(counters.$name, Ordering::Relaxed);)*
+            }
+
+            // Relaxed, as above: a snapshot may be taken in the middle of a batch.
+            fn add_to(&self, sum: &mut Counters) {
+                $(sum.$name += self.$name.load(Ordering::Relaxed);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections that were accepted.
+    accepted,
+    /// Connections that have ended.
+    closed,
+    /// Requests whose head was whole.
+    requests,
+    /// Replies with a status of 2xx.
+    replies_2xx,
+    /// Replies with a status of 3xx.
+    replies_3xx,
+    /// Replies with a status of 4xx.
+    replies_4xx,
+    /// Replies with a status of 5xx.
+    replies_5xx,
+    /// Requests that could not be understood or came too slowly; their replies count as 4xx or 5xx.
+    refused,
+    /// Connections closed because the client took nothing of what was sent to it.
+    write_timeouts,
+    /// Panics of the service.
+    panics,
+    /// Bytes that were received.
+    bytes_in,
+    /// Bytes that were sent.
+    bytes_out,
+    /// Batches of events; the requests of one share their system calls.
+    batches,
+}
+
+impl Counters {
+    pub(crate) fn reply(&mut self, status: u16) {
+        match status {
+            ..300 => self.replies_2xx += 1,
+            300..400 => self.replies_3xx += 1,
+            400..500 => self.replies_4xx += 1,
+            _ => self.replies_5xx += 1,
+        }
+    }
+
+    /// Connections that are open.
+    pub fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
+}
+
+/// A view of the counters of a server, for any thread.
+#[derive(Clone)]
+pub struct Monitor {
+    threads: Arc<[Board]>,
+}
+
+impl Monitor {
+    pub(crate) fn new(threads: Arc<[Board]>) -> Self {
+        Self { threads }
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for board in self.threads.iter() {
+            board.published.add_to(&mut sum);
+        }
+        sum
+    }
+}
+
+/// Where a thread shows its counters.
+#[derive(Default)]
+// Threads write theirs all the time: two of them must not share a cache line, nor a pair of lines
+// that the processor fetches together.
+#[repr(align(128))]
+pub(crate) struct Board {
+    published: Published,
+}
+
+impl Board {
+    pub(crate) fn show(&self, counters: &Counters) {
+        self.published.store(counters);
+    }
+}

@@ -1,0 +1,382 @@
+//! An I/O thread, as its service sees it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::epoll;
+
+use crate::Options;
+use crate::clock::Clock;
+use crate::connection::{Answer, Connection, Pending};
+use crate::counters::Counters;
+use crate::listener::Listener;
+use crate::mailbox::{Mailbox, Waker};
+use crate::parse::HeadLimits;
+use crate::pool::Pool;
+use crate::reply::{BodyStream, Reply, Ticket};
+use crate::slab::{Key, Slab};
+use crate::wheel::Wheel;
+
+/// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
+/// descriptors and timers of its own on it, so that a connection to a database lives beside the
+/// requests that wait for it.
+pub struct Io {
+    pub(crate) index: usize,
+    pub(crate) epoll: OwnedFd,
+    pub(crate) options: Arc<Options>,
+    pub(crate) head_limits: HeadLimits,
+    pub(crate) clock: Clock,
+    pub(crate) connections: Slab<Connection>,
+    pub(crate) listeners: Vec<Listener>,
+    watches: Slab<Watched>,
+    pub(crate) wheel: Wheel<Due>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// Those of all threads, for connections that are accepted for others.
+    pub(crate) mailboxes: Arc<[Arc<Mailbox>]>,
+    pub(crate) pool: Pool,
+    /// Where bytes are received; empty while it is in use.
+    pub(crate) read_buffer: Vec<u8>,
+    /// Connections that have output, or room again, outside of their own events.
+    pub(crate) dirty: Vec<Key>,
+    /// The tickets of streamed replies that have room again.
+    pub(crate) writable: Vec<u64>,
+    /// The name of the last deferred reply.
+    pub(crate) sequence: u64,
+    pub(crate) counters: Counters,
+    pub(crate) is_draining: bool,
+    /// The thread that got the last connection of a socket that is shared.
+    pub(crate) turn: usize,
+}
+
+/// Whose timer it is.
+pub(crate) enum Due {
+    Connection(Key),
+    Service(u64),
+    /// Listeners that were left alone for lack of descriptors are looked at again.
+    Accept,
+    /// The drain has lasted long enough.
+    Drain,
+}
+
+/// A descriptor of the service.
+struct Watched {
+    token: u64,
+    interest: Interest,
+}
+
+/// What of a descriptor somebody wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// That it can be read.
+    pub read: bool,
+    /// That it can be written.
+    pub write: bool,
+}
+
+impl Interest {
+    /// Reading only.
+    pub const READ: Self = Self {
+        read: true,
+        write: false,
+    };
+
+    fn flags(self) -> epoll::EventFlags {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, self.read);
+        flags.set(epoll::EventFlags::OUT, self.write);
+        flags
+    }
+}
+
+/// What a descriptor is ready for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// It can be read, be it to learn of an end or an error.
+    pub read: bool,
+    /// It can be written.
+    pub write: bool,
+    /// The other side is gone.
+    pub closed: bool,
+}
+
+impl Readiness {
+    pub(crate) fn from_flags(flags: epoll::EventFlags) -> Self {
+        let closed = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+        Self {
+            read: closed || flags.contains(epoll::EventFlags::IN),
+            write: closed || flags.contains(epoll::EventFlags::OUT),
+            closed,
+        }
+    }
+}
+
+/// A descriptor that the service watches, see [`Io::watch`].
+#[derive(Debug)]
+pub struct Watch(Key);
+
+/// A timer that was begun, see [`Io::timer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer(Key);
+
+/// What an event of the poller is about: a tag beside a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Source {
+    Connection(Key),
+    Watch(Key),
+    Listener(usize),
+    Mailbox,
+}
+
+const TAG_SHIFT: u32 = 56;
+
+impl Source {
+    pub(crate) fn to_data(self) -> epoll::EventData {
+        let (tag, bits) = match self {
+            Self::Connection(key) => (0, key.to_bits()),
+            Self::Watch(key) => (1, key.to_bits()),
+            Self::Listener(index) => (2, index as u64),
+            Self::Mailbox => (3, 0),
+        };
+        epoll::EventData::new_u64(tag << TAG_SHIFT | bits)
+    }
+
+    pub(crate) fn from_data(data: epoll::EventData) -> Self {
+        let bits = data.u64();
+        match bits >> TAG_SHIFT {
+            0 => Self::Connection(Key::from_bits(bits)),
+            1 => Self::Watch(Key::from_bits(bits)),
+            2 => Self::Listener((bits & 0xffff) as usize),
+            _ => Self::Mailbox,
+        }
+    }
+}
+
+impl Io {
+    /// The time at which the batch of events began. All that happens in it happens then.
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Which of the server's threads this is, from 0 on.
+    pub fn thread_index(&self) -> usize {
+        self.index
+    }
+
+    /// The options of the server.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The reply to a request that was put off. `None` when the client has gone, or the request is
+    /// answered already.
+    pub fn reply(&mut self, ticket: Ticket) -> Option<Reply<'_>> {
+        Reply::of_ticket(self, ticket)
+    }
+
+    /// Whether somebody waits for that reply.
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        let pending = self.pending(ticket);
+        pending.is_some_and(|pending| matches!(pending.progress, Answer::Waiting))
+    }
+
+    /// The body of a reply that is streamed. `None` when the client has gone, or the reply has
+    /// ended.
+    pub fn stream(&mut self, ticket: Ticket) -> Option<BodyStream<'_>> {
+        BodyStream::of_ticket(self, ticket)
+    }
+
+    fn pending(&self, ticket: Ticket) -> Option<&Pending> {
+        let key = self.connections.key_at(ticket.index())?;
+        let connection = self.connections.get(key)?;
+        let position = connection.position(ticket.sequence())?;
+        connection.pending.get(position)
+    }
+
+    /// Watches a descriptor, level-triggered: [`Service::ready`](crate::Service::ready) is called
+    /// with the token while it is ready for one of the interests.
+    ///
+    /// # Errors
+    ///
+    /// When the descriptor cannot be polled, or is watched already.
+    pub fn watch(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+        token: u64,
+    ) -> io::Result<Watch> {
+        let key = self.watches.insert(Watched { token, interest });
+        let data = Source::Watch(key).to_data();
+        if let Err(error) = epoll::add(&self.epoll, fd, data, interest.flags()) {
+            self.watches.remove(key);
+            return Err(error.into());
+        }
+        Ok(Watch(key))
+    }
+
+    /// Watches for something else. It costs nothing when that is what is watched for already.
+    ///
+    /// # Errors
+    ///
+    /// When the descriptor is not the one that is watched.
+    pub fn rewatch(
+        &mut self,
+        watch: &Watch,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let Some(watched) = self.watches.get_mut(watch.0) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        if watched.interest == interest {
+            return Ok(());
+        }
+        let data = Source::Watch(watch.0).to_data();
+        epoll::modify(&self.epoll, fd, data, interest.flags())?;
+        watched.interest = interest;
+        Ok(())
+    }
+
+    /// Watches a descriptor no longer. Call it before the descriptor is closed.
+    ///
+    /// # Errors
+    ///
+    /// When the descriptor is not the one that was watched.
+    pub fn unwatch(&mut self, watch: Watch, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.watches.remove(watch.0);
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// The token of a watch, if it is still one.
+    pub(crate) fn watch_token(&self, key: Key) -> Option<u64> {
+        self.watches.get(key).map(|watched| watched.token)
+    }
+
+    /// Calls [`Service::timer`](crate::Service::timer) with the token at a time, or up to a
+    /// millisecond later.
+    pub fn timer(&mut self, at: Instant, token: u64) -> Timer {
+        let at = self.clock.tick_of(at);
+        Timer(self.wheel.insert(at, Due::Service(token)))
+    }
+
+    /// Takes a timer back. One that was due already is left alone.
+    pub fn cancel(&mut self, timer: Timer) {
+        self.wheel.cancel(timer.0);
+    }
+
+    /// A way to call [`Service::woken`](crate::Service::woken) on this thread from others.
+    pub fn waker(&self, token: u64) -> Waker {
+        Waker {
+            mailbox: Arc::clone(&self.mailbox),
+            token,
+        }
+    }
+
+    pub(crate) fn new(
+        index: usize,
+        options: Arc<Options>,
+        listeners: Vec<Listener>,
+        mailboxes: Arc<[Arc<Mailbox>]>,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mailbox = Arc::clone(&mailboxes[index]);
+        let data = Source::Mailbox.to_data();
+        epoll::add(&epoll, mailbox.as_fd(), data, Interest::READ.flags())?;
+        let mut io = Self {
+            index,
+            head_limits: HeadLimits {
+                head_size_max: options.head_size_max,
+                header_count_max: options.header_count_max,
+                target_size_max: options.target_size_max,
+            },
+            clock: Clock::new(options.server_name.as_deref()),
+            epoll,
+            options,
+            connections: Slab::new(),
+            listeners,
+            watches: Slab::new(),
+            wheel: Wheel::new(),
+            mailbox,
+            mailboxes,
+            pool: Pool::new(),
+            read_buffer: Vec::new(),
+            dirty: Vec::new(),
+            writable: Vec::new(),
+            sequence: 0,
+            counters: Counters::default(),
+            is_draining: false,
+            turn: index,
+        };
+        io.listen(true)?;
+        Ok(io)
+    }
+
+    /// Begins or ceases to accept.
+    pub(crate) fn listen(&mut self, is_wanted: bool) -> io::Result<()> {
+        for (index, listener) in self.listeners.iter_mut().enumerate() {
+            if listener.is_polled == is_wanted {
+                continue;
+            }
+            match is_wanted {
+                true => {
+                    let data = Source::Listener(index).to_data();
+                    epoll::add(&self.epoll, &*listener, data, Interest::READ.flags())?;
+                }
+                false => epoll::delete(&self.epoll, &*listener)?,
+            }
+            listener.is_polled = is_wanted;
+        }
+        Ok(())
+    }
+
+    /// Lets the poller know a connection.
+    pub(crate) fn poll_connection(&self, key: Key) -> io::Result<()> {
+        let Some(connection) = self.connections.get(key) else {
+            return Ok(());
+        };
+        let data = Source::Connection(key).to_data();
+        let flags = connection.interest.flags();
+        Ok(epoll::add(&self.epoll, &connection.socket, data, flags)?)
+    }
+
+    /// Tells the poller what is wanted of a connection, if that is news.
+    pub(crate) fn set_interest(&mut self, key: Key, interest: Interest) -> io::Result<()> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(());
+        };
+        if connection.interest == interest {
+            return Ok(());
+        }
+        let data = Source::Connection(key).to_data();
+        epoll::modify(&self.epoll, &connection.socket, data, interest.flags())?;
+        connection.interest = interest;
+        Ok(())
+    }
+
+    /// Remembers that a connection has to be looked at before the batch ends.
+    pub(crate) fn mark(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Ends a connection at once. Its descriptor leaves the poller with it.
+    pub(crate) fn close(&mut self, key: Key) {
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        self.counters.closed += 1;
+        if let Some((timer, _)) = connection.timer.take() {
+            self.wheel.cancel(timer);
+        }
+        self.pool.give(connection.input);
+        self.pool.give(connection.output);
+        for pending in connection.pending {
+            self.pool.give(pending.bytes);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The methods of requests.
+
+/// What a client asks to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Method {
+    /// `GET`
+    Get,
+    /// `HEAD`
+    Head,
+    /// `POST`
+    Post,
+    /// `PUT`
+    Put,
+    /// `DELETE`
+    Delete,
+    /// `PATCH`
+    Patch,
+    /// `OPTIONS`
+    Options,
+    /// `TRACE`
+    Trace,
+    /// `CONNECT`
+    Connect,
+    /// Any other token; [`Request::method_name`](crate::Request::method_name) has it.
+    Other,
+}
+
+impl Method {
+    /// Methods are case-sensitive (RFC 9110, 9.1).
+    pub(crate) fn from_name(name: &str) -> Self {
+        match name {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            "DELETE" => Self::Delete,
+            "PATCH" => Self::Patch,
+            "OPTIONS" => Self::Options,
+            "TRACE" => Self::Trace,
+            "CONNECT" => Self::Connect,
+            _ => Self::Other,
+        }
+    }
+
+    /// The token; `*` for [`Other`](Self::Other).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Patch => "PATCH",
+            Self::Options => "OPTIONS",
+            Self::Trace => "TRACE",
+            Self::Connect => "CONNECT",
+            Self::Other => "*",
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Replies as bytes.
+
+use crate::clock::Stamp;
+
+/// What of a request decides how its reply looks. It waits together with the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// The request was a HEAD: no body is sent, but its length is told.
+    pub(crate) is_head: bool,
+    /// The client speaks HTTP/1.0, which knows no chunks.
+    pub(crate) is_old: bool,
+    /// The connection closes after the reply.
+    pub(crate) close: bool,
+}
+
+/// Digits for which room is left where the length is filled in afterwards; blanks in front of a
+/// value mean nothing (RFC 9112, 5.1). A longer body moves by what is missing.
+const LENGTH_SIZE: usize = 7;
+
+/// A reply that is being written, at the end of a buffer.
+pub(crate) struct Draft {
+    pub(crate) out: Vec<u8>,
+    /// Where the reply begins.
+    start: usize,
+    pub(crate) manner: Manner,
+    status: u16,
+    /// Whether the status line is written.
+    has_head: bool,
+    is_broken: bool,
+}
+
+impl Draft {
+    pub(crate) fn new(out: Vec<u8>, manner: Manner) -> Self {
+        Self {
+            start: out.len(),
+            out,
+            manner,
+            status: 200,
+            has_head: false,
+            is_broken: false,
+        }
+    }
+
+    pub(crate) fn status(&mut self, status: u16) {
+        // A status after the headers, or one that is final in name only, is a mistake of the
+        // handler, which must not become a wrong answer.
+        self.is_broken |= self.has_head || !(200..=599).contains(&status);
+        self.status = status;
+    }
+
+    fn begin(&mut self, stamp: &Stamp) {
+        if self.has_head {
+            return;
+        }
+        self.has_head = true;
+        if self.status == 200 {
+            self.out.extend_from_slice(&stamp.ok);
+        } else {
+            self.out.extend_from_slice(b"HTTP/1.1 ");
+            self.out
+                .extend_from_slice(itoa::Buffer::new().format(self.status).as_bytes());
+            self.out.push(b' ');
+            self.out.extend_from_slice(reason(self.status).as_bytes());
+            self.out.extend_from_slice(b"\r\n");
+            self.out.extend_from_slice(&stamp.common);
+        }
+    }
+
+    pub(crate) fn header(&mut self, stamp: &Stamp, name: &str, value: &[u8]) {
+        self.begin(stamp);
+        // What a handler copies from a request must not become headers of its own.
+        self.is_broken |= memchr::memchr3(b'\r', b'\n', 0, value).is_some()
+            || memchr::memchr3(b'\r', b'\n', b':', name.as_bytes()).is_some();
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b": ");
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub(crate) fn header_number(&mut self, stamp: &Stamp, name: &str, value: u64) {
+        self.header(stamp, name, itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// Ends the headers.
+    fn end_head(&mut self, stamp: &Stamp) {
+        self.begin(stamp);
+        if self.manner.close {
+            self.out.extend_from_slice(b"Connection: close\r\n");
+        } else if self.manner.is_old {
+            self.out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+    }
+
+    /// Whether the status is one whose replies have no body (RFC 9110, 6.4.1).
+    fn is_bodiless(&self) -> bool {
+        matches!(self.status, 204 | 304)
+    }
+
+    fn length(&mut self, length: u64) {
+        self.out.extend_from_slice(b"Content-Length: ");
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        self.out.extend_from_slice(b"\r\n\r\n");
+    }
+
+    pub(crate) fn body(&mut self, stamp: &Stamp, body: &[u8]) {
+        if self.head_only(stamp, body.len() as u64) {
+            self.out.extend_from_slice(body);
+        }
+        self.check(stamp);
+    }
+
+    /// Writes the head of a reply with so long a body, and says whether that is to follow.
+    pub(crate) fn head_only(&mut self, stamp: &Stamp, length: u64) -> bool {
+        self.end_head(stamp);
+        if self.is_bodiless() {
+            self.out.extend_from_slice(b"\r\n");
+            return false;
+        }
+        self.length(length);
+        !self.manner.is_head
+    }
+
+    /// Lets somebody append the body, and fills its length in.
+    pub(crate) fn body_with(&mut self, stamp: &Stamp, write: impl FnOnce(&mut Vec<u8>)) {
+        self.end_head(stamp);
+        if self.is_bodiless() {
+            self.out.extend_from_slice(b"\r\n");
+            return self.check(stamp);
+        }
+        self.out.extend_from_slice(b"Content-Length: ");
+        let field = self.out.len();
+        self.out.extend_from_slice(&[b' '; LENGTH_SIZE]);
+        self.out.extend_from_slice(b"\r\n\r\n");
+        let body = self.out.len();
+        write(&mut self.out);
+        if self.out.len() < body {
+            self.is_broken = true;
+            return self.check(stamp);
+        }
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(self.out.len() - body).as_bytes();
+        if self.manner.is_head {
+            self.out.truncate(body);
+        }
+        match LENGTH_SIZE.checked_sub(digits.len()) {
+            Some(blanks) => {
+                self.out[field + blanks..field + LENGTH_SIZE].copy_from_slice(digits);
+            }
+            None => drop(
+                self.out
+                    .splice(field..field + LENGTH_SIZE, digits.iter().copied()),
+            ),
+        }
+        self.check(stamp);
+    }
+
+    /// Ends the head of a reply whose body follows in pieces, and says how they are written.
+    pub(crate) fn stream(&mut self, stamp: &Stamp) -> Pieces {
+        if self.manner.is_old {
+            // Only the end of the connection can be the end of the body.
+            self.manner.close = true;
+        }
+        self.end_head(stamp);
+        let pieces = match self.manner {
+            Manner { is_head: true, .. } => Pieces::None,
+            _ if self.is_bodiless() => Pieces::None,
+            Manner { is_old: true, .. } => Pieces::Plain,
+            _ => Pieces::Chunked,
+        };
+        if !self.manner.is_old && !self.is_bodiless() {
+            self.out
+                .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        }
+        self.out.extend_from_slice(b"\r\n");
+        self.check(stamp);
+        match self.is_broken {
+            true => Pieces::None,
+            false => pieces,
+        }
+    }
+
+    /// The buffer, without what was written of this reply.
+    pub(crate) fn take_back(&mut self) -> Vec<u8> {
+        self.out.truncate(self.start);
+        std::mem::take(&mut self.out)
+    }
+
+    /// The status that the client sees.
+    pub(crate) fn sent_status(&self) -> u16 {
+        self.status
+    }
+
+    /// Gives up what was written and answers 500: the handler made a mistake.
+    pub(crate) fn fail(&mut self, stamp: &Stamp) {
+        let manner = Manner {
+            close: true,
+            ..self.manner
+        };
+        self.out.truncate(self.start);
+        let mut draft = Self::new(std::mem::take(&mut self.out), manner);
+        draft.refusal(stamp, 500);
+        *self = draft;
+    }
+
+    /// Answers with a status and its name.
+    pub(crate) fn refusal(&mut self, stamp: &Stamp, status: u16) {
+        self.status(status);
+        self.header(stamp, "Content-Type", b"text/plain; charset=utf-8");
+        self.body(stamp, reason(status).as_bytes());
+    }
+
+    fn check(&mut self, stamp: &Stamp) {
+        if std::mem::take(&mut self.is_broken) {
+            self.fail(stamp);
+        }
+    }
+}
+
+/// How the pieces of a body are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pieces {
+    /// There is no body.
+    None,
+    Chunked,
+    /// As they are, until the connection closes.
+    Plain,
+}
+
+/// Hexadecimal digits of a chunk's size for which room is left; leading zeros mean nothing.
+const CHUNK_SIZE_SIZE: usize = 8;
+
+impl Pieces {
+    /// Lets somebody append a piece. An empty one is none: it would be the end.
+    pub(crate) fn write(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        if self == Self::Chunked {
+            out.extend_from_slice(b"00000000\r\n");
+        }
+        let body = out.len();
+        write(out);
+        let size = out.len().saturating_sub(body);
+        match self {
+            _ if size == 0 => out.truncate(start),
+            Self::None => out.truncate(start),
+            Self::Plain => {}
+            Self::Chunked => {
+                for (index, digit) in out[start..start + CHUNK_SIZE_SIZE].iter_mut().enumerate() {
+                    let shift = 4 * (CHUNK_SIZE_SIZE - 1 - index);
+                    *digit = b"0123456789abcdef"[size >> shift & 15];
+                }
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    pub(crate) fn end(self, out: &mut Vec<u8>) {
+        if self == Self::Chunked {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+    }
+}
+
+/// The name of a status (RFC 9110, 15; RFC 6585).
+pub(crate) fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
+        204 => "No Content",
+        205 => "Reset Content",
+        206 => "Partial Content",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        425 => "Too Early",
+        426 => "Upgrade Required",
+        428 => "Precondition Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        // A client goes by the number (RFC 9112, 4).
+        _ => "Status",
+    }
+}

@@ -1,0 +1,455 @@
+//! The answer to a request, written straight into what is sent.
+
+use std::marker::PhantomData;
+use std::mem;
+use std::time::Instant;
+
+use crate::Io;
+use crate::connection::{Answer, Connection, Pending, State};
+use crate::render::{Draft, Manner, Pieces};
+use crate::slab::Key;
+
+/// The answer to one request.
+///
+/// Status and headers come first, then one of the methods that end it. Nothing is copied twice:
+/// what is written lies in the connection's output. A reply that is dropped without an end, a
+/// header with a line feed, or a status after a header are mistakes of the handler and become a
+/// 500 that closes the connection.
+pub struct Reply<'a> {
+    io: &'a mut Io,
+    key: Key,
+    place: Place,
+    draft: Draft,
+    is_done: bool,
+}
+
+/// Where the bytes of a reply belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind those of the reply before, which are in the output.
+    Direct,
+    /// Behind replies that are not whole.
+    Queued,
+    /// To a request that was put off.
+    Ticket(u64),
+}
+
+/// The name of a request that is answered later, on the same thread.
+///
+/// It can be stored as a number, in the token of a timer say. A ticket whose client has gone names
+/// nobody ever after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    bits: u64,
+    /// Another thread has other requests by the same number.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// The connection's index is above the number of the reply, which is unique on its thread for as
+/// long as a million requests a second are put off for twelve days.
+const SEQUENCE_BITS: u32 = 40;
+
+impl Ticket {
+    pub(crate) fn new(key: Key, sequence: u64) -> Self {
+        assert!(
+            key.index < 1 << (64 - SEQUENCE_BITS),
+            "connections are fewer than 2^24"
+        );
+        let sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        Self::from_u64(u64::from(key.index) << SEQUENCE_BITS | sequence)
+    }
+
+    /// The ticket of a number that came from one.
+    pub fn from_u64(bits: u64) -> Self {
+        Self {
+            bits,
+            _not_send: PhantomData,
+        }
+    }
+
+    pub(crate) fn index(self) -> u32 {
+        (self.bits >> SEQUENCE_BITS) as u32
+    }
+
+    pub(crate) fn sequence(self) -> u64 {
+        self.bits & ((1 << SEQUENCE_BITS) - 1)
+    }
+}
+
+impl From<Ticket> for u64 {
+    fn from(ticket: Ticket) -> Self {
+        ticket.bits
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// The reply to the request that is being called.
+    pub(crate) fn of_call(io: &'a mut Io, key: Key, manner: Manner) -> Self {
+        let connection = io
+            .connections
+            .get_mut(key)
+            .expect("the connection of a call is open");
+        let (place, out) = match connection.pending.is_empty() {
+            true => (Place::Direct, mem::take(&mut connection.output)),
+            false => (Place::Queued, Vec::new()),
+        };
+        Self::begin(io, key, place, out, manner)
+    }
+
+    pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
+        let key = io.connections.key_at(ticket.index())?;
+        let connection = io.connections.get_mut(key)?;
+        let position = connection.position(ticket.sequence())?;
+        let pending = &mut connection.pending[position];
+        if !matches!(pending.progress, Answer::Waiting) {
+            return None;
+        }
+        let manner = pending.manner;
+        let out = match position {
+            0 => mem::take(&mut connection.output),
+            _ => mem::take(&mut pending.bytes),
+        };
+        let place = Place::Ticket(ticket.sequence());
+        Some(Self::begin(io, key, place, out, manner))
+    }
+
+    fn begin(io: &'a mut Io, key: Key, place: Place, mut out: Vec<u8>, mut manner: Manner) -> Self {
+        if out.capacity() == 0 {
+            out = io.pool.take();
+        }
+        manner.close |= io.is_draining;
+        Self {
+            io,
+            key,
+            place,
+            draft: Draft::new(out, manner),
+            is_done: false,
+        }
+    }
+
+    /// The status, 200 if it is not said. It comes before the headers.
+    pub fn status(mut self, status: u16) -> Self {
+        self.draft.status(status);
+        self
+    }
+
+    /// A header. `Date`, `Content-Length`, `Transfer-Encoding` and `Connection` are written by the
+    /// server.
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.draft
+            .header(self.io.clock.stamp(), name, value.as_ref());
+        self
+    }
+
+    /// A header with a number.
+    pub fn header_number(mut self, name: &str, value: u64) -> Self {
+        self.draft.header_number(self.io.clock.stamp(), name, value);
+        self
+    }
+
+    /// Closes the connection after this reply.
+    pub fn close(mut self) -> Self {
+        self.draft.manner.close = true;
+        self
+    }
+
+    /// Ends it with a body of a type.
+    pub fn send(self, content_type: &str, body: &[u8]) {
+        self.header("Content-Type", content_type).body(body);
+    }
+
+    /// Ends it with a text.
+    pub fn text(self, body: &str) {
+        self.send("text/plain; charset=utf-8", body.as_bytes());
+    }
+
+    /// Ends it with a body that is JSON already.
+    pub fn json(self, body: &[u8]) {
+        self.send("application/json", body);
+    }
+
+    /// Ends it with a body.
+    pub fn body(mut self, body: &[u8]) {
+        self.draft.body(self.io.clock.stamp(), body);
+        self.finish();
+    }
+
+    /// Ends it with a body of a type, which is appended to what is sent; its length is filled in.
+    pub fn send_with(self, content_type: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        self.header("Content-Type", content_type).body_with(write);
+    }
+
+    /// Ends it with a body, which is appended to what is sent; its length is filled in.
+    pub fn body_with(mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.draft.body_with(self.io.clock.stamp(), write);
+        self.finish();
+    }
+
+    /// Ends it without a body.
+    pub fn empty(self) {
+        self.body(&[]);
+    }
+
+    /// Ends it with a status and its name as the text.
+    pub fn refuse(mut self, status: u16) {
+        self.draft.refusal(self.io.clock.stamp(), status);
+        self.finish();
+    }
+
+    /// Whether the request was a HEAD, so that a body would only be measured.
+    pub fn is_head(&self) -> bool {
+        self.draft.manner.is_head
+    }
+
+    /// The thread: timers, descriptors, other replies.
+    pub fn io(&mut self) -> &mut Io {
+        self.io
+    }
+
+    /// The time of the batch.
+    pub fn now(&self) -> Instant {
+        self.io.now()
+    }
+
+    /// Answers later, by [`Io::reply`] on this thread. Status and headers so far are dropped. Later
+    /// requests of the connection may be answered meanwhile; their replies wait for this one.
+    pub fn defer(mut self) -> Ticket {
+        let out = self.draft.take_back();
+        self.queue(Answer::Waiting, out)
+    }
+
+    /// Begins a body that is written in pieces, by [`Io::stream`] on this thread.
+    pub fn stream(self, content_type: &str) -> Ticket {
+        self.header("Content-Type", content_type).stream_body()
+    }
+
+    /// As [`stream`](Self::stream), without a `Content-Type`.
+    pub fn stream_body(mut self) -> Ticket {
+        let pieces = self.draft.stream(self.io.clock.stamp());
+        self.io.counters.reply(self.draft.sent_status());
+        let out = mem::take(&mut self.draft.out);
+        let is_full = false;
+        self.queue(Answer::Streaming { pieces, is_full }, out)
+    }
+
+    /// Puts the request among those whose replies are not whole.
+    fn queue(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
+        self.is_done = true;
+        let manner = self.draft.manner;
+        let Self { io, key, place, .. } = self;
+        let connection = io
+            .connections
+            .get_mut(*key)
+            .expect("a reply is to an open connection");
+        let (sequence, bytes) = match *place {
+            Place::Ticket(sequence) => {
+                let position = connection
+                    .position(sequence)
+                    .expect("a reply is to a request that waits");
+                let pending = &mut connection.pending[position];
+                (pending.progress, pending.manner) = (progress, manner);
+                match position {
+                    0 => connection.output = out,
+                    _ => pending.bytes = out,
+                }
+                io.mark(*key);
+                return Ticket::new(*key, sequence);
+            }
+            Place::Direct => {
+                connection.output = out;
+                (io.sequence + 1, Vec::new())
+            }
+            Place::Queued => (io.sequence + 1, out),
+        };
+        let sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        io.sequence = sequence;
+        connection.pending.push_back(Pending {
+            sequence,
+            manner,
+            progress,
+            bytes,
+        });
+        Ticket::new(*key, sequence)
+    }
+
+    fn finish(&mut self) {
+        self.is_done = true;
+        self.io.counters.reply(self.draft.sent_status());
+        let out = mem::take(&mut self.draft.out);
+        let manner = self.draft.manner;
+        let Self { io, key, place, .. } = self;
+        let connection = io
+            .connections
+            .get_mut(*key)
+            .expect("a reply is to an open connection");
+        match *place {
+            Place::Direct => {
+                connection.output = out;
+                if manner.close {
+                    connection.end_after_reply();
+                }
+            }
+            Place::Queued => connection.pending.push_back(Pending {
+                // Nobody asks for it by its name.
+                sequence: u64::MAX,
+                manner,
+                progress: Answer::Done,
+                bytes: out,
+            }),
+            Place::Ticket(sequence) => {
+                let position = connection
+                    .position(sequence)
+                    .expect("a reply is to a request that waits");
+                let pending = &mut connection.pending[position];
+                (pending.progress, pending.manner) = (Answer::Done, manner);
+                match position {
+                    0 => connection.output = out,
+                    _ => pending.bytes = out,
+                }
+                io.advance(*key);
+                io.mark(*key);
+            }
+        }
+    }
+}
+
+impl Drop for Reply<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.draft.fail(self.io.clock.stamp());
+            self.finish();
+        }
+    }
+}
+
+/// The body of a reply that is written in pieces.
+pub struct BodyStream<'a> {
+    io: &'a mut Io,
+    key: Key,
+    position: usize,
+    pieces: Pieces,
+}
+
+impl<'a> BodyStream<'a> {
+    pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
+        let key = io.connections.key_at(ticket.index())?;
+        let connection = io.connections.get_mut(key)?;
+        let position = connection.position(ticket.sequence())?;
+        let Answer::Streaming { pieces, .. } = connection.pending[position].progress else {
+            return None;
+        };
+        Some(Self {
+            io,
+            key,
+            position,
+            pieces,
+        })
+    }
+
+    /// Writes a piece. It is taken whether there is room or not, so ask [`is_full`](Self::is_full).
+    pub fn write(&mut self, piece: &[u8]) {
+        self.write_with(|out| out.extend_from_slice(piece));
+    }
+
+    /// Lets a piece be appended to what is sent.
+    pub fn write_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let pieces = self.pieces;
+        let mut out = mem::take(self.out());
+        if out.capacity() == 0 {
+            out = self.io.pool.take();
+        }
+        pieces.write(&mut out, write);
+        *self.out() = out;
+        self.io.mark(self.key);
+    }
+
+    /// Whether the client is slower than the writer. Then stop, until
+    /// [`Service::writable`](crate::Service::writable) is called.
+    pub fn is_full(&mut self) -> bool {
+        let position = self.position;
+        let size_max = self.io.options.output_size_max;
+        let size = self.out().len();
+        let connection = self.connection();
+        let size = match position {
+            0 => connection.output_size(),
+            _ => size,
+        };
+        if let Answer::Streaming { is_full, .. } = &mut connection.pending[position].progress {
+            *is_full |= size >= size_max;
+        }
+        size >= size_max
+    }
+
+    /// Ends the body.
+    pub fn finish(mut self) {
+        let pieces = self.pieces;
+        pieces.end(self.out());
+        let position = self.position;
+        self.connection().pending[position].progress = Answer::Done;
+        self.io.advance(self.key);
+        self.io.mark(self.key);
+    }
+
+    /// Breaks the connection, so that the client sees that the body is not whole.
+    pub fn abort(self) {
+        self.io.close(self.key);
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        self.io
+            .connections
+            .get_mut(self.key)
+            .expect("the connection is open as long as its thread is borrowed")
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        let position = self.position;
+        let connection = self.connection();
+        match position {
+            0 => &mut connection.output,
+            _ => &mut connection.pending[position].bytes,
+        }
+    }
+}
+
+impl Io {
+    /// Moves replies that have become whole, and those behind them, into the output.
+    pub(crate) fn advance(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        while let Some(pending) = connection.pending.front_mut() {
+            // The first one's bytes go to the output, from the moment on that it is the first.
+            if !pending.bytes.is_empty() {
+                let bytes = mem::take(&mut pending.bytes);
+                if connection.output.is_empty() {
+                    self.pool.give(mem::replace(&mut connection.output, bytes));
+                } else {
+                    connection.output.extend_from_slice(&bytes);
+                    self.pool.give(bytes);
+                }
+            }
+            if !matches!(pending.progress, Answer::Done) {
+                return;
+            }
+            let close = pending.manner.close;
+            connection.pending.pop_front();
+            if close {
+                connection.end_after_reply();
+                for dropped in connection.pending.drain(..) {
+                    self.pool.give(dropped.bytes);
+                }
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// The reply that closes the connection is in the output.
+    pub(crate) fn end_after_reply(&mut self) {
+        // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
+        // nobody has read, and a system that closes over unread bytes takes the reply back.
+        let linger = self.state == State::Open && !self.is_input_ended;
+        self.end(linger);
+    }
+}

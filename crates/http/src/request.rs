@@ -1,0 +1,149 @@
+//! A request, as a service sees it.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use crate::parse::{Framing, Head};
+use crate::query::{QueryPairs, decode_path};
+use crate::{Method, Route};
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Peer {
+    /// From this address.
+    Tcp(SocketAddr),
+    /// Through a Unix socket.
+    Unix,
+}
+
+/// What the connection says about a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) peer: Peer,
+    pub(crate) is_tls: bool,
+}
+
+/// A request. It borrows the bytes that came in; nothing is copied.
+pub struct Request<'a> {
+    head: &'a Head<'a>,
+    body: &'a [u8],
+    route: &'a Route,
+    origin: Origin,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(
+        head: &'a Head<'a>,
+        body: &'a [u8],
+        route: &'a Route,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            head,
+            body,
+            route,
+            origin,
+        }
+    }
+
+    /// What is to be done.
+    pub fn method(&self) -> Method {
+        self.head.method
+    }
+
+    /// The method as it was sent.
+    pub fn method_name(&self) -> &'a str {
+        self.head.method_name
+    }
+
+    /// The path as it was sent, so percent-encoded. It begins with `/`, or is the `*` of an
+    /// `OPTIONS` for the whole server.
+    pub fn path(&self) -> &'a str {
+        self.head.path
+    }
+
+    /// What stands behind the question mark, as it was sent.
+    pub fn query(&self) -> Option<&'a str> {
+        self.head.query
+    }
+
+    /// The query's names and values, decoded.
+    pub fn query_pairs(&self) -> QueryPairs<'a> {
+        QueryPairs::new(self.head.query.unwrap_or_default())
+    }
+
+    /// The first value of a name in the query, decoded.
+    pub fn query_value(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.query_pairs().find(name)
+    }
+
+    /// The first header of a name, in any case of letters.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.head
+            .headers
+            .iter()
+            .find(|header| header.name.eq_ignore_ascii_case(name))
+            .map(|header| header.value)
+    }
+
+    /// The first header of a name; `None` also when it is no UTF-8.
+    pub fn header_str(&self, name: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.header(name)?).ok()
+    }
+
+    /// All headers, in order.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let headers = self.head.headers;
+        headers.iter().map(|header| (header.name, header.value))
+    }
+
+    /// The host that the client means, perhaps with a port. Clients of HTTP/1.0 may leave it out.
+    pub fn host(&self) -> Option<&'a str> {
+        self.head.host
+    }
+
+    /// The body. On a [streamed](Route::streamed) route it is empty here.
+    pub fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// How long the client says that the body is; `None` when it is chunked.
+    pub fn content_length(&self) -> Option<u64> {
+        match self.head.framing {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked => None,
+        }
+    }
+
+    /// The part of the path that a pattern of a [`Router`](crate::Router) gives a name, as sent.
+    pub fn param(&self, name: &str) -> Option<&'a str> {
+        self.route.params.find(name, self.head.path)
+    }
+
+    /// Such a part, decoded; `None` also when that is no UTF-8.
+    pub fn param_decoded(&self, name: &str) -> Option<Cow<'a, str>> {
+        decode_path(self.param(name)?)
+    }
+
+    /// Who sent it.
+    pub fn peer(&self) -> Peer {
+        self.origin.peer
+    }
+
+    /// Whether it came through TLS.
+    pub fn is_tls(&self) -> bool {
+        self.origin.is_tls
+    }
+
+    /// 0 or 1: the version is HTTP/1.0 or HTTP/1.1.
+    pub fn version_minor(&self) -> u8 {
+        self.head.minor
+    }
+
+    /// What [`Service::route`](crate::Service::route) said of it.
+    pub fn route(&self) -> &'a Route {
+        self.route
+    }
+}

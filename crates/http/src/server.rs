@@ -1,0 +1,174 @@
+//! Servers: threads, and how they begin and end.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use crate::counters::Board;
+use crate::listener;
+use crate::mailbox::{Mailbox, Message};
+use crate::worker::Worker;
+use crate::{Address, Counters, Error, Io, Listen, Monitor, Options, Result, Service};
+
+/// A running server. Dropping it stops it and waits for its end.
+pub struct Server {
+    threads: Vec<JoinHandle<Result<()>>>,
+    addresses: Vec<Address>,
+    monitor: Monitor,
+    stopper: Stopper,
+}
+
+/// Stops a server from anywhere, from the handler of a signal's thread say.
+#[derive(Clone)]
+pub struct Stopper {
+    mailboxes: Arc<[Arc<Mailbox>]>,
+}
+
+impl Stopper {
+    /// Begins the end: no connection is accepted any more, requests that are here are answered,
+    /// and connections close when they have nothing left to say.
+    pub fn stop(&self) {
+        for mailbox in self.mailboxes.iter() {
+            mailbox.send(Message::Stop);
+        }
+    }
+}
+
+impl Server {
+    /// Listens, and answers requests by what `make` makes on each of the I/O threads. When it
+    /// returns, all threads are ready.
+    ///
+    /// # Errors
+    ///
+    /// When an option makes no sense, an address cannot be had, or `make` panics.
+    pub fn start<S: Service>(
+        options: Options,
+        listens: Vec<Listen>,
+        make: impl Fn(&mut Io) -> S + Send + Sync + 'static,
+    ) -> Result<Self> {
+        options.check()?;
+        let thread_count = match options.threads {
+            0 => processor_count()?,
+            count => count,
+        };
+        let mut shares: Vec<Vec<_>> = (0..thread_count).map(|_| Vec::new()).collect();
+        let mut addresses = Vec::with_capacity(listens.len());
+        for (place, listen) in listens.iter().enumerate() {
+            let (address, listeners) = listener::open(listen, place, thread_count)?;
+            addresses.push(address);
+            for (thread, listener) in listeners {
+                shares[thread].push(listener);
+            }
+        }
+        let mailboxes: Arc<[Arc<Mailbox>]> = (0..thread_count)
+            .map(|_| Mailbox::new().map(Arc::new))
+            .collect::<std::io::Result<_>>()
+            .map_err(|error| Error::environment("make an event descriptor", error))?;
+        let boards: Arc<[Board]> = (0..thread_count).map(|_| Board::default()).collect();
+        let mut server = Self {
+            threads: Vec::with_capacity(thread_count),
+            addresses,
+            monitor: Monitor::new(Arc::clone(&boards)),
+            stopper: Stopper {
+                mailboxes: Arc::clone(&mailboxes),
+            },
+        };
+        let (options, make) = (Arc::new(options), Arc::new(make));
+        let (ready, readiness) = mpsc::channel();
+        for (index, listeners) in shares.into_iter().enumerate() {
+            let io = Io::new(
+                index,
+                Arc::clone(&options),
+                listeners,
+                Arc::clone(&mailboxes),
+            )
+            .map_err(|error| Error::environment("make a poller", error))?;
+            let (make, boards, ready) = (Arc::clone(&make), Arc::clone(&boards), ready.clone());
+            let thread = thread::Builder::new()
+                .name(thread_name(index))
+                .spawn(move || {
+                    let mut io = io;
+                    let service = make(&mut io);
+                    // Nobody listens when another thread has failed.
+                    let _ = ready.send(());
+                    drop((make, ready));
+                    let run = Worker { io, service }.run(&boards[index]);
+                    run.map_err(|error| Error::environment("poll", error))
+                })
+                .map_err(|error| Error::environment("start a thread", error))?;
+            server.threads.push(thread);
+        }
+        drop(ready);
+        if readiness.iter().count() < thread_count {
+            server.stop();
+            server.join()?;
+            return Err(Error::panicked(&thread_name(0)));
+        }
+        Ok(server)
+    }
+
+    /// Where it listens, in the order in which that was asked for.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// What it counted so far.
+    pub fn counters(&self) -> Counters {
+        self.monitor.counters()
+    }
+
+    /// A view of the counters for other threads, and for handlers that show them.
+    pub fn monitor(&self) -> Monitor {
+        self.monitor.clone()
+    }
+
+    /// What can stop it from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Begins the end, see [`Stopper::stop`].
+    pub fn stop(&self) {
+        self.stopper.stop();
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When a thread failed.
+    pub fn join(mut self) -> Result<()> {
+        self.join_threads()
+    }
+
+    fn join_threads(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        for (index, thread) in self.threads.drain(..).enumerate() {
+            let ended = match thread.join() {
+                Ok(ended) => ended,
+                Err(_) => Err(Error::panicked(&thread_name(index))),
+            };
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        // Whoever wants to know calls `join`.
+        let _ = self.join_threads();
+    }
+}
+
+fn thread_name(index: usize) -> String {
+    format!("http-{index}")
+}
+
+/// How many processors we may run on: in a container or a cpuset that is less than there are.
+fn processor_count() -> Result<usize> {
+    let set = rustix::thread::sched_getaffinity(None)
+        .map_err(|error| Error::environment("read the affinity mask", error.into()))?;
+    Ok((set.count() as usize).max(1))
+}

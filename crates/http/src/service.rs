@@ -1,0 +1,130 @@
+//! What answers requests.
+
+use std::sync::Arc;
+
+use crate::{Io, Readiness, Reply, Request, Ticket};
+
+/// What answers the requests of one I/O thread.
+///
+/// Each thread has a value of its own, so that nothing has to be locked; what threads share is
+/// shared by reference. A method that waits makes all connections of its thread wait.
+///
+/// A panic in [`call`](Self::call) is answered with 500 and closes that connection; one in another
+/// method is counted. The value is used further, so it should be one that a panic does not break.
+pub trait Service: 'static {
+    /// Says how the body of a request is to be received. Only the head is here yet.
+    fn route(&mut self, head: &Request<'_>) -> Route {
+        let _ = head;
+        Route::buffered()
+    }
+
+    /// Answers a request, now or later. Its body is here as a whole, or begins to come when the
+    /// route is a [streamed](Route::streamed) one.
+    fn call(&mut self, request: &Request<'_>, reply: Reply<'_>);
+
+    /// Ends a batch of events. What the requests of the batch asked of a database goes out here,
+    /// in one piece.
+    fn batch_end(&mut self, io: &mut Io) {
+        let _ = io;
+    }
+
+    /// A descriptor of [`Io::watch`] is ready.
+    fn ready(&mut self, io: &mut Io, token: u64, readiness: Readiness) {
+        let _ = (io, token, readiness);
+    }
+
+    /// A timer of [`Io::timer`] is due.
+    fn timer(&mut self, io: &mut Io, token: u64) {
+        let _ = (io, token);
+    }
+
+    /// A [`Waker`](crate::Waker) was used.
+    fn woken(&mut self, io: &mut Io, token: u64) {
+        let _ = (io, token);
+    }
+
+    /// A streamed reply that was full has room again.
+    fn writable(&mut self, io: &mut Io, ticket: Ticket) {
+        let _ = (io, ticket);
+    }
+}
+
+/// How a request is received.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Whatever helps [`Service::call`] to know it again.
+    pub id: u32,
+    /// How the body is received.
+    pub body: BodyMode,
+    pub(crate) params: Params,
+}
+
+/// How a body is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyMode {
+    /// As a whole, before the call. A longer one is 413; without a limit of its own the one of
+    /// [`Options::body_size_max`](crate::Options::body_size_max) is meant.
+    Buffered {
+        /// The limit, in bytes.
+        size_max: Option<usize>,
+    },
+    /// In pieces, after the call. A longer one is 413, or a closed connection when the reply has
+    /// begun.
+    Streamed {
+        /// The limit, in bytes, if there is one.
+        size_max: Option<u64>,
+    },
+}
+
+impl Route {
+    /// The body comes as a whole.
+    pub fn buffered() -> Self {
+        Self::with(BodyMode::Buffered { size_max: None })
+    }
+
+    /// The body comes in pieces; the call has to say where to, by
+    /// [`Reply::receive`](crate::Reply::receive), or answers without it.
+    pub fn streamed() -> Self {
+        Self::with(BodyMode::Streamed { size_max: None })
+    }
+
+    fn with(body: BodyMode) -> Self {
+        Self {
+            id: 0,
+            body,
+            params: Params::default(),
+        }
+    }
+
+    /// No body may be longer.
+    pub fn limit(mut self, limit: usize) -> Self {
+        match &mut self.body {
+            BodyMode::Buffered { size_max } => *size_max = Some(limit),
+            BodyMode::Streamed { size_max } => *size_max = Some(limit as u64),
+        }
+        self
+    }
+}
+
+/// How many parts of a path a pattern may name.
+pub(crate) const PARAM_COUNT_MAX: usize = 8;
+
+/// The named parts of a path. A target has less than 2^16 bytes, see the check of the options.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Params {
+    pub(crate) names: Option<Arc<[Box<str>]>>,
+    pub(crate) ranges: [(u16, u16); PARAM_COUNT_MAX],
+}
+
+impl Params {
+    pub(crate) fn find<'a>(&self, name: &str, path: &'a str) -> Option<&'a str> {
+        let index = self
+            .names
+            .as_ref()?
+            .iter()
+            .position(|other| **other == *name)?;
+        let (from, to) = self.ranges[index];
+        path.get(from.into()..to.into())
+    }
+}

@@ -1,0 +1,185 @@
+//! Sending, and what follows from what was sent: more requests, other interests, the end.
+
+use std::os::fd::AsFd;
+
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+
+use crate::connection::{Answer, Connection, State};
+use crate::io::Interest;
+use crate::reply::Ticket;
+use crate::slab::Key;
+use crate::{Io, Options};
+
+/// How long a client is given to see that it was sent away.
+const LINGER_MS: u64 = 2_000;
+
+/// What there is to do for a connection after it was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Nothing,
+    /// Input was kept for lack of room, and there is room.
+    HasRoom,
+}
+
+impl Connection {
+    /// Whether what the client sends is wanted now.
+    pub(crate) fn wants_input(&self, options: &Options) -> bool {
+        match self.state {
+            State::Lingering => true,
+            _ if self.receiving.is_some() => true,
+            State::Ending { .. } => false,
+            State::Open => self.has_room(options),
+        }
+    }
+
+    fn has_room(&self, options: &Options) -> bool {
+        self.pending.len() < options.pipeline_count_max
+            && self.output_size() < options.output_size_max
+    }
+
+    /// Whether all replies are out.
+    fn is_answered(&self) -> bool {
+        self.pending.is_empty() && self.output.is_empty()
+    }
+}
+
+impl Io {
+    /// Sends what the socket takes, and decides how the connection goes on.
+    pub(crate) fn settle(&mut self, key: Key) -> Settled {
+        if self.flush(key).is_err() {
+            self.close(key);
+            return Settled::Nothing;
+        }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Settled::Nothing;
+        };
+        if connection.state == State::Open {
+            if !connection.input.is_empty() && connection.has_room(&self.options) {
+                return Settled::HasRoom;
+            }
+            let is_idle = connection.input.is_empty() && connection.receiving.is_none();
+            // A client that ends in the middle of a request gets no answer to that one.
+            if connection.is_input_ended || (self.is_draining && is_idle) {
+                connection.end(false);
+            }
+        }
+        if let State::Ending { linger } = connection.state
+            && connection.is_answered()
+        {
+            if !linger || connection.is_input_ended {
+                self.close(key);
+                return Settled::Nothing;
+            }
+            connection.receiving = None;
+            connection.state = State::Lingering;
+            connection.active_at = self.clock.tick();
+            // It fails when the client is gone, which the next read will find.
+            let _ = shutdown(&connection.socket, Shutdown::Write);
+        }
+        if connection.state == State::Lingering && connection.is_input_ended {
+            self.close(key);
+            return Settled::Nothing;
+        }
+        let interest = Interest {
+            read: !connection.is_input_ended && connection.wants_input(&self.options),
+            write: !connection.output.is_empty(),
+        };
+        if self.set_interest(key, interest).is_err() {
+            self.close(key);
+            return Settled::Nothing;
+        }
+        self.set_deadline(key);
+        Settled::Nothing
+    }
+
+    /// Sends what the socket takes.
+    fn flush(&mut self, key: Key) -> rustix::io::Result<()> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(());
+        };
+        if connection.output.is_empty() {
+            if connection.output.capacity() > 0 {
+                self.pool.give(std::mem::take(&mut connection.output));
+            }
+            return Ok(());
+        }
+        let bytes = &connection.output[connection.sent..];
+        let was_blocked = connection.interest.write;
+        let size = match send(connection.socket.as_fd(), bytes, SendFlags::NOSIGNAL) {
+            Ok(size) => size,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
+            Err(error) => return Err(error),
+        };
+        self.counters.bytes_out += size as u64;
+        connection.sent += size;
+        let tick = self.clock.tick();
+        if size > 0 || !was_blocked {
+            connection.blocked_since = tick;
+        }
+        if connection.sent == connection.output.len() {
+            connection.sent = 0;
+            self.pool.give(std::mem::take(&mut connection.output));
+        } else if connection.sent >= connection.output.len() / 2 {
+            // What is gone must not stay as long as a client is slow.
+            connection.output.drain(..connection.sent);
+            connection.sent = 0;
+        }
+        if connection.output_size() <= self.options.output_size_max / 2
+            && let Some(first) = connection.pending.front_mut()
+            && let Answer::Streaming { is_full, .. } = &mut first.progress
+            && std::mem::take(is_full)
+        {
+            self.writable.push(Ticket::new(key, first.sequence).into());
+        }
+        Ok(())
+    }
+
+    /// Says when the connection is given up unless something happens.
+    pub(crate) fn set_deadline(&mut self, key: Key) {
+        let Some(connection) = self.connections.get(key) else {
+            return;
+        };
+        let deadline = self.deadline(connection);
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        connection.deadline = deadline;
+        // A timer that runs out too early is begun again then; one that is too late is replaced.
+        if connection.timer.is_some_and(|(_, at)| at <= deadline) || deadline == u64::MAX {
+            return;
+        }
+        let late = connection.timer.take();
+        let timer = self.wheel.insert(deadline, crate::io::Due::Connection(key));
+        connection.timer = Some((timer, deadline));
+        if let Some((late, _)) = late {
+            self.wheel.cancel(late);
+        }
+    }
+
+    fn deadline(&self, connection: &Connection) -> u64 {
+        let options = &*self.options;
+        let after = |since: u64, timeout: std::time::Duration| {
+            since.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+        };
+        if connection.state == State::Lingering {
+            return connection.active_at + LINGER_MS;
+        }
+        let mut deadline = u64::MAX;
+        if connection.output_size() > 0 {
+            deadline = after(connection.blocked_since, options.write_timeout);
+        }
+        if let Some(receiving) = &connection.receiving {
+            return deadline.min(receiving.deadline(self));
+        }
+        if deadline < u64::MAX || !connection.pending.is_empty() {
+            return deadline;
+        }
+        match connection.was_used {
+            _ if !connection.input.is_empty() => {
+                after(connection.head_since, options.header_timeout)
+            }
+            true => after(connection.active_at, options.idle_timeout),
+            false => after(connection.head_since, options.header_timeout),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A table whose keys name one thing for ever: an index, and how often its place was used before.
+
+/// The name of an entry. It fits into 56 bits, so that a tag has room beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    generation: u32,
+}
+
+const GENERATION_BITS: u32 = 24;
+
+impl Key {
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// The name of such bits; what is above 56 of them is left out.
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self {
+            index: bits as u32,
+            generation: (bits >> 32) as u32 & ((1 << GENERATION_BITS) - 1),
+        }
+    }
+}
+
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+pub(crate) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    len: usize,
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            len: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> Key {
+        self.len += 1;
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            assert!(slot.value.is_none(), "a free place is empty");
+            slot.value = Some(value);
+            return Key {
+                index,
+                generation: slot.generation,
+            };
+        }
+        let index = u32::try_from(self.slots.len()).expect("descriptors are fewer than 2^32");
+        self.slots.push(Slot {
+            generation: 0,
+            value: Some(value),
+        });
+        Key {
+            index,
+            generation: 0,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        match self.slots.get_mut(key.index as usize) {
+            Some(slot) if slot.generation == key.generation => slot.value.as_mut(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        match self.slots.get(key.index as usize) {
+            Some(slot) if slot.generation == key.generation => slot.value.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whoever is at a place now.
+    pub(crate) fn key_at(&self, index: u32) -> Option<Key> {
+        let slot = self.slots.get(index as usize)?;
+        slot.value.as_ref().map(|_| Key {
+            index,
+            generation: slot.generation,
+        })
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let value = slot.value.take()?;
+        slot.generation = (slot.generation + 1) & ((1 << GENERATION_BITS) - 1);
+        self.free.push(key.index);
+        self.len -= 1;
+        Some(value)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key> + '_ {
+        (0..self.slots.len() as u32).filter_map(|index| self.key_at(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_nobody_who_came_later() {
+        let mut slab = Slab::new();
+        let first = slab.insert('a');
+        assert_eq!(slab.remove(first), Some('a'));
+        let second = slab.insert('b');
+        assert_eq!(first.index, second.index);
+        assert_eq!(slab.get(first), None);
+        assert_eq!(slab.remove(first), None);
+        assert_eq!(slab.get_mut(second), Some(&mut 'b'));
+        assert_eq!(Key::from_bits(second.to_bits() | 3 << 56), second);
+        assert_eq!(slab.keys().collect::<Vec<_>>(), [second]);
+        assert_eq!(slab.len(), 1);
+    }
+}

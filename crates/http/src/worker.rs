@@ -1,0 +1,398 @@
+//! The loop of an I/O thread.
+
+use std::io;
+use std::mem;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::net::{RecvFlags, recv};
+
+use crate::connection::{Connection, State};
+use crate::counters::Board;
+use crate::io::{Due, Source};
+use crate::mailbox::Message;
+use crate::parse::Refusal;
+use crate::request::{Origin, Peer};
+use crate::settle::Settled;
+use crate::slab::Key;
+use crate::{Io, Readiness, Service, Ticket};
+
+/// Events of a batch. What is more waits for the next one, and costs one more call.
+const EVENT_COUNT_MAX: usize = 256;
+
+/// What one call receives at most.
+const READ_SIZE: usize = 64 << 10;
+
+/// How often a connection is read before the others have their turn.
+const READ_COUNT_MAX: usize = 4;
+
+/// Connections accepted in a row before the others have their turn.
+const ACCEPT_COUNT_MAX: usize = 256;
+
+/// How long accepting rests when descriptors are used up: until some have been closed.
+const ACCEPT_PAUSE_MS: u64 = 50;
+
+/// A thread: its state, and the service that answers.
+pub(crate) struct Worker<S> {
+    pub(crate) io: Io,
+    pub(crate) service: S,
+}
+
+impl<S: Service> Worker<S> {
+    /// Runs until the server is stopped and the last connection has ended.
+    pub(crate) fn run(&mut self, board: &Board) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENT_COUNT_MAX);
+        let mut messages = Vec::new();
+        while !(self.io.is_draining && self.io.connections.len() == 0) {
+            events.clear();
+            let timeout = self.timeout();
+            match epoll::wait(
+                &self.io.epoll,
+                spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            self.io.clock.update();
+            self.io.counters.batches += 1;
+            for event in events.drain(..) {
+                let readiness = Readiness::from_flags(event.flags);
+                match Source::from_data(event.data) {
+                    Source::Connection(key) => self.connection_ready(key, readiness),
+                    Source::Watch(key) => {
+                        if let Some(token) = self.io.watch_token(key) {
+                            self.hook(|service, io| service.ready(io, token, readiness));
+                        }
+                    }
+                    Source::Listener(index) => self.accept(index),
+                    Source::Mailbox => {
+                        self.io.mailbox.receive(&mut messages);
+                        for message in messages.drain(..) {
+                            self.receive(message);
+                        }
+                    }
+                }
+            }
+            self.timers();
+            self.end_batch();
+            board.show(&self.io.counters);
+        }
+        Ok(())
+    }
+
+    /// How long to wait for events at most.
+    fn timeout(&self) -> Option<Timespec> {
+        let tick = self.io.wheel.next_tick()?;
+        let wait = Duration::from_millis(tick.saturating_sub(self.io.clock.tick()));
+        Some(Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        })
+    }
+
+    /// Calls the service about something that is no request.
+    fn hook(&mut self, call: impl FnOnce(&mut S, &mut Io)) {
+        let Self { io, service } = self;
+        if catch_unwind(AssertUnwindSafe(|| call(service, io))).is_err() {
+            self.io.counters.panics += 1;
+        }
+    }
+
+    /// Lets the service send what it gathered, and sends what it answered meanwhile; that may make
+    /// room for requests that waited, and so on.
+    fn end_batch(&mut self) {
+        loop {
+            self.hook(|service, io| service.batch_end(io));
+            if self.io.dirty.is_empty() && self.io.writable.is_empty() {
+                return;
+            }
+            let mut dirty = mem::take(&mut self.io.dirty);
+            for key in dirty.drain(..) {
+                if let Some(connection) = self.io.connections.get_mut(key) {
+                    connection.is_dirty = false;
+                    self.settle(key);
+                }
+            }
+            if self.io.dirty.is_empty() {
+                self.io.dirty = dirty;
+            }
+            for ticket in mem::take(&mut self.io.writable) {
+                self.hook(|service, io| service.writable(io, Ticket::from_u64(ticket)));
+            }
+        }
+    }
+
+    fn connection_ready(&mut self, key: Key, readiness: Readiness) {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        let is_ended = connection.is_input_ended;
+        if readiness.read && !is_ended && connection.wants_input(&self.io.options) {
+            self.read(key);
+        } else if readiness.closed {
+            // There is nobody to answer to.
+            return self.io.close(key);
+        }
+        self.settle(key);
+        if readiness.closed
+            && let Some(connection) = self.io.connections.get(key)
+            && connection.is_input_ended
+        {
+            self.io.close(key);
+        }
+    }
+
+    /// Receives what is there. A read that leaves room in the buffer has emptied the socket.
+    fn read(&mut self, key: Key) {
+        for _ in 0..READ_COUNT_MAX {
+            let mut buffer = mem::take(&mut self.io.read_buffer);
+            // It is lost when a sink panics.
+            buffer.resize(READ_SIZE, 0);
+            let is_emptied = self.read_into(key, &mut buffer);
+            self.io.read_buffer = buffer;
+            let connection = self.io.connections.get_mut(key);
+            let wants_input = |connection: &mut Connection| {
+                !connection.is_input_ended && connection.wants_input(&self.io.options)
+            };
+            if is_emptied || !connection.is_some_and(wants_input) {
+                return;
+            }
+        }
+    }
+
+    fn read_into(&mut self, key: Key, buffer: &mut [u8]) -> bool {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return true;
+        };
+        let size = match recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((_, 0)) => {
+                connection.is_input_ended = true;
+                return true;
+            }
+            Ok((_, size)) => size,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Err(_) => {
+                self.io.close(key);
+                return true;
+            }
+        };
+        connection.active_at = self.io.clock.tick();
+        self.io.counters.bytes_in += size as u64;
+        if connection.state == State::Lingering {
+            return false;
+        }
+        if connection.input.is_empty() {
+            let used = self.consume(key, &buffer[..size]);
+            self.keep_input(key, &buffer[used..size]);
+        } else {
+            connection.input.extend_from_slice(&buffer[..size]);
+            // Until a line ends, a head that is not whole stays so.
+            let is_head = connection.receiving.is_none();
+            let size_max = self.io.options.head_size_max;
+            if !is_head
+                || connection.input.len() >= size_max
+                || memchr::memchr(b'\n', &buffer[..size]).is_some()
+            {
+                self.consume_input(key);
+            }
+        }
+        size < buffer.len()
+    }
+
+    fn keep_input(&mut self, key: Key, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let tick = self.io.clock.tick();
+        if let Some(connection) = self.io.connections.get_mut(key) {
+            if connection.input.capacity() == 0 {
+                connection.input = self.io.pool.take();
+            }
+            connection.input.extend_from_slice(bytes);
+            connection.head_since = tick;
+        }
+    }
+
+    /// Goes on with what was kept.
+    fn consume_input(&mut self, key: Key) {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        let mut input = mem::take(&mut connection.input);
+        let used = self.consume(key, &input);
+        let tick = self.io.clock.tick();
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        if used == input.len() {
+            self.io.pool.give(input);
+        } else {
+            input.drain(..used);
+            connection.input = input;
+            if used > 0 {
+                connection.head_since = tick;
+            }
+        }
+    }
+
+    /// Sends what is to be sent, and goes on with requests that waited for that.
+    fn settle(&mut self, key: Key) {
+        while self.io.settle(key) == Settled::HasRoom {
+            let size = |io: &Io| io.connections.get(key).map_or(0, |found| found.input.len());
+            let before = size(&self.io);
+            self.consume_input(key);
+            if size(&self.io) == before {
+                // What is left is the begin of a request.
+                self.io.settle(key);
+                return;
+            }
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPT_COUNT_MAX {
+            if self.io.connections.len() >= self.io.options.connection_count_max {
+                return self.pause_accept();
+            }
+            let Some(listener) = self.io.listeners.get(index) else {
+                return;
+            };
+            let place = listener.place;
+            match listener.accept() {
+                Ok((socket, peer)) if listener.is_shared => {
+                    self.spread(socket, peer, place);
+                }
+                Ok((socket, peer)) => self.adopt(socket, peer, place),
+                Err(error) => match error
+                    .raw_os_error()
+                    .map(rustix::io::Errno::from_raw_os_error)
+                {
+                    Some(rustix::io::Errno::AGAIN) => return,
+                    // The client has left the queue again.
+                    Some(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => {}
+                    _ => return self.pause_accept(),
+                },
+            }
+        }
+    }
+
+    /// Leaves the listeners alone for a moment; level-triggered, they would be ready all the time.
+    fn pause_accept(&mut self) {
+        if self.io.listen(false).is_ok() {
+            let at = self.io.clock.tick() + ACCEPT_PAUSE_MS;
+            self.io.wheel.insert(at, Due::Accept);
+        }
+    }
+
+    /// Gives a connection to the threads in turn.
+    fn spread(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
+        let count = self.io.mailboxes.len();
+        self.io.turn = (self.io.turn + 1) % count;
+        match self.io.turn {
+            turn if turn == self.io.index => self.adopt(socket, peer, place),
+            turn => self.io.mailboxes[turn].send(Message::Connection(socket, peer, place)),
+        }
+    }
+
+    fn adopt(&mut self, socket: OwnedFd, peer: Peer, _place: usize) {
+        self.io.counters.accepted += 1;
+        let origin = Origin {
+            peer,
+            is_tls: false,
+        };
+        let tick = self.io.clock.tick();
+        let key = self
+            .io
+            .connections
+            .insert(Connection::new(socket, origin, tick));
+        if self.io.poll_connection(key).is_err() {
+            return self.io.close(key);
+        }
+        self.io.set_deadline(key);
+    }
+
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Connection(socket, peer, place) => self.adopt(socket, peer, place),
+            Message::Wake(token) => self.hook(|service, io| service.woken(io, token)),
+            Message::Stop => self.drain(),
+        }
+    }
+
+    /// Accepts no more, and lets go of who has no request here.
+    fn drain(&mut self) {
+        if mem::replace(&mut self.io.is_draining, true) {
+            return;
+        }
+        // Who is in the queue already was promised a server.
+        for index in 0..self.io.listeners.len() {
+            self.accept(index);
+        }
+        self.io.listeners.clear();
+        let timeout = u64::try_from(self.io.options.drain_timeout.as_millis());
+        let at = self
+            .io
+            .clock
+            .tick()
+            .saturating_add(timeout.unwrap_or(u64::MAX));
+        self.io.wheel.insert(at, Due::Drain);
+        let keys: Vec<Key> = self.io.connections.keys().collect();
+        for key in keys {
+            // A request that is on its way is answered.
+            self.read(key);
+            self.settle(key);
+        }
+    }
+
+    fn timers(&mut self) {
+        let tick = self.io.clock.tick();
+        while let Some(due) = self.io.wheel.advance(tick) {
+            match due {
+                Due::Connection(key) => self.connection_due(key),
+                Due::Service(token) => self.hook(|service, io| service.timer(io, token)),
+                Due::Accept => {
+                    let is_full = self.io.connections.len() >= self.io.options.connection_count_max;
+                    if is_full || self.io.listen(true).is_err() {
+                        self.pause_accept();
+                    }
+                }
+                Due::Drain => {
+                    let keys: Vec<Key> = self.io.connections.keys().collect();
+                    for key in keys {
+                        self.io.close(key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The timer of a connection has run out; its deadline may be later by now.
+    fn connection_due(&mut self, key: Key) {
+        let tick = self.io.clock.tick();
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        connection.timer = None;
+        if connection.deadline > tick {
+            return self.io.set_deadline(key);
+        }
+        let is_blocked = connection.output_size() > 0;
+        let is_expected = connection.receiving.is_some() || !connection.input.is_empty();
+        match connection.state {
+            State::Open if is_blocked => {
+                self.io.counters.write_timeouts += 1;
+                self.io.close(key);
+            }
+            State::Open if is_expected => {
+                self.io.refuse(key, Refusal(408));
+                self.settle(key);
+            }
+            _ => self.io.close(key),
+        }
+    }
+}
