@@ -1,6 +1,7 @@
 //! The program as its users meet it, and the tree as its keepers want it.
 
 mod bench;
+mod bench_http;
 mod commands;
 mod enrich;
 mod live;

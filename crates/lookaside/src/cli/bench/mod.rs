@@ -2,6 +2,7 @@
 
 mod cache;
 mod enrich;
+mod http;
 mod load;
 mod lookup;
 pub(super) mod measure;
@@ -20,7 +21,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::failure::{Exit, Failure, Outcome};
 
-/// Measure lookups, models, whole runs and loading on this machine
+/// Measure lookups, models, whole runs, loading and servers on this machine
 ///
 /// Each benchmark makes its own data from a seed, works on it in rounds after one that warms up, and
 /// prints CPU and wall time for one operation: the smallest, the median and the largest round. CPU
@@ -33,7 +34,8 @@ Examples:
   lookaside bench enrich --events 1000000 --rounds 5
   lookaside bench load --range-count 411961 --json
   lookaside bench provider                        an embedded PostgreSQL, by every way
-  lookaside bench cache --shape warm --url postgres://localhost/test")]
+  lookaside bench cache --shape warm --url postgres://localhost/test
+  lookaside bench http http://127.0.0.1:8300/healthz")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     bench: Bench,
@@ -49,6 +51,7 @@ enum Bench {
     Cache(cache::CacheArguments),
     OmlProvider(oml_provider::OmlProviderArguments),
     Metadata(metadata::MetadataArguments),
+    Http(Box<http::HttpArguments>),
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         Bench::Cache(arguments) => cache::run(arguments),
         Bench::OmlProvider(arguments) => oml_provider::run(arguments),
         Bench::Metadata(arguments) => metadata::run(arguments),
+        Bench::Http(arguments) => return http::run(arguments),
     };
     done.map(|()| Exit::Done)
         .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))

@@ -1,0 +1,131 @@
+//! One connection: what was asked on it, what the kernel did not take yet, and what came in part.
+
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use super::plan::Plan;
+use super::response::Reader;
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) template: usize,
+    /// When it was to be sent; latencies begin here.
+    pub(super) due_ns: u64,
+    /// When it was given to the connection; its time to be answered begins here.
+    pub(super) sent_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// Nothing while it waits to be opened again.
+    pub(super) socket: Option<OwnedFd>,
+    /// Not to be opened before.
+    pub(super) retry_ns: u64,
+    /// What it asks for, until it is opened again.
+    pub(super) template: usize,
+    pub(super) in_flight: VecDeque<InFlight>,
+    /// Requests since it was opened.
+    pub(super) asked: u64,
+    pub(super) answered: u64,
+    pub(super) reader: Reader,
+    /// What came of an answer's line and cannot be read before the rest has come.
+    pub(super) pending: Vec<u8>,
+    pub(super) unsent: Unsent,
+    /// Whether it is told when it can be written to.
+    pub(super) awaits_room: bool,
+    /// Whether it stands in the queue of those that may ask, at a fixed rate.
+    pub(super) is_queued: bool,
+}
+
+/// Requests that the kernel did not take in full.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    /// So many copies of a template that is always the same, or the bytes themselves.
+    copies: Option<(usize, usize)>,
+    bytes: Vec<u8>,
+    /// What it took of them.
+    sent: usize,
+}
+
+impl Unsent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.copies.is_none() && self.bytes.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.copies = None;
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
+    pub(super) fn set_copies(&mut self, template: usize, count: usize, sent: usize) {
+        self.copies = Some((template, count));
+        self.sent = sent;
+    }
+
+    pub(super) fn set_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn rest<'a>(&'a self, plan: &'a Plan) -> &'a [u8] {
+        let all = match self.copies {
+            Some((template, count)) => plan.templates[template]
+                .copies(count)
+                .expect("they were there when they were sent"),
+            None => &self.bytes,
+        };
+        &all[self.sent..]
+    }
+
+    pub(super) fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+    }
+}
+
+impl Connection {
+    pub(super) fn new(template: usize, depth: usize) -> Self {
+        Self {
+            socket: None,
+            retry_ns: 0,
+            template,
+            in_flight: VecDeque::with_capacity(depth),
+            asked: 0,
+            answered: 0,
+            reader: Reader::default(),
+            pending: Vec::new(),
+            unsent: Unsent::default(),
+            awaits_room: false,
+            is_queued: false,
+        }
+    }
+
+    pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        use std::os::fd::AsFd as _;
+        self.socket.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// How many requests may be put on it now.
+    pub(super) fn room(&self, plan: &Plan) -> usize {
+        if self.socket.is_none() || !self.unsent.is_empty() {
+            return 0;
+        }
+        let free = plan.depth - self.in_flight.len();
+        match plan.requests_per_connection {
+            Some(limit) => free.min(usize::try_from(limit - self.asked).unwrap_or(usize::MAX)),
+            None => free,
+        }
+    }
+
+    /// Forgets everything about the connection that was, and closes it.
+    pub(super) fn reset(&mut self) {
+        self.socket = None;
+        self.in_flight.clear();
+        self.asked = 0;
+        self.answered = 0;
+        self.reader = Reader::default();
+        self.pending.clear();
+        self.unsent.clear();
+        self.awaits_room = false;
+    }
+}

@@ -1,0 +1,327 @@
+//! `lookaside bench http`: a load generator for servers of HTTP/1.1, whoever wrote them.
+//!
+//! Threads of connections, each with an epoll of its own ([`worker`]); answers are read strictly
+//! ([`response`]); at a fixed rate a latency begins when a request was due ([`schedule`]).
+
+mod asking;
+mod connection;
+mod figures;
+mod head;
+mod plan;
+mod processes;
+mod report;
+mod response;
+mod schedule;
+mod target;
+mod template;
+mod watch;
+mod worker;
+
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use lookaside_stream::StopFlag;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use self::figures::Figures;
+use self::plan::{Clock, Plan};
+use self::processes::Usage;
+use self::report::Report;
+use self::target::Target;
+use self::template::Template;
+use self::watch::{Used, Watched, watch};
+use self::worker::Worker;
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::signals::SignalListener;
+
+/// Descriptors beside those of connections, with room to spare.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Send requests to an HTTP/1.1 server and measure its answers
+///
+/// As many as are answered, or at a fixed rate, in which case latencies count from the moment a
+/// request was due, whether it could be sent then or not. Each connection asks for one of the
+/// requests that are given, and for the next one when it is opened again. In paths, bodies and files
+/// {RAND:1:050} is a number from 1 to 50 as wide as 050, {SEQ:7} counts from 7 up over all
+/// connections, and {LENGTH} is the size of the body.
+///
+/// CPU time is that of the processes, in microseconds an answer, between the warm-up and the end.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside bench http http://127.0.0.1:8300/v1/lookup/asn?ip=8.8.8.8
+  lookaside bench http unix:/run/lookaside.sock --get /healthz --depth 16
+  lookaside bench http 127.0.0.1:8080 --get /items/{RAND:1:50000} --rate 20000 \\
+      --server-pid $(pidof server) --json
+  lookaside bench http 127.0.0.1:8080 --post /items --body '{\"id\":{SEQ:100001}}' --expect-status 201")]
+pub(crate) struct HttpArguments {
+    /// The server, as http://HOST:PORT, HOST:PORT or unix:PATH; a path behind it is asked for by GET
+    #[arg(value_name = "ADDRESS")]
+    target: String,
+    /// A path to ask for by GET; can be repeated.
+    #[arg(long, value_name = "PATH")]
+    get: Vec<String>,
+    /// A path to POST the body to; can be repeated.
+    #[arg(long, value_name = "PATH", requires = "body_given")]
+    post: Vec<String>,
+    /// The body of --post.
+    #[arg(long, value_name = "TEXT", group = "body_given")]
+    body: Option<String>,
+    /// A file that holds the body of --post.
+    #[arg(long, value_name = "FILE", group = "body_given")]
+    body_file: Option<PathBuf>,
+    /// A header of --get and --post; can be repeated.
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// A file that holds a request as it goes over the wire; can be repeated.
+    #[arg(long, value_name = "FILE")]
+    template: Vec<PathBuf>,
+    /// Take the next of several requests with each request, not with each connection.
+    #[arg(long)]
+    rotate: bool,
+    /// Connections at once.
+    #[arg(long, default_value_t = 64, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: u32,
+    /// Requests on a connection at once.
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    depth: u16,
+    /// Close a connection after so many answers and open another.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    requests_per_connection: Option<u64>,
+    /// Threads that send; one is enough for most servers.
+    #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
+    duration: f64,
+    /// Seconds before those that are not.
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = seconds)]
+    warm_up: f64,
+    /// Requests a second, answered or not; without it the next is sent once one is answered.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rate: Option<u64>,
+    /// Seconds after which a request without an answer is given up.
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
+    timeout: f64,
+    /// Statuses that are right, such as 2xx or 404; others fail the run.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', default_value = "2xx", value_parser = statuses)]
+    expect_status: Vec<RangeInclusive<u16>>,
+    /// The body that every answer has to have.
+    #[arg(long, value_name = "TEXT")]
+    expect_body: Option<String>,
+    /// Count the CPU time of this process and its children as the server's.
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+    /// Count the CPU time of this process and its children as the database's.
+    #[arg(long, value_name = "PID")]
+    database_pid: Option<u32>,
+    /// What {RAND} is drawn from.
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// One line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let is_time = (0.0..=1e6).contains(&seconds);
+    is_time.then_some(seconds).ok_or("is no time".into())
+}
+
+fn statuses(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = match text.strip_suffix("xx") {
+        Some(class) => (format!("{class}00"), format!("{class}99")),
+        None => (text.to_owned(), text.to_owned()),
+    };
+    match (first.parse(), last.parse()) {
+        (Ok(first @ 100..1000), Ok(last)) => Ok(first..=last),
+        _ => Err("is neither a status such as 404 nor a class such as 2xx".into()),
+    }
+}
+
+pub(super) fn run(arguments: &HttpArguments) -> Outcome {
+    let plan = arguments.plan()?;
+    let watched = arguments.watched()?;
+    raise_descriptor_limit(plan.connection_count)?;
+    plan.target.probe()?;
+
+    let unable = |error: &dyn std::error::Error| Failure::new("cannot measure").because(error);
+    let stop = StopFlag::new().map_err(|error| unable(&error))?;
+    let signals = SignalListener::start(stop.clone(), || {})?;
+    let (figures, used) = measure(&plan, arguments, watched, &stop).map_err(|e| unable(&e))?;
+    let report = Report {
+        plan: &plan,
+        figures: &figures,
+        used,
+    };
+    report
+        .print(arguments.json)
+        .map_err(|error| unable(&error))?;
+    if let Some(exit) = signals.ended_by() {
+        return Ok(exit);
+    }
+    judge(&plan, &figures)
+}
+
+fn measure(
+    plan: &Plan,
+    arguments: &HttpArguments,
+    watched: Watched,
+    stop: &StopFlag,
+) -> std::io::Result<(Figures, Used)> {
+    let live: Vec<AtomicU64> = (0..plan.thread_count).map(|_| AtomicU64::new(0)).collect();
+    let clock = Clock::start(
+        Duration::from_secs_f64(arguments.warm_up),
+        Duration::from_secs_f64(arguments.duration),
+    );
+    thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(plan.thread_count);
+        for (index, live) in live.iter().enumerate() {
+            let (plan, clock) = (&*plan, &clock);
+            let thread = thread::Builder::new().name(format!("load-{index}"));
+            threads.push(
+                thread.spawn_scoped(scope, move || Worker::new(plan, clock, index, live)?.run())?,
+            );
+        }
+        let used = watch(&clock, watched, &live, stop);
+        let mut figures = Figures::new(plan.templates.len());
+        for thread in threads {
+            // A panic there is a mistake of ours and goes on here.
+            let counted = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            figures.add(counted?);
+        }
+        Ok((figures, used))
+    })
+}
+
+/// A server that answers wrongly was not measured.
+fn judge(plan: &Plan, figures: &Figures) -> Outcome {
+    if let Some((fault, faults)) = figures.faults.iter().max_by_key(|(_, faults)| faults.count) {
+        let count = figures.fault_count();
+        return Err(Failure::new(format!(
+            "{count} requests failed, most by {}, the first: {}",
+            fault.name(),
+            faults.first
+        )));
+    }
+    if figures.answer_count() == 0 {
+        return Err(Failure::new(format!("{} answered nothing", plan.target))
+            .with_help("let the run take longer, or look whether the server is well"));
+    }
+    Ok(Exit::Done)
+}
+
+impl HttpArguments {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let target = Target::parse(&self.target)?;
+        let templates = self.templates(&target)?;
+        let connection_count = self.connections as usize;
+        Ok(Plan {
+            templates,
+            connection_count,
+            depth: self.depth.into(),
+            requests_per_connection: self.requests_per_connection,
+            // A thread without a connection would have nothing to do.
+            thread_count: usize::from(self.threads).min(connection_count),
+            rotates: self.rotate,
+            rate: self.rate,
+            timeout: Duration::from_secs_f64(self.timeout),
+            statuses: self.expect_status.clone(),
+            expected_body: self.expect_body.clone().map(String::into_bytes),
+            seed: self.seed,
+            target,
+        })
+    }
+
+    fn templates(&self, target: &Target) -> Result<Vec<Template>, Failure> {
+        let made_up = |method: &str, path: &str, body: Option<&str>| {
+            Template::new(method, path, &target.host, &self.header, body)
+                .map_err(|error| Failure::usage(format!("{method} {path}: {error}")))
+        };
+        let body = match &self.body_file {
+            Some(file) => Some(read(file).and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|error| unreadable(file, &error))
+            })?),
+            None => self.body.clone(),
+        };
+        let mut templates = Vec::new();
+        for path in target.path.iter().chain(&self.get) {
+            templates.push(made_up("GET", path, None)?);
+        }
+        for path in &self.post {
+            templates.push(made_up("POST", path, body.as_deref())?);
+        }
+        for file in &self.template {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let template = Template::parse(&name, &read(file)?)
+                .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+            templates.push(template);
+        }
+        if templates.is_empty() {
+            return Err(Failure::usage("there is nothing to ask for").with_help(
+                "name a path by --get PATH, or a file with a request by --template FILE",
+            ));
+        }
+        Ok(templates)
+    }
+
+    fn watched(&self) -> Result<Watched, Failure> {
+        for (option, pid) in [
+            ("--server-pid", self.server_pid),
+            ("--database-pid", self.database_pid),
+        ] {
+            if let Some(pid) = pid
+                && Usage::of(pid).is_none()
+            {
+                return Err(Failure::usage(format!(
+                    "{option} {pid}: there is no such process"
+                )));
+            }
+        }
+        Ok(Watched {
+            server: self.server_pid,
+            database: self.database_pid,
+        })
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(file).map_err(|error| unreadable(file, &error))
+}
+
+fn unreadable(file: &Path, error: &dyn std::error::Error) -> Failure {
+    Failure::usage(format!("cannot read {}", file.display())).because(error)
+}
+
+/// Lets the process have as many connections as it is allowed to ask for.
+fn raise_descriptor_limit(connection_count: usize) -> Result<(), Failure> {
+    let needed = connection_count as u64 + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    // No limit at all is none too small.
+    let (current, maximum) = (
+        limit.current.unwrap_or(u64::MAX),
+        limit.maximum.unwrap_or(u64::MAX),
+    );
+    if current >= needed {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: limit.maximum,
+    };
+    if maximum < needed || setrlimit(Resource::Nofile, raised).is_err() {
+        return Err(Failure::new(format!(
+            "{connection_count} connections need {needed} descriptors, and {maximum} are allowed"
+        ))
+        .with_help("use fewer connections, or raise the limit by ulimit -Hn"));
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What processes use: CPU time, memory and switches of a process and all that descend from it, as
+//! the kernel tells them in /proc.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::param::clock_ticks_per_second;
+
+/// A process and its descendants, such as PostgreSQL and the processes of its connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    /// Of those that live, and of those that ended and were waited for.
+    pub(super) cpu: Duration,
+    /// The largest resident sizes, added up: pages that processes share count in each.
+    pub(super) resident_max: u64,
+    /// Voluntary and involuntary, of the threads that live.
+    pub(super) switches: u64,
+}
+
+impl Usage {
+    /// Nothing, if there is no such process.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        let processes: Vec<Process> = fs::read_dir("/proc")
+            .ok()?
+            .filter_map(|entry| Process::read(entry.ok()?.file_name().to_str()?.parse().ok()?))
+            .collect();
+        let root = processes.iter().find(|process| process.pid == pid)?;
+        let mut family = vec![root];
+        let mut usage = Self::default();
+        while let Some(process) = family.pop() {
+            usage.cpu += process.cpu;
+            let (resident_max, switches) = status(process.pid);
+            usage.resident_max += resident_max;
+            usage.switches += switches;
+            family.extend(processes.iter().filter(|child| child.parent == process.pid));
+        }
+        Some(usage)
+    }
+}
+
+struct Process {
+    pid: u32,
+    parent: u32,
+    cpu: Duration,
+}
+
+impl Process {
+    fn read(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it may hold blanks and parentheses.
+        let (_, figures) = stat.rsplit_once(')')?;
+        // proc(5) counts from 1, and the first figure behind the name is the third.
+        let figures: Vec<&str> = figures.split_ascii_whitespace().collect();
+        let figure = |number: usize| figures.get(number - 3)?.parse::<u64>().ok();
+        let ticks = figure(14)? + figure(15)? + figure(16)? + figure(17)?;
+        Some(Self {
+            pid,
+            parent: u32::try_from(figure(4)?).ok()?,
+            cpu: of_ticks(ticks),
+        })
+    }
+}
+
+/// The largest resident size in bytes, and the switches of all threads. A process that ended
+/// meanwhile has none.
+fn status(pid: u32) -> (u64, u64) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let resident_max = figure(&status, "VmHWM:").unwrap_or(0) << 10;
+    let mut switches = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+    {
+        let Ok(thread) = thread else { continue };
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        switches += figure(&status, "voluntary_ctxt_switches:").unwrap_or(0);
+        switches += figure(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+    }
+    (resident_max, switches)
+}
+
+fn figure(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// CPU time that all processors spent on anything since the machine started, and that a hypervisor
+/// kept from them.
+pub(super) fn machine_cpu() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal; guests count as users as well.
+    let figures: Vec<u64> = line
+        .split_ascii_whitespace()
+        .map_while(|figure| figure.parse().ok())
+        .collect();
+    let (&[user, nice, system], rest) = figures.split_first_chunk()?;
+    Some(of_ticks(
+        user + nice + system + rest.iter().skip(2).take(3).sum::<u64>(),
+    ))
+}
+
+fn of_ticks(ticks: u64) -> Duration {
+    let seconds = ticks as f64 / clock_ticks_per_second() as f64;
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn work_is_charged_to_whoever_did_it() {
+        let own = std::process::id();
+        let before = (Usage::of(own).unwrap(), machine_cpu().unwrap());
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_millis(60) {
+            std::hint::black_box(fs::read("/proc/self/stat").unwrap());
+        }
+        let after = (Usage::of(own).unwrap(), machine_cpu().unwrap());
+        assert!(after.0.cpu > before.0.cpu, "{before:?} {after:?}");
+        assert!(after.1 > before.1, "{before:?} {after:?}");
+        assert!(after.0.resident_max > 1 << 20, "{after:?}");
+    }
+
+    #[test]
+    fn children_count_while_they_live_and_afterwards() {
+        // A shell with a child of its own.
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'read line; exit' & wait; read line"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let usage = Usage::of(shell.id()).unwrap();
+        assert!(usage.resident_max > 0, "{usage:?}");
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert!(Usage::of(shell.id()).is_none());
+    }
+}

@@ -1,0 +1,152 @@
+//! Where the requests go: a TCP address or a Unix socket.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::cli::failure::Failure;
+
+/// A server that does not even take a connection by then is away.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server's address, resolved.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    address: Address,
+    /// As the user gave it.
+    name: String,
+    /// What requests say in `Host`.
+    pub(super) host: String,
+    /// What stands behind the address in a URL, if anything does.
+    pub(super) path: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Address {
+    Tcp(SocketAddr),
+    Unix(String, SocketAddrUnix),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Target {
+    /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let address = SocketAddrUnix::new(path)
+                .map_err(|error| Failure::usage(format!("{text} is no socket")).because(&error))?;
+            return Ok(Self {
+                address: Address::Unix(path.to_owned(), address),
+                name: text.to_owned(),
+                host: "localhost".into(),
+                path: None,
+            });
+        }
+        if text.starts_with("https:") {
+            return Err(Failure::usage("the load generator speaks no TLS")
+                .with_help("measure the server behind its plain port, or with wrk or h2load"));
+        }
+        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let (host, path) = match rest.find('/') {
+            Some(at) => (&rest[..at], Some(rest[at..].to_owned())),
+            None => (rest, None),
+        };
+        let has_port = host.rsplit_once(':').is_some_and(|(_, port)| {
+            !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        let address = match has_port {
+            true => host.to_socket_addrs(),
+            false => (host, 80).to_socket_addrs(),
+        };
+        let help = "an address is http://HOST:PORT, HOST:PORT or unix:PATH";
+        let address = address
+            .map_err(|error| Failure::usage(format!("no address for {host:?}")).because(&error))
+            .and_then(|mut all| all.next().ok_or_else(|| Failure::usage("no address")))
+            .map_err(|failure| failure.with_help(help))?;
+        Ok(Self {
+            address: Address::Tcp(address),
+            name: host.to_owned(),
+            host: host.to_owned(),
+            path,
+        })
+    }
+
+    /// Connects once, waiting, so that a server that is not there is told before the run.
+    pub(super) fn probe(&self) -> Result<(), Failure> {
+        let done = match &self.address {
+            Address::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(|_| ()),
+            Address::Unix(path, _) => UnixStream::connect(path).map(|_| ()),
+        };
+        done.map_err(|error| {
+            let help = match (&self.address, error.kind()) {
+                (Address::Unix(path, _), io::ErrorKind::NotFound) => {
+                    format!("there is no socket {path}: is the server running, and as this path?")
+                }
+                (_, io::ErrorKind::PermissionDenied) => {
+                    "run this as a user who may write to the socket".into()
+                }
+                _ => format!("is the server running at {self}?"),
+            };
+            Failure::new(format!("cannot connect to {self}"))
+                .because(&error)
+                .with_help(help)
+        })
+    }
+
+    /// A socket that is connected, or will be once it is writable.
+    pub(super) fn connect(&self) -> rustix::io::Result<OwnedFd> {
+        let family = match &self.address {
+            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Address::Unix(..) => AddressFamily::UNIX,
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        let connected = match &self.address {
+            Address::Tcp(address) => {
+                rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
+                rustix::net::connect(&socket, address)
+            }
+            Address::Unix(_, address) => rustix::net::connect(&socket, address),
+        };
+        match connected {
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_in_three_forms() {
+        let check = |text: &str, host: &str, path: Option<&str>| {
+            let target = Target::parse(text).unwrap();
+            assert_eq!(target.host, host, "{text}");
+            assert_eq!(target.path.as_deref(), path, "{text}");
+        };
+        check("http://127.0.0.1:8080", "127.0.0.1:8080", None);
+        check("127.0.0.1:8080/a?b=c", "127.0.0.1:8080", Some("/a?b=c"));
+        check("http://127.0.0.1/", "127.0.0.1", Some("/"));
+        check("http://[::1]:81/x", "[::1]:81", Some("/x"));
+        check("unix:/tmp/a.sock", "localhost", None);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in ["https://127.0.0.1", "127.0.0.1:x", "", "http://:80:80/"] {
+            assert!(Target::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! The load generator against servers that do as a script says, well or badly.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::program::{Project, Said, lookaside};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+/// Long enough that something was answered even where tests share the machine.
+const SHORT: [&str; 2] = ["--duration", "0.3"];
+
+/// One connection of a server.
+struct Client {
+    reader: BufReader<Box<dyn Read + Send>>,
+    writer: Box<dyn Write + Send>,
+    /// Which connection of the server it is.
+    number: usize,
+}
+
+impl Client {
+    /// The next request with its body, or nothing once there is none.
+    fn request(&mut self) -> Option<String> {
+        let mut request = String::new();
+        let mut body_size = 0;
+        loop {
+            let start = request.len();
+            if self.reader.read_line(&mut request).ok()? == 0 {
+                return None;
+            }
+            let line = &request[start..];
+            if let Some(size) = line.strip_prefix("Content-Length: ") {
+                body_size = size.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; body_size];
+        self.reader.read_exact(&mut body).ok()?;
+        request.push_str(&String::from_utf8(body).unwrap());
+        Some(request)
+    }
+
+    /// A client that has gone is no failure of the server.
+    fn answer(&mut self, text: &str) {
+        let _ = self.writer.write_all(text.as_bytes());
+    }
+
+    /// Answers each request alike.
+    fn answer_all(&mut self, text: &str) {
+        while self.request().is_some() {
+            self.answer(text);
+        }
+    }
+}
+
+/// Serves each connection of a TCP port on a thread of its own, as long as the test runs.
+fn tcp(script: impl Fn(&mut Client) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let accept = move || {
+        let stream = listener.accept().unwrap().0;
+        let reader: Box<dyn Read + Send> = Box::new(TcpStream::try_clone(&stream).unwrap());
+        (reader, Box::new(stream) as Box<dyn Write + Send>)
+    };
+    serve(accept, script);
+    address
+}
+
+/// The same on a Unix socket in the folder.
+fn unix(project: &Project, script: impl Fn(&mut Client) + Send + Sync + 'static) -> String {
+    let path = project.file("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let accept = move || {
+        let stream = listener.accept().unwrap().0;
+        let reader: Box<dyn Read + Send> = Box::new(UnixStream::try_clone(&stream).unwrap());
+        (reader, Box::new(stream) as Box<dyn Write + Send>)
+    };
+    serve(accept, script);
+    format!("unix:{}", path.display())
+}
+
+fn serve(
+    accept: impl Fn() -> (Box<dyn Read + Send>, Box<dyn Write + Send>) + Send + 'static,
+    script: impl Fn(&mut Client) + Send + Sync + 'static,
+) {
+    let script = Arc::new(script);
+    thread::spawn(move || {
+        for number in 0.. {
+            let (reader, writer) = accept();
+            let script = Arc::clone(&script);
+            thread::spawn(move || {
+                script(&mut Client {
+                    reader: BufReader::new(reader),
+                    writer,
+                    number,
+                });
+            });
+        }
+    });
+}
+
+fn bench(target: &str, arguments: &[&str]) -> Said {
+    let mut command = lookaside();
+    command.args(["bench", "http", target, "--json"]);
+    command.args(["--warm-up", "0"]);
+    if !arguments.contains(&"--duration") {
+        command.args(SHORT);
+    }
+    command.args(arguments).output().unwrap().into()
+}
+
+/// The line of a run in which all went well.
+#[track_caller]
+fn measured(target: &str, arguments: &[&str]) -> Value {
+    serde_json::from_str(&bench(target, arguments).ended(0).out).expect("it is JSON")
+}
+
+/// A run that ends as a failure, which its message and its line tell.
+#[track_caller]
+fn failed(target: &str, arguments: &[&str], fault: &str, texts: &[&str]) {
+    let said = bench(target, &[&["--connections", "2"], arguments].concat());
+    let said = said.ended(1).err_has(texts);
+    let line: Value = serde_json::from_str(&said.out).expect("it is JSON");
+    assert!(
+        line["failures"][fault]["count"].as_u64() > Some(0),
+        "{line}"
+    );
+}
+
+#[test]
+fn answers_are_counted_and_timed() {
+    let target = tcp(|client| client.answer_all(OK));
+    let own = std::process::id().to_string();
+    let line = measured(
+        &target,
+        &["--get", "/a", "--connections", "3", "--server-pid", &own],
+    );
+    let count = line["ops"].as_u64().unwrap();
+    assert!(count > 10, "{line}");
+    assert_eq!(line["statuses"]["200"], count, "{line}");
+    assert_eq!(line["templates"][0]["name"], "GET /a", "{line}");
+    assert_eq!(line["connections_opened"], 3, "{line}");
+    // What came just before and after the run may lie on either side of it.
+    let bytes = line["bytes_per_answer"].as_f64().unwrap();
+    assert!((bytes - OK.len() as f64).abs() < 0.5, "{line}");
+    for figure in [
+        "ops_per_s",
+        "client_cpu_us",
+        "server_cpu_us",
+        "p50_us",
+        "p999_us",
+    ] {
+        assert!(line[figure].as_f64() > Some(0.0), "{figure}: {line}");
+    }
+    assert!(line["max_us"].as_f64() >= line["p99_us"].as_f64(), "{line}");
+}
+
+#[test]
+fn pipelines_go_over_a_socket_and_answers_come_in_chunks() {
+    let project = Project::empty();
+    let target = unix(&project, |client| {
+        client.answer_all(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+        );
+    });
+    let shape = [
+        "--get",
+        "/",
+        "--connections",
+        "2",
+        "--depth",
+        "16",
+        "--threads",
+        "2",
+    ];
+    let line = measured(&target, &[&shape[..], &["--expect-body", "ok"]].concat());
+    assert!(line["ops"].as_u64() > Some(32), "{line}");
+}
+
+#[test]
+fn connections_are_closed_and_take_the_next_template() {
+    let project = Project::with(&[(
+        "put.raw",
+        "PUT /b/{RAND:7:07} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+    )]);
+    let seen: Arc<Mutex<BTreeMap<usize, Vec<String>>>> = Arc::default();
+    let target = tcp({
+        let seen = Arc::clone(&seen);
+        move |client| {
+            while let Some(request) = client.request() {
+                let line = request.lines().next().unwrap().to_owned();
+                seen.lock()
+                    .unwrap()
+                    .entry(client.number)
+                    .or_default()
+                    .push(line);
+                client.answer(OK);
+            }
+        }
+    });
+    let file = project.file("put.raw");
+    let templates = ["--get", "/a", "--template", file.to_str().unwrap()];
+    let shape = [
+        "--connections",
+        "1",
+        "--requests-per-connection",
+        "3",
+        "--depth",
+        "2",
+    ];
+    let line = measured(
+        &target,
+        &[templates, shape[..4].try_into().unwrap()].concat(),
+    );
+    let pipelined = measured(&target, &[&templates[..], &shape].concat());
+    assert!(line["connections_opened"].as_u64() > Some(3), "{line}");
+    assert!(
+        pipelined["connections_opened"].as_u64() > Some(3),
+        "{pipelined}"
+    );
+
+    let seen = seen.lock().unwrap();
+    let kinds: HashSet<&[String]> = seen
+        .values()
+        // The last of a run is cut short.
+        .filter(|lines| lines.len() == 3)
+        .map(Vec::as_slice)
+        .collect();
+    let get = ["GET /a HTTP/1.1"; 3].map(str::to_owned);
+    let put = ["PUT /b/07 HTTP/1.1"; 3].map(str::to_owned);
+    assert_eq!(kinds, HashSet::from([&get[..], &put[..]]));
+    assert!(seen.values().all(|lines| lines.len() <= 3), "{seen:?}");
+}
+
+#[test]
+fn requests_rotate_and_numbers_are_given_out_once() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let target = tcp({
+        let seen = Arc::clone(&seen);
+        move |client| {
+            while let Some(request) = client.request() {
+                seen.lock().unwrap().push(request);
+                client.answer(OK);
+            }
+        }
+    });
+    let templates = [
+        "--post",
+        "/{SEQ:1}",
+        "--body",
+        "n={SEQ:95}",
+        "--get",
+        "/a",
+        "--rotate",
+    ];
+    let shape = ["--connections", "4", "--threads", "2", "--depth", "3"];
+    let line = measured(&target, &[&templates[..], &shape].concat());
+    let answers: Vec<_> = (0..2)
+        .map(|index| line["templates"][index]["answers"].as_u64())
+        .collect();
+    assert!(
+        answers[0].unwrap().abs_diff(answers[1].unwrap()) <= 24,
+        "{line}"
+    );
+
+    let seen = seen.lock().unwrap();
+    let mut numbers = HashSet::new();
+    for request in seen.iter().filter(|request| request.starts_with("POST")) {
+        let number: u64 = request[6..].split(' ').next().unwrap().parse().unwrap();
+        let body = format!("n={}", number + 94);
+        assert!(request.ends_with(&format!("Content-Length: {}\r\n\r\n{body}", body.len())));
+        assert!(numbers.insert(number), "{number} was sent twice");
+    }
+    assert!(numbers.len() > 10, "{}", numbers.len());
+}
+
+#[test]
+fn connections_that_the_server_closes_in_good_order_are_no_failure() {
+    let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    for answer in [answer, "HTTP/1.0 200 OK\r\n\r\nok"] {
+        let target = tcp(move |client| {
+            client.request();
+            client.answer(answer);
+        });
+        let line = measured(
+            &target,
+            &["--get", "/", "--connections", "2", "--expect-body", "ok"],
+        );
+        let opened = line["connections_opened"].as_u64();
+        assert!(opened > Some(4) && opened >= line["ops"].as_u64(), "{line}");
+    }
+}
+
+#[test]
+fn wrong_answers_fail_the_run() {
+    let always = |text: &'static str| tcp(move |client| client.answer_all(text));
+    let get = ["--get", "/a"];
+    let target = always("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+    failed(&target, &get, "unexpected statuses", &["503 to GET /a"]);
+    let line = measured(&target, &["--get", "/a", "--expect-status", "2xx,503"]);
+    assert_eq!(line["statuses"]["503"], line["ops"], "{line}");
+
+    let target = always(OK);
+    let expected = ["--get", "/a", "--expect-body", "no"];
+    failed(&target, &expected, "unexpected bodies", &["to GET /a"]);
+
+    let target = always("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay");
+    failed(&target, &get, "malformed answers", &["nobody asked for"]);
+    let target = always("HTTP/1.1 200 OK\nContent-Length: 2\n\nok");
+    failed(
+        &target,
+        &get,
+        "malformed answers",
+        &["carriage return, to GET /a"],
+    );
+
+    let cut = |text: &'static str| {
+        tcp(move |client| {
+            client.request();
+            client.answer(text);
+        })
+    };
+    let target = cut("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok");
+    failed(
+        &target,
+        &get,
+        "lost connections",
+        &["closed within the answer"],
+    );
+    let target = cut("HTTP/1.1 200 OK\r\nCont");
+    failed(
+        &target,
+        &get,
+        "lost connections",
+        &["closed within the answer"],
+    );
+    failed(&cut(""), &get, "lost connections", &["to GET /a"]);
+    let target = cut(OK);
+    failed(
+        &target,
+        &["--get", "/a", "--depth", "4"],
+        "lost connections",
+        &["to GET /a"],
+    );
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let target = tcp(|client| while client.request().is_some() {});
+    let timeout = ["--get", "/", "--timeout", "0.05"];
+    failed(&target, &timeout, "timeouts", &["no answer within 50ms"]);
+}
+
+#[test]
+fn large_bodies_are_sent_to_slow_readers() {
+    let project = Project::with(&[("body", &"b".repeat(3 << 20))]);
+    let target = unix(&project, |client| {
+        while let Some(request) = client.request() {
+            assert!(request.len() > 3 << 20);
+            client.answer(OK);
+        }
+    });
+    let file = project.file("body");
+    let post = [
+        "--post",
+        "/",
+        "--body-file",
+        file.to_str().unwrap(),
+        "--connections",
+        "2",
+    ];
+    for more in [&[][..], &["--depth", "3"], &["--rotate"]] {
+        let line = measured(&target, &[&post[..], more, &["--duration", "1"]].concat());
+        assert!(line["ops"].as_u64() > Some(1), "{line}");
+    }
+}
+
+/// Answers at once, but for one pause of `STALL` some time after the first request, which all
+/// connections share.
+fn stalling() -> String {
+    let begin: Mutex<Option<Instant>> = Mutex::default();
+    let stalled = AtomicBool::new(false);
+    tcp(move |client| {
+        while client.request().is_some() {
+            {
+                let mut begin = begin.lock().unwrap();
+                let begin = begin.get_or_insert_with(Instant::now);
+                if begin.elapsed() > Duration::from_millis(200)
+                    && !stalled.swap(true, Ordering::Relaxed)
+                {
+                    thread::sleep(STALL);
+                }
+            }
+            client.answer(OK);
+        }
+    })
+}
+
+const STALL: Duration = Duration::from_millis(500);
+
+#[test]
+fn a_stall_is_charged_to_every_request_that_fell_due_in_it() {
+    let shape = ["--get", "/", "--connections", "4", "--duration", "1.5"];
+    let line = measured(&stalling(), &[&shape[..], &["--rate", "400"]].concat());
+    assert_eq!(line["rate"], 400, "{line}");
+    assert!(line["ops"].as_u64() > Some(450), "{line}");
+    // A third of the requests fell due in the stall, and waited for half of it on average.
+    assert!(line["p90_us"].as_f64() > Some(100e3), "{line}");
+    assert!(line["p99_us"].as_f64() > Some(300e3), "{line}");
+    assert!(line["late_max"].as_u64() > Some(100), "{line}");
+
+    // Whoever waits for answers asks less meanwhile, and so sees it four times.
+    let line = measured(&stalling(), &shape);
+    assert!(line["max_us"].as_f64() > Some(400e3), "{line}");
+    if line["ops"].as_u64() > Some(1000) {
+        assert!(line["p99_us"].as_f64() < Some(100e3), "{line}");
+    }
+}
+
+#[test]
+fn answers_that_never_come_count_at_a_fixed_rate() {
+    let target = tcp(|client| {
+        // The first of each connection is all that is answered.
+        client.request();
+        client.answer(OK);
+        while client.request().is_some() {}
+    });
+    let line = measured(
+        &target,
+        &["--get", "/", "--connections", "2", "--rate", "100"],
+    );
+    assert!(line["unanswered"].as_u64() > Some(20), "{line}");
+    assert!(line["p90_us"].as_f64() > Some(1e6), "{line}");
+}
+
+#[test]
+fn mistakes_name_the_way_out() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let nobody = port.to_string();
+    let get = ["--get", "/"];
+    let said = bench(&nobody, &get).ended(1);
+    said.err_has(&[
+        "cannot connect",
+        &format!("is the server running at {nobody}?"),
+    ]);
+    bench("unix:/none", &get)
+        .ended(1)
+        .err_has(&["there is no socket /none"]);
+    bench(&nobody, &[]).ended(2).err_has(&["--get PATH"]);
+    bench(&nobody, &["--post", "/"])
+        .ended(2)
+        .err_has(&["--body"]);
+    bench(&nobody, &["--get", "a"])
+        .ended(2)
+        .err_has(&["begins with /"]);
+    bench(&nobody, &["--get", "/", "--template", "none"])
+        .ended(2)
+        .err_has(&["cannot read none"]);
+    let process = ["--get", "/", "--server-pid", "4194305"];
+    bench(&nobody, &process)
+        .ended(2)
+        .err_has(&["no such process"]);
+}
+
+#[test]
+fn a_run_that_is_interrupted_tells_what_it_has() {
+    let (answered, answers) = std::sync::mpsc::sync_channel(1);
+    let target = tcp(move |client| {
+        while client.request().is_some() {
+            client.answer(OK);
+            let _ = answered.try_send(());
+        }
+    });
+    let mut command = lookaside();
+    command.args(["bench", "http", &target, "--get", "/", "--json"]);
+    command.args(["--duration", "600", "--warm-up", "0"]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    answers.recv_timeout(Duration::from_secs(60)).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let said = Said::from(child.wait_with_output().unwrap()).ended(130);
+    let line: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(line["ops"].as_u64() > Some(0), "{line}");
+    assert!(line["seconds"].as_f64() < Some(500.0), "{line}");
+}
+
+#[test]
+fn a_person_gets_a_table() {
+    let target = tcp(|client| client.answer_all(OK));
+    let mut command = lookaside();
+    command.args(["bench", "http", &target, "--get", "/a", "--get", "/b"]);
+    let output = command.args(SHORT).output().unwrap();
+    let said = Said::from(output).ended(0);
+    said.out_has(&[
+        "64 connections",
+        "answers",
+        "p99",
+        "us CPU an answer",
+        "x GET /b",
+    ]);
+}
