@@ -2,17 +2,23 @@
 //! from the thread's pool.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::io::Interest;
 use crate::receive::Receiving;
+use crate::remote::Source;
 use crate::render::{Manner, Pieces};
 use crate::request::Origin;
 use crate::slab::Key;
+use crate::tls::{Failure, Session};
 
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) origin: Origin,
+    /// What stands between us and the socket, if something does.
+    pub(crate) sealing: Option<Box<Sealing>>,
     pub(crate) state: State,
     /// What came and is not consumed: the begin of a head, or what may not be answered yet.
     pub(crate) input: Vec<u8>,
@@ -41,6 +47,13 @@ pub(crate) struct Connection {
     /// A timer, and when it is due; the deadline itself may be later.
     pub(crate) timer: Option<(Key, u64)>,
     pub(crate) deadline: u64,
+}
+
+/// TLS, and what it has made for the socket.
+pub(crate) struct Sealing {
+    pub(crate) session: Session,
+    pub(crate) output: Vec<u8>,
+    pub(crate) sent: usize,
 }
 
 /// How far the connection's life is gone.
@@ -72,8 +85,30 @@ pub(crate) enum Answer {
         pieces: Pieces,
         /// Somebody was told that there is no room.
         is_full: bool,
+        /// Where another thread writes the body, if one does.
+        source: Option<Source>,
+    },
+    /// The head is written, and a part of a file follows.
+    File {
+        file: Arc<File>,
+        at: u64,
+        end: u64,
     },
     Done,
+}
+
+impl Sealing {
+    pub(crate) fn new(session: Session) -> Self {
+        Self {
+            session,
+            output: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    pub(crate) fn receive(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Failure> {
+        self.session.receive(bytes, plain, &mut self.output)
+    }
 }
 
 impl Connection {
@@ -81,6 +116,7 @@ impl Connection {
         Self {
             socket,
             origin,
+            sealing: None,
             state: State::Open,
             input: Vec::new(),
             output: Vec::new(),
@@ -101,7 +137,9 @@ impl Connection {
 
     /// How much waits to be sent.
     pub(crate) fn output_size(&self) -> usize {
-        self.output.len() - self.sent
+        let sealed = self.sealing.as_ref();
+        let sealed_size = sealed.map_or(0, |sealing| sealing.output.len() - sealing.sent);
+        self.output.len() - self.sent + sealed_size
     }
 
     pub(crate) fn position(&self, sequence: u64) -> Option<usize> {

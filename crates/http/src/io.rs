@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use rustix::event::epoll;
 
-use crate::Options;
 use crate::clock::Clock;
 use crate::connection::{Answer, Connection, Pending};
 use crate::counters::Counters;
@@ -15,9 +14,11 @@ use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Waker};
 use crate::parse::HeadLimits;
 use crate::pool::Pool;
+use crate::remote::Deferred;
 use crate::reply::{BodyStream, Reply, Ticket};
 use crate::slab::{Key, Slab};
 use crate::wheel::Wheel;
+use crate::{Options, Tls};
 
 /// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
 /// descriptors and timers of its own on it, so that a connection to a database lives beside the
@@ -36,6 +37,8 @@ pub struct Io {
     /// Those of all threads, for connections that are accepted for others.
     pub(crate) mailboxes: Arc<[Arc<Mailbox>]>,
     pub(crate) pool: Pool,
+    /// What each of the server's listening places asks of TLS.
+    pub(crate) tls: Arc<[Option<Tls>]>,
     /// Where bytes are received; empty while it is in use.
     pub(crate) read_buffer: Vec<u8>,
     /// Connections that have output, or room again, outside of their own events.
@@ -187,7 +190,12 @@ impl Io {
         BodyStream::of_ticket(self, ticket)
     }
 
-    fn pending(&self, ticket: Ticket) -> Option<&Pending> {
+    /// The request of a ticket, to be answered from any thread.
+    pub fn remote(&self, ticket: Ticket) -> Deferred {
+        Deferred::new(Arc::clone(&self.mailbox), ticket)
+    }
+
+    pub(crate) fn pending(&self, ticket: Ticket) -> Option<&Pending> {
         let key = self.connections.key_at(ticket.index())?;
         let connection = self.connections.get(key)?;
         let position = connection.position(ticket.sequence())?;
@@ -277,6 +285,7 @@ impl Io {
         index: usize,
         options: Arc<Options>,
         listeners: Vec<Listener>,
+        tls: Arc<[Option<Tls>]>,
         mailboxes: Arc<[Arc<Mailbox>]>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -300,6 +309,7 @@ impl Io {
             mailbox,
             mailboxes,
             pool: Pool::new(),
+            tls,
             read_buffer: Vec::new(),
             dirty: Vec::new(),
             writable: Vec::new(),

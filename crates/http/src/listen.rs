@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::{Error, Result};
+use crate::{Error, Result, Tls};
 
 /// The longest path of a socket: `sun_path` has 108 bytes, and the last one is NUL.
 pub(crate) const SOCKET_PATH_SIZE_MAX: usize = 107;
@@ -55,6 +55,7 @@ impl FromStr for Address {
 pub struct Listen {
     pub(crate) address: Address,
     pub(crate) mode: u32,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Listen {
@@ -73,12 +74,19 @@ impl Listen {
         Self {
             address,
             mode: SOCKET_MODE,
+            tls: None,
         }
     }
 
     /// The mode of a Unix socket's file, `0o660` by default.
     pub fn mode(mut self, mode: u32) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// Speaks TLS.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
         self
     }
 

@@ -6,20 +6,32 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::Response;
+use crate::remote::Source;
 use crate::request::Peer;
 
 /// What a thread is told.
+#[derive(Debug)]
 pub(crate) enum Message {
     /// A connection that another thread has accepted.
     Connection(OwnedFd, Peer, usize),
     /// A [`Waker`] was used.
     Wake(u64),
+    /// A [`Deferred`](crate::Deferred) is answered.
+    Respond(u64, Response),
+    /// A [`Deferred`](crate::Deferred) is answered by a body that follows.
+    Stream(u64, Response, Source),
+    /// A [`BodyWriter`](crate::BodyWriter) has something.
+    Written(u64),
+    /// A [`BodyReader`](crate::BodyReader) has room again.
+    Resume(u64),
     /// The server drains.
     Stop,
 }
 
 /// A queue with a descriptor that becomes ready. A batch of messages costs one wake: only who
 /// finds the queue empty writes to the descriptor.
+#[derive(Debug)]
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
     event: OwnedFd,
@@ -53,7 +65,6 @@ impl Mailbox {
         std::mem::swap(&mut *self.lock(), messages);
     }
 
-    /// Whether it is closed and what comes is lost.
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {
         // Nothing can panic while it is held but an allocation.
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)

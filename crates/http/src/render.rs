@@ -69,12 +69,18 @@ impl Draft {
     pub(crate) fn header(&mut self, stamp: &Stamp, name: &str, value: &[u8]) {
         self.begin(stamp);
         // What a handler copies from a request must not become headers of its own.
-        self.is_broken |= memchr::memchr3(b'\r', b'\n', 0, value).is_some()
-            || memchr::memchr3(b'\r', b'\n', b':', name.as_bytes()).is_some();
+        self.is_broken |= !is_header(name, value);
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b": ");
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A status and headers that were made elsewhere, and are well-formed.
+    pub(crate) fn prepared(&mut self, stamp: &Stamp, status: u16, lines: &[u8]) {
+        self.status(status);
+        self.begin(stamp);
+        self.out.extend_from_slice(lines);
     }
 
     pub(crate) fn header_number(&mut self, stamp: &Stamp, name: &str, value: u64) {
@@ -215,6 +221,12 @@ impl Draft {
             self.fail(stamp);
         }
     }
+}
+
+/// Whether these bytes are one header and no more.
+pub(crate) fn is_header(name: &str, value: &[u8]) -> bool {
+    memchr::memchr3(b'\r', b'\n', 0, value).is_none()
+        && memchr::memchr3(b'\r', b'\n', b':', name.as_bytes()).is_none()
 }
 
 /// How the pieces of a body are written.

@@ -1,13 +1,19 @@
 //! The answer to a request, written straight into what is sent.
 
+use std::fs::File;
 use std::marker::PhantomData;
 use std::mem;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::Io;
 use crate::connection::{Answer, Connection, Pending, State};
+use crate::receive::Target;
+use crate::remote::{Pulled, Source};
 use crate::render::{Draft, Manner, Pieces};
 use crate::slab::Key;
+use crate::{BodyReader, BodySink, Deferred, Io, Response};
 
 /// The answer to one request.
 ///
@@ -22,6 +28,19 @@ pub struct Reply<'a> {
     draft: Draft,
     is_done: bool,
 }
+
+/// The body of a request that is being called.
+enum Body {
+    Empty,
+    /// It will come, perhaps only when the client was told to send it.
+    Waits {
+        is_expected: bool,
+    },
+}
+
+/// A part of a file that is no larger is copied, so that it goes out together with its head: one
+/// system call less, and packets that are full.
+const FILE_COPY_SIZE_MAX: u64 = 32 << 10;
 
 /// Where the bytes of a reply belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,12 +243,156 @@ impl<'a> Reply<'a> {
     }
 
     /// As [`stream`](Self::stream), without a `Content-Type`.
-    pub fn stream_body(mut self) -> Ticket {
+    pub fn stream_body(self) -> Ticket {
+        self.stream_by(None)
+    }
+
+    /// Begins a body that another thread writes. That of the response is left out.
+    pub(crate) fn stream_from(mut self, response: &Response, source: Source) {
+        self.begin_response(response);
+        self.stream_by(Some(source));
+    }
+
+    fn stream_by(mut self, source: Option<Source>) -> Ticket {
         let pieces = self.draft.stream(self.io.clock.stamp());
         self.io.counters.reply(self.draft.sent_status());
         let out = mem::take(&mut self.draft.out);
-        let is_full = false;
-        self.queue(Answer::Streaming { pieces, is_full }, out)
+        let progress = Answer::Streaming {
+            pieces,
+            is_full: false,
+            source,
+        };
+        self.queue(progress, out)
+    }
+
+    /// Ends it with a part of a file, which is read when the client takes it. A file that has
+    /// become shorter meanwhile breaks the connection, as the length was told.
+    pub fn file(mut self, file: Arc<File>, range: Range<u64>) {
+        let Range { start: at, end } = range;
+        let size = end.saturating_sub(at);
+        if !self.draft.head_only(self.io.clock.stamp(), size) {
+            return self.finish();
+        }
+        if size <= FILE_COPY_SIZE_MAX {
+            let start = self.draft.out.len();
+            self.draft.out.resize(start + size as usize, 0);
+            match file.read_exact_at(&mut self.draft.out[start..], at) {
+                Ok(()) => self.finish(),
+                Err(_) => drop(self),
+            }
+            return;
+        }
+        self.io.counters.reply(self.draft.sent_status());
+        let out = mem::take(&mut self.draft.out);
+        self.queue(Answer::File { file, at, end }, out);
+    }
+
+    /// Ends it with a reply that was made elsewhere.
+    pub fn respond(mut self, response: Response) {
+        self.begin_response(&response);
+        self.draft
+            .body(self.io.clock.stamp(), response.body_bytes());
+        self.finish();
+    }
+
+    fn begin_response(&mut self, response: &Response) {
+        let lines = response.lines();
+        self.draft
+            .prepared(self.io.clock.stamp(), response.status(), lines);
+    }
+
+    /// Answers later, from any thread.
+    pub fn defer_remote(self) -> Deferred {
+        let mailbox = Arc::clone(&self.io.mailbox);
+        Deferred::new(mailbox, self.defer())
+    }
+
+    /// Lets somebody have the body of a [streamed](crate::Route::streamed) route, piece by piece
+    /// as it comes. This is for the call of the request only; later the body is gone, and that is
+    /// answered with 500.
+    pub fn receive(mut self, sink: Box<dyn BodySink>) {
+        if matches!(self.place, Place::Ticket(_)) {
+            return;
+        }
+        match self.claim_body() {
+            Body::Empty => sink.end(self),
+            Body::Waits { is_expected } => {
+                let key = self.key;
+                if is_expected {
+                    self.interim();
+                }
+                let out = self.draft.take_back();
+                let ticket = self.queue(Answer::Waiting, out);
+                self.io.deliver_to(
+                    key,
+                    Target::Sink {
+                        sink,
+                        ticket: ticket.into(),
+                    },
+                );
+            }
+        }
+    }
+
+    /// Lets another thread have the body of a [streamed](crate::Route::streamed) route, and
+    /// answer. As with [`receive`](Self::receive), this is for the call only: later, what is read
+    /// is an error.
+    pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
+        let mailbox = Arc::clone(&self.io.mailbox);
+        if matches!(self.place, Place::Ticket(_)) {
+            let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), 0);
+            drop(feed);
+            return (reader, Deferred::new(mailbox, self.defer()));
+        }
+        let body = self.claim_body();
+        let key = self.key;
+        if let Body::Waits { is_expected: true } = body {
+            self.interim();
+        }
+        let out = self.draft.take_back();
+        let ticket = self.queue(Answer::Waiting, out);
+        let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), ticket.into());
+        match body {
+            Body::Empty => feed.end(),
+            Body::Waits { .. } => self.io.deliver_to(
+                key,
+                Target::Feed {
+                    feed,
+                    ticket: ticket.into(),
+                },
+            ),
+        }
+        (reader, Deferred::new(mailbox, ticket))
+    }
+
+    /// Takes the body of the request that is called; the connection then goes on as the client
+    /// wants.
+    fn claim_body(&mut self) -> Body {
+        match self.io.claim_body(self.key) {
+            None => Body::Empty,
+            Some((close, is_expected)) => {
+                self.draft.manner.close = close || self.io.is_draining;
+                Body::Waits { is_expected }
+            }
+        }
+    }
+
+    /// Tells the client to send its body (RFC 9110, 10.1.1).
+    fn interim(&mut self) {
+        self.draft.out = self.draft.take_back();
+        match self.place {
+            Place::Direct => {
+                let out = mem::take(&mut self.draft.out);
+                let connection = self.io.connections.get_mut(self.key);
+                connection.expect("it is being called").output = out;
+                self.io.interim(self.key);
+                let connection = self.io.connections.get_mut(self.key);
+                let connection = connection.expect("it is being called");
+                let out = mem::take(&mut connection.output);
+                self.draft = Draft::new(out, self.draft.manner);
+            }
+            Place::Queued | Place::Ticket(_) => self.io.interim(self.key),
+        }
     }
 
     /// Puts the request among those whose replies are not whole.
@@ -388,6 +551,25 @@ impl<'a> BodyStream<'a> {
         self.connection().pending[position].progress = Answer::Done;
         self.io.advance(self.key);
         self.io.mark(self.key);
+    }
+
+    /// Takes what another thread has written.
+    pub(crate) fn pull(&mut self) -> Pulled {
+        let position = self.position;
+        let progress = &mut self.connection().pending[position].progress;
+        let Answer::Streaming { source, .. } = progress else {
+            return Pulled::Some;
+        };
+        let Some(taken) = source.take() else {
+            return Pulled::Some;
+        };
+        let mut pulled = Pulled::Some;
+        self.write_with(|out| pulled = taken.pull(out));
+        let progress = &mut self.connection().pending[position].progress;
+        if let Answer::Streaming { source, .. } = progress {
+            *source = Some(taken);
+        }
+        pulled
     }
 
     /// Breaks the connection, so that the client sees that the body is not whole.

@@ -60,6 +60,7 @@ impl Server {
                 shares[thread].push(listener);
             }
         }
+        let tls: Arc<[_]> = listens.into_iter().map(|listen| listen.tls).collect();
         let mailboxes: Arc<[Arc<Mailbox>]> = (0..thread_count)
             .map(|_| Mailbox::new().map(Arc::new))
             .collect::<std::io::Result<_>>()
@@ -76,30 +77,29 @@ impl Server {
         let (options, make) = (Arc::new(options), Arc::new(make));
         let (ready, readiness) = mpsc::channel();
         for (index, listeners) in shares.into_iter().enumerate() {
-            let io = Io::new(
-                index,
-                Arc::clone(&options),
-                listeners,
-                Arc::clone(&mailboxes),
-            )
-            .map_err(|error| Error::environment("make a poller", error))?;
+            let (options, tls) = (Arc::clone(&options), Arc::clone(&tls));
+            let mailboxes = Arc::clone(&mailboxes);
             let (make, boards, ready) = (Arc::clone(&make), Arc::clone(&boards), ready.clone());
+            let begin = move || {
+                let mut io = Io::new(index, options, listeners, tls, mailboxes)
+                    .map_err(|error| Error::environment("make a poller", error))?;
+                let service = make(&mut io);
+                drop(make);
+                // Nobody listens when another thread has failed.
+                let _ = ready.send(());
+                drop(ready);
+                let run = Worker { io, service }.run(&boards[index]);
+                run.map_err(|error| Error::environment("poll", error))
+            };
             let thread = thread::Builder::new()
                 .name(thread_name(index))
-                .spawn(move || {
-                    let mut io = io;
-                    let service = make(&mut io);
-                    // Nobody listens when another thread has failed.
-                    let _ = ready.send(());
-                    drop((make, ready));
-                    let run = Worker { io, service }.run(&boards[index]);
-                    run.map_err(|error| Error::environment("poll", error))
-                })
+                .spawn(begin)
                 .map_err(|error| Error::environment("start a thread", error))?;
             server.threads.push(thread);
         }
         drop(ready);
         if readiness.iter().count() < thread_count {
+            // Its own error says more, and is there if it did not panic.
             server.stop();
             server.join()?;
             return Err(Error::panicked(&thread_name(0)));

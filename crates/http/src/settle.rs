@@ -1,12 +1,9 @@
-//! Sending, and what follows from what was sent: more requests, other interests, the end.
+//! What follows from what was sent: more requests, other interests, the end.
 
-use std::os::fd::AsFd;
-
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::{Shutdown, shutdown};
 
 use crate::connection::{Answer, Connection, State};
 use crate::io::Interest;
-use crate::reply::Ticket;
 use crate::slab::Key;
 use crate::{Io, Options};
 
@@ -24,11 +21,11 @@ pub(crate) enum Settled {
 impl Connection {
     /// Whether what the client sends is wanted now.
     pub(crate) fn wants_input(&self, options: &Options) -> bool {
-        match self.state {
-            State::Lingering => true,
-            _ if self.receiving.is_some() => true,
-            State::Ending { .. } => false,
-            State::Open => self.has_room(options),
+        match (self.state, &self.receiving) {
+            (State::Lingering, _) => true,
+            (_, Some(receiving)) => !receiving.is_paused,
+            (State::Ending { .. }, None) => false,
+            (State::Open, None) => self.has_room(options),
         }
     }
 
@@ -39,7 +36,13 @@ impl Connection {
 
     /// Whether all replies are out.
     fn is_answered(&self) -> bool {
-        self.pending.is_empty() && self.output.is_empty()
+        self.pending.is_empty() && !self.has_output()
+    }
+
+    /// Whether there is something that the socket has not taken.
+    fn has_output(&self) -> bool {
+        self.output_size() > 0
+            || matches!(self.pending.front(), Some(first) if matches!(first.progress, Answer::File { .. }))
     }
 }
 
@@ -66,6 +69,14 @@ impl Io {
         if let State::Ending { linger } = connection.state
             && connection.is_answered()
         {
+            if let Some(sealing) = &mut connection.sealing {
+                sealing.session.close(&mut sealing.output);
+                // A client that cannot take so little now does without it.
+                let _ = self.flush(key);
+            }
+            let Some(connection) = self.connections.get_mut(key) else {
+                return Settled::Nothing;
+            };
             if !linger || connection.is_input_ended {
                 self.close(key);
                 return Settled::Nothing;
@@ -76,13 +87,16 @@ impl Io {
             // It fails when the client is gone, which the next read will find.
             let _ = shutdown(&connection.socket, Shutdown::Write);
         }
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Settled::Nothing;
+        };
         if connection.state == State::Lingering && connection.is_input_ended {
             self.close(key);
             return Settled::Nothing;
         }
         let interest = Interest {
             read: !connection.is_input_ended && connection.wants_input(&self.options),
-            write: !connection.output.is_empty(),
+            write: connection.state != State::Lingering && connection.has_output(),
         };
         if self.set_interest(key, interest).is_err() {
             self.close(key);
@@ -90,48 +104,6 @@ impl Io {
         }
         self.set_deadline(key);
         Settled::Nothing
-    }
-
-    /// Sends what the socket takes.
-    fn flush(&mut self, key: Key) -> rustix::io::Result<()> {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return Ok(());
-        };
-        if connection.output.is_empty() {
-            if connection.output.capacity() > 0 {
-                self.pool.give(std::mem::take(&mut connection.output));
-            }
-            return Ok(());
-        }
-        let bytes = &connection.output[connection.sent..];
-        let was_blocked = connection.interest.write;
-        let size = match send(connection.socket.as_fd(), bytes, SendFlags::NOSIGNAL) {
-            Ok(size) => size,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => 0,
-            Err(error) => return Err(error),
-        };
-        self.counters.bytes_out += size as u64;
-        connection.sent += size;
-        let tick = self.clock.tick();
-        if size > 0 || !was_blocked {
-            connection.blocked_since = tick;
-        }
-        if connection.sent == connection.output.len() {
-            connection.sent = 0;
-            self.pool.give(std::mem::take(&mut connection.output));
-        } else if connection.sent >= connection.output.len() / 2 {
-            // What is gone must not stay as long as a client is slow.
-            connection.output.drain(..connection.sent);
-            connection.sent = 0;
-        }
-        if connection.output_size() <= self.options.output_size_max / 2
-            && let Some(first) = connection.pending.front_mut()
-            && let Answer::Streaming { is_full, .. } = &mut first.progress
-            && std::mem::take(is_full)
-        {
-            self.writable.push(Ticket::new(key, first.sequence).into());
-        }
-        Ok(())
     }
 
     /// Says when the connection is given up unless something happens.
@@ -165,7 +137,7 @@ impl Io {
             return connection.active_at + LINGER_MS;
         }
         let mut deadline = u64::MAX;
-        if connection.output_size() > 0 {
+        if connection.has_output() {
             deadline = after(connection.blocked_since, options.write_timeout);
         }
         if let Some(receiving) = &connection.receiving {

@@ -5,7 +5,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use session::Session;
+pub(crate) use session::{Failure, Session};
 
 use std::fmt;
 use std::path::Path;

@@ -10,7 +10,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::net::{RecvFlags, recv};
 
-use crate::connection::{Connection, State};
+use crate::connection::{Connection, Sealing, State};
 use crate::counters::Board;
 use crate::io::{Due, Source};
 use crate::mailbox::Message;
@@ -18,6 +18,7 @@ use crate::parse::Refusal;
 use crate::request::{Origin, Peer};
 use crate::settle::Settled;
 use crate::slab::Key;
+use crate::tls::Session;
 use crate::{Io, Readiness, Service, Ticket};
 
 /// Events of a batch. What is more waits for the next one, and costs one more call.
@@ -122,7 +123,11 @@ impl<S: Service> Worker<S> {
                 self.io.dirty = dirty;
             }
             for ticket in mem::take(&mut self.io.writable) {
-                self.hook(|service, io| service.writable(io, Ticket::from_u64(ticket)));
+                let ticket = Ticket::from_u64(ticket);
+                match self.io.has_source(ticket) {
+                    true => self.io.pull(ticket),
+                    false => self.hook(|service, io| service.writable(io, ticket)),
+                }
             }
         }
     }
@@ -183,25 +188,57 @@ impl<S: Service> Worker<S> {
         };
         connection.active_at = self.io.clock.tick();
         self.io.counters.bytes_in += size as u64;
-        if connection.state == State::Lingering {
-            return false;
-        }
-        if connection.input.is_empty() {
-            let used = self.consume(key, &buffer[..size]);
-            self.keep_input(key, &buffer[used..size]);
+        if connection.sealing.is_some() {
+            self.unseal(key, &mut buffer[..size]);
         } else {
-            connection.input.extend_from_slice(&buffer[..size]);
-            // Until a line ends, a head that is not whole stays so.
-            let is_head = connection.receiving.is_none();
-            let size_max = self.io.options.head_size_max;
-            if !is_head
-                || connection.input.len() >= size_max
-                || memchr::memchr(b'\n', &buffer[..size]).is_some()
-            {
-                self.consume_input(key);
-            }
+            self.take_input(key, &buffer[..size]);
         }
         size < buffer.len()
+    }
+
+    /// Takes what came through TLS.
+    fn unseal(&mut self, key: Key, bytes: &mut [u8]) {
+        let mut plain = self.io.pool.take();
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        let Some(sealing) = &mut connection.sealing else {
+            return;
+        };
+        let result = sealing.receive(bytes, &mut plain);
+        connection.is_input_ended |= sealing.session.is_end_of_input();
+        if result.is_err() {
+            // The client is told by an alert; what it said before that is not answered, as
+            // somebody else may have said it.
+            connection.pending.clear();
+            connection.output.clear();
+            connection.sent = 0;
+            connection.end(true);
+        } else if !plain.is_empty() {
+            self.take_input(key, &plain);
+        }
+        self.io.pool.give(plain);
+    }
+
+    fn take_input(&mut self, key: Key, bytes: &[u8]) {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        if connection.state == State::Lingering {
+            return;
+        }
+        if connection.input.is_empty() {
+            let used = self.consume(key, bytes);
+            return self.keep_input(key, &bytes[used..]);
+        }
+        connection.input.extend_from_slice(bytes);
+        // Until a line ends, a head that is not whole stays so.
+        if connection.receiving.is_some()
+            || connection.input.len() >= self.io.options.head_size_max
+            || memchr::memchr(b'\n', bytes).is_some()
+        {
+            self.consume_input(key);
+        }
     }
 
     fn keep_input(&mut self, key: Key, bytes: &[u8]) {
@@ -299,17 +336,26 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    fn adopt(&mut self, socket: OwnedFd, peer: Peer, _place: usize) {
+    fn adopt(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
         self.io.counters.accepted += 1;
+        let tls = &self.io.tls[place];
         let origin = Origin {
             peer,
-            is_tls: false,
+            is_tls: tls.is_some(),
         };
         let tick = self.io.clock.tick();
-        let key = self
-            .io
-            .connections
-            .insert(Connection::new(socket, origin, tick));
+        let mut connection = Connection::new(socket, origin, tick);
+        if let Some(tls) = tls {
+            match Session::new(tls) {
+                Ok(session) => connection.sealing = Some(Box::new(Sealing::new(session))),
+                // The configuration was used before; what is missing now is memory or randomness.
+                Err(_) => {
+                    self.io.counters.closed += 1;
+                    return;
+                }
+            }
+        }
+        let key = self.io.connections.insert(connection);
         if self.io.poll_connection(key).is_err() {
             return self.io.close(key);
         }
@@ -320,6 +366,20 @@ impl<S: Service> Worker<S> {
         match message {
             Message::Connection(socket, peer, place) => self.adopt(socket, peer, place),
             Message::Wake(token) => self.hook(|service, io| service.woken(io, token)),
+            Message::Respond(ticket, response) => {
+                if let Some(reply) = self.io.reply(Ticket::from_u64(ticket)) {
+                    reply.respond(response);
+                }
+            }
+            Message::Stream(ticket, response, source) => {
+                let ticket = Ticket::from_u64(ticket);
+                if let Some(reply) = self.io.reply(ticket) {
+                    reply.stream_from(&response, source);
+                }
+                self.io.pull(ticket);
+            }
+            Message::Written(ticket) => self.io.pull(Ticket::from_u64(ticket)),
+            Message::Resume(ticket) => self.io.resume(Ticket::from_u64(ticket)),
             Message::Stop => self.drain(),
         }
     }
@@ -384,12 +444,15 @@ impl<S: Service> Worker<S> {
         let is_blocked = connection.output_size() > 0;
         let is_expected = connection.receiving.is_some() || !connection.input.is_empty();
         match connection.state {
-            State::Open if is_blocked => {
+            State::Open | State::Ending { .. } if is_blocked => {
                 self.io.counters.write_timeouts += 1;
                 self.io.close(key);
             }
-            State::Open if is_expected => {
-                self.io.refuse(key, Refusal(408));
+            State::Open | State::Ending { .. } if is_expected => {
+                match connection.receiving.take() {
+                    Some(receiving) => self.io.refuse_body(key, *receiving, Refusal(408)),
+                    None => self.io.refuse(key, Refusal(408)),
+                }
                 self.settle(key);
             }
             _ => self.io.close(key),

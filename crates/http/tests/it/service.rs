@@ -1,13 +1,21 @@
 //! What the server of the tests does.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lookaside_http::{Io, Listen, Options, Reply, Request, Router, Server, Ticket};
+use lookaside_http::{
+    BodyReader, BodySink, Deferred, Io, Listen, Method, Options, Reply, Request, Response, Route,
+    Router, Server, Ticket,
+};
 
 /// The state of a thread: requests that wait to be told to go on.
 #[derive(Default)]
 pub(crate) struct State {
     parked: Vec<(String, Ticket)>,
+    /// Bodies that are not written yet, and how much of them.
+    streams: Vec<(Ticket, usize)>,
 }
 
 pub(crate) fn start(options: Options) -> Server {
@@ -73,7 +81,142 @@ pub(crate) fn router(_io: &mut Io) -> Router<State> {
         .put("/hello", |_, request, reply| {
             reply.status(201).text(&request.body().len().to_string());
         });
+    streams(&mut router);
     router
+}
+
+fn streams(router: &mut Router<State>) {
+    router
+        .route(Method::Post, "/upload", Route::streamed(), |_, _, reply| {
+            reply.receive(Box::new(Count(0)));
+        })
+        .route(
+            Method::Post,
+            "/limited",
+            Route::streamed().limit(10),
+            |_, _, reply| {
+                reply.receive(Box::new(Count(0)));
+            },
+        )
+        .route(
+            Method::Post,
+            "/unwanted",
+            Route::streamed(),
+            |_, _, reply| {
+                reply.status(403).text("no");
+            },
+        )
+        .route(
+            Method::Post,
+            "/sink-panics",
+            Route::streamed(),
+            |_, _, reply| {
+                reply.receive(Box::new(Panics));
+            },
+        )
+        .route(Method::Post, "/shout", Route::streamed(), |_, _, reply| {
+            let (reader, deferred) = reply.receive_remote();
+            std::thread::spawn(move || shout(reader, deferred));
+        })
+        .get("/remote/{tag}", |_, request, reply| {
+            let tag = request.param("tag").unwrap().to_owned();
+            let deferred = reply.defer_remote();
+            std::thread::spawn(move || match &*tag {
+                "forgotten" => drop(deferred),
+                _ => deferred.respond(Response::new(202).header("X-Tag", &tag).body(tag)),
+            });
+        })
+        .get("/remote-cut", |_, _, reply| {
+            let deferred = reply.defer_remote();
+            std::thread::spawn(move || {
+                let mut writer = deferred.stream(Response::new(200));
+                writer.write_all(b"half").unwrap();
+            });
+        })
+        .get("/stream/{size}", |state, request, reply| {
+            let size = request.param("size").unwrap().parse().unwrap();
+            let ticket = reply.stream("text/plain");
+            state.streams.push((ticket, size));
+        })
+        .on_batch_end(|state, io| {
+            for (ticket, _) in state.streams.clone() {
+                state.stream(io, ticket);
+            }
+        })
+        .get("/file/{from}/{to}", |_, request, reply| {
+            let number = |name| request.param(name).unwrap().parse().unwrap();
+            let file = Arc::new(File::open(file()).unwrap());
+            reply.file(file, number("from")..number("to"));
+        })
+        .on_writable(|state, io, ticket| state.stream(io, ticket));
+}
+
+/// A large file that is there while the tests run.
+pub(crate) fn file() -> std::path::PathBuf {
+    std::env::current_exe().unwrap()
+}
+
+/// Counts the bytes of a body.
+struct Count(u64);
+
+impl BodySink for Count {
+    fn data(&mut self, _io: &mut Io, piece: &[u8]) {
+        self.0 += piece.len() as u64;
+    }
+
+    fn end(self: Box<Self>, reply: Reply<'_>) {
+        reply.text(&self.0.to_string());
+    }
+}
+
+struct Panics;
+
+impl BodySink for Panics {
+    fn data(&mut self, _io: &mut Io, _piece: &[u8]) {
+        panic!("a test wants it");
+    }
+
+    fn end(self: Box<Self>, _reply: Reply<'_>) {}
+}
+
+/// Sends a body back in capital letters, as it comes.
+fn shout(mut reader: BodyReader, deferred: Deferred) {
+    let mut writer = deferred.stream(Response::new(200).content_type("text/plain"));
+    let mut bytes = [0; 4096];
+    loop {
+        match reader.read(&mut bytes) {
+            Ok(0) => return writer.finish(),
+            Ok(size) => {
+                bytes[..size].make_ascii_uppercase();
+                if writer.write_all(&bytes[..size]).is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+impl State {
+    fn stream(&mut self, io: &mut Io, ticket: Ticket) {
+        let Some(index) = self.streams.iter().position(|&(other, _)| other == ticket) else {
+            return;
+        };
+        let left = &mut self.streams[index].1;
+        let Some(mut stream) = io.stream(ticket) else {
+            self.streams.swap_remove(index);
+            return;
+        };
+        while *left > 0 && !stream.is_full() {
+            let size = 5_000.min(*left);
+            stream.write(&vec![b'x'; size]);
+            *left -= size;
+        }
+        if *left == 0 {
+            stream.finish();
+            self.streams.swap_remove(index);
+        }
+    }
 }
 
 /// Answers those that were parked under a tag, the last one first.

@@ -1,0 +1,210 @@
+//! Sending: replies, files, and bodies that other threads write.
+
+use std::fs::File;
+use std::mem;
+use std::os::unix::fs::FileExt;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use crate::connection::{Answer, Connection};
+use crate::remote::Pulled;
+use crate::slab::Key;
+use crate::{Io, Ticket};
+
+/// What of a file goes out before the other connections have their turn.
+const FILE_TURN_SIZE: u64 = 1 << 20;
+
+/// What of a file is read at once where TLS has to see it.
+const FILE_READ_SIZE: u64 = 64 << 10;
+
+impl Io {
+    /// Sends what the socket takes.
+    pub(crate) fn flush(&mut self, key: Key) -> rustix::io::Result<()> {
+        let mut turn = FILE_TURN_SIZE;
+        loop {
+            if !self.flush_output(key)? {
+                return Ok(());
+            }
+            if turn == 0 || !self.flush_file(key, &mut turn)? {
+                break;
+            }
+        }
+        self.ask_for_more(key);
+        Ok(())
+    }
+
+    /// Sends the output, and says whether the socket has taken all of it.
+    fn flush_output(&mut self, key: Key) -> rustix::io::Result<bool> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(false);
+        };
+        if connection.sealing.is_some() {
+            connection.seal()?;
+        }
+        let (output, sent) = match &mut connection.sealing {
+            Some(sealing) => (&mut sealing.output, &mut sealing.sent),
+            None => (&mut connection.output, &mut connection.sent),
+        };
+        if output.is_empty() {
+            if output.capacity() > 0 {
+                self.pool.give(mem::take(output));
+            }
+            return Ok(true);
+        }
+        let mut flags = SendFlags::NOSIGNAL;
+        if let Some(first) = connection.pending.front() {
+            // A packet with the head alone would be in vain.
+            flags.set(
+                SendFlags::MORE,
+                matches!(first.progress, Answer::File { .. }),
+            );
+        }
+        let size = match send(&connection.socket, &output[*sent..], flags) {
+            Ok(size) => size,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(error) => return Err(error),
+        };
+        *sent += size;
+        let is_done = *sent == output.len();
+        if is_done {
+            *sent = 0;
+            self.pool.give(mem::take(output));
+        } else if *sent >= output.len() / 2 {
+            // What is gone must not stay as long as a client is slow.
+            output.drain(..*sent);
+            *sent = 0;
+        }
+        self.counters.bytes_out += size as u64;
+        connection.was_blocked(size as u64, self.clock.tick());
+        if is_done && !connection.output.is_empty() {
+            // There was more than was sealed at once.
+            return self.flush_output(key);
+        }
+        if !is_done {
+            self.ask_for_more(key);
+        }
+        Ok(is_done)
+    }
+
+    /// Sends of the file whose turn it is, and says whether there may be more to send.
+    fn flush_file(&mut self, key: Key, turn: &mut u64) -> rustix::io::Result<bool> {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return Ok(false);
+        };
+        let Some(first) = connection.pending.front_mut() else {
+            return Ok(false);
+        };
+        let Answer::File { file, at, end } = &mut first.progress else {
+            return Ok(false);
+        };
+        let left = (*end - *at).min(*turn);
+        if connection.sealing.is_some() {
+            let size = left.min(FILE_READ_SIZE);
+            if connection.output.capacity() == 0 {
+                connection.output = self.pool.take();
+            }
+            append_file(file, *at, size, &mut connection.output)?;
+            (*at, *turn) = (*at + size, *turn - size);
+        } else {
+            // The count is at most a turn.
+            match rustix::fs::sendfile(&connection.socket, &*file, Some(at), left as usize) {
+                // The file has become shorter than was told.
+                Ok(0) => return Err(Errno::PIPE),
+                Ok(size) => {
+                    *turn -= size as u64;
+                    self.counters.bytes_out += size as u64;
+                    connection.blocked_since = self.clock.tick();
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    connection.was_blocked(0, self.clock.tick());
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if at == end {
+            first.progress = Answer::Done;
+            self.advance(key);
+        }
+        Ok(true)
+    }
+
+    /// When there is room again, whoever writes the body is told.
+    fn ask_for_more(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.output_size() <= self.options.output_size_max / 2
+            && let Some(first) = connection.pending.front_mut()
+            && let Answer::Streaming { is_full, .. } = &mut first.progress
+            && mem::take(is_full)
+        {
+            self.writable.push(Ticket::new(key, first.sequence).into());
+        }
+    }
+
+    /// Whether the body of a reply is written by another thread.
+    pub(crate) fn has_source(&self, ticket: Ticket) -> bool {
+        let pending = self.pending(ticket);
+        pending.is_some_and(|pending| {
+            matches!(
+                &pending.progress,
+                Answer::Streaming {
+                    source: Some(_),
+                    ..
+                }
+            )
+        })
+    }
+
+    /// Takes what another thread has written of a body, if there is room for it.
+    pub(crate) fn pull(&mut self, ticket: Ticket) {
+        let Some(mut stream) = self.stream(ticket) else {
+            return;
+        };
+        if stream.is_full() {
+            return;
+        }
+        match stream.pull() {
+            Pulled::Some => {}
+            Pulled::End => stream.finish(),
+            Pulled::Broken => stream.abort(),
+        }
+    }
+}
+
+impl Connection {
+    /// Gives the output to TLS, once what that made before is gone.
+    fn seal(&mut self) -> rustix::io::Result<()> {
+        let Some(sealing) = &mut self.sealing else {
+            return Ok(());
+        };
+        if self.output.is_empty() || !sealing.output.is_empty() || !sealing.session.is_open() {
+            return Ok(());
+        }
+        let plain = &self.output[self.sent..];
+        // A session that seals nothing is over.
+        let sealed = sealing.session.send(plain, &mut sealing.output);
+        sealed.map_err(|_| Errno::PIPE)?;
+        self.output.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Notes whether the client takes something.
+    fn was_blocked(&mut self, size: u64, tick: u64) {
+        // The poller was told to wait for room when it took nothing before.
+        if size > 0 || !self.interest.write {
+            self.blocked_since = tick;
+        }
+    }
+}
+
+fn append_file(file: &File, at: u64, size: u64, out: &mut Vec<u8>) -> rustix::io::Result<()> {
+    let start = out.len();
+    out.resize(start + size as usize, 0);
+    // A file that is shorter than was told breaks the connection.
+    file.read_exact_at(&mut out[start..], at)
+        .map_err(|_| Errno::PIPE)
+}

@@ -1,0 +1,314 @@
+//! Requests whose bodies are read, or that are answered, on other threads.
+
+use std::io::{self, Read, Write};
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::mailbox::{Mailbox, Message};
+use crate::{Response, Ticket};
+
+/// Bytes that lie between two threads at most, in either direction; then the faster one waits.
+/// Large enough that threads change seldom, small enough for hundreds of uploads.
+const CHANNEL_SIZE_MAX: usize = 256 << 10;
+
+/// A request that is answered later, from any thread.
+///
+/// Dropping it unanswered answers 500. When the client has gone meanwhile, the answer is thrown
+/// away.
+#[derive(Debug)]
+pub struct Deferred {
+    mailbox: Arc<Mailbox>,
+    ticket: u64,
+    is_done: bool,
+}
+
+impl Deferred {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, ticket: Ticket) -> Self {
+        Self {
+            mailbox,
+            ticket: ticket.into(),
+            is_done: false,
+        }
+    }
+
+    /// Answers. Many answers in a row wake the I/O thread once.
+    pub fn respond(mut self, response: Response) {
+        self.is_done = true;
+        self.mailbox.send(Message::Respond(self.ticket, response));
+    }
+
+    /// Sends the head of an answer, and gives the way to write its body. The body of the response
+    /// is left out.
+    pub fn stream(mut self, response: Response) -> BodyWriter {
+        self.is_done = true;
+        let channel = Arc::new(Channel::default());
+        let source = Source {
+            channel: Arc::clone(&channel),
+        };
+        self.mailbox
+            .send(Message::Stream(self.ticket, response, source));
+        BodyWriter {
+            channel,
+            mailbox: Arc::clone(&self.mailbox),
+            ticket: self.ticket,
+            is_done: false,
+        }
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.mailbox
+                .send(Message::Respond(self.ticket, Response::new(500)));
+        }
+    }
+}
+
+/// Bytes on their way from one thread to another.
+#[derive(Debug, Default)]
+struct Channel {
+    flow: Mutex<Flow>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    bytes: Vec<u8>,
+    /// Nothing follows, and that is how it should be.
+    is_ended: bool,
+    /// The other side is gone.
+    is_broken: bool,
+    /// The I/O thread was told that there is something, and has not looked since; or it stopped
+    /// for lack of room and wants to be told.
+    is_told: bool,
+}
+
+impl Channel {
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        // Nothing can panic while it is held but an allocation.
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, flow: MutexGuard<'a, Flow>) -> MutexGuard<'a, Flow> {
+        self.moved
+            .wait(flow)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn break_off(&self) {
+        self.lock().is_broken = true;
+        self.moved.notify_all();
+    }
+}
+
+/// The body of an answer, as another thread writes it. Each write may become a chunk of its own,
+/// so small ones belong into a `BufWriter`.
+///
+/// A write waits while the client is slow, and fails when it has gone. Dropping it before
+/// [`finish`](Self::finish) breaks the connection, so that the client sees that something is
+/// missing.
+#[derive(Debug)]
+pub struct BodyWriter {
+    channel: Arc<Channel>,
+    mailbox: Arc<Mailbox>,
+    ticket: u64,
+    is_done: bool,
+}
+
+impl BodyWriter {
+    /// Ends the body.
+    pub fn finish(mut self) {
+        self.is_done = true;
+        self.channel.lock().is_ended = true;
+        self.mailbox.send(Message::Written(self.ticket));
+    }
+}
+
+impl Write for BodyWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let mut flow = self.channel.lock();
+        while flow.bytes.len() >= CHANNEL_SIZE_MAX && !flow.is_broken {
+            flow = self.channel.wait(flow);
+        }
+        if flow.is_broken {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let size = bytes.len().min(CHANNEL_SIZE_MAX - flow.bytes.len());
+        flow.bytes.extend_from_slice(&bytes[..size]);
+        let was_told = mem::replace(&mut flow.is_told, true);
+        drop(flow);
+        if !was_told {
+            self.mailbox.send(Message::Written(self.ticket));
+        }
+        Ok(size)
+    }
+
+    /// What was written is on its way already.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.channel.break_off();
+            self.mailbox.send(Message::Written(self.ticket));
+        }
+    }
+}
+
+/// The I/O thread's end of a [`BodyWriter`].
+#[derive(Debug)]
+pub(crate) struct Source {
+    channel: Arc<Channel>,
+}
+
+/// What a [`Source`] has.
+pub(crate) enum Pulled {
+    /// It may have more later.
+    Some,
+    End,
+    /// The writer gave up.
+    Broken,
+}
+
+impl Source {
+    /// Moves what was written to the end of `out`.
+    pub(crate) fn pull(&self, out: &mut Vec<u8>) -> Pulled {
+        let mut flow = self.channel.lock();
+        flow.is_told = false;
+        out.extend_from_slice(&flow.bytes);
+        flow.bytes.clear();
+        let pulled = match (flow.is_ended, flow.is_broken) {
+            (true, _) => Pulled::End,
+            (false, true) => Pulled::Broken,
+            (false, false) => Pulled::Some,
+        };
+        drop(flow);
+        self.channel.moved.notify_all();
+        pulled
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.channel.break_off();
+    }
+}
+
+/// The body of a request, as another thread reads it. A read waits for the client, and fails when
+/// that has gone or was too slow.
+#[derive(Debug)]
+pub struct BodyReader {
+    channel: Arc<Channel>,
+    mailbox: Arc<Mailbox>,
+    ticket: u64,
+    /// What was taken from the channel; the first bytes of it are read.
+    taken: Vec<u8>,
+    read_size: usize,
+}
+
+impl BodyReader {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, ticket: u64) -> (Self, Feed) {
+        let channel = Arc::new(Channel::default());
+        let feed = Feed {
+            channel: Arc::clone(&channel),
+        };
+        let reader = Self {
+            channel,
+            mailbox,
+            ticket,
+            taken: Vec::new(),
+            read_size: 0,
+        };
+        (reader, feed)
+    }
+}
+
+impl Read for BodyReader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        if self.read_size == self.taken.len() && !self.take()? {
+            return Ok(0);
+        }
+        let rest = &self.taken[self.read_size..];
+        let size = out.len().min(rest.len());
+        out[..size].copy_from_slice(&rest[..size]);
+        self.read_size += size;
+        Ok(size)
+    }
+}
+
+impl BodyReader {
+    /// Waits for bytes and takes them; `false` at the end.
+    fn take(&mut self) -> io::Result<bool> {
+        self.taken.clear();
+        self.read_size = 0;
+        let mut flow = self.channel.lock();
+        while flow.bytes.is_empty() {
+            if flow.is_ended {
+                return Ok(false);
+            }
+            if flow.is_broken {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            flow = self.channel.wait(flow);
+        }
+        mem::swap(&mut flow.bytes, &mut self.taken);
+        let is_wanted = mem::take(&mut flow.is_told);
+        drop(flow);
+        if is_wanted {
+            self.mailbox.send(Message::Resume(self.ticket));
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for BodyReader {
+    fn drop(&mut self) {
+        self.channel.lock().is_broken = true;
+        // The connection may have stopped for lack of room.
+        self.mailbox.send(Message::Resume(self.ticket));
+    }
+}
+
+/// The I/O thread's end of a [`BodyReader`].
+#[derive(Debug)]
+pub(crate) struct Feed {
+    channel: Arc<Channel>,
+}
+
+impl Feed {
+    /// Takes a piece of the body, and says whether there is room for more. What nobody reads any
+    /// more is thrown away.
+    pub(crate) fn push(&self, bytes: &[u8]) -> bool {
+        let mut flow = self.channel.lock();
+        if flow.is_broken {
+            return true;
+        }
+        flow.bytes.extend_from_slice(bytes);
+        flow.is_told = flow.bytes.len() >= CHANNEL_SIZE_MAX;
+        let has_room = !flow.is_told;
+        drop(flow);
+        self.channel.moved.notify_all();
+        has_room
+    }
+
+    /// The body is whole.
+    pub(crate) fn end(self) {
+        self.channel.lock().is_ended = true;
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.channel.break_off();
+    }
+}
