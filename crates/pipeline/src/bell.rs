@@ -1,0 +1,130 @@
+//! Where threads sleep until there is something to do, and how they are woken without a wake being
+//! lost or paid for nothing.
+//!
+//! Waking a sleeping thread costs its waker about two microseconds, as long as hundreds of items take.
+//! So whoever has news first asks whether anybody sleeps at all, which is one load of a line that
+//! nobody writes to under load, and a thread that is being woken is not woken twice.
+
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence};
+
+/// A place to sleep.
+pub(crate) struct Bell {
+    /// A copy of `State::asleep` for those who only want to know whether it is zero.
+    asleep: Padded<AtomicU32>,
+    state: Mutex<State>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Threads that sleep and that nobody has begun to wake.
+    asleep: u32,
+    /// Times that everybody was woken; who sees it change leaves.
+    round: u64,
+    /// Threads that are being woken without everybody being; each takes one of these with it when it
+    /// goes. Which of them goes does not matter, as those that are not all woken sleep for the same
+    /// reason.
+    leaving: u32,
+    /// Threads woken so far.
+    wakes: u64,
+    /// Times that a thread went to sleep.
+    sleeps: u64,
+}
+
+/// What a bell has seen.
+pub(crate) struct Tally {
+    pub(crate) wakes: u64,
+    pub(crate) sleeps: u64,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Self {
+        Self {
+            asleep: Padded(AtomicU32::new(0)),
+            state: Mutex::new(State::default()),
+            woken: Condvar::new(),
+        }
+    }
+
+    /// Whether somebody sleeps here. The caller has published its news and put a `SeqCst` fence
+    /// between that and this: the partner of the fence in [`sleep`](Self::sleep). One of the two
+    /// sees what the other did, so that either the sleeper finds the news or the waker the sleeper.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        // Relaxed: the fences order it, and who is then woken is decided under the lock.
+        self.asleep.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Wakes all threads that sleep here.
+    #[cold]
+    pub(crate) fn ring(&self) {
+        self.ring_for(u32::MAX);
+    }
+
+    /// Wakes up to `count` of the threads that sleep here, for a bell where all sleep for the same reason.
+    #[cold]
+    pub(crate) fn ring_for(&self, count: u32) {
+        let mut state = self.lock();
+        if state.asleep == 0 {
+            return;
+        }
+        let is_all = count >= state.asleep;
+        let count = count.min(state.asleep);
+        state.asleep -= count;
+        state.wakes += u64::from(count);
+        if is_all {
+            state.round += 1;
+            state.leaving = 0;
+        } else {
+            state.leaving += count;
+        }
+        self.asleep.0.store(state.asleep, Ordering::Relaxed);
+        drop(state);
+        if is_all {
+            self.woken.notify_all();
+        } else {
+            (0..count).for_each(|_| self.woken.notify_one());
+        }
+    }
+
+    /// Sleeps until rung, unless `has_news` says that there is no reason to.
+    #[cold]
+    pub(crate) fn sleep(&self, mut has_news: impl FnMut() -> bool) {
+        let mut state = self.lock();
+        state.asleep += 1;
+        self.asleep.0.store(state.asleep, Ordering::Relaxed);
+        // The partner of the fence that callers of `has_sleepers` make: see there.
+        fence(Ordering::SeqCst);
+        if has_news() {
+            state.asleep -= 1;
+            self.asleep.0.store(state.asleep, Ordering::Relaxed);
+            return;
+        }
+        state.sleeps += 1;
+        let round = state.round;
+        loop {
+            state = self.woken.wait(state).expect(UNPOISONED);
+            if state.round != round {
+                return;
+            }
+            if state.leaving > 0 {
+                state.leaving -= 1;
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        let state = self.lock();
+        Tally {
+            wakes: state.wakes,
+            sleeps: state.sleeps,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(UNPOISONED)
+    }
+}
+
+const UNPOISONED: &str = "nothing that holds this lock panics";

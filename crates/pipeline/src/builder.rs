@@ -1,0 +1,224 @@
+//! How a pipeline is put together.
+
+use std::io;
+use std::num::NonZeroU32;
+use std::thread::{self, JoinHandle};
+
+use crate::error::{Error, Result};
+use crate::pipeline::Pipeline;
+use crate::ring::{LG_SIZE_MAX, Layout, Ring};
+use crate::sync::Arc;
+use crate::wait::spin_count_max;
+use crate::worker::{LastWorker, Worker};
+use crate::{Batch, LastBatch, Wait};
+
+/// How a stage takes items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageOptions {
+    /// How many items it takes at once, at most. A batch goes on as a whole, and the next stage is woken
+    /// at most once for it: larger batches amortise that, smaller ones let the next stage begin earlier
+    /// and, where the stage has several threads, spread the work.
+    pub batch_max: NonZeroU32,
+    /// What its threads do without items.
+    pub wait: Wait,
+}
+
+impl Default for StageOptions {
+    fn default() -> Self {
+        Self {
+            // A wake costs some 2 µs, which is then 31 ns an item; and at 1 µs an item the next stage
+            // begins after 64 µs.
+            batch_max: const { NonZeroU32::new(64).unwrap() },
+            wait: Wait::default(),
+        }
+    }
+}
+
+/// Starts the threads of a stage; those that were started before a failure are in the list.
+pub(crate) type Start<T> =
+    Box<dyn FnOnce(&Arc<Ring<T>>, usize, &mut Vec<JoinHandle<()>>) -> io::Result<()> + Send>;
+
+/// A pipeline that still lacks its last stage.
+pub struct Builder<T> {
+    lg_size: u32,
+    start: u64,
+    is_sole: bool,
+    producer_wait: Wait,
+    stages: Vec<(String, usize, StageOptions)>,
+    /// `None` where the caller brings the threads.
+    starts: Vec<Option<Start<T>>>,
+}
+
+/// A pipeline that can start.
+pub struct Ready<T>(Builder<T>);
+
+impl<T: Send> Builder<T> {
+    pub(crate) fn new(lg_size: u32) -> Self {
+        Self {
+            lg_size,
+            start: 0,
+            is_sole: false,
+            producer_wait: Wait::default(),
+            stages: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+
+    /// Only one thread will put items in, which then costs it no locked instruction.
+    pub fn sole_producer(mut self) -> Self {
+        self.is_sole = true;
+        self
+    }
+
+    /// What [`Producer::push`](crate::Producer::push) does while the ring is full: with [`Wait::Spin`] it
+    /// stays awake, otherwise it sleeps after a short spin, which is the default.
+    pub fn producer_wait(mut self, wait: Wait) -> Self {
+        self.producer_wait = wait;
+        self
+    }
+
+    /// Begins to count at `position`: for tests of what happens when counters pass a power of two.
+    #[doc(hidden)]
+    pub fn start_at(mut self, position: u64) -> Self {
+        self.start = position;
+        self
+    }
+
+    /// Adds a stage that changes items in place, on threads of its own. `make` makes the function of
+    /// each thread, by its index. Each item is handled by one of the threads; which, is settled when one
+    /// takes it.
+    pub fn stage<F>(
+        self,
+        name: impl Into<String>,
+        thread_count: usize,
+        options: StageOptions,
+        mut make: impl FnMut(usize) -> F,
+    ) -> Self
+    where
+        T: 'static,
+        F: FnMut(&mut Batch<'_, T>) + Send + 'static,
+    {
+        let functions: Vec<F> = (0..thread_count).map(&mut make).collect();
+        let start = starter(name, functions, |ring, stage, index, function| {
+            let worker = Worker::new(ring, stage, index);
+            move || worker.run(function)
+        });
+        self.add(start.0, thread_count, options, Some(start.1))
+    }
+
+    /// The same on threads that the caller owns, which get their [`Worker`]s from
+    /// [`Pipeline::workers`]. They may be scoped threads, so that the stage borrows.
+    pub fn stage_by_caller(
+        self,
+        name: impl Into<String>,
+        thread_count: usize,
+        options: StageOptions,
+    ) -> Self {
+        self.add(name.into(), thread_count, options, None)
+    }
+
+    /// Adds the last stage, which moves items out, on threads of its own.
+    pub fn last<F>(
+        self,
+        name: impl Into<String>,
+        thread_count: usize,
+        options: StageOptions,
+        mut make: impl FnMut(usize) -> F,
+    ) -> Ready<T>
+    where
+        T: 'static,
+        F: FnMut(&mut LastBatch<'_, T>) + Send + 'static,
+    {
+        let functions: Vec<F> = (0..thread_count).map(&mut make).collect();
+        let start = starter(name, functions, |ring, stage, index, function| {
+            let worker = LastWorker::new(ring, stage, index);
+            move || worker.run(function)
+        });
+        Ready(self.add(start.0, thread_count, options, Some(start.1)))
+    }
+
+    /// The same on threads that the caller owns, which get their [`LastWorker`]s from
+    /// [`Pipeline::last_workers`].
+    pub fn last_by_caller(
+        self,
+        name: impl Into<String>,
+        thread_count: usize,
+        options: StageOptions,
+    ) -> Ready<T> {
+        Ready(self.add(name.into(), thread_count, options, None))
+    }
+
+    fn add(
+        mut self,
+        name: String,
+        thread_count: usize,
+        options: StageOptions,
+        start: Option<Start<T>>,
+    ) -> Self {
+        self.stages.push((name, thread_count, options));
+        self.starts.push(start);
+        self
+    }
+}
+
+/// What starts a thread for each of `functions`, and the name of the stage.
+fn starter<T, F, R>(
+    name: impl Into<String>,
+    functions: Vec<F>,
+    runner: impl Fn(Arc<Ring<T>>, usize, usize, F) -> R + Send + 'static,
+) -> (String, Start<T>)
+where
+    T: Send + 'static,
+    F: Send + 'static,
+    R: FnOnce() + Send + 'static,
+{
+    let name = name.into();
+    let thread_name = name.clone();
+    let start = move |ring: &Arc<Ring<T>>, stage, threads: &mut Vec<JoinHandle<()>>| {
+        for (index, function) in functions.into_iter().enumerate() {
+            let run = runner(Arc::clone(ring), stage, index, function);
+            let builder = thread::Builder::new().name(format!("{thread_name}-{index}"));
+            threads.push(builder.spawn(run)?);
+        }
+        Ok(())
+    };
+    (name, Box::new(start))
+}
+
+impl<T: Send> Ready<T> {
+    /// Makes the ring and starts the threads.
+    pub fn start(self) -> Result<Pipeline<T>> {
+        let Builder {
+            lg_size,
+            start,
+            is_sole,
+            producer_wait,
+            stages,
+            starts,
+        } = self.0;
+        if lg_size > LG_SIZE_MAX {
+            return Err(Error::lg_size(lg_size, LG_SIZE_MAX));
+        }
+        if let Some((name, ..)) = stages
+            .iter()
+            .find(|(_, thread_count, _)| *thread_count == 0)
+        {
+            return Err(Error::no_threads(name));
+        }
+        // Stamps name a boundary in the bits that tell slots apart.
+        let boundary_count = stages.len() + 1;
+        if 1 << lg_size < boundary_count {
+            return Err(Error::too_small(1 << lg_size, boundary_count));
+        }
+        let thread_count = stages.iter().map(|(_, thread_count, _)| thread_count).sum();
+        let ring = Arc::new(Ring::new(Layout {
+            lg_size,
+            start,
+            is_sole,
+            producer_wait,
+            stages,
+            spin_count_max: spin_count_max(thread_count),
+        }));
+        Pipeline::start(ring, starts)
+    }
+}

@@ -1,0 +1,152 @@
+//! What can go wrong in a pipeline, and who is to act.
+
+use std::any::Any;
+use std::{fmt, io};
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a pipeline could not be built, or did not come to its end.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<io::Error>,
+}
+
+/// Whose fault an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The pipeline that was asked for cannot exist.
+    Misuse,
+    /// The system refused a thread.
+    Environment,
+    /// A stage panicked, or its thread went away before the end.
+    StageFailed,
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    fn new(kind: ErrorKind, message: String) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn lg_size(lg_size: u32, max: u32) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("a ring of 2^{lg_size} slots is too large; the most is 2^{max}"),
+        )
+    }
+
+    pub(crate) fn no_threads(stage: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("stage `{stage}` has no thread; it needs at least one"),
+        )
+    }
+
+    pub(crate) fn too_small(size: usize, boundary_count: usize) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("a ring of {size} slots is too small for its stages; give it {boundary_count}"),
+        )
+    }
+
+    pub(crate) fn thread(name: &str, source: io::Error) -> Self {
+        let mut error = Self::new(
+            ErrorKind::Environment,
+            format!("thread `{name}` could not be started"),
+        );
+        error.0.source = Some(source);
+        error
+    }
+
+    /// `payload` is what the thread panicked with, where the pipeline owned the thread.
+    pub(crate) fn stage_failed(stage: &str, payload: Option<&(dyn Any + Send)>) -> Self {
+        let text = payload.and_then(|payload| {
+            let text = payload.downcast_ref::<&str>().copied();
+            text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        });
+        let message = match text {
+            Some(text) => format!("stage `{stage}` panicked: {text}"),
+            None => format!("stage `{stage}` panicked or went away before the end"),
+        };
+        Self::new(ErrorKind::StageFailed, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.0.source.as_ref()?;
+        Some(source)
+    }
+}
+
+/// Why a pipeline takes no item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The ring is full at the moment.
+    Full,
+    /// The pipeline was closed.
+    Closed,
+    /// A stage failed; [`Pipeline::join`](crate::Pipeline::join) says which.
+    Failed,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the ring is full",
+            Self::Closed => "the pipeline is closed",
+            Self::Failed => "a stage of the pipeline failed",
+        })
+    }
+}
+
+impl std::error::Error for Reason {}
+
+/// An item that a pipeline did not take, and why.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Refused<T> {
+    /// The item, as it was.
+    pub item: T,
+    /// Why it comes back.
+    pub reason: Reason,
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Refused({:?})", self.reason)
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for Refused<T> {}

@@ -1,0 +1,156 @@
+//! The entrance.
+
+use crate::ring::Ring;
+use crate::snapshot::Snapshot;
+use crate::sync::{Arc, spin_loop};
+use crate::{Reason, Refused, Wait};
+
+/// Puts items into a pipeline. Each thread that does has its own.
+///
+/// When the last one is gone, and the [`Pipeline`](crate::Pipeline) makes no more, the stages finish
+/// what is in the ring and end.
+pub struct Producer<T> {
+    ring: Arc<Ring<T>>,
+    /// The next position, where this is the sole producer.
+    head: u64,
+    /// What it last saw of the last stage's counter.
+    freed: u64,
+}
+
+impl<T> Producer<T> {
+    /// The caller has counted it.
+    pub(crate) fn new(ring: Arc<Ring<T>>) -> Self {
+        Self {
+            head: ring.head(),
+            freed: ring.start(),
+            ring,
+        }
+    }
+
+    /// Puts an item in, if there is a free slot and the pipeline goes on; gives it back otherwise.
+    #[inline]
+    pub fn try_push(&mut self, item: T) -> Result<(), Refused<T>> {
+        match self.claim(1) {
+            Ok((position, _)) => {
+                // SAFETY: the position is claimed and not filled, and is passed on once, here.
+                unsafe { self.ring.fill(position, item) };
+                self.ring.pass(0, position, 1);
+                Ok(())
+            }
+            Err(reason) => Err(Refused { item, reason }),
+        }
+    }
+
+    /// Puts an item in and waits for a free slot if need be. It comes back when the pipeline takes
+    /// nothing any more.
+    ///
+    /// A thread of a stage must not wait here for its own pipeline: the slot may be its own to free.
+    #[inline]
+    pub fn push(&mut self, mut item: T) -> Result<(), Refused<T>> {
+        loop {
+            match self.try_push(item) {
+                Err(refused) if refused.reason == Reason::Full => item = refused.item,
+                done => return done,
+            }
+            self.wait();
+        }
+    }
+
+    /// Moves items from the front of `items` into the ring, as many as there are free slots for, and
+    /// says how many. They are published together: whoever has several pays for one hand-over and at
+    /// most one wake.
+    #[inline]
+    pub fn try_push_batch(&mut self, items: &mut Vec<T>) -> Result<usize, Reason> {
+        if items.is_empty() {
+            return Ok(0);
+        }
+        let (from, count) = match self.claim(items.len() as u64) {
+            Ok(claimed) => claimed,
+            Err(Reason::Full) => return Ok(0),
+            Err(reason) => return Err(reason),
+        };
+        let mut position = from;
+        for item in items.drain(..count as usize) {
+            // SAFETY: the positions are claimed and not filled, and each is filled once; they are
+            // passed on below. Nothing in between can panic.
+            unsafe { self.ring.fill(position, item) };
+            position = position.wrapping_add(1);
+        }
+        self.ring.pass(0, from, count);
+        Ok(count as usize)
+    }
+
+    /// Moves all of `items` into the ring and waits for free slots if need be. What the pipeline did not
+    /// take before it stopped is left in `items`.
+    pub fn push_batch(&mut self, items: &mut Vec<T>) -> Result<(), Reason> {
+        loop {
+            self.try_push_batch(items)?;
+            if items.is_empty() {
+                return Ok(());
+            }
+            self.wait();
+        }
+    }
+
+    /// What the pipeline is doing.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::of(&self.ring)
+    }
+
+    /// Claims up to `want` free positions, at least one.
+    #[inline]
+    fn claim(&mut self, want: u64) -> Result<(u64, u64), Reason> {
+        if let Some(reason) = self.ring.stopped() {
+            return Err(reason);
+        }
+        loop {
+            let from = if self.ring.is_sole() {
+                self.head
+            } else {
+                self.ring.head()
+            };
+            let count = room(&self.ring, from, &mut self.freed, want);
+            if self.ring.is_sole() {
+                self.head = from.wrapping_add(count);
+            } else if count > 0 && !self.ring.claim_head(from, count) {
+                continue;
+            } else if count == 0 && self.ring.head() != from {
+                // Full as of a claim that another producer made meanwhile is not full.
+                continue;
+            }
+            return if count > 0 {
+                Ok((from, count))
+            } else {
+                Err(Reason::Full)
+            };
+        }
+    }
+
+    /// Waits until there may be a free slot.
+    #[cold]
+    fn wait(&mut self) {
+        let Self { ring, freed, .. } = self;
+        let mut has_news = || ring.stopped().is_some() || room(ring, ring.head(), freed, 1) > 0;
+        let mut spins = 0;
+        while !has_news() {
+            if spins >= ring.spin_count_max && ring.producer_wait() != Wait::Spin {
+                return ring.space.sleep(has_news);
+            }
+            spin_loop();
+            spins = spins.saturating_add(1);
+        }
+    }
+}
+
+/// How many positions from `from` on are free: those that the last stage has passed one lap before.
+#[inline]
+fn room<T>(ring: &Ring<T>, from: u64, freed: &mut u64, want: u64) -> u64 {
+    let lap_before = from.wrapping_sub(ring.size());
+    ring.passed(ring.last(), lap_before, freed, want)
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.ring.remove_producer();
+    }
+}

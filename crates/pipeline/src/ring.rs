@@ -1,0 +1,460 @@
+//! The ring: slots, and the counters that say whose each slot is. All `unsafe` of the crate rests on
+//! the rule that is written here.
+//!
+//! An item has a *position*, counted from the start of the pipeline; its slot is the position modulo
+//! the size. Every slot passes the same *boundaries* in the same order, lap after lap: producers fill
+//! it (boundary 0), stage `k` works on it (boundary `k + 1`), and behind the last stage it is free for
+//! the position one lap later. **Who has claimed a position at a boundary owns its slot from the moment
+//! that the boundary before has passed it, until they pass it on.** A position is claimed once:
+//!
+//! - where a boundary has one thread, by being next in that thread's counter, which passes it on too;
+//! - where it has several, by a compare-and-swap on a shared counter. The threads finish in any order,
+//!   so each passes its slots on by stamping them with lap and boundary, and nobody waits for another.
+//!
+//! Positions have 64 bits. With 32, a thread that slept while 2^32 items went by would take a counter
+//! it had read before for a fresh one; so no position ever comes back. Stamps have 32, as the stamp of
+//! a slot changes with every lap and is only trusted together with a position.
+
+use std::mem::MaybeUninit;
+
+use crate::bell::Bell;
+use crate::builder::StageOptions;
+use crate::snapshot::Counters;
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
+use crate::{Reason, Wait};
+
+/// 16 million slots; more than that is no hand-over but a store.
+pub(crate) const LG_SIZE_MAX: u32 = 24;
+
+/// With so many slots free, blocked producers are woken even if that is less than half of the ring: the
+/// wake is paid for by then.
+const FREE_COUNT_WORTH_A_WAKE: u64 = 256;
+
+pub(crate) struct Ring<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// A stamp for each slot; none where every boundary has one thread.
+    stamps: Box<[AtomicU32]>,
+    /// Size less one; the size is a power of two.
+    mask: u64,
+    /// Where the counters began.
+    start: u64,
+    /// Whether one producer fills all slots.
+    is_sole: bool,
+    /// What `push` does while the ring is full.
+    producer_wait: Wait,
+    /// For each boundary whether somebody may sleep until something passes it.
+    may_have_sleepers: Box<[bool]>,
+    /// The position that is claimed next by a producer; where there is one only, all below is filled.
+    head: Padded<AtomicU64>,
+    pub(crate) stages: Box<[Stage]>,
+    life: Padded<Life>,
+    /// Where stages sleep that want nothing but an empty pipeline to let them.
+    dawn: Bell,
+    /// Where producers sleep for a free slot.
+    pub(crate) space: Bell,
+    pub(crate) spin_count_max: u32,
+}
+
+pub(crate) struct Stage {
+    pub(crate) name: String,
+    pub(crate) thread_count: usize,
+    pub(crate) options: StageOptions,
+    /// With one thread: all positions below are through. With several: all below are claimed.
+    cursor: Padded<AtomicU64>,
+    /// Where its threads sleep for input.
+    pub(crate) input: Bell,
+    pub(crate) counters: Box<[Padded<Counters>]>,
+}
+
+/// What is read at each push and hardly ever written.
+struct Life {
+    /// `OPEN`, `CLOSED`, or `FAILED` plus the index of the stage.
+    stop: AtomicU32,
+    /// Producers, and one more for the pipeline as long as it can make another one.
+    producer_count: AtomicUsize,
+}
+
+const OPEN: u32 = 0;
+const CLOSED: u32 = 1;
+const FAILED: u32 = 2;
+
+// SAFETY: items move between threads and are reached by one thread at a time (the rule above), so that
+// sharing the ring is sending items; all else in it can be shared.
+unsafe impl<T: Send> Sync for Ring<T> {}
+// SAFETY: it owns its items.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+/// What a ring is made of.
+pub(crate) struct Layout {
+    pub(crate) lg_size: u32,
+    pub(crate) start: u64,
+    pub(crate) is_sole: bool,
+    pub(crate) producer_wait: Wait,
+    pub(crate) stages: Vec<(String, usize, StageOptions)>,
+    pub(crate) spin_count_max: u32,
+}
+
+impl<T> Ring<T> {
+    /// The builder has checked the layout.
+    pub(crate) fn new(layout: Layout) -> Self {
+        let size = 1_u64 << layout.lg_size;
+        let start = layout.start;
+        let may_have_sleepers = may_have_sleepers(&layout);
+        let stages = layout.stages.into_iter();
+        let stages = stages.map(|(name, thread_count, options)| Stage {
+            name,
+            thread_count,
+            options,
+            cursor: Padded(AtomicU64::new(start)),
+            input: Bell::new(),
+            counters: (0..thread_count)
+                .map(|_| Padded(Counters::default()))
+                .collect(),
+        });
+        let mut ring = Self {
+            slots: (0..size)
+                .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
+                .collect(),
+            stamps: Box::default(),
+            mask: size - 1,
+            start,
+            is_sole: layout.is_sole,
+            producer_wait: layout.producer_wait,
+            may_have_sleepers,
+            head: Padded(AtomicU64::new(start)),
+            stages: stages.collect(),
+            life: Padded(Life {
+                stop: AtomicU32::new(OPEN),
+                producer_count: AtomicUsize::new(1),
+            }),
+            dawn: Bell::new(),
+            space: Bell::new(),
+            spin_count_max: layout.spin_count_max,
+        };
+        assert!(
+            !ring.stages.is_empty() && ring.last() as u64 <= ring.mask,
+            "checked by the builder"
+        );
+        if (0..=ring.last()).any(|boundary| ring.counter(boundary).is_none()) {
+            // As if the last stage had passed every slot one lap before.
+            let mut stamps: Vec<_> = (0..size).map(|_| AtomicU32::new(0)).collect();
+            for offset in 0..size {
+                let position = start.wrapping_add(offset);
+                let stamp = ring.stamp(position.wrapping_sub(size), ring.last());
+                stamps[ring.index(position)] = AtomicU32::new(stamp);
+            }
+            ring.stamps = stamps.into();
+        }
+        ring
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.mask + 1
+    }
+
+    pub(crate) fn is_sole(&self) -> bool {
+        self.is_sole
+    }
+
+    pub(crate) fn producer_wait(&self) -> Wait {
+        self.producer_wait
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The boundary behind which slots are free.
+    pub(crate) fn last(&self) -> usize {
+        self.stages.len()
+    }
+
+    #[inline]
+    fn index(&self, position: u64) -> usize {
+        (position & self.mask) as usize
+    }
+
+    #[inline]
+    fn stamp(&self, position: u64, boundary: usize) -> u32 {
+        // Boundaries are fewer than slots, so they fit in the bits that the lap leaves.
+        (position & !self.mask) as u32 | boundary as u32
+    }
+
+    /// The counter that says what passed `boundary`; `None` where stamps do.
+    #[inline]
+    fn counter(&self, boundary: usize) -> Option<&AtomicU64> {
+        match boundary.checked_sub(1) {
+            None => self.is_sole.then_some(&self.head.0),
+            Some(stage) => {
+                let stage = &self.stages[stage];
+                (stage.thread_count == 1).then_some(&stage.cursor.0)
+            }
+        }
+    }
+
+    /// How many positions from `from` on have passed `boundary`, without a gap and at most `want`.
+    ///
+    /// `seen` is the caller's copy of the boundary's counter. It is read again when it gives nothing,
+    /// so that the counter's line changes hands once a batch and not once an item.
+    #[inline]
+    pub(crate) fn passed(&self, boundary: usize, from: u64, seen: &mut u64, want: u64) -> u64 {
+        if let Some(counter) = self.counter(boundary) {
+            // Signed: where others claim too, `from` can be ahead of an old copy.
+            if seen.wrapping_sub(from) as i64 <= 0 {
+                // Acquire: pairs with the Release of `pass`. What the boundary did to the slots is
+                // visible here.
+                *seen = counter.load(Ordering::Acquire);
+            }
+            let count = seen.wrapping_sub(from) as i64;
+            return u64::try_from(count).unwrap_or(0).min(want);
+        }
+        let is_passed = |offset: &u64| {
+            let position = from.wrapping_add(*offset);
+            // Acquire: as above, for one slot.
+            let stamp = self.stamps[self.index(position)].load(Ordering::Acquire);
+            stamp == self.stamp(position, boundary)
+        };
+        (0..want).take_while(is_passed).count() as u64
+    }
+
+    /// Says that `count` positions from `from` on are through `boundary`, which their owner hereby
+    /// ceases to be, and wakes whom that concerns.
+    #[inline]
+    pub(crate) fn pass(&self, boundary: usize, from: u64, count: u64) {
+        if let Some(counter) = self.counter(boundary) {
+            // Release: pairs with the Acquire of `passed`.
+            counter.store(from.wrapping_add(count), Ordering::Release);
+        } else {
+            for offset in 0..count {
+                let position = from.wrapping_add(offset);
+                let stamp = self.stamp(position, boundary);
+                self.stamps[self.index(position)].store(stamp, Ordering::Release);
+            }
+        }
+        if !self.may_have_sleepers[boundary] {
+            return;
+        }
+        // The partner of the fence in `Bell::sleep`.
+        fence(Ordering::SeqCst);
+        if boundary == self.last() {
+            self.wake_producers();
+        } else {
+            self.wake_stages(boundary, count);
+        }
+    }
+
+    /// After `count` items passed `boundary`: wakes those who sleep until they do.
+    #[inline]
+    fn wake_stages(&self, boundary: usize, count: u64) {
+        let next = &self.stages[boundary];
+        if next.input.has_sleepers() {
+            let batch_count = count.div_ceil(u64::from(next.options.batch_max.get()));
+            next.input
+                .ring_for(u32::try_from(batch_count).unwrap_or(u32::MAX));
+        }
+        if boundary == 0 && self.dawn.has_sleepers() {
+            self.dawn.ring();
+        }
+    }
+
+    /// After the last stage freed slots: wakes blocked producers once there are enough for the wake to
+    /// be worth it. Fewer are offered when the last stage has nothing else to do.
+    #[inline]
+    fn wake_producers(&self) {
+        if self.space.has_sleepers() {
+            let used = self.head().wrapping_sub(self.cursor(self.last() - 1));
+            let free = self.size().saturating_sub(used);
+            if free >= FREE_COUNT_WORTH_A_WAKE || free * 2 >= self.size() {
+                self.space.ring();
+            }
+        }
+    }
+
+    /// The last stage is out of work: whatever is free is offered to blocked producers.
+    pub(crate) fn offer_space(&self) {
+        fence(Ordering::SeqCst);
+        if self.space.has_sleepers() {
+            self.space.ring();
+        }
+    }
+
+    /// One of the threads of `stage` has seen the end of it.
+    pub(crate) fn wake_siblings(&self, stage: usize) {
+        fence(Ordering::SeqCst);
+        if self.bed(stage).has_sleepers() {
+            self.bed(stage).ring();
+        }
+    }
+
+    /// Where a thread of `stage` sleeps.
+    pub(crate) fn bed(&self, stage: usize) -> &Bell {
+        match self.stages[stage].options.wait {
+            Wait::UpstreamIdle if stage > 0 => &self.dawn,
+            _ => &self.stages[stage].input,
+        }
+    }
+
+    /// The position that a producer claims next. Everything that the caller has not seen by other means
+    /// may be more.
+    pub(crate) fn head(&self) -> u64 {
+        // Relaxed: it orders nothing. Items are handed over by `pass` and `passed`, and the end of the
+        // pipeline by `producer_count`.
+        self.head.0.load(Ordering::Relaxed)
+    }
+
+    /// The position that a thread of `stage` claims next, or that its one thread has not finished.
+    pub(crate) fn cursor(&self, stage: usize) -> u64 {
+        // Relaxed: as `head`.
+        self.stages[stage].cursor.0.load(Ordering::Relaxed)
+    }
+
+    /// Claims positions for one of several producers, which has seen them free. Fails when another
+    /// one was quicker.
+    #[inline]
+    pub(crate) fn claim_head(&self, from: u64, count: u64) -> bool {
+        claim(&self.head.0, from, count)
+    }
+
+    /// The same for one of a stage's several threads.
+    #[inline]
+    pub(crate) fn claim_cursor(&self, stage: usize, from: u64, count: u64) -> bool {
+        claim(&self.stages[stage].cursor.0, from, count)
+    }
+
+    /// Fills a free slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the position at boundary 0 and has not filled it yet.
+    #[inline]
+    pub(crate) unsafe fn fill(&self, position: u64, item: T) {
+        self.slots[self.index(position)].with_mut(|slot| {
+            // SAFETY: the caller owns the slot, so nobody else reads or writes it; it is free, so no
+            // item is lost by writing over it.
+            unsafe { (*slot).write(item) };
+        });
+    }
+
+    /// The item of a filled slot, to be changed or moved out.
+    ///
+    /// # Safety
+    ///
+    /// The caller uses the pointer while it owns the position at the boundary of a stage, and after
+    /// moving the item out only as a pointer to uninitialised memory.
+    #[inline]
+    pub(crate) unsafe fn item(&self, position: u64) -> *mut T {
+        self.slots[self.index(position)].with_mut(|slot| slot.cast::<T>())
+    }
+
+    /// Why the pipeline takes nothing any more.
+    #[inline]
+    pub(crate) fn stopped(&self) -> Option<Reason> {
+        // Relaxed: nothing is read on the strength of it.
+        match self.life.0.stop.load(Ordering::Relaxed) {
+            OPEN => None,
+            CLOSED => Some(Reason::Closed),
+            _ => Some(Reason::Failed),
+        }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.stopped() == Some(Reason::Failed)
+    }
+
+    /// The stage that failed first.
+    pub(crate) fn failed_stage(&self) -> Option<&Stage> {
+        let stop = self.life.0.stop.load(Ordering::Relaxed);
+        self.stages.get(stop.checked_sub(FAILED)? as usize)
+    }
+
+    /// Refuses items from now on.
+    pub(crate) fn close(&self) {
+        self.stop(CLOSED, |stop| stop == OPEN);
+    }
+
+    /// Ends the pipeline, as `stage` cannot go on.
+    pub(crate) fn fail(&self, stage: usize) {
+        self.stop(FAILED + stage as u32, |stop| stop < FAILED);
+    }
+
+    fn stop(&self, to: u32, may: impl Fn(u32) -> bool) {
+        let stop = &self.life.0.stop;
+        let mut now = stop.load(Ordering::Relaxed);
+        while may(now) {
+            match stop.compare_exchange(now, to, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return self.wake_all(),
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    pub(crate) fn add_producer(&self) {
+        // Relaxed: whoever adds one holds one, so the count is not zero before.
+        self.life.0.producer_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_producer(&self) {
+        // AcqRel: pairs with the Acquire of `is_ended`. All that this and other producers claimed is
+        // visible to whoever sees zero.
+        if self.life.0.producer_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.wake_all();
+        }
+    }
+
+    /// Whether nothing will come for a stage that has claimed all positions below `from`.
+    pub(crate) fn is_ended(&self, from: u64) -> bool {
+        self.life.0.producer_count.load(Ordering::Acquire) == 0 && self.head() == from
+    }
+
+    fn wake_all(&self) {
+        // The partner of the fence in `Bell::sleep`.
+        fence(Ordering::SeqCst);
+        let inputs = self.stages.iter().map(|stage| &stage.input);
+        for bell in inputs.chain([&self.dawn, &self.space]) {
+            if bell.has_sleepers() {
+                bell.ring();
+            }
+        }
+    }
+}
+
+fn may_have_sleepers(layout: &Layout) -> Box<[bool]> {
+    let waits = layout.stages.iter().map(|(_, _, options)| options.wait);
+    let mut may: Vec<bool> = waits.clone().map(|wait| wait == Wait::StageEmpty).collect();
+    may[0] |= waits.into_iter().any(|wait| wait == Wait::UpstreamIdle);
+    may.push(layout.producer_wait != Wait::Spin);
+    may.into()
+}
+
+/// Takes `count` positions from `from` on if they are next.
+#[inline]
+fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
+    let to = from.wrapping_add(count);
+    // Relaxed: it only decides between those who claim. What is in the slots was made visible by
+    // `passed`, and positions do not come back, so that success means that nothing has changed since.
+    let claimed = counter.compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    claimed.is_ok()
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // No producer and no stage is left, so every claimed position is filled, and what the last
+        // stage has not passed still has its item.
+        let head = self.head();
+        let filled = head.wrapping_sub(self.start).min(self.size());
+        let last = self.last();
+        for position in (1..=filled).rev().map(|back| head.wrapping_sub(back)) {
+            let is_through = match self.counter(last) {
+                Some(_) => (position.wrapping_sub(self.cursor(last - 1)) as i64) < 0,
+                None => {
+                    let stamp = self.stamps[self.index(position)].load(Ordering::Relaxed);
+                    stamp == self.stamp(position, last)
+                }
+            };
+            if !is_through {
+                // SAFETY: the slot is filled, nobody else is left, and no position comes twice.
+                unsafe { self.item(position).drop_in_place() };
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Numbers that explain a pipeline's throughput.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ring::{LG_SIZE_MAX, Ring};
+
+const BUCKET_COUNT: usize = LG_SIZE_MAX as usize + 1;
+
+/// What one thread of a stage has done. It alone writes here, on lines of its own; Relaxed, as nothing
+/// is decided by these numbers.
+#[derive(Default)]
+pub(crate) struct Counters {
+    handled: AtomicU64,
+    /// Rounds of waiting awake.
+    spins: AtomicU64,
+    /// Batches by the logarithm of their size.
+    batches: [AtomicU64; BUCKET_COUNT],
+}
+
+impl Counters {
+    #[inline]
+    pub(crate) fn add_batch(&self, count: u64) {
+        add(&self.handled, count);
+        add(&self.batches[count.ilog2() as usize], 1);
+    }
+
+    pub(crate) fn add_spins(&self, count: u64) {
+        add(&self.spins, count);
+    }
+}
+
+/// Without a locked instruction: there is one writer.
+#[inline]
+fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+}
+
+/// A pipeline at one moment. Its threads go on meanwhile, so that the numbers fit each other only
+/// roughly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// How many items the ring holds at most.
+    pub capacity: usize,
+    /// Items that producers have put in so far.
+    pub pushed: u64,
+    /// Times that a producer slept because the ring was full.
+    pub producer_sleeps: u64,
+    /// Times that a sleeping producer was woken.
+    pub producer_wakes: u64,
+    /// The stages, first to last.
+    pub stages: Vec<StageSnapshot>,
+}
+
+/// One stage of a [`Snapshot`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StageSnapshot {
+    /// Its name.
+    pub name: String,
+    /// How many threads it has.
+    pub thread_count: usize,
+    /// Items that it has finished.
+    pub handled: u64,
+    /// Items that wait for it or are worked on.
+    pub backlog: u64,
+    /// Batches that it has finished, by size: index `i` counts those of 2^i and more items, below
+    /// 2^(i+1).
+    pub batches: Vec<u64>,
+    /// Rounds that its threads have waited awake.
+    pub spins: u64,
+    /// Times that one of its threads went to sleep.
+    pub sleeps: u64,
+    /// Times that one of them was woken.
+    pub wakes: u64,
+}
+
+impl Snapshot {
+    pub(crate) fn of<T>(ring: &Ring<T>) -> Self {
+        // Back to front, so that no stage seems to have finished more than the one before it.
+        let mut stages: Vec<_> = (0..ring.stages.len())
+            .rev()
+            .map(|i| stage(ring, i))
+            .collect();
+        stages.reverse();
+        let pushed = ring.head().wrapping_sub(ring.start());
+        let mut before = pushed;
+        for stage in &mut stages {
+            stage.backlog = before.saturating_sub(stage.handled);
+            before = stage.handled;
+        }
+        let space = ring.space.tally();
+        Self {
+            capacity: ring.size() as usize,
+            pushed,
+            producer_sleeps: space.sleeps,
+            producer_wakes: space.wakes,
+            stages,
+        }
+    }
+}
+
+fn stage<T>(ring: &Ring<T>, index: usize) -> StageSnapshot {
+    let stage = &ring.stages[index];
+    let tally = ring.bed(index).tally();
+    let mut snapshot = StageSnapshot {
+        name: stage.name.clone(),
+        thread_count: stage.thread_count,
+        batches: vec![0; BUCKET_COUNT],
+        sleeps: tally.sleeps,
+        wakes: tally.wakes,
+        ..StageSnapshot::default()
+    };
+    for counters in stage.counters.iter().map(|counters| &counters.0) {
+        snapshot.handled += counters.handled.load(Ordering::Relaxed);
+        snapshot.spins += counters.spins.load(Ordering::Relaxed);
+        for (sum, count) in snapshot.batches.iter_mut().zip(&counters.batches) {
+            *sum += count.load(Ordering::Relaxed);
+        }
+    }
+    snapshot
+}

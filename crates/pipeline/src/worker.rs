@@ -1,0 +1,270 @@
+//! The threads of a stage.
+
+use crate::Wait;
+use crate::batch::{Batch, LastBatch};
+use crate::ring::{Ring, Stage};
+use crate::sync::{Arc, spin_loop, yield_now};
+
+/// One thread of a stage that changes items in place, for a thread that the caller owns; see
+/// [`Builder::stage_by_caller`](crate::Builder::stage_by_caller).
+///
+/// Dropped before the end, it fails the pipeline: its items would wait for ever.
+pub struct Worker<T>(Hand<T>);
+
+/// One thread of the last stage, for a thread that the caller owns; see
+/// [`Builder::last_by_caller`](crate::Builder::last_by_caller).
+///
+/// Dropped before the end, it fails the pipeline: its items would wait for ever.
+pub struct LastWorker<T>(Hand<T>);
+
+/// What one step of a worker came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It handled a batch of so many items.
+    Handled(usize),
+    /// There is nothing to do at the moment.
+    Empty,
+    /// There never will be: all producers are gone, or a stage failed.
+    Ended,
+}
+
+impl<T> Worker<T> {
+    pub(crate) fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
+        Self(Hand::new(ring, stage, thread))
+    }
+
+    /// Calls `handle` with batch after batch until the pipeline ends.
+    pub fn run(mut self, mut handle: impl FnMut(&mut Batch<'_, T>)) {
+        while self.0.wait() {
+            self.step(&mut handle);
+        }
+    }
+
+    /// Calls `handle` with what there is, without waiting.
+    #[inline]
+    pub fn step(&mut self, handle: impl FnOnce(&mut Batch<'_, T>)) -> Step {
+        let Some((from, count)) = self.0.claim() else {
+            return self.0.idle();
+        };
+        let turn = Turn {
+            hand: &mut self.0,
+            from,
+            count,
+            is_last: false,
+            is_done: false,
+        };
+        // SAFETY: the positions are claimed, the boundary before has passed them, and they are passed on
+        // when the turn is done, where the batch is gone.
+        handle(&mut unsafe { Batch::new(&turn.hand.ring, from, count) });
+        turn.done();
+        Step::Handled(count as usize)
+    }
+}
+
+impl<T> LastWorker<T> {
+    pub(crate) fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
+        Self(Hand::new(ring, stage, thread))
+    }
+
+    /// Calls `handle` with batch after batch until the pipeline ends.
+    pub fn run(mut self, mut handle: impl FnMut(&mut LastBatch<'_, T>)) {
+        while self.0.wait() {
+            self.step(&mut handle);
+        }
+    }
+
+    /// Calls `handle` with what there is, without waiting.
+    #[inline]
+    pub fn step(&mut self, handle: impl FnOnce(&mut LastBatch<'_, T>)) -> Step {
+        let Some((from, count)) = self.0.claim() else {
+            return self.0.idle();
+        };
+        let turn = Turn {
+            hand: &mut self.0,
+            from,
+            count,
+            is_last: true,
+            is_done: false,
+        };
+        // SAFETY: the positions are claimed and the boundary before has passed them. The batch ends
+        // before the turn does, which passes them on as empty, whatever happens.
+        handle(&mut unsafe { LastBatch::new(&turn.hand.ring, from, count) });
+        turn.done();
+        Step::Handled(count as usize)
+    }
+}
+
+/// What all threads of all stages do.
+struct Hand<T> {
+    ring: Arc<Ring<T>>,
+    stage: usize,
+    thread: usize,
+    /// The next position, where the stage has no other thread.
+    position: u64,
+    /// What it last saw of the counter of the boundary before.
+    seen: u64,
+    has_ended: bool,
+}
+
+impl<T> Hand<T> {
+    fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
+        Self {
+            position: ring.start(),
+            seen: ring.start(),
+            ring,
+            stage,
+            thread,
+            has_ended: false,
+        }
+    }
+
+    fn stage(&self) -> &Stage {
+        &self.ring.stages[self.stage]
+    }
+
+    fn is_sole(&self) -> bool {
+        self.stage().thread_count == 1
+    }
+
+    /// The position that comes next for this stage.
+    #[inline]
+    fn next(&self) -> u64 {
+        if self.is_sole() {
+            self.position
+        } else {
+            self.ring.cursor(self.stage)
+        }
+    }
+
+    /// Takes a batch, if there is one.
+    #[inline]
+    fn claim(&mut self) -> Option<(u64, u64)> {
+        let want = u64::from(self.stage().options.batch_max.get());
+        loop {
+            let from = self.next();
+            let want = want.min(self.ring.size());
+            let count = self.ring.passed(self.stage, from, &mut self.seen, want);
+            if count > 0 && (self.is_sole() || self.ring.claim_cursor(self.stage, from, count)) {
+                return Some((from, count));
+            }
+            if count == 0 && from == self.next() {
+                return None;
+            }
+        }
+    }
+
+    /// Gives a batch to the next stage.
+    #[inline]
+    fn finish(&mut self, from: u64, count: u64) {
+        self.position = from.wrapping_add(count);
+        self.stage().counters[self.thread].0.add_batch(count);
+        self.ring.pass(self.stage + 1, from, count);
+    }
+
+    /// Without a batch: whether one may still come.
+    fn idle(&mut self) -> Step {
+        if self.ring.has_failed() || self.ring.is_ended(self.next()) {
+            self.has_ended = true;
+            return Step::Ended;
+        }
+        if self.stage + 1 == self.ring.last() {
+            self.ring.offer_space();
+        }
+        Step::Empty
+    }
+
+    /// Waits until there is something to do; `false` when there never will be.
+    #[inline]
+    fn wait(&mut self) -> bool {
+        let next = self.next();
+        if self.ring.has_failed() {
+            self.has_ended = true;
+            return false;
+        }
+        self.ring.passed(self.stage, next, &mut self.seen, 1) > 0 || self.wait_idle()
+    }
+
+    #[cold]
+    fn wait_idle(&mut self) -> bool {
+        if self.idle() == Step::Ended {
+            return false;
+        }
+        let mut spins: u32 = 0;
+        let mut spins_in_all = 0;
+        while !self.has_news() {
+            if spins >= self.ring.spin_count_max {
+                match self.stage().options.wait {
+                    Wait::Spin => {}
+                    Wait::UpstreamIdle if self.ring.head() != self.next() => yield_now(),
+                    Wait::UpstreamIdle | Wait::StageEmpty => {
+                        self.sleep();
+                        spins = 0;
+                    }
+                }
+            }
+            spin_loop();
+            spins = spins.saturating_add(1);
+            spins_in_all += 1;
+        }
+        self.stage().counters[self.thread].0.add_spins(spins_in_all);
+        !self.ended()
+    }
+
+    fn sleep(&mut self) {
+        let ring = Arc::clone(&self.ring);
+        ring.bed(self.stage).sleep(|| {
+            let waits_for_any = self.stage().options.wait == Wait::UpstreamIdle;
+            self.has_news() || (waits_for_any && ring.head() != self.next())
+        });
+    }
+
+    fn has_news(&mut self) -> bool {
+        let next = self.next();
+        self.ring.passed(self.stage, next, &mut self.seen, 1) > 0 || self.ended()
+    }
+
+    fn ended(&mut self) -> bool {
+        self.has_ended = self.ring.has_failed() || self.ring.is_ended(self.next());
+        self.has_ended
+    }
+}
+
+impl<T> Drop for Hand<T> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            // Another thread of the stage may sleep until the items come that this one took.
+            self.ring.wake_siblings(self.stage);
+        } else {
+            self.ring.fail(self.stage);
+        }
+    }
+}
+
+/// A batch in the hands of a stage's function.
+struct Turn<'h, T> {
+    hand: &'h mut Hand<T>,
+    from: u64,
+    count: u64,
+    is_last: bool,
+    is_done: bool,
+}
+
+impl<T> Turn<'_, T> {
+    fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.hand.ring.fail(self.hand.stage);
+        }
+        // After a panic, items that were not at their end stay where the ring's own `drop` finds them.
+        // At the last stage they are gone already, and must not be found.
+        if self.is_done || self.is_last {
+            self.hand.finish(self.from, self.count);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Items are dropped once, wherever they are when they are not wanted any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lookaside_pipeline::{Pipeline, Step, Wait};
+
+use crate::options;
+
+/// Counts itself when it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_a_last_stage_leaves_is_dropped_with_its_batch() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut pipeline = Pipeline::builder(4)
+        .last_by_caller("last", 1, options(3, Wait::StageEmpty))
+        .start()
+        .unwrap();
+    let mut producer = pipeline.producer();
+    let mut worker = pipeline.last_workers().remove(0);
+    for _ in 0..5 {
+        producer.push(Counted(Arc::clone(&dropped))).unwrap();
+    }
+    let mut kept = None;
+    assert_eq!(worker.step(|batch| kept = batch.next()), Step::Handled(3));
+    assert_eq!(dropped.load(Ordering::Relaxed), 2);
+    drop(kept);
+    assert_eq!(dropped.load(Ordering::Relaxed), 3);
+    assert_eq!(worker.step(|_| {}), Step::Handled(2));
+    assert_eq!(dropped.load(Ordering::Relaxed), 5);
+    drop(producer);
+    pipeline.join().unwrap();
+    assert_eq!(worker.step(|_| unreachable!()), Step::Ended);
+}
+
+/// Leaves items in a ring of 16 whose counters pass 2^32, after so many have gone through.
+#[test]
+fn what_is_left_in_the_ring_is_dropped_once() {
+    for (thread_count, is_sole) in [(1, true), (1, false), (2, true), (2, false)] {
+        for through_count in [0, 1, 3, 16, 40] {
+            for left_count in [0, 1, 7, 16] {
+                let dropped = leave(thread_count, is_sole, through_count, left_count);
+                let case = (thread_count, is_sole, through_count, left_count);
+                assert_eq!(
+                    dropped,
+                    (through_count, through_count + left_count),
+                    "{case:?}"
+                );
+            }
+        }
+    }
+}
+
+/// How many were dropped before the ring was, and then in all.
+fn leave(
+    thread_count: usize,
+    is_sole: bool,
+    through_count: usize,
+    left_count: usize,
+) -> (usize, usize) {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut builder = Pipeline::builder(4).start_at(u64::from(u32::MAX) - 20);
+    if is_sole {
+        builder = builder.sole_producer();
+    }
+    let options = options(1, Wait::StageEmpty);
+    let mut pipeline = builder
+        .last_by_caller("last", thread_count, options)
+        .start()
+        .unwrap();
+    let mut producer = pipeline.producer();
+    let mut workers = pipeline.last_workers();
+    for count in 0..through_count {
+        producer.push(Counted(Arc::clone(&dropped))).unwrap();
+        let worker = &mut workers[count % thread_count];
+        assert_eq!(worker.step(|_| {}), Step::Handled(1));
+    }
+    for _ in 0..left_count {
+        producer.push(Counted(Arc::clone(&dropped))).unwrap();
+    }
+    let is_full = producer.try_push(Counted(Arc::default())).is_err();
+    assert_eq!(is_full, left_count == 16);
+    let before = dropped.load(Ordering::Relaxed);
+    drop((workers, producer));
+    assert!(pipeline.join().is_err(), "its stage went away");
+    (before, dropped.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_panic_in_a_last_batch_drops_each_item_once() {
+    for thread_count in [1, 2] {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut pipeline = Pipeline::builder(4)
+            .last("last", thread_count, options(8, Wait::StageEmpty), |_| {
+                |batch| {
+                    batch.next();
+                    // Without the text that a panic prints.
+                    std::panic::resume_unwind(Box::new("on purpose"));
+                }
+            })
+            .start()
+            .unwrap();
+        let mut producer = pipeline.producer();
+        let mut items: Vec<_> = (0..10).map(|_| Counted(Arc::clone(&dropped))).collect();
+        // As many as get in before the stage has failed.
+        let _ = producer.push_batch(&mut items);
+        drop((producer, items));
+        let error = pipeline.join().unwrap_err();
+        assert_eq!(error.to_string(), "stage `last` panicked: on purpose");
+        assert_eq!(dropped.load(Ordering::Relaxed), 10);
+    }
+}
+
+#[test]
+fn an_item_whose_drop_panics_fails_its_stage() {
+    struct Bomb(bool);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 {
+                std::panic::resume_unwind(Box::new("bomb"));
+            }
+        }
+    }
+    let mut pipeline = Pipeline::builder(4)
+        .last("last", 1, options(8, Wait::StageEmpty), |_| |_| {})
+        .start()
+        .unwrap();
+    let mut producer = pipeline.producer();
+    producer
+        .push_batch(&mut vec![Bomb(false), Bomb(true), Bomb(false)])
+        .unwrap();
+    drop(producer);
+    let error = pipeline.join().unwrap_err();
+    assert_eq!(error.to_string(), "stage `last` panicked: bomb");
+}
