@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     pub(crate) pending: VecDeque<Pending>,
     /// The body that is on its way, if one is.
     pub(crate) receiving: Option<Box<Receiving>>,
+    /// Whether `input` holds requests that may not be answered yet, for lack of room.
+    pub(crate) is_stalled: bool,
     /// What the poller was told.
     pub(crate) interest: Interest,
     /// The client sends no more.
@@ -123,6 +125,7 @@ impl Connection {
             sent: 0,
             pending: VecDeque::new(),
             receiving: None,
+            is_stalled: false,
             interest: Interest::READ,
             is_input_ended: false,
             is_dirty: false,

@@ -185,6 +185,7 @@ impl<S: Service> Worker<S> {
             if connection.pending.len() >= self.io.options.pipeline_count_max
                 || connection.output_size() >= self.io.options.output_size_max
             {
+                connection.is_stalled = true;
                 break;
             }
             match self.begin(key, &bytes[at..]) {

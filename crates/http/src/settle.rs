@@ -4,6 +4,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::connection::{Answer, Connection, State};
 use crate::io::Interest;
+use crate::parse::BAD_REQUEST;
 use crate::slab::Key;
 use crate::{Io, Options};
 
@@ -40,7 +41,7 @@ impl Connection {
     }
 
     /// Whether there is something that the socket has not taken.
-    fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         self.output_size() > 0
             || matches!(self.pending.front(), Some(first) if matches!(first.progress, Answer::File { .. }))
     }
@@ -49,6 +50,13 @@ impl Connection {
 impl Io {
     /// Sends what the socket takes, and decides how the connection goes on.
     pub(crate) fn settle(&mut self, key: Key) -> Settled {
+        if let Some(connection) = self.connections.get_mut(key)
+            && connection.is_input_ended
+            && let Some(receiving) = connection.receiving.take()
+        {
+            // The rest of the body will never come.
+            self.refuse_body(key, *receiving, BAD_REQUEST);
+        }
         if self.flush(key).is_err() {
             self.close(key);
             return Settled::Nothing;
@@ -57,12 +65,14 @@ impl Io {
             return Settled::Nothing;
         };
         if connection.state == State::Open {
-            if !connection.input.is_empty() && connection.has_room(&self.options) {
+            if connection.is_stalled && connection.has_room(&self.options) {
                 return Settled::HasRoom;
             }
             let is_idle = connection.input.is_empty() && connection.receiving.is_none();
             // A client that ends in the middle of a request gets no answer to that one.
-            if connection.is_input_ended || (self.is_draining && is_idle) {
+            if (connection.is_input_ended && !connection.is_stalled)
+                || (self.is_draining && is_idle)
+            {
                 connection.end(false);
             }
         }

@@ -186,7 +186,9 @@ impl<S: Service> Worker<S> {
                 return true;
             }
         };
-        connection.active_at = self.io.clock.tick();
+        if connection.state != State::Lingering {
+            connection.active_at = self.io.clock.tick();
+        }
         self.io.counters.bytes_in += size as u64;
         if connection.sealing.is_some() {
             self.unseal(key, &mut buffer[..size]);
@@ -234,6 +236,7 @@ impl<S: Service> Worker<S> {
         connection.input.extend_from_slice(bytes);
         // Until a line ends, a head that is not whole stays so.
         if connection.receiving.is_some()
+            || connection.is_stalled
             || connection.input.len() >= self.io.options.head_size_max
             || memchr::memchr(b'\n', bytes).is_some()
         {
@@ -260,6 +263,7 @@ impl<S: Service> Worker<S> {
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
         };
+        connection.is_stalled = false;
         let mut input = mem::take(&mut connection.input);
         let used = self.consume(key, &input);
         let tick = self.io.clock.tick();
@@ -280,14 +284,7 @@ impl<S: Service> Worker<S> {
     /// Sends what is to be sent, and goes on with requests that waited for that.
     fn settle(&mut self, key: Key) {
         while self.io.settle(key) == Settled::HasRoom {
-            let size = |io: &Io| io.connections.get(key).map_or(0, |found| found.input.len());
-            let before = size(&self.io);
             self.consume_input(key);
-            if size(&self.io) == before {
-                // What is left is the begin of a request.
-                self.io.settle(key);
-                return;
-            }
         }
     }
 
@@ -441,7 +438,7 @@ impl<S: Service> Worker<S> {
         if connection.deadline > tick {
             return self.io.set_deadline(key);
         }
-        let is_blocked = connection.output_size() > 0;
+        let is_blocked = connection.has_output();
         let is_expected = connection.receiving.is_some() || !connection.input.is_empty();
         match connection.state {
             State::Open | State::Ending { .. } if is_blocked => {

@@ -2,6 +2,8 @@
 
 mod client;
 mod later;
+mod life;
+mod refusals;
 mod requests;
 mod service;
 mod streams;

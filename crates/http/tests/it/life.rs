@@ -1,0 +1,249 @@
+//! How connections and servers begin and end.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use lookaside_http::{Address, Listen, Options, Server};
+
+use crate::client::{Client, address};
+use crate::service::{router, single, start};
+
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn descriptor_count() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn disconnects_at_every_point_leave_nothing() {
+    let server = start(single());
+    let requests = [
+        "GET /stream/3000000 HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /file/0/1000000 HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /park/gone HTTP/1.1\r\nHost: h\r\n\r\n",
+        "GET /remote/gone HTTP/1.1\r\nHost: h\r\n\r\n",
+        "POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n12345678",
+        "POST /shout HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+        "POST /body HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n1",
+    ];
+    for request in requests {
+        for size in 0..=request.len() {
+            let mut client = Client::connect(&server);
+            client.send(&request[..size]);
+            if size % 2 == 0 {
+                let _ = client.stream().shutdown(std::net::Shutdown::Write);
+            }
+        }
+    }
+    let mut waker = Client::connect(&server);
+    waker.get("/wake/gone");
+    wait_until("all but one connection have ended", || {
+        server.counters().open() == 1
+    });
+    assert_eq!(waker.get("/hello").text(), "hello");
+    assert_eq!(server.counters().panics, 0);
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_what_it_asked_for() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    client.send(
+        "GET /park/a HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/b HTTP/1.1\r\nHost: h\r\n\r\nGET /hel",
+    );
+    client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+    let mut waker = Client::connect(&server);
+    wait_until("it is parked", || waker.get("/wake/a").text() == "1");
+    assert_eq!(client.receive().text(), "a");
+    assert_eq!(client.receive().text(), "b");
+    assert!(client.is_closed());
+}
+
+#[test]
+fn thousands_of_short_connections_leak_no_descriptor() {
+    let server = start(Options {
+        threads: 2,
+        ..Options::default()
+    });
+    let before = descriptor_count();
+    for round in 0..5_000 {
+        let mut client = Client::connect(&server);
+        match round % 4 {
+            0 => assert_eq!(client.get("/hello").status, 200),
+            1 => client.send("GET /hel"),
+            2 => {
+                client.send("GET /echo/a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                assert_eq!(client.receive().text(), "a");
+            }
+            _ => {}
+        }
+    }
+    wait_until("all connections have ended", || {
+        let counters = server.counters();
+        counters.accepted >= 5_000 && counters.open() == 0
+    });
+    // Other tests run in the same process, and have descriptors of their own.
+    wait_until("their descriptors are closed", || {
+        descriptor_count() < before + 500
+    });
+}
+
+#[test]
+fn idle_connections_hold_no_buffers() {
+    let server = start(single());
+    let count = 400;
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(&server)).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/with/60000").body.len(), 60_000);
+    }
+    for client in &mut clients {
+        assert_eq!(client.get("/hello").text(), "hello");
+    }
+}
+
+#[test]
+fn stopping_lets_requests_end_and_refuses_new_ones() {
+    let server = start(single());
+    let place = address(&server);
+    let mut idle = Client::connect(&server);
+    assert_eq!(idle.get("/hello").status, 200);
+    let mut parked = Client::connect(&server);
+    parked.send(
+        "GET /remote/a HTTP/1.1\r\nHost: h\r\n\r\nGET /stream/5000000 HTTP/1.1\r\nHost: h\r\n\r\n",
+    );
+    let mut half = Client::connect(&server);
+    half.send("POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nab");
+    wait_until("all are here", || server.counters().requests >= 4);
+    server.stop();
+    assert!(idle.is_closed());
+    assert_eq!(parked.receive().text(), "a");
+    assert_eq!(parked.receive().body.len(), 5_000_000);
+    assert!(parked.is_closed());
+    half.send("cd");
+    let reply = half.receive();
+    assert_eq!(
+        (reply.text(), reply.header("connection")),
+        ("abcd", Some("close"))
+    );
+    drop((half, parked));
+    server.join().unwrap();
+    assert!(std::net::TcpStream::connect(place).is_err());
+}
+
+#[test]
+fn stopping_does_not_wait_for_ever() {
+    let server = start(Options {
+        drain_timeout: Duration::from_millis(200),
+        ..single()
+    });
+    let mut client = Client::connect(&server);
+    client.send("GET /park/a HTTP/1.1\r\nHost: h\r\n\r\n");
+    wait_until("it is parked", || server.counters().requests == 1);
+    let begun = Instant::now();
+    drop(server);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn unix_sockets_serve_and_their_files_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.sock");
+    let begin = || {
+        let options = Options {
+            threads: 2,
+            ..Options::default()
+        };
+        Server::start(options, vec![Listen::unix(&path).mode(0o600)], router)
+    };
+    // What a server that was killed leaves behind.
+    drop(UnixListener::bind(&path).unwrap());
+    let server = begin().unwrap();
+    assert_eq!(server.addresses(), [Address::Unix(path.clone())]);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let mut streams: Vec<UnixStream> = (0..10)
+        .map(|_| UnixStream::connect(&path).unwrap())
+        .collect();
+    for stream in &mut streams {
+        stream
+            .write_all(b"GET /echo/x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            .unwrap();
+    }
+    for mut stream in streams {
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(
+            reply.starts_with("HTTP/1.1 200 OK\r\n") && reply.ends_with("\r\n\r\nx"),
+            "{reply}"
+        );
+    }
+    let error = begin().err().expect("the socket is in use");
+    assert!(error.to_string().contains("another server"), "{error}");
+    drop(server);
+    assert!(!path.exists());
+    fs::write(&path, "precious").unwrap();
+    assert!(begin().is_err(), "a file that is no socket stays");
+    assert_eq!(fs::read(&path).unwrap(), b"precious");
+}
+
+#[test]
+fn a_port_belongs_to_one_server() {
+    let server = start(single());
+    let again = Server::start(single(), vec![Listen::tcp(address(&server))], router);
+    let error = again.err().expect("the port is in use").to_string();
+    assert!(error.contains("another server"), "{error}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    for options in [
+        Options {
+            head_size_max: 0,
+            ..Options::default()
+        },
+        Options {
+            header_count_max: 257,
+            ..Options::default()
+        },
+        Options {
+            target_size_max: 1 << 16,
+            ..Options::default()
+        },
+        Options {
+            server_name: Some("a\r\nb".into()),
+            ..Options::default()
+        },
+    ] {
+        let error = Server::start(options, Vec::new(), router).err().unwrap();
+        assert!(error.to_string().contains("the option"), "{error}");
+    }
+}
+
+#[test]
+fn more_connections_than_allowed_wait_for_others_to_end() {
+    let server = start(Options {
+        connection_count_max: 2,
+        ..single()
+    });
+    let mut first = Client::connect(&server);
+    assert_eq!(first.get("/hello").status, 200);
+    let mut second = Client::connect(&server);
+    assert_eq!(second.get("/hello").status, 200);
+    let mut third = Client::connect(&server);
+    third.send("GET /hello HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(server.counters().open(), 2);
+    drop(first);
+    assert_eq!(third.receive().status, 200);
+}
