@@ -14,10 +14,12 @@
 mod brotli;
 mod gzip;
 mod recycler;
+mod reply;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use reply::BodyEncoding;
 pub use stream::EncodingStream;
 
 use crate::negotiate::{self, Encoding};
@@ -71,6 +73,8 @@ pub fn choose<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>) -> Option
 pub struct Compressor {
     options: EncodingOptions,
     gzip: gzip::Buffered,
+    /// A body before it is compressed.
+    scratch: Vec<u8>,
 }
 
 impl Compressor {
@@ -79,6 +83,7 @@ impl Compressor {
         Self {
             options,
             gzip: gzip::Buffered::new(options.gzip_level()),
+            scratch: Vec::new(),
         }
     }
 

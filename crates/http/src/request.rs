@@ -92,6 +92,14 @@ impl<'a> Request<'a> {
         std::str::from_utf8(self.header(name)?).ok()
     }
 
+    /// The values of all headers of a name, in order.
+    pub fn header_values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let headers = self.head.headers.iter();
+        headers
+            .filter(move |header| header.name.eq_ignore_ascii_case(name))
+            .map(|header| header.value)
+    }
+
     /// All headers, in order.
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         let headers = self.head.headers;

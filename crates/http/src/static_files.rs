@@ -4,6 +4,7 @@ mod conditional;
 mod folder;
 mod media_types;
 mod path;
+mod serve;
 #[cfg(test)]
 mod tests;
 
@@ -28,9 +29,6 @@ pub struct StaticOptions {
     /// How many files stay open on each thread. 1,024 by default, which with a few threads is
     /// below the usual limits on descriptors.
     pub open_count_max: usize,
-    /// Files up to this size are read into the connection's output, larger ones go from file to
-    /// socket. 32 KiB by default: below it a copy costs less than a system call of its own.
-    pub inline_size_max: usize,
     /// The file that stands for a folder, asked for with a slash at its end.
     pub index: Option<String>,
     /// What `Cache-Control` says, if anything.
@@ -42,7 +40,6 @@ impl Default for StaticOptions {
         Self {
             check_interval: Duration::from_millis(100),
             open_count_max: 1024,
-            inline_size_max: 32 * 1024,
             index: Some("index.html".to_owned()),
             cache_control: None,
         }
@@ -101,7 +98,7 @@ impl StaticFiles {
     }
 
     /// What is there under a path as a client sends it, without the slash that it begins with.
-    fn find(&mut self, path: &str, now: Instant) -> Option<&Entry> {
+    fn find(&mut self, path: &str, now: Instant) -> Option<(&Entry, &StaticOptions)> {
         let name = path::name(path)?;
         let key: &[u8] = &name;
         let is_current = self.entries.get_mut(key).is_some_and(|entry| {
@@ -118,7 +115,7 @@ impl StaticFiles {
             self.make_room();
             self.entries.insert(key.into(), entry);
         }
-        self.entries.get(key)
+        Some((self.entries.get(key)?, &self.options))
     }
 
     /// The file that a name means.

@@ -2,8 +2,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -114,27 +113,6 @@ impl OpenFile {
     /// Whether it was written after the other one, or at the same time.
     pub(super) fn is_as_new_as(&self, other: &Self) -> bool {
         self.identity.modified >= other.identity.modified
-    }
-
-    /// Appends some of its bytes; fewer if it has become shorter.
-    pub(super) fn read(&self, from: u64, size: usize, output: &mut Vec<u8>) -> io::Result<()> {
-        let start = output.len();
-        output.resize(start + size, 0);
-        let mut filled = 0;
-        while filled < size {
-            let space = &mut output[start + filled..];
-            match rustix::io::pread(self.file.as_fd(), space, from + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    output.truncate(start);
-                    return Err(error.into());
-                }
-            }
-        }
-        output.truncate(start + filled);
-        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt as _, symlink};
 use std::time::SystemTime;
 
 use super::*;
@@ -58,11 +58,10 @@ impl Site {
         path: &str,
         ms: u64,
     ) -> Option<Vec<(Encoding, String)>> {
-        let entry = files.find(path, self.start + Duration::from_millis(ms))?;
+        let (entry, _) = files.find(path, self.start + Duration::from_millis(ms))?;
         let offers = entry.offers().map(|(encoding, file)| {
-            let mut content = Vec::new();
-            file.read(0, 1000, &mut content).unwrap();
-            assert_eq!(content.len() as u64, file.size());
+            let mut content = vec![0; file.size() as usize];
+            file.file.read_exact_at(&mut content, 0).unwrap();
             (encoding, String::from_utf8(content).unwrap())
         });
         Some(offers.collect())
@@ -179,7 +178,7 @@ fn replaced_files_are_noticed() {
         .unwrap();
     let tag = |files: &mut StaticFiles, ms| {
         let entry = files.find("app.js", site.start + Duration::from_millis(ms));
-        entry.unwrap().original.tag.clone()
+        entry.unwrap().0.original.tag.clone()
     };
     let before = tag(&mut files, 500);
     assert_eq!(tag(&mut files, 600), before);

@@ -101,19 +101,19 @@ impl Pair {
                     .server
                     .receive(piece, &mut self.heard, &mut self.output);
                 if let Err(error) = done {
-                    self.to_client(&mut answer).unwrap_err();
+                    self.tell_client(&mut answer).unwrap_err();
                     return Err(error.to_string());
                 }
             }
             if cipher.is_empty() && self.output.is_empty() {
                 return Ok(answer);
             }
-            self.to_client(&mut answer)
+            self.tell_client(&mut answer)
                 .map_err(|error| error.to_string())?;
         }
     }
 
-    fn to_client(&mut self, answer: &mut Vec<u8>) -> Result<(), rustls::Error> {
+    fn tell_client(&mut self, answer: &mut Vec<u8>) -> Result<(), rustls::Error> {
         let output = std::mem::take(&mut self.output);
         let mut rest = &output[..];
         while !rest.is_empty() {
