@@ -212,6 +212,11 @@ impl Error {
         Self::new(ErrorKind::Protocol, Sent::Something, message)
     }
 
+    pub(crate) fn unprepared_execution() -> Self {
+        let message = "the server executed a statement that it had refused to prepare";
+        Self::new(ErrorKind::Protocol, Sent::Something, message)
+    }
+
     pub(crate) fn local_infile_refused() -> Self {
         let message = "a file of this machine, as for `LOAD DATA LOCAL`, is nothing a server gets";
         Self::new(ErrorKind::Misuse, Sent::Something, message)

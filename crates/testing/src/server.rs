@@ -114,6 +114,8 @@ impl Server {
             .arg(program)
             .args(fixed)
             .arg(format!("--datadir={}", data.display()))
+            // A server that starts removes what others have in theirs.
+            .arg(format!("--tmpdir={}", folder.display()))
             .arg(format!("--socket={}", folder.join("sock").display()))
             .arg(format!("--pid-file={}", folder.join("pid").display()))
             .arg(format!("--port={port}"))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lookaside_wire::mysql::ErrPacket;
 
 use super::session::Session;
-use super::step::Step;
+use super::step::{Step, Work};
 use crate::Ticket;
 
 /// `ER_QUERY_INTERRUPTED`
@@ -51,6 +51,11 @@ impl Cancel {
         error.code() == INTERRUPTED && (self.is_under_way() || moment <= self.risk_end)
     }
 
+    /// Whether this was given up.
+    fn wants(&self, step: &Step) -> bool {
+        matches!(step, Step::Run { run, .. } if self.wanted.contains(&run.ticket))
+    }
+
     /// Takes the order to see to it.
     pub(super) fn take(&mut self) -> bool {
         let asked = self.stage == CancelStage::Asked;
@@ -70,7 +75,7 @@ impl Session {
         let (steps, statements) = (&self.steps, &self.statements);
         self.cancel.wanted.retain(|&ticket| {
             steps.iter().any(|step| match step {
-                Step::Own { .. } => false,
+                Step::Own { .. } | Step::Guard { .. } | Step::Void { .. } => false,
                 Step::Run { run, .. } => run.ticket == ticket,
                 Step::Prepare { key, .. } => {
                     let mut waiting = statements.waiting(key).iter();
@@ -81,7 +86,8 @@ impl Session {
         if self.cancel.is_under_way() {
             return;
         }
-        let is_alone = self.steps.iter().skip(1).all(Step::is_repeatable);
+        let mut behind = self.steps.iter().skip(1);
+        let is_alone = behind.all(|step| step.is_repeatable() || self.cancel.wants(step));
         let Some(moment) = self.unwanted().filter(|_| is_alone) else {
             self.cancel.target = None;
             self.cancel.stage = CancelStage::Idle;
@@ -101,15 +107,23 @@ impl Session {
     fn unwanted(&self) -> Option<u64> {
         let step = self.steps.front()?;
         let is_unwanted = match step {
-            Step::Own { .. } => false,
-            Step::Run { run, .. } => self.cancel.wanted.contains(&run.ticket),
+            Step::Own { .. } | Step::Guard { .. } | Step::Void { .. } => false,
+            Step::Run { .. } => self.cancel.wants(step),
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.
             Step::Prepare { key, .. } => {
-                let waiting = self.statements.waiting(key);
-                let is_open = waiting.iter().any(|span| self.books.contains(span.ticket));
-                let mut given_up = waiting.iter().map(|span| span.ticket);
-                !is_open && given_up.any(|ticket| self.cancel.wanted.contains(&ticket))
+                let waiting = self.statements.waiting(key).iter();
+                let along = match self.steps.get(1) {
+                    Some(Step::Run {
+                        run,
+                        work: Work::Last,
+                        ..
+                    }) => Some(run.ticket),
+                    _ => None,
+                };
+                let mut tickets = waiting.map(|span| span.ticket).chain(along);
+                let is_open = tickets.clone().any(|ticket| self.books.contains(ticket));
+                !is_open && tickets.any(|ticket| self.cancel.wanted.contains(&ticket))
             }
         };
         is_unwanted.then(|| step.moment())

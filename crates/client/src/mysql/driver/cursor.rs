@@ -52,7 +52,11 @@ impl Driver {
         };
         match self.connection.queue(Wire::Prepare(&job.sql)) {
             // It only looks at what there is, whatever the statement does.
-            Ok(_) => self.push_run(run, Work::Prepare, None, Verb::Read),
+            Ok(_) => {
+                self.session.guard.count();
+                self.push_run(run, Work::Prepare, None, Verb::Read);
+                self.put_guard();
+            }
             Err(error) => self.session.books.answer(run, Err(Error::request(error))),
         }
     }
@@ -150,8 +154,9 @@ impl Session {
         if is_victim && run.retry_count < VICTIM_RETRY_COUNT_MAX {
             self.backlog.push_front(Span::again(run));
         } else if is_full && self.statements.evict_all() {
-            // Each time there is less to forget, so this ends.
-            self.backlog.push_front(Span::of(run, None));
+            // Behind those that still hold what is to be forgotten. Each time there is less, so this
+            // ends.
+            self.backlog.push_back(Span::of(run, None));
         } else if is_full {
             self.books.answer(run, Err(Error::statement_limit(error)));
         } else {
@@ -228,7 +233,7 @@ impl Session {
                 }
             }
             Work::Fetch(fetch) => self.release(fetch.portal),
-            Work::Execute | Work::Prepare => {}
+            Work::Execute | Work::Last | Work::Prepare => {}
         }
     }
 

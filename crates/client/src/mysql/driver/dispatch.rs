@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_wire::mysql::{Capabilities, Cursor, Request as Wire};
+use lookaside_wire::mysql::{Capabilities, Cursor, Request as Wire, StatementId};
 
 use super::Driver;
+use super::placeholders::placeholder_count;
 use super::session::{Faith, Mode, WHERE};
 use super::span::{Run, Span};
-use super::statement::{Key, KeyRef, Statement};
+use super::statement::{self, Key, KeyRef, Statement};
 use super::statements::Found;
 use super::step::{Step, Work};
 use super::verb::Verb;
@@ -149,15 +150,46 @@ impl Driver {
         }
     }
 
-    fn prepare(&mut self, span: Span, key: Key) {
-        match self.connection.queue(Wire::Prepare(&key.sql)) {
-            Ok(_) => {
-                let moment = self.session.next_moment();
-                self.session.statements.begin(key.clone(), span);
-                self.session.push(Step::Prepare { key, moment });
-            }
-            Err(error) => self.session.books.refuse(span, &Error::request(error)),
+    fn prepare(&mut self, mut span: Span, key: Key) {
+        if let Err(error) = self.connection.queue(Wire::Prepare(&key.sql)) {
+            return self.session.books.refuse(span, &Error::request(error));
         }
+        let moment = self.session.next_moment();
+        let step = Step::Prepare {
+            key: key.clone(),
+            moment,
+        };
+        self.session.push(step);
+        if self.executes_along(span.first(), &key) {
+            self.push_run(span.first(), Work::Last, None, Verb::of(&key.sql));
+            span.start += 1;
+        }
+        self.session.guard.count();
+        self.put_guard();
+        self.session.statements.begin(key, span);
+    }
+
+    /// Queues the execution of what is being prepared, where the server can and it is known that the
+    /// values are those that it needs.
+    fn executes_along(&mut self, run: Run, key: &Key) -> bool {
+        let Self {
+            connection,
+            session,
+            scratch,
+            ..
+        } = self;
+        let Some(job) = session.books.job(run.ticket) else {
+            return false;
+        };
+        let values = job.params.set(run.index);
+        let is_sure = || placeholder_count(&key.sql) == Some(values.len());
+        let can_be = connection.can_execute_last() && session.guard.stands();
+        if !can_be || job.goal != Goal::Run || !is_sure() {
+            return false;
+        }
+        // What cannot be written is an error that is told when the statement is prepared.
+        scratch.encode(values).is_ok()
+            && statement::execute(connection, scratch, StatementId::LAST, Cursor::None).is_ok()
     }
 
     /// Queues a statement that is not worth preparing, or cannot be prepared.
@@ -294,10 +326,13 @@ impl Driver {
             return None;
         }
         let prepared = statement.prepared.as_ref()?;
-        let queued = prepared
-            .encode(values, scratch)
-            .and_then(|()| prepared.execute(connection, scratch, cursor));
-        Some(queued)
+        let count = prepared.parameter_count;
+        if values.len() != count {
+            return Some(Err(Error::parameter_count(values.len(), count)));
+        }
+        let encoded = scratch.encode(values);
+        let id = prepared.id;
+        Some(encoded.and_then(|()| statement::execute(connection, scratch, id, cursor)))
     }
 
     pub(super) fn push_run(

@@ -36,11 +36,18 @@ impl Session {
         }
         let sent = error.of_query(Sent::Something);
         for step in self.steps.drain(..) {
-            if let Step::Run { run, chunk, .. } = step
-                && output.is_sent(chunk)
-                && let Some(job) = self.books.job_mut(run.ticket)
-            {
-                job.settle(run.index, || sent.clone());
+            let (run, error) = match step {
+                Step::Run { run, chunk, .. } if output.is_sent(chunk) => (run, sent.clone()),
+                // It was not done, whatever else happened.
+                Step::Void {
+                    run,
+                    error: Some(error),
+                    ..
+                } => (run, error),
+                _ => continue,
+            };
+            if let Some(job) = self.books.job_mut(run.ticket) {
+                job.settle(run.index, || error);
             }
         }
         let unsent = error.of_query(Sent::Nothing);

@@ -6,7 +6,10 @@
 //! # Statements
 //!
 //! Each statement is prepared once, for the types of its parameters, because MySQL fixes them with
-//! the first execution. Its first use takes a round trip more. What begins or ends a transaction or
+//! the first execution. Its first use takes a round trip more. MariaDB executes along with it what
+//! was prepared last, so there it takes none, where it is certain how many parameters there are.
+//! MySQL would have to be told the statement's number, which could only be guessed, and a wrong
+//! guess may be the number of another statement. What begins or ends a transaction or
 //! sets something is not prepared; nor is what cannot be, as the server says when it is asked.
 //!
 //! # What the columns are
@@ -42,7 +45,9 @@ mod cancel;
 mod cursor;
 mod dispatch;
 mod end;
+mod guard;
 mod options;
+mod placeholders;
 mod plan;
 mod session;
 mod span;

@@ -9,8 +9,8 @@ pub struct Options {
     ///
     /// One more, and the one that was not used for longest is forgotten. A server has a limit for
     /// all of its connections together, `max_prepared_stmt_count`, of 16,382 by default; where it
-    /// is reached, this connection forgets all of its own and tries again. The default of 256 is an
-    /// estimate of what a service asks at most.
+    /// is reached, this connection forgets all of its own and tries again. On MariaDB there is one
+    /// more, which does nothing. The default of 256 is an estimate of what a service asks at most.
     pub statement_count_max: usize,
 
     /// How many queries may wait for their answers.

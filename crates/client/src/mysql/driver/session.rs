@@ -13,6 +13,7 @@ use super::answer::Incoming;
 use super::books::Books;
 use super::cancel::Cancel;
 use super::cursor::Source;
+use super::guard::Guard;
 use super::options::Options;
 use super::plan::Plan;
 use super::span::{Run, Span};
@@ -41,6 +42,7 @@ pub(super) struct Session {
     pub(super) backlog: VecDeque<Span>,
     pub(super) statements: Statements,
     pub(super) steps: VecDeque<Step>,
+    pub(super) guard: Guard,
     /// Where the rest of each result is that comes in chunks.
     pub(super) streams: HashMap<Portal, Source, RandomState>,
     /// How many steps open a transaction.
@@ -106,6 +108,7 @@ impl Session {
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max),
             steps: VecDeque::new(),
+            guard: Guard::default(),
             streams: HashMap::default(),
             begin_count: 0,
             mode: Mode::Full,
@@ -210,8 +213,17 @@ impl Session {
         }
     }
 
+    /// Nothing was done for a query, because its statement was not prepared.
+    fn voided(&mut self, run: Run, error: Option<Error>) {
+        match error {
+            Some(error) => self.books.answer(run, Err(error)),
+            None => self.backlog.push_back(Span::of(run, None)),
+        }
+    }
+
     /// A result is at its end, and perhaps its query.
     fn done(&mut self, ok: &OkPacket<'_>) {
+        let has_rows = !self.incoming.wants_rows();
         self.is_in_transaction = ok.status.is_in_transaction();
         for change in ok.session_changes() {
             // A statement keeps the database that it was prepared in.
@@ -239,6 +251,15 @@ impl Session {
                     };
                 }
                 return self.incoming = Incoming::default();
+            }
+            Some(Step::Void { run, error, .. }) => {
+                self.incoming.reset();
+                // What does nothing has neither.
+                if has_rows || ok.affected_row_count > 0 {
+                    let error = Error::unprepared_execution();
+                    return self.books.answer(run, Err(error));
+                }
+                return self.voided(run, error);
             }
             step => panic!("{step:?} is not done this way"),
         };
@@ -283,6 +304,7 @@ impl Session {
                 moment,
                 ..
             }) => (self.key_of(run), moment, Some(run)),
+            Some(Step::Guard { count, .. }) => return self.guarded(count, prepared.statement),
             step => panic!("{step:?} does not get prepared"),
         };
         if let Some(columns) = &prepared.columns {
@@ -307,12 +329,52 @@ impl Session {
     /// A statement can be used, by those first who waited for it.
     fn ready(&mut self, statement: Statement) {
         let statement = Arc::new(statement);
+        match &statement.prepared {
+            Some(prepared) if prepared.parameter_count == statement.key.types.len() => {
+                self.goes_along(&statement);
+            }
+            // The server takes others than those that were sent along.
+            Some(prepared) => {
+                let (given, wanted) = (statement.key.types.len(), prepared.parameter_count);
+                self.void(|| Some(Error::parameter_count(given, wanted)));
+            }
+            None => self.void(|| None),
+        }
         let mut waiting = self.statements.prepared(statement.clone());
         for span in &mut waiting {
             span.statement = Some(statement.clone());
         }
         self.resume(waiting);
         self.statements.trim();
+    }
+
+    /// What was sent along with the Prepare is an execution like any other.
+    fn goes_along(&mut self, prepared: &Arc<Statement>) {
+        if let Some(Step::Run {
+            work: work @ Work::Last,
+            statement,
+            ..
+        }) = self.steps.front_mut()
+        {
+            *work = Work::Execute;
+            *statement = Some(Arc::clone(prepared));
+        }
+    }
+
+    /// What was sent along with a Prepare that failed will fail as well; without an error of the
+    /// Prepare, it is sent again then.
+    fn void(&mut self, error: impl FnOnce() -> Option<Error>) {
+        if let Some(step) = self.steps.front_mut()
+            && let Step::Run {
+                run,
+                work: Work::Last,
+                moment,
+                ..
+            } = *step
+        {
+            let error = error();
+            *step = Step::Void { run, error, moment };
+        }
     }
 
     /// Puts spans where they are next.
@@ -328,6 +390,9 @@ impl Session {
         }
         match self.pop() {
             Some(Step::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
+            // The next Prepare then has no execution with it.
+            Some(Step::Guard { .. }) => {}
+            Some(Step::Void { run, error, .. }) => self.voided(run, error),
             Some(Step::Run {
                 run,
                 work: Work::Prepare,
@@ -384,8 +449,14 @@ impl Session {
         let waiting = self.statements.refused(&key);
         // Each time there is less to forget, so this ends.
         let is_full = error.is_statement_limit();
-        if self.cancel.is_victim(&error, moment) || (is_full && self.statements.evict_all()) {
+        if self.cancel.is_victim(&error, moment) {
+            self.void(|| None);
             return self.resume(waiting);
+        }
+        if is_full && self.statements.evict_all() {
+            self.void(|| None);
+            // Behind those that still hold what is to be forgotten.
+            return self.backlog.extend(waiting);
         }
         let error = if is_full {
             Error::statement_limit(error)
@@ -395,6 +466,7 @@ impl Session {
         for span in waiting {
             self.books.refuse(span, &error);
         }
+        self.void(|| Some(error));
     }
 
     /// Takes the first step, which is done.

@@ -85,44 +85,38 @@ impl Statement {
     }
 }
 
-impl Prepared {
-    /// Writes the parameters into `scratch`.
-    pub(super) fn encode(&self, values: &[Value], scratch: &mut Scratch) -> Result<()> {
-        scratch.types.clear();
-        scratch.bytes.clear();
-        scratch.ranges.clear();
-        if values.len() != self.parameter_count {
-            return Err(Error::parameter_count(values.len(), self.parameter_count));
-        }
+impl Scratch {
+    /// Takes the parameters.
+    pub(super) fn encode(&mut self, values: &[Value]) -> Result<()> {
+        self.types.clear();
+        self.bytes.clear();
+        self.ranges.clear();
         for (index, value) in values.iter().enumerate() {
             let code = ColumnType(ParamType::of(value).code());
-            scratch.types.push(ParameterType::new(code));
-            let start = scratch.bytes.len();
-            types::encode(value, &mut scratch.bytes)
+            self.types.push(ParameterType::new(code));
+            let start = self.bytes.len();
+            types::encode(value, &mut self.bytes)
                 .map_err(|error| Error::misfit(error.in_parameter(format!("?{}", index + 1))))?;
-            scratch.ranges.push(start..scratch.bytes.len());
+            self.ranges.push(start..self.bytes.len());
         }
         Ok(())
     }
+}
 
-    /// Queues the execution.
-    pub(super) fn execute(
-        &self,
-        connection: &mut Connection,
-        scratch: &Scratch,
-        cursor: Cursor,
-    ) -> Result<()> {
-        let execute = Execute {
-            statement: self.id,
-            cursor,
-        };
-        let queued = connection.queue_execute(&execute, &scratch.types, |writer| {
-            for (one, range) in scratch.types.iter().zip(&scratch.ranges) {
-                write(writer, one.column_type, &scratch.bytes[range.clone()]);
-            }
-        });
-        queued.map(drop).map_err(Error::request)
-    }
+/// Queues an execution.
+pub(super) fn execute(
+    connection: &mut Connection,
+    scratch: &Scratch,
+    statement: StatementId,
+    cursor: Cursor,
+) -> Result<()> {
+    let execute = Execute { statement, cursor };
+    let queued = connection.queue_execute(&execute, &scratch.types, |writer| {
+        for (one, range) in scratch.types.iter().zip(&scratch.ranges) {
+            write(writer, one.column_type, &scratch.bytes[range.clone()]);
+        }
+    });
+    queued.map(drop).map_err(Error::request)
 }
 
 fn write(writer: &mut ParameterWriter<'_>, column_type: ColumnType, bytes: &[u8]) {

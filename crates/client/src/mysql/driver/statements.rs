@@ -25,6 +25,8 @@ pub(super) struct Statements {
     count_max: usize,
     /// Statements that the server may forget as soon as nobody is about to use them.
     evicted: Vec<Arc<Statement>>,
+    /// Others that it may forget.
+    closing: Vec<StatementId>,
     use_count: u64,
 }
 
@@ -55,6 +57,7 @@ impl Statements {
             checks: HashMap::default(),
             count_max,
             evicted: Vec::new(),
+            closing: Vec::new(),
             use_count: 0,
         }
     }
@@ -79,10 +82,11 @@ impl Statements {
         }
     }
 
-    /// The statement is being prepared, and `span` waits for it.
+    /// The statement is being prepared, and `span` waits for it, if there is something left of it.
     pub(super) fn begin(&mut self, key: Key, span: Span) {
+        let waiting = (!span.is_empty()).then_some(span);
         let entry = Entry {
-            state: State::Preparing(vec![span]),
+            state: State::Preparing(Vec::from_iter(waiting)),
             used_at: 0,
         };
         let before = self.entries.insert(key, entry);
@@ -172,6 +176,7 @@ impl Statements {
         self.plans.clear();
         self.checks.clear();
         self.evicted.clear();
+        self.closing.clear();
     }
 
     /// Forgets just this statement, if it is still here, and not one that was prepared later.
@@ -184,6 +189,11 @@ impl Statements {
             self.entries.remove(&statement.key);
             self.evicted.push(Arc::clone(statement));
         }
+    }
+
+    /// The server need not keep the statement with this number.
+    pub(super) fn close(&mut self, id: StatementId) {
+        self.closing.push(id);
     }
 
     /// The server need not keep a statement that is not in the cache.
@@ -230,6 +240,9 @@ impl Statements {
     /// A statement that was forgotten here and not yet on the server, and that no query is on its
     /// way with.
     pub(super) fn pop_evicted(&mut self) -> Option<StatementId> {
+        if let Some(id) = self.closing.pop() {
+            return Some(id);
+        }
         loop {
             let is_free = |statement: &Arc<Statement>| Arc::strong_count(statement) == 1;
             let index = self.evicted.iter().position(is_free)?;

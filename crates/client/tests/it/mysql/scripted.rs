@@ -5,11 +5,15 @@ use std::time::Instant;
 
 use lookaside_client::mysql::{Driver, Options};
 use lookaside_client::{Drive, Reply, Talk};
+use lookaside_testing::Brand;
 use lookaside_wire::mysql::{Credentials, Startup, Transport};
 
 /// `SERVER_STATUS_IN_TRANS` and `SERVER_STATUS_AUTOCOMMIT`.
 const IN_TRANSACTION: u16 = 1;
 const AUTOCOMMIT: u16 = 2;
+
+/// What is prepared so that what was prepared last does nothing.
+const NOTHING: &str = "do 0";
 
 /// Echoes what it is asked: a statement has one parameter, an integer, and one row with it.
 pub(crate) struct Script {
@@ -17,45 +21,59 @@ pub(crate) struct Script {
     output: Vec<u8>,
     statements: BTreeMap<u32, String>,
     last_id: u32,
+    /// None after a Prepare that failed.
+    last_prepared: Option<u32>,
     status: u16,
     is_logged_in: bool,
     /// It leaves definitions out if it is told to, and so says where it does not.
     is_optional: bool,
     /// It has rows for what gives none.
     pub(crate) is_odd: bool,
+    /// It executes the last statement that it prepared, although it has refused one since.
+    pub(crate) executes_unprepared: bool,
     pub(crate) prepare_count: usize,
     pub(crate) execute_count: usize,
+    /// Which statements with which values.
+    pub(crate) executed: Vec<(String, i64)>,
     pub(crate) statement_count_max: usize,
     /// Errors that the next executions meet.
     pub(crate) refusals: Vec<u16>,
 }
 
 impl Script {
-    fn new(is_optional: bool) -> Self {
+    fn new(brand: Brand, is_optional: bool) -> Self {
         let mut script = Self {
             input: Vec::new(),
             output: Vec::new(),
             statements: BTreeMap::new(),
             last_id: 0,
+            last_prepared: None,
             status: AUTOCOMMIT,
             is_logged_in: false,
             is_optional,
             is_odd: false,
+            executes_unprepared: false,
             prepare_count: 0,
             execute_count: 0,
+            executed: Vec::new(),
             statement_count_max: usize::MAX,
             refusals: Vec::new(),
         };
         let mut greeting = b"\x0a9.9.9\0\x07\0\0\0abcdefgh\0".to_vec();
         // CLIENT_PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, LONG_PASSWORD; PLUGIN_AUTH,
         // PS_MULTI_RESULTS, MULTI_RESULTS, DEPRECATE_EOF; perhaps OPTIONAL_RESULTSET_METADATA.
-        greeting.extend(0xa201_u16.to_le_bytes());
+        // MariaDB has no LONG_PASSWORD, and capabilities of its own: MARIADB_BULK.
+        let (long_password, more_capabilities) = match brand {
+            Brand::MariaDb => (0, 4),
+            Brand::MySql => (1, 0),
+        };
+        greeting.extend((0xa200_u16 | long_password).to_le_bytes());
         greeting.push(45);
         greeting.extend(AUTOCOMMIT.to_le_bytes());
         let more = 0x010e_u16 | u16::from(is_optional) << 9;
         greeting.extend(more.to_le_bytes());
         greeting.push(21);
-        greeting.extend([0; 10]);
+        greeting.extend([0, 0, 0, 0, 0, 0, more_capabilities, 0, 0, 0]);
         greeting.extend(b"abcdefghijkl\0mysql_native_password\0");
         script.packet(0, &greeting);
         script
@@ -64,6 +82,13 @@ impl Script {
     /// Forgets all statements, as after a change behind a proxy.
     pub(crate) fn forget(&mut self) {
         self.statements.clear();
+    }
+
+    /// Takes what was prepared before what does nothing for the last.
+    pub(crate) fn forget_nothing(&mut self) {
+        let mut rest = self.statements.iter().rev();
+        let last = rest.find(|(_, sql)| *sql != NOTHING);
+        self.last_prepared = last.map(|(id, _)| *id);
     }
 
     /// How many statements it holds.
@@ -150,17 +175,27 @@ impl Script {
     }
 
     fn prepare(&mut self, sql: String) {
-        self.prepare_count += 1;
-        if sql.contains("nonsense") {
-            return self.error(1064);
-        }
+        let does_nothing = sql == NOTHING;
+        self.prepare_count += usize::from(!does_nothing);
         if self.statements.len() >= self.statement_count_max {
+            // As MariaDB has it, the last one stays the last one.
             return self.error(1461);
         }
+        if sql.contains("nonsense") {
+            if !self.executes_unprepared {
+                self.last_prepared = None;
+            }
+            return self.error(1064);
+        }
         self.last_id += 1;
+        self.last_prepared = Some(self.last_id);
         self.statements.insert(self.last_id, sql);
         let mut payload = vec![0];
         payload.extend(self.last_id.to_le_bytes());
+        if does_nothing {
+            payload.extend([0; 7]);
+            return self.packet(1, &payload);
+        }
         payload.extend([1, 0, 1, 0, 0, 0, 0]);
         payload.extend(self.is_optional.then_some(1));
         self.packet(1, &payload);
@@ -173,15 +208,24 @@ impl Script {
         if let Some(code) = self.refusals.pop() {
             return self.error(code);
         }
-        let Some(sql) = self.statements.get(&id) else {
+        let id = match id {
+            u32::MAX => self.last_prepared,
+            id => Some(id),
+        };
+        let Some(sql) = id.and_then(|id| self.statements.get(&id)) else {
             return self.error(1243);
         };
+        if sql == NOTHING {
+            self.execute_count -= 1;
+            return self.ok(1, 0);
+        }
         if sql.contains("refused") {
             return self.error(1690);
         }
         // Id, cursor, count, bits of the NULLs, one for types that follow, a type, the value.
         assert_eq!(rest[9..13], [0, 1, 8, 0], "an integer");
         let value: [u8; 8] = rest[13..].try_into().unwrap();
+        self.executed.push((sql.clone(), i64::from_le_bytes(value)));
         let mut row = vec![0, 0];
         row.extend(value);
         self.result(&row);
@@ -196,12 +240,21 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(options: Options) -> Self {
+        Self::of(Brand::MySql, options)
+    }
+
+    /// With a server that can execute what it prepared last.
+    pub(crate) fn mariadb(options: Options) -> Self {
+        Self::of(Brand::MariaDb, options)
+    }
+
+    fn of(brand: Brand, options: Options) -> Self {
         let is_optional = options.pinned_check_after.is_some();
         let startup = Startup::new("amy").transport(Transport::Protected);
         let driver = Driver::new(&startup, Credentials::new([7; 20]), options);
         let mut pair = Self {
             driver: driver.unwrap(),
-            script: Script::new(is_optional),
+            script: Script::new(brand, is_optional),
         };
         while !pair.driver.is_ready() {
             assert!(

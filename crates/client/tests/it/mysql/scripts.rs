@@ -117,12 +117,17 @@ fn statements_beyond_the_limit_are_closed() {
 fn no_answer_reaches_the_wrong_caller() {
     let mut rng = rng("no_answer_reaches_the_wrong_caller");
     for _ in 0..300 {
-        let mut pair = Pair::new(Options {
+        let options = Options {
             window: 1 << rng.u32(..6),
             statement_count_max: rng.usize(..5),
             ..Options::default()
-        });
+        };
+        let mut pair = match rng.bool() {
+            true => Pair::mariadb(options),
+            false => Pair::new(options),
+        };
         let mut open = BTreeMap::new();
+        let mut asked = BTreeMap::new();
         let (mut tag, mut answered_count) = (0, 0);
         for _ in 0..rng.usize(..400) {
             match rng.u32(..20) {
@@ -137,6 +142,7 @@ fn no_answer_reaches_the_wrong_caller() {
                     let count = rng.i64(1..6);
                     let mut params = ParamBatch::new(1);
                     (0..count).for_each(|index| params.push([Value::Int(tag + index)]));
+                    asked.extend((0..count).map(|index| (tag + index, sql)));
                     let request = Request::many(sql, params);
                     let ticket = pair.driver.submit(request).unwrap();
                     open.insert(ticket, (tag, count));
@@ -158,6 +164,7 @@ fn no_answer_reaches_the_wrong_caller() {
                     }
                 }
                 6 if rng.u32(..4) == 0 => pair.script.forget(),
+                8 if rng.u32(..4) == 0 => pair.script.statement_count_max = rng.usize(..9),
                 7 if rng.u32(..4) == 0 => pair.script.refusals.push([1615, 1213][rng.usize(..2)]),
                 _ => {
                     pair.exchange(rng.usize(..60), rng.usize(..60));
@@ -179,6 +186,9 @@ fn no_answer_reaches_the_wrong_caller() {
             "{answered_count} answers, and none for {open:?}"
         );
         assert_eq!(pair.driver.query_count(), 0);
+        for (sql, value) in &pair.script.executed {
+            assert_eq!(sql, asked[value], "with the values of its own");
+        }
     }
 }
 

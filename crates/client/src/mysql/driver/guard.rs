@@ -1,0 +1,63 @@
+//! What makes it safe to execute "what was prepared last" along with a Prepare.
+//!
+//! Where `max_prepared_stmt_count` is reached, MariaDB (seen with 10.11.19) refuses the Prepare and
+//! executes the statement before it: with our values, and whatever it does. So behind each Prepare
+//! goes another one, of a statement that does nothing, and only where that is known to be the
+//! server's last one, the next Prepare has an execution with it.
+
+use lookaside_wire::mysql::{Request as Wire, StatementId};
+
+use super::Driver;
+use super::session::Session;
+use super::step::Step;
+
+/// Executed in place of another, it leaves everything as it is.
+const NOTHING: &str = "do 0";
+
+/// What is known of the statement that the server has prepared last.
+#[derive(Default)]
+pub(super) struct Guard {
+    /// Of the statement that does nothing.
+    statement: Option<StatementId>,
+    /// How many others were sent to be prepared.
+    prepare_count: u64,
+    /// How many of them stood before one that does nothing. A connection begins with none.
+    guarded_count: u64,
+}
+
+impl Guard {
+    /// Whether the last statement is none, or does nothing.
+    pub(super) fn stands(&self) -> bool {
+        self.guarded_count == self.prepare_count
+    }
+
+    /// Another statement is sent to be prepared.
+    pub(super) fn count(&mut self) {
+        self.prepare_count += 1;
+    }
+}
+
+impl Driver {
+    /// Queues what does nothing behind a Prepare and its execution.
+    pub(super) fn put_guard(&mut self) {
+        if !self.connection.can_execute_last() {
+            return;
+        }
+        // Where it has no room, the next Prepare has no execution with it.
+        if self.connection.queue(Wire::Prepare(NOTHING)).is_ok() {
+            let moment = self.session.next_moment();
+            let count = self.session.guard.prepare_count;
+            self.session.push(Step::Guard { moment, count });
+        }
+    }
+}
+
+impl Session {
+    /// What does nothing is prepared, behind so many others; the one before it is not needed.
+    pub(super) fn guarded(&mut self, count: u64, statement: StatementId) {
+        self.guard.guarded_count = count;
+        if let Some(before) = self.guard.statement.replace(statement) {
+            self.statements.close(before);
+        }
+    }
+}
