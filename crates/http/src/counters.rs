@@ -1,7 +1,11 @@
 //! What a server counts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lookaside_pipeline::{Pipeline, Snapshot};
+
+use crate::serial::Job;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -62,6 +66,15 @@ counters! {
 }
 
 impl Counters {
+    /// Adds what another thread has counted for this one.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.replies_2xx += other.replies_2xx;
+        self.replies_3xx += other.replies_3xx;
+        self.replies_4xx += other.replies_4xx;
+        self.replies_5xx += other.replies_5xx;
+        self.panics += other.panics;
+    }
+
     pub(crate) fn reply(&mut self, status: u16) {
         match status {
             ..300 => self.replies_2xx += 1,
@@ -81,11 +94,21 @@ impl Counters {
 #[derive(Clone)]
 pub struct Monitor {
     threads: Arc<[Board]>,
+    ring: Arc<Ring>,
 }
 
+/// The way to the serial stage, until the server has ended.
+pub(crate) type Ring = Mutex<Option<Pipeline<Box<Job>>>>;
+
 impl Monitor {
-    pub(crate) fn new(threads: Arc<[Board]>) -> Self {
-        Self { threads }
+    pub(crate) fn new(threads: Arc<[Board]>, ring: Arc<Ring>) -> Self {
+        Self { threads, ring }
+    }
+
+    /// What the ring of the serial stage is doing, if the server has one.
+    pub fn ring(&self) -> Option<Snapshot> {
+        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.as_ref().map(Pipeline::snapshot)
     }
 
     /// What was counted so far.

@@ -100,6 +100,10 @@ impl Error {
         Self::new(ErrorKind::Environment, format!("cannot {what}")).because(error)
     }
 
+    pub(crate) fn pipeline(what: &str, error: lookaside_pipeline::Error) -> Self {
+        Self::new(ErrorKind::Environment, format!("cannot {what}")).because(error)
+    }
+
     pub(crate) fn panicked(thread: &str) -> Self {
         Self::new(
             ErrorKind::Defect,

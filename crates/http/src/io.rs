@@ -17,6 +17,7 @@ use crate::pool::Pool;
 use crate::remote::Deferred;
 use crate::reply::{BodyStream, Reply, Ticket};
 use crate::slab::{Key, Slab};
+use crate::travel::Travel;
 use crate::wheel::Wheel;
 use crate::{Options, Tls};
 
@@ -45,6 +46,8 @@ pub struct Io {
     pub(crate) dirty: Vec<Key>,
     /// The tickets of streamed replies that have room again.
     pub(crate) writable: Vec<u64>,
+    /// The way to the serial stage.
+    pub(crate) travel: Travel,
     /// The name of the last deferred reply.
     pub(crate) sequence: u64,
     pub(crate) counters: Counters,
@@ -313,6 +316,7 @@ impl Io {
             read_buffer: Vec::new(),
             dirty: Vec::new(),
             writable: Vec::new(),
+            travel: Travel::default(),
             sequence: 0,
             counters: Counters::default(),
             is_draining: false,

@@ -48,12 +48,14 @@ mod reply;
 mod request;
 mod response;
 mod router;
+mod serial;
 mod server;
 mod service;
 mod settle;
 mod slab;
 mod static_files;
 mod tls;
+mod travel;
 mod wheel;
 mod worker;
 
@@ -71,7 +73,11 @@ pub use reply::{BodyStream, Reply, Ticket};
 pub use request::{Peer, Request};
 pub use response::Response;
 pub use router::Router;
-pub use server::{Server, Stopper};
+pub use serial::{SerialReply, SerialRequest, SerialStage};
+pub use server::{Builder, Server, Stopper};
 pub use service::{BodyMode, Route, Service};
 pub use static_files::{StaticFiles, StaticOptions};
 pub use tls::Tls;
+
+/// What the ring of a serial stage is doing.
+pub use lookaside_pipeline::Snapshot as RingSnapshot;

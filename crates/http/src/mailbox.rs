@@ -1,14 +1,16 @@
 //! What other threads tell an I/O thread.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::Response;
 use crate::remote::Source;
 use crate::request::Peer;
+use crate::serial::Job;
 
 /// What a thread is told.
 #[derive(Debug)]
@@ -29,27 +31,44 @@ pub(crate) enum Message {
     Stop,
 }
 
+#[derive(Debug, Default)]
+struct Letters {
+    messages: Vec<Message>,
+    /// From the serial stage.
+    jobs: Vec<Box<Job>>,
+}
+
 /// A queue with a descriptor that becomes ready. A batch of messages costs one wake: only who
 /// finds the queue empty writes to the descriptor.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    messages: Mutex<Vec<Message>>,
+    letters: Mutex<Letters>,
     event: OwnedFd,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            messages: Mutex::new(Vec::new()),
+            letters: Mutex::default(),
             event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
     }
 
     pub(crate) fn send(&self, message: Message) {
+        self.put(|letters| letters.messages.push(message));
+    }
+
+    /// Sends all jobs of a list.
+    pub(crate) fn send_jobs(&self, jobs: &mut Vec<Box<Job>>) {
+        self.put(|letters| letters.jobs.append(jobs));
+    }
+
+    fn put(&self, put: impl FnOnce(&mut Letters)) {
         let was_empty = {
-            let mut messages = self.lock();
-            messages.push(message);
-            messages.len() == 1
+            let mut letters = self.lock();
+            let was_empty = letters.messages.is_empty() && letters.jobs.is_empty();
+            put(&mut letters);
+            was_empty
         };
         if was_empty {
             // It fails only when the counter is at its end, and then the thread is awake.
@@ -57,17 +76,22 @@ impl Mailbox {
         }
     }
 
-    /// Moves all messages into an empty list, which becomes the queue.
-    pub(crate) fn receive(&self, messages: &mut Vec<Message>) {
-        assert!(messages.is_empty(), "what was received is worked off first");
+    /// Moves all there is into empty lists, which become the queue.
+    pub(crate) fn receive(&self, messages: &mut Vec<Message>, jobs: &mut Vec<Box<Job>>) {
+        assert!(
+            messages.is_empty() && jobs.is_empty(),
+            "what came is worked off first"
+        );
         // Reset before the queue is emptied: whoever finds it empty afterwards writes again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        std::mem::swap(&mut *self.lock(), messages);
+        let mut letters = self.lock();
+        mem::swap(&mut letters.messages, messages);
+        mem::swap(&mut letters.jobs, jobs);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Message>> {
+    fn lock(&self) -> MutexGuard<'_, Letters> {
         // Nothing can panic while it is held but an allocation.
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +105,7 @@ impl AsFd for Mailbox {
 /// thread of the [`Io`](crate::Io) that made it.
 #[derive(Clone)]
 pub struct Waker {
-    pub(crate) mailbox: std::sync::Arc<Mailbox>,
+    pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) token: u64,
 }
 

@@ -227,7 +227,7 @@ impl<S: Service> Worker<S> {
             }
             BodyMode::Streamed { size_max } => size_max.unwrap_or(u64::MAX),
         };
-        let rest = &bytes[head.size..];
+        let rest = &bytes[head.bytes.len()..];
         let body_size = match head.framing {
             Framing::None => 0,
             Framing::Length(length) if length > size_max => {
@@ -247,7 +247,7 @@ impl<S: Service> Worker<S> {
         }
         let request = Request::new(&head, &rest[..body_size], &route, origin);
         self.call(key, &request, &head, false);
-        Some(head.size + body_size)
+        Some(head.bytes.len() + body_size)
     }
 
     /// Begins to receive a body that is chunked, or not here as a whole, or streamed.
@@ -270,7 +270,7 @@ impl<S: Service> Worker<S> {
             let keeps = is_short(head) && !head.expects_continue;
             self.call(key, &request, head, !keeps);
             self.io.leave_body(key, keeps);
-            return head.size;
+            return head.bytes.len();
         }
         let mut body = self.io.pool.take();
         if let Framing::Length(length) = head.framing {
@@ -282,7 +282,7 @@ impl<S: Service> Worker<S> {
             body,
             route,
         };
-        let rest = &bytes[head.size..];
+        let rest = &bytes[head.bytes.len()..];
         let taken = receiving.take(&mut self.io, rest);
         let Target::Call {
             head: kept,
@@ -298,11 +298,11 @@ impl<S: Service> Worker<S> {
                 let request = Request::new(head, body, route, origin);
                 self.call(key, &request, head, false);
                 self.io.pool.give(std::mem::take(body));
-                return head.size + size;
+                return head.bytes.len() + size;
             }
             Ok(None) => {
                 *kept = self.io.pool.take();
-                kept.extend_from_slice(&bytes[..head.size]);
+                kept.extend_from_slice(head.bytes);
             }
             Err(refusal) => {
                 self.io.refuse(key, refusal);
@@ -382,6 +382,9 @@ impl<S: Service> Worker<S> {
         };
         if !head.keep_alive {
             connection.end(false);
+        }
+        if let Some(tag) = request.route().serial {
+            return self.io.depart(key, request, head, manner, tag);
         }
         let sequence = self.io.sequence;
         let Self { io, service } = self;

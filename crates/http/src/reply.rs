@@ -67,6 +67,7 @@ pub struct Ticket {
 /// The connection's index is above the number of the reply, which is unique on its thread for as
 /// long as a million requests a second are put off for twelve days.
 const SEQUENCE_BITS: u32 = 40;
+pub(crate) const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl Ticket {
     pub(crate) fn new(key: Key, sequence: u64) -> Self {
@@ -74,7 +75,7 @@ impl Ticket {
             key.index < 1 << (64 - SEQUENCE_BITS),
             "connections are fewer than 2^24"
         );
-        let sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        let sequence = sequence & SEQUENCE_MASK;
         Self::from_u64(u64::from(key.index) << SEQUENCE_BITS | sequence)
     }
 
@@ -91,7 +92,7 @@ impl Ticket {
     }
 
     pub(crate) fn sequence(self) -> u64 {
-        self.bits & ((1 << SEQUENCE_BITS) - 1)
+        self.bits & SEQUENCE_MASK
     }
 }
 
@@ -424,7 +425,7 @@ impl<'a> Reply<'a> {
             }
             Place::Queued => (io.sequence + 1, out),
         };
-        let sequence = sequence & ((1 << SEQUENCE_BITS) - 1);
+        let sequence = sequence & SEQUENCE_MASK;
         io.sequence = sequence;
         connection.pending.push_back(Pending {
             sequence,

@@ -158,6 +158,19 @@ impl<T: 'static> Router<T> {
         self
     }
 
+    /// Lets the [`SerialStage`](crate::SerialStage) answer a method of a pattern; it is told the
+    /// tag.
+    ///
+    /// # Panics
+    ///
+    /// As [`route`](Self::route).
+    pub fn serial(&mut self, method: Method, pattern: &str, tag: u32) -> &mut Self {
+        // The stage is asked instead of the handler.
+        self.route(method, pattern, Route::serial(tag), |_, _, reply| {
+            drop(reply)
+        })
+    }
+
     /// Answers what no pattern fits, instead of 404.
     pub fn fallback(
         &mut self,

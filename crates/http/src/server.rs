@@ -1,20 +1,24 @@
 //! Servers: threads, and how they begin and end.
 
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::counters::Board;
+use lookaside_pipeline::Pipeline;
+
+use crate::counters::{Board, Ring};
 use crate::listener;
 use crate::mailbox::{Mailbox, Message};
+use crate::serial;
 use crate::worker::Worker;
-use crate::{Address, Counters, Error, Io, Listen, Monitor, Options, Result, Service};
+use crate::{Address, Counters, Error, Io, Listen, Monitor, Options, Result, SerialStage, Service};
 
 /// A running server. Dropping it stops it and waits for its end.
 pub struct Server {
     threads: Vec<JoinHandle<Result<()>>>,
     addresses: Vec<Address>,
     monitor: Monitor,
+    ring: Arc<Ring>,
     stopper: Stopper,
 }
 
@@ -34,7 +38,49 @@ impl Stopper {
     }
 }
 
+/// A server that has not begun, see [`Server::builder`].
+pub struct Builder {
+    options: Options,
+    listens: Vec<Listen>,
+    serial: Option<Box<dyn SerialStage>>,
+}
+
+impl Builder {
+    /// Listens there too.
+    pub fn listen(mut self, listen: Listen) -> Self {
+        self.listens.push(listen);
+        self
+    }
+
+    /// Answers the requests of [serial](crate::Route::serial) routes, on a thread of its own.
+    pub fn serial(mut self, stage: impl SerialStage) -> Self {
+        self.serial = Some(Box::new(stage));
+        self
+    }
+
+    /// Begins, see [`Server::start`].
+    ///
+    /// # Errors
+    ///
+    /// When an option makes no sense, an address cannot be had, or `make` panics.
+    pub fn start<S: Service>(
+        self,
+        make: impl Fn(&mut Io) -> S + Send + Sync + 'static,
+    ) -> Result<Server> {
+        Server::begin(self, make)
+    }
+}
+
 impl Server {
+    /// A server with options; it listens nowhere yet.
+    pub fn builder(options: Options) -> Builder {
+        Builder {
+            options,
+            listens: Vec::new(),
+            serial: None,
+        }
+    }
+
     /// Listens, and answers requests by what `make` makes on each of the I/O threads. When it
     /// returns, all threads are ready.
     ///
@@ -46,6 +92,19 @@ impl Server {
         listens: Vec<Listen>,
         make: impl Fn(&mut Io) -> S + Send + Sync + 'static,
     ) -> Result<Self> {
+        let builder = Self::builder(options);
+        Builder { listens, ..builder }.start(make)
+    }
+
+    fn begin<S: Service>(
+        builder: Builder,
+        make: impl Fn(&mut Io) -> S + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let Builder {
+            options,
+            listens,
+            serial,
+        } = builder;
         options.check()?;
         let thread_count = match options.threads {
             0 => processor_count()?,
@@ -66,10 +125,20 @@ impl Server {
             .collect::<std::io::Result<_>>()
             .map_err(|error| Error::environment("make an event descriptor", error))?;
         let boards: Arc<[Board]> = (0..thread_count).map(|_| Board::default()).collect();
+        let (ring, mut producers) = match serial {
+            Some(stage) => {
+                let server_name = options.server_name.as_deref();
+                let (ring, producers) = serial::start(stage, &mailboxes, server_name)?;
+                (Some(ring), producers)
+            }
+            None => (None, Vec::new()),
+        };
+        let ring = Arc::new(Mutex::new(ring));
         let mut server = Self {
             threads: Vec::with_capacity(thread_count),
             addresses,
-            monitor: Monitor::new(Arc::clone(&boards)),
+            monitor: Monitor::new(Arc::clone(&boards), Arc::clone(&ring)),
+            ring,
             stopper: Stopper {
                 mailboxes: Arc::clone(&mailboxes),
             },
@@ -79,10 +148,12 @@ impl Server {
         for (index, listeners) in shares.into_iter().enumerate() {
             let (options, tls) = (Arc::clone(&options), Arc::clone(&tls));
             let mailboxes = Arc::clone(&mailboxes);
+            let producer = producers.pop();
             let (make, boards, ready) = (Arc::clone(&make), Arc::clone(&boards), ready.clone());
             let begin = move || {
                 let mut io = Io::new(index, options, listeners, tls, mailboxes)
                     .map_err(|error| Error::environment("make a poller", error))?;
+                io.travel.producer = producer;
                 let service = make(&mut io);
                 drop(make);
                 // Nobody listens when another thread has failed.
@@ -150,7 +221,16 @@ impl Server {
             };
             result = result.and(ended);
         }
-        result
+        // The threads were its producers, so that it comes to its end now.
+        let ring = self
+            .ring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        match ring.map(Pipeline::join) {
+            Some(Err(error)) => result.and(Err(Error::pipeline("end the serial stage", error))),
+            Some(Ok(())) | None => result,
+        }
     }
 }
 

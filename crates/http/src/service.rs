@@ -56,6 +56,8 @@ pub struct Route {
     pub id: u32,
     /// How the body is received.
     pub body: BodyMode,
+    /// The tag of a serial route.
+    pub(crate) serial: Option<u32>,
     pub(crate) params: Params,
 }
 
@@ -89,10 +91,20 @@ impl Route {
         Self::with(BodyMode::Streamed { size_max: None })
     }
 
+    /// The request is answered by the [`SerialStage`](crate::SerialStage), which is told the tag.
+    /// Its body comes as a whole.
+    pub fn serial(tag: u32) -> Self {
+        Self {
+            serial: Some(tag),
+            ..Self::buffered()
+        }
+    }
+
     fn with(body: BodyMode) -> Self {
         Self {
             id: 0,
             body,
+            serial: None,
             params: Params::default(),
         }
     }

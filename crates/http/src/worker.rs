@@ -36,6 +36,21 @@ const ACCEPT_COUNT_MAX: usize = 256;
 /// How long accepting rests when descriptors are used up: until some have been closed.
 const ACCEPT_PAUSE_MS: u64 = 50;
 
+/// What a batch of events is received in.
+struct Batch {
+    events: Vec<epoll::Event>,
+    messages: Vec<Message>,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self {
+            events: Vec::with_capacity(EVENT_COUNT_MAX),
+            messages: Vec::new(),
+        }
+    }
+}
+
 /// A thread: its state, and the service that answers.
 pub(crate) struct Worker<S> {
     pub(crate) io: Io,
@@ -45,45 +60,54 @@ pub(crate) struct Worker<S> {
 impl<S: Service> Worker<S> {
     /// Runs until the server is stopped and the last connection has ended.
     pub(crate) fn run(&mut self, board: &Board) -> io::Result<()> {
-        let mut events = Vec::with_capacity(EVENT_COUNT_MAX);
-        let mut messages = Vec::new();
+        let mut batch = Batch::new();
         while !(self.io.is_draining && self.io.connections.len() == 0) {
-            events.clear();
-            let timeout = self.timeout();
-            match epoll::wait(
-                &self.io.epoll,
-                spare_capacity(&mut events),
-                timeout.as_ref(),
-            ) {
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            }
-            self.io.clock.update();
-            self.io.counters.batches += 1;
-            for event in events.drain(..) {
-                let readiness = Readiness::from_flags(event.flags);
-                match Source::from_data(event.data) {
-                    Source::Connection(key) => self.connection_ready(key, readiness),
-                    Source::Watch(key) => {
-                        if let Some(token) = self.io.watch_token(key) {
-                            self.hook(|service, io| service.ready(io, token, readiness));
-                        }
-                    }
-                    Source::Listener(index) => self.accept(index),
-                    Source::Mailbox => {
-                        self.io.mailbox.receive(&mut messages);
-                        for message in messages.drain(..) {
-                            self.receive(message);
-                        }
-                    }
-                }
-            }
-            self.timers();
-            self.end_batch();
+            self.turn(&mut batch)?;
             board.show(&self.io.counters);
         }
         Ok(())
+    }
+
+    /// Waits for events, and handles them as one batch.
+    fn turn(&mut self, batch: &mut Batch) -> io::Result<()> {
+        let Batch { events, messages } = batch;
+        events.clear();
+        let timeout = self.timeout();
+        match epoll::wait(&self.io.epoll, spare_capacity(events), timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        self.io.clock.update();
+        self.io.counters.batches += 1;
+        for event in events.drain(..) {
+            let readiness = Readiness::from_flags(event.flags);
+            match Source::from_data(event.data) {
+                Source::Connection(key) => self.connection_ready(key, readiness),
+                Source::Watch(key) => {
+                    if let Some(token) = self.io.watch_token(key) {
+                        self.hook(|service, io| service.ready(io, token, readiness));
+                    }
+                }
+                Source::Listener(index) => self.accept(index),
+                Source::Mailbox => self.open_mailbox(messages),
+            }
+        }
+        self.timers();
+        self.end_batch();
+        Ok(())
+    }
+
+    fn open_mailbox(&mut self, messages: &mut Vec<Message>) {
+        let mut jobs = mem::take(&mut self.io.travel.returned);
+        self.io.mailbox.receive(messages, &mut jobs);
+        for job in jobs.drain(..) {
+            self.io.arrive(job);
+        }
+        self.io.travel.returned = jobs;
+        for message in messages.drain(..) {
+            self.receive(message);
+        }
     }
 
     /// How long to wait for events at most.
@@ -109,6 +133,7 @@ impl<S: Service> Worker<S> {
     fn end_batch(&mut self) {
         loop {
             self.hook(|service, io| service.batch_end(io));
+            self.io.send_jobs();
             if self.io.dirty.is_empty() && self.io.writable.is_empty() {
                 return;
             }
@@ -454,5 +479,101 @@ impl<S: Service> Worker<S> {
             }
             _ => self.io.close(key),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::mailbox::Mailbox;
+    use crate::{Options, Router, Ticket};
+
+    /// A thread's loop on the thread of the test, which can count what it allocates.
+    fn worker() -> (Worker<Router<Vec<Ticket>>>, Batch) {
+        let mailboxes = Arc::new([Arc::new(Mailbox::new().unwrap())]);
+        let options = Arc::new(Options::default());
+        let io = Io::new(0, options, Vec::new(), Arc::new([None]), mailboxes).unwrap();
+        let mut router = Router::new(Vec::with_capacity(64));
+        router
+            .get("/hello", |_, _, reply| reply.text("hello"))
+            .get("/sum/{a}/{b}", |_, request, reply| {
+                let number = |name| request.param(name).unwrap().parse::<u64>().unwrap();
+                let sum = number("a") + number("b");
+                reply.send_with("text/plain", |out| write!(out, "{sum}").unwrap());
+            })
+            .post("/body", |_, request, reply| reply.body(request.body()))
+            .get("/later", |parked, _, reply| parked.push(reply.defer()))
+            .on_batch_end(|parked, io| {
+                for ticket in parked.drain(..) {
+                    if let Some(reply) = io.reply(ticket) {
+                        reply.text("later");
+                    }
+                }
+            });
+        let service = router;
+        (Worker { io, service }, Batch::new())
+    }
+
+    fn connect(worker: &mut Worker<Router<Vec<Ticket>>>) -> UnixStream {
+        let (client, server) = UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        worker.adopt(server.into(), Peer::Unix, 0);
+        client
+    }
+
+    const REQUESTS: &str = "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n\
+        GET /sum/13/42 HTTP/1.1\r\nHost: h\r\nUser-Agent: test\r\n\r\n\
+        POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n20\
+        GET /later HTTP/1.1\r\nHost: h\r\n\r\n\
+        GET /hello HTTP/1.1\r\nHost: h\r\n\r\n";
+
+    #[test]
+    fn a_request_allocates_nothing_once_it_is_warm() {
+        let (mut worker, mut batch) = worker();
+        let mut client = connect(&mut worker);
+        let mut bytes = vec![0; 4096];
+        let mut exchange = |worker: &mut Worker<_>, batch: &mut Batch| {
+            client.write_all(REQUESTS.as_bytes()).unwrap();
+            worker.turn(batch).unwrap();
+            client.read(&mut bytes).unwrap()
+        };
+        for _ in 0..4 {
+            exchange(&mut worker, &mut batch);
+        }
+        let mut size = 0;
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..1_000 {
+                size = exchange(&mut worker, &mut batch);
+            }
+        });
+        assert_eq!(worker.io.counters.requests, 5 * 1_004);
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+        assert!(
+            bytes[..size].ends_with(b"hello"),
+            "all are answered by one send"
+        );
+    }
+
+    #[test]
+    fn a_connection_that_waits_is_small() {
+        const COUNT: u64 = 100;
+        let (mut worker, mut batch) = worker();
+        let mut clients = Vec::new();
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..COUNT {
+                let mut client = connect(&mut worker);
+                client.write_all(REQUESTS.as_bytes()).unwrap();
+                worker.turn(&mut batch).unwrap();
+                client.read_exact(&mut [0; 500]).unwrap();
+                clients.push(client);
+            }
+        });
+        let each = counted.bytes_current / COUNT as i64;
+        // The table of connections doubles, and the buffers of the thread are in it.
+        assert!(each < 3 << 10, "{each} bytes each");
     }
 }

@@ -43,8 +43,8 @@ pub(crate) struct Head<'a> {
     /// Whether the client wants the connection to go on.
     pub(crate) keep_alive: bool,
     pub(crate) expects_continue: bool,
-    /// In bytes, the empty line included.
-    pub(crate) size: usize,
+    /// The head itself, the empty line included.
+    pub(crate) bytes: &'a [u8],
 }
 
 pub(crate) enum Outcome<'a> {
@@ -108,7 +108,7 @@ pub(crate) fn parse_head<'a>(
         keep_alive: fields.keep_alive(minor),
         // RFC 9110, 10.1.1: the expectation of an HTTP/1.0 client is ignored.
         expects_continue: fields.expects_continue && minor > 0,
-        size,
+        bytes: &bytes[..size],
     }))
 }
 

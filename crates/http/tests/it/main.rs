@@ -6,6 +6,7 @@ mod later;
 mod life;
 mod refusals;
 mod requests;
+mod serial;
 mod service;
 mod static_files;
 mod streams;

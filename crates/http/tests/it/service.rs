@@ -61,6 +61,7 @@ pub(crate) fn router(_io: &mut Io) -> Router<State> {
                 out.resize(out.len() + size, b'x');
             });
         })
+        .serial(Method::Get, "/serial-without-stage", 0)
         .get("/none", |_, _, reply| reply.status(204).empty())
         .get("/panic", |_, _, _reply| panic!("a test wants it"))
         .get("/forgotten", |_, _, reply| drop(reply.status(201)))
