@@ -1,0 +1,91 @@
+//! A server for the workloads of HttpArena's HTTP/1.1 profiles, by the rules of its tuned class:
+//! nothing is rendered beforehand, and nothing is cached but items for 200 ms, where that is the
+//! task.
+//!
+//! ```console
+//! $ cargo run --release --example arena
+//! $ curl 'http://127.0.0.1:8080/async-db?min=10&max=50&limit=3'
+//! ```
+//!
+//! Without `DATABASE_URL` it starts a PostgreSQL of its own and fills it. What else it takes from
+//! the environment: `HOST` (127.0.0.1), `PORT` (8080), `TLS_PORT` (8081), `THREADS` (one for each
+//! processor), `DATABASE_MAX_CONN` (32), `ARENA_DATA` (`/data`: `dataset.json` and `static/`) and
+//! `ARENA_CERTS` (`/certs`: `server.crt` and `server.key`); files that are not there are made.
+
+mod server;
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use lookaside_embedded::Postgres;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use server::{Data, Settings, seed, start};
+
+/// As many as the arena has.
+const ITEM_COUNT: usize = 100_000;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut out = io::stderr();
+            let _ = writeln!(out, "error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                let _ = writeln!(out, "  because {error}");
+                cause = error.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    // A signal that comes early is not lost.
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let url = env::var("DATABASE_URL").ok().filter(|url| !url.is_empty());
+    let mut own = None;
+    let database_url = match url {
+        Some(url) => url,
+        None => {
+            let postgres = Postgres::builder().start()?;
+            seed(&postgres.url(), ITEM_COUNT)?;
+            own.insert(postgres).url()
+        }
+    };
+    let data = setting("ARENA_DATA", "/data".to_owned())?;
+    let certificates = setting("ARENA_CERTS", "/certs".to_owned())?;
+    let settings = Settings {
+        address: setting("HOST", [127, 0, 0, 1].into())?,
+        port: setting("PORT", 8080)?,
+        tls_port: setting("TLS_PORT", 8081)?,
+        threads: setting("THREADS", 0)?,
+        database_url,
+        database_connection_count: setting("DATABASE_MAX_CONN", 32)?,
+        data: Data::find(data.as_ref(), certificates.as_ref())?,
+    };
+    let server = start(&settings).map_err(|error| error as Box<dyn Error>)?;
+    let mut out = io::stdout();
+    let addresses = server.addresses();
+    let _ = writeln!(out, "http://{} and https://{}", addresses[0], addresses[1]);
+    signals.forever().next();
+    server.stop();
+    server.join()?;
+    Ok(())
+}
+
+/// A setting of the environment.
+fn setting<T: FromStr>(name: &str, default: T) -> Result<T, String> {
+    match env::var(name) {
+        Ok(text) => match text.parse() {
+            Ok(value) => Ok(value),
+            Err(_) => Err(format!("{name} is `{text}`, which it cannot be")),
+        },
+        Err(_) => Ok(default),
+    }
+}

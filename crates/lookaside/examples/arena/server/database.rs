@@ -1,0 +1,290 @@
+//! A thread's connections to the database, on its own poller: no hop to another thread, and one
+//! send for all that a batch of requests asks of a connection.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use lookaside_client::postgres::{Options, poll::Connection};
+use lookaside_client::{Answer, Error, PostgresConfig, Request, Ticket};
+use lookaside_http::{Interest, Io, Timer, Watch};
+
+/// How many queries wait on one connection. What is more waits here, for the first that is free:
+/// a deeper queue makes no server faster.
+const WINDOW: usize = 64;
+
+/// When a query is given up, and the server told to.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// When a connection that has not come about is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// When a lost connection is tried again first, and at the latest.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// The connections; each query has a purpose, with which its answer comes back.
+pub(super) struct Database<P> {
+    config: Option<PostgresConfig>,
+    /// What is prepared as soon as there is a connection.
+    statements: &'static [&'static str],
+    slots: Vec<Slot<P>>,
+    waiting: VecDeque<(Request, P)>,
+    answered: VecDeque<(P, Option<Answer>)>,
+    /// Whether somebody was told that there is no connection.
+    is_away: bool,
+}
+
+struct Slot<P> {
+    state: State<P>,
+    timer: Option<(Instant, Timer)>,
+    retry_delay: Duration,
+}
+
+enum State<P> {
+    Down { retry_at: Instant },
+    Open(Box<Open<P>>),
+}
+
+struct Open<P> {
+    connection: Connection,
+    watch: Watch,
+    /// In the order in which they were asked, which is mostly that of the answers. Preparations
+    /// have no purpose.
+    asked: VecDeque<(Ticket, Option<P>)>,
+    /// Whether there is something to do at the end of the batch.
+    is_due: bool,
+    since: Instant,
+}
+
+impl<P> Database<P> {
+    /// Begins to connect.
+    pub(super) fn new(
+        io: &mut Io,
+        config: Option<PostgresConfig>,
+        count: usize,
+        statements: &'static [&'static str],
+    ) -> Self {
+        let count = if config.is_some() { count } else { 0 };
+        let retry_at = io.now();
+        let mut database = Self {
+            config,
+            statements,
+            slots: Vec::with_capacity(count),
+            waiting: VecDeque::new(),
+            answered: VecDeque::new(),
+            is_away: false,
+        };
+        for index in 0..count {
+            database.slots.push(Slot {
+                state: State::Down { retry_at },
+                timer: None,
+                retry_delay: RETRY_DELAY,
+            });
+            database.connect(io, index);
+        }
+        database
+    }
+
+    /// Asks, as soon as there is room. Where there is no connection the answer is none, at once.
+    pub(super) fn ask(&mut self, request: Request, purpose: P, now: Instant) {
+        if self.slots.iter_mut().all(|slot| slot.open().is_none()) {
+            self.answered.push_back((purpose, None));
+        } else {
+            let request = request.deadline(now + QUERY_TIMEOUT);
+            self.waiting.push_back((request, purpose));
+        }
+    }
+
+    /// The next answer. It is none if the database did not give one; whether it has done what it
+    /// was asked is not known then.
+    pub(super) fn next_answer(&mut self) -> Option<(P, Option<Answer>)> {
+        self.answered.pop_front()
+    }
+
+    /// A connection can be read or written.
+    pub(super) fn ready(&mut self, index: usize) {
+        if let Some(open) = self.slots[index].open() {
+            open.is_due = true;
+        }
+    }
+
+    /// A timer of a connection has run out.
+    pub(super) fn timer(&mut self, io: &mut Io, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.timer = None;
+        match &mut slot.state {
+            State::Open(open) => open.is_due = true,
+            State::Down { retry_at } if *retry_at <= io.now() => self.connect(io, index),
+            State::Down { retry_at } => {
+                let at = *retry_at;
+                slot.set_timer(io, index, at);
+            }
+        }
+    }
+
+    /// Sends and receives what there is.
+    pub(super) fn turn(&mut self, io: &mut Io) {
+        loop {
+            self.hand_out();
+            let is_due = |slot: &mut Slot<P>| slot.open().is_some_and(|open| open.is_due);
+            let Some(index) = self.slots.iter_mut().position(is_due) else {
+                return;
+            };
+            self.turn_one(io, index);
+        }
+    }
+
+    /// Gives what waits to the connections that have least to do.
+    fn hand_out(&mut self) {
+        while !self.waiting.is_empty() {
+            let open = self.slots.iter_mut().filter_map(Slot::open);
+            let least = open.min_by_key(|open| open.asked.len());
+            let Some(open) = least.filter(|open| open.asked.len() < WINDOW) else {
+                return;
+            };
+            let Some((request, purpose)) = self.waiting.pop_front() else {
+                return;
+            };
+            open.is_due = true;
+            match open.connection.submit(request) {
+                Ok(ticket) => open.asked.push_back((ticket, Some(purpose))),
+                Err(_) => self.answered.push_back((purpose, None)),
+            }
+        }
+    }
+
+    fn turn_one(&mut self, io: &mut Io, index: usize) {
+        let now = io.now();
+        let slot = &mut self.slots[index];
+        let Some(open) = slot.open() else { return };
+        open.is_due = false;
+        open.connection.turn(now);
+        while let Some(reply) = open.connection.next_reply() {
+            let mut asked = open.asked.iter();
+            let place = asked.position(|(ticket, _)| *ticket == reply.ticket);
+            // A preparation that fails does so again, with the query that needs it.
+            if let Some((_, Some(purpose))) = place.and_then(|place| open.asked.remove(place)) {
+                let answer = reply.into_answer();
+                if let Err(error) = &answer {
+                    say(&format!("a query failed: {error}"));
+                }
+                self.answered.push_back((purpose, answer.ok()));
+            }
+        }
+        if let Some(error) = open.connection.end() {
+            let error = error.clone();
+            return self.lose(io, index, &error.to_string());
+        }
+        let interest = Interest {
+            read: true,
+            write: open.connection.wants_write(),
+        };
+        if let Err(error) = io.rewatch(&open.watch, open.connection.as_fd(), interest) {
+            return self.lose(io, index, &error.to_string());
+        }
+        let mut due = open.connection.deadline();
+        if open.connection.is_ready() {
+            slot.retry_delay = RETRY_DELAY;
+            if std::mem::take(&mut self.is_away) {
+                say("the database is back");
+            }
+        } else {
+            let end = open.since + CONNECT_TIMEOUT;
+            if end <= now {
+                return self.lose(io, index, "it does not let us in");
+            }
+            due = Some(due.map_or(end, |due| due.min(end)));
+        }
+        if let Some(due) = due {
+            self.slots[index].set_timer(io, index, due);
+        }
+    }
+
+    fn connect(&mut self, io: &mut Io, index: usize) {
+        let Some(config) = &self.config else { return };
+        let opened = Connection::connect(config, &config.hosts[0], Options::default());
+        let opened = opened.and_then(|mut connection| {
+            let prepared = self.statements.iter();
+            let prepared = prepared.map(|sql| connection.submit(Request::describe(*sql)));
+            let asked = prepared.collect::<Result<Vec<_>, Error>>()?;
+            Ok((connection, asked))
+        });
+        let (connection, asked) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.lose(io, index, &error.to_string()),
+        };
+        let interest = Interest {
+            read: true,
+            write: true,
+        };
+        match io.watch(connection.as_fd(), interest, index as u64) {
+            Ok(watch) => {
+                self.slots[index].state = State::Open(Box::new(Open {
+                    connection,
+                    watch,
+                    asked: asked.into_iter().map(|ticket| (ticket, None)).collect(),
+                    is_due: true,
+                    since: io.now(),
+                }));
+            }
+            Err(error) => self.lose(io, index, &error.to_string()),
+        }
+    }
+
+    /// Gives a connection up, and what it was asked, and tries again later.
+    fn lose(&mut self, io: &mut Io, index: usize, why: &str) {
+        let slot = &mut self.slots[index];
+        let retry_at = io.now() + slot.retry_delay;
+        slot.retry_delay = (slot.retry_delay * 2).min(RETRY_DELAY_MAX);
+        let state = std::mem::replace(&mut slot.state, State::Down { retry_at });
+        slot.set_timer(io, index, retry_at);
+        if let State::Open(open) = state {
+            let Open {
+                connection,
+                watch,
+                asked,
+                ..
+            } = *open;
+            // A descriptor that cannot be taken off the poller leaves it when it is closed.
+            let _ = io.unwatch(watch, connection.as_fd());
+            let purposes = asked.into_iter().filter_map(|(_, purpose)| purpose);
+            self.answered
+                .extend(purposes.map(|purpose| (purpose, None)));
+        }
+        if self.slots.iter_mut().all(|slot| slot.open().is_none()) {
+            if !std::mem::replace(&mut self.is_away, true) {
+                say(&format!("the database is away: {why}; it is tried again"));
+            }
+            let waiting = self.waiting.drain(..);
+            self.answered
+                .extend(waiting.map(|(_, purpose)| (purpose, None)));
+        }
+    }
+}
+
+impl<P> Slot<P> {
+    fn open(&mut self) -> Option<&mut Open<P>> {
+        match &mut self.state {
+            State::Open(open) => Some(open),
+            State::Down { .. } => None,
+        }
+    }
+
+    /// Has the timer run out at a time, or before.
+    fn set_timer(&mut self, io: &mut Io, index: usize, at: Instant) {
+        match self.timer {
+            Some((sooner, _)) if sooner <= at => return,
+            Some((_, later)) => io.cancel(later),
+            None => {}
+        }
+        let token = super::DATABASE_TIMER | index as u64;
+        self.timer = Some((at, io.timer(at, token)));
+    }
+}
+
+fn say(what: &str) {
+    // Who does not listen needs not know.
+    let _ = writeln!(io::stderr(), "{what}");
+}

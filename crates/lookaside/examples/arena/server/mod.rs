@@ -1,0 +1,178 @@
+//! What the arena asks for, on the public API of `lookaside-http` and `lookaside-client`.
+
+mod cache;
+mod data;
+mod database;
+mod dataset;
+mod fortunes;
+mod items;
+mod json;
+mod questions;
+mod simple;
+
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use hashbrown::HashMap;
+use lookaside_client::{Config, Environment, PostgresConfig};
+use lookaside_http::encoding::{Compressor, EncodingOptions};
+use lookaside_http::{
+    Listen, Method, Options, Route, Router, Server, StaticFiles, StaticOptions, Ticket, Tls,
+};
+
+use cache::ItemCache;
+pub(crate) use data::{Data, seed};
+use database::Database;
+use dataset::Thing;
+use questions::Purpose;
+
+/// Marks the tokens of the database's timers; others are numbers of delays.
+const DATABASE_TIMER: u64 = 1 << 63;
+
+/// The largest body that `/echo` gives back.
+const ECHO_SIZE_MAX: usize = 1 << 20;
+
+/// The largest body that `/upload` counts.
+const UPLOAD_SIZE_MAX: usize = 1 << 30;
+
+/// Connections to the database that are left to others, who have to look in now and then.
+const SPARE_CONNECTION_COUNT: usize = 16;
+
+/// More connections for each thread only make the database switch between them.
+const CONNECTION_COUNT_MAX: usize = 4;
+
+/// Level 1 of gzip gives the most of what the arena counts, requests a second by the square of
+/// their bytes: 14 us and 1.5 KB where level 6 has 27 us and 1.33 KB.
+const GZIP_LEVEL: u8 = 1;
+
+/// How the server runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) address: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) tls_port: u16,
+    /// 0 is one for each processor.
+    pub(crate) threads: usize,
+    pub(crate) database_url: String,
+    /// How many connections the database has for us, over all threads.
+    pub(crate) database_connection_count: usize,
+    pub(crate) data: Data,
+}
+
+/// What all threads share.
+struct Shared {
+    things: Vec<Thing>,
+    cache: ItemCache,
+}
+
+/// What each thread has of its own.
+struct Arena {
+    shared: Arc<Shared>,
+    compressor: Compressor,
+    files: StaticFiles,
+    database: Database<Purpose>,
+    /// Who waits for nothing but time, by the number of the timer, and how many ms.
+    delays: HashMap<u64, (Ticket, u64)>,
+    delay_count: u64,
+}
+
+/// Starts it.
+pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send + Sync>> {
+    let config = match Config::parse(&settings.database_url, &Environment::of_process())? {
+        Config::Postgres(config) => config,
+        other => return Err(format!("{other} is no PostgreSQL, which this takes").into()),
+    };
+    let tls = Tls::from_files(&settings.data.certificate, &settings.data.key)?;
+    let listens = vec![
+        Listen::tcp(SocketAddr::new(settings.address, settings.port)),
+        Listen::tcp(SocketAddr::new(settings.address, settings.tls_port)).tls(tls),
+    ];
+    let options = Options {
+        threads: settings.threads,
+        ..Options::default()
+    };
+    let shared = Arc::new(Shared {
+        things: settings.data.things()?,
+        cache: ItemCache::new(),
+    });
+    let site: PathBuf = settings.data.site.clone();
+    // It is opened here as well, to say at once what is wrong with it.
+    StaticFiles::open(&site, StaticOptions::default())?;
+    let connection_count = connection_count(settings)?;
+    let server = Server::start(options, listens, move |io| {
+        let config: Option<PostgresConfig> = Some(config.clone());
+        let files = StaticFiles::open(&site, StaticOptions::default());
+        router(Arena {
+            shared: Arc::clone(&shared),
+            compressor: Compressor::new(EncodingOptions {
+                gzip_level: GZIP_LEVEL,
+                ..EncodingOptions::default()
+            }),
+            files: files.expect("it could be opened a moment ago"),
+            database: Database::new(io, config, connection_count, questions::STATEMENTS),
+            delays: HashMap::new(),
+            delay_count: 0,
+        })
+    })?;
+    Ok(server)
+}
+
+/// How many connections each thread has.
+fn connection_count(settings: &Settings) -> std::io::Result<usize> {
+    let threads = match settings.threads {
+        0 => available_parallelism()?.get(),
+        threads => threads,
+    };
+    let all = settings.database_connection_count;
+    let all = all.saturating_sub(SPARE_CONNECTION_COUNT).max(1);
+    Ok((all / threads).clamp(1, CONNECTION_COUNT_MAX))
+}
+
+fn router(arena: Arena) -> Router<Arena> {
+    let mut router = Router::new(arena);
+    router
+        .get("/pipeline", |_, _, reply| reply.send("text/plain", b"ok"))
+        .get("/baseline11", |_, request, reply| {
+            simple::sum(request, reply)
+        })
+        .post("/baseline11", |_, request, reply| {
+            simple::sum(request, reply)
+        })
+        .get("/json/{count}", Arena::json)
+        .get("/delay/{ms}", Arena::delay)
+        .route(
+            Method::Post,
+            "/echo",
+            Route::buffered().limit(ECHO_SIZE_MAX),
+            |_, request, reply| reply.send("application/octet-stream", request.body()),
+        )
+        .route(
+            Method::Post,
+            "/upload",
+            Route::streamed().limit(UPLOAD_SIZE_MAX),
+            |_, _, reply| simple::count(reply),
+        )
+        .get("/static/{*path}", |arena, request, reply| {
+            let path = request.param("path").unwrap_or_default();
+            arena.files.serve(request, path, reply);
+        })
+        .get("/async-db", Arena::range)
+        .get("/fortunes", Arena::fortunes)
+        .get("/crud/items", Arena::list)
+        .post("/crud/items", Arena::create)
+        .get("/crud/items/{id}", Arena::read)
+        .put("/crud/items/{id}", Arena::update)
+        .on_ready(|arena, _, token, _| arena.database.ready(token as usize))
+        .on_timer(|arena, io, token| match token & DATABASE_TIMER {
+            0 => arena.delay_over(io, token),
+            _ => {
+                let index = (token & !DATABASE_TIMER) as usize;
+                arena.database.timer(io, index);
+            }
+        })
+        .on_batch_end(Arena::batch_end);
+    router
+}

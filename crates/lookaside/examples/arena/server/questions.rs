@@ -1,0 +1,243 @@
+//! What needs the database: from a request to a query, and from its rows to the reply.
+
+use lookaside_client::{Answer, Request as Query, Syncs};
+use lookaside_http::{Io, Reply, Request, Ticket};
+use lookaside_value::Value;
+
+use super::cache::{Fill, Found};
+use super::items::{self, Changed, Created};
+use super::simple::{query_number, refuse};
+use super::{Arena, fortunes};
+
+/// All that is ever asked.
+pub(super) const STATEMENTS: &[&str] = &[
+    items::RANGE,
+    items::ONE,
+    items::LIST,
+    items::CREATE,
+    items::UPDATE,
+    fortunes::SQL,
+];
+
+/// The most items that a list has.
+const LIMIT_MAX: i64 = 50;
+
+/// The largest answer of a category's page is that of the last one; this ends overflows.
+const PAGE_MAX: i64 = 1 << 40;
+
+/// Whom an answer is for, and what becomes of it.
+pub(super) enum Purpose {
+    Range(Ticket),
+    One(Ticket, Fill),
+    List {
+        ticket: Ticket,
+        page: i64,
+        limit: i64,
+    },
+    Create(Ticket, i32),
+    Update(Ticket, i32),
+    Fortunes(Ticket),
+}
+
+impl Arena {
+    /// Items within a range of prices.
+    pub(super) fn range(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let int = |name, default| {
+            let number = query_number(request, name, default)?;
+            i32::try_from(number).ok().map(i64::from)
+        };
+        let limit = query_number(request, "limit", LIMIT_MAX);
+        let (Some(min), Some(max), Some(limit)) = (int("min", 10), int("max", 50), limit) else {
+            return refuse(reply, "min, max and limit have to be numbers");
+        };
+        let limit = limit.clamp(1, LIMIT_MAX);
+        let params = [min, max, limit].map(Value::Int);
+        self.ask(Query::new(items::RANGE, &params), reply, Purpose::Range);
+    }
+
+    pub(super) fn fortunes(&mut self, _request: &Request<'_>, reply: Reply<'_>) {
+        self.ask(Query::new(fortunes::SQL, &[]), reply, Purpose::Fortunes);
+    }
+
+    /// A page of a category.
+    pub(super) fn list(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let category = request.query_value("category");
+        let category = category.as_deref().unwrap_or("electronics");
+        let page = query_number(request, "page", 1);
+        let limit = query_number(request, "limit", 10);
+        let (Some(page), Some(limit)) = (page, limit) else {
+            return refuse(reply, "page and limit have to be numbers");
+        };
+        if category.contains('\0') {
+            return refuse(reply, "there is no such category");
+        }
+        let (page, limit) = (page.clamp(1, PAGE_MAX), limit.clamp(1, LIMIT_MAX));
+        let offset = (page - 1) * limit;
+        let params = [Value::from(category), Value::Int(limit), Value::Int(offset)];
+        let query = Query::new(items::LIST, &params);
+        self.ask(query, reply, |ticket| Purpose::List {
+            ticket,
+            page,
+            limit,
+        });
+    }
+
+    /// One item, from the cache if it was read within the last 200 ms.
+    pub(super) fn read(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let Some(id) = id_of(request) else {
+            return reply.status(404).json(NOT_FOUND);
+        };
+        match self.shared.cache.find(id, reply.now()) {
+            Found::Hit(body) => reply.header("X-Cache", "HIT").json(&body),
+            Found::Miss(fill) => {
+                // Reads of one batch may share a Sync: they change nothing.
+                let query = Query::new(items::ONE, &[Value::Int(id.into())]).syncs(Syncs::Shared);
+                self.ask(query, reply, |ticket| Purpose::One(ticket, fill));
+            }
+        }
+    }
+
+    pub(super) fn create(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let item: Created = match serde_json::from_slice(request.body()) {
+            Ok(item) => item,
+            Err(error) => return refuse(reply, &error.to_string()),
+        };
+        if [&item.name, &item.category]
+            .iter()
+            .any(|text| text.contains('\0'))
+        {
+            return refuse(reply, "a text must not hold NUL");
+        }
+        let params = [
+            Value::Int(item.id.into()),
+            Value::from(item.name),
+            Value::from(item.category),
+            Value::Int(item.price.into()),
+            Value::Int(item.quantity.into()),
+        ];
+        let query = Query::new(items::CREATE, &params);
+        self.ask(query, reply, |ticket| Purpose::Create(ticket, item.id));
+    }
+
+    pub(super) fn update(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let Some(id) = id_of(request) else {
+            return reply.status(404).json(NOT_FOUND);
+        };
+        let item: Changed = match serde_json::from_slice(request.body()) {
+            Ok(item) => item,
+            Err(error) => return refuse(reply, &error.to_string()),
+        };
+        let texts = [Some(&item.name), item.category.as_ref()];
+        if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+            return refuse(reply, "a text must not hold NUL");
+        }
+        let params = [
+            Value::Int(id.into()),
+            Value::from(item.name),
+            item.category.map_or(Value::Null, Value::from),
+            Value::Int(item.price.into()),
+            Value::Int(item.quantity.into()),
+        ];
+        let query = Query::new(items::UPDATE, &params);
+        self.ask(query, reply, |ticket| Purpose::Update(ticket, id));
+    }
+
+    fn ask(&mut self, query: Query, reply: Reply<'_>, purpose: impl FnOnce(Ticket) -> Purpose) {
+        let now = reply.now();
+        self.database.ask(query, purpose(reply.defer()), now);
+    }
+
+    /// Sends what the batch asked, and answers what came.
+    pub(super) fn batch_end(&mut self, io: &mut Io) {
+        self.database.turn(io);
+        while let Some((purpose, answer)) = self.database.next_answer() {
+            match answer {
+                Some(answer) => self.answer(io, purpose, &answer),
+                None => self.fall_back(io, purpose),
+            }
+        }
+    }
+
+    fn answer(&mut self, io: &mut Io, purpose: Purpose, answer: &Answer) {
+        let rows = &answer.rows;
+        match purpose {
+            Purpose::Range(ticket) => send(io, ticket, |reply| {
+                reply.send_with(JSON, |out| items::write_range(rows.iter(), out));
+            }),
+            Purpose::List {
+                ticket,
+                page,
+                limit,
+            } => send(io, ticket, |reply| {
+                reply.send_with(JSON, |out| items::write_page(rows.iter(), page, limit, out));
+            }),
+            Purpose::One(ticket, fill) => {
+                let Some(row) = rows.iter().next() else {
+                    return send(io, ticket, |reply| reply.status(404).json(NOT_FOUND));
+                };
+                let mut body = Vec::with_capacity(256);
+                items::write_item(row, &mut body);
+                // Others want it, even if the one who asked has gone.
+                self.shared.cache.fill(fill, &body, io.now());
+                send(io, ticket, |reply| {
+                    reply.header("X-Cache", "MISS").json(&body)
+                });
+            }
+            Purpose::Create(ticket, id) => self.changed(io, ticket, id, 201, answer),
+            Purpose::Update(ticket, id) => self.changed(io, ticket, id, 200, answer),
+            Purpose::Fortunes(ticket) => send(io, ticket, |reply| {
+                reply.send_with("text/html; charset=utf-8", |out| fortunes::write(rows, out));
+            }),
+        }
+    }
+
+    /// An item is another now. Nobody may see the old one once this is answered.
+    fn changed(&mut self, io: &mut Io, ticket: Ticket, id: i32, status: u16, answer: &Answer) {
+        self.shared.cache.invalidate(id, io.now());
+        let row = answer.rows.iter().next();
+        send(io, ticket, |reply| match row {
+            Some(row) => reply
+                .status(status)
+                .send_with(JSON, |out| items::write_item(row, out)),
+            None => reply.status(404).json(NOT_FOUND),
+        });
+    }
+
+    /// The database has not answered.
+    fn fall_back(&mut self, io: &mut Io, purpose: Purpose) {
+        match purpose {
+            // The arena wants an empty list while the database is away.
+            Purpose::Range(ticket) => send(io, ticket, |reply| {
+                reply.send_with(JSON, |out| items::write_range([].into_iter(), out));
+            }),
+            Purpose::Create(ticket, id) | Purpose::Update(ticket, id) => {
+                // It may have been done all the same.
+                self.shared.cache.invalidate(id, io.now());
+                send(io, ticket, unavailable);
+            }
+            Purpose::One(ticket, _) | Purpose::List { ticket, .. } | Purpose::Fortunes(ticket) => {
+                send(io, ticket, unavailable);
+            }
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+
+const NOT_FOUND: &[u8] = b"{\"error\":\"there is no such item\"}";
+
+fn unavailable(reply: Reply<'_>) {
+    let reply = reply.status(503).header("Retry-After", "1");
+    reply.json(b"{\"error\":\"the database does not answer\"}");
+}
+
+fn id_of(request: &Request<'_>) -> Option<i32> {
+    request.param("id")?.parse().ok()
+}
+
+/// Answers who asked, if it is still there.
+fn send(io: &mut Io, ticket: Ticket, answer: impl FnOnce(Reply<'_>)) {
+    if let Some(reply) = io.reply(ticket) {
+        answer(reply);
+    }
+}
