@@ -13,7 +13,7 @@ use crate::receive::Target;
 use crate::remote::{Pulled, Source};
 use crate::render::{Draft, Manner, Pieces};
 use crate::slab::Key;
-use crate::{BodyReader, BodySink, Deferred, Io, Response};
+use crate::{BodyReader, BodySink, Deferred, Io, Response, Timer};
 
 /// The answer to one request.
 ///
@@ -236,6 +236,14 @@ impl<'a> Reply<'a> {
     pub fn defer(mut self) -> Ticket {
         let out = self.draft.take_back();
         self.queue(Answer::Waiting, out)
+    }
+
+    /// Answers later, when [`Service::timer`](crate::Service::timer) is called: its token is the
+    /// ticket.
+    pub fn defer_until(mut self, at: Instant) -> (Ticket, Timer) {
+        let out = self.draft.take_back();
+        let ticket = self.queue(Answer::Waiting, out);
+        (ticket, self.io.timer(at, ticket.into()))
     }
 
     /// Begins a body that is written in pieces, by [`Io::stream`] on this thread.
