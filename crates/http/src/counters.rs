@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lookaside_pipeline::{Pipeline, Snapshot};
+use lookaside_pipeline::Snapshot;
 
-use crate::serial::Job;
+use crate::station::Line;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -98,7 +98,7 @@ pub struct Monitor {
 }
 
 /// The way to the serial stage, until the server has ended.
-pub(crate) type Ring = Mutex<Option<Pipeline<Box<Job>>>>;
+pub(crate) type Ring = Mutex<Option<Line>>;
 
 impl Monitor {
     pub(crate) fn new(threads: Arc<[Board]>, ring: Arc<Ring>) -> Self {
@@ -108,7 +108,7 @@ impl Monitor {
     /// What the ring of the serial stage is doing, if the server has one.
     pub fn ring(&self) -> Option<Snapshot> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.as_ref().map(Pipeline::snapshot)
+        ring.as_ref().map(|line| line.pipeline.snapshot())
     }
 
     /// What was counted so far.

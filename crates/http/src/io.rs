@@ -64,6 +64,8 @@ pub(crate) enum Due {
     Accept,
     /// The drain has lasted long enough.
     Drain,
+    /// Jobs that found no room in the ring try again.
+    Depart,
 }
 
 /// A descriptor of the service.

@@ -44,8 +44,23 @@ pub struct Options {
     pub write_timeout: Duration,
     /// How long [`Server::stop`](crate::Server::stop) waits for requests that are being answered.
     pub drain_timeout: Duration,
+    /// Where the serial stage does its work; `None` gives it a thread when there is a processor
+    /// for that beside those of the I/O threads.
+    pub serial_place: Option<SerialPlace>,
     /// The value of the header `Server`; `None` leaves it out, which tells attackers less.
     pub server_name: Option<String>,
+}
+
+/// Where a [`SerialStage`](crate::SerialStage) does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SerialPlace {
+    /// On a thread of its own. Right where it has a processor of its own, and where the end of its
+    /// batches takes long.
+    Thread,
+    /// On the I/O threads, one at a time: whichever has requests for it while nobody is at work
+    /// does what all have. No thread is woken for it.
+    IoThreads,
 }
 
 impl Default for Options {
@@ -65,6 +80,7 @@ impl Default for Options {
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
+            serial_place: None,
             server_name: None,
         }
     }

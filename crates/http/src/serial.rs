@@ -8,22 +8,14 @@ use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use lookaside_pipeline::{LastBatch, Pipeline, Producer, StageOptions};
-
-use crate::clock::{Clock, Stamp};
+use crate::Method;
+use crate::clock::Stamp;
 use crate::counters::Counters;
-use crate::mailbox::Mailbox;
 use crate::query::QueryPairs;
 use crate::render::{Draft, Manner};
 use crate::request::{Peer, Request};
 use crate::service::Params;
-use crate::{Error, Method, Result};
-
-/// Slots of the ring, as a power of two: read batches of connections that are under way at once.
-/// More wait on their I/O threads.
-const LG_SIZE: u32 = 12;
 
 /// Requests of one job, so that a connection that sends without end lets others in between.
 pub(crate) const REQUEST_COUNT_MAX: usize = 64;
@@ -109,7 +101,7 @@ impl Job {
         });
     }
 
-    fn run(&mut self, stage: &mut dyn SerialStage, stamp: &Stamp) {
+    pub(crate) fn run(&mut self, stage: &mut dyn SerialStage, stamp: &Stamp) {
         let requests = mem::take(&mut self.requests);
         let input = mem::take(&mut self.input);
         for item in &requests {
@@ -293,71 +285,4 @@ impl Drop for SerialReply<'_> {
             self.finish();
         }
     }
-}
-
-/// Gives jobs back to their I/O threads, those of one thread together.
-struct Returner {
-    mailboxes: Arc<[Arc<Mailbox>]>,
-    /// For each thread.
-    jobs: Vec<Vec<Box<Job>>>,
-}
-
-impl Returner {
-    fn new(mailboxes: &Arc<[Arc<Mailbox>]>) -> Self {
-        Self {
-            mailboxes: Arc::clone(mailboxes),
-            jobs: mailboxes.iter().map(|_| Vec::new()).collect(),
-        }
-    }
-
-    fn push(&mut self, job: Box<Job>) {
-        self.jobs[job.thread].push(job);
-    }
-
-    /// What the replies say has not happened: their connections close instead.
-    fn spoil(&mut self) {
-        for job in self.jobs.iter_mut().flatten() {
-            job.output.clear();
-            job.close = true;
-            job.counters = Counters::default();
-            job.counters.panics = 1;
-        }
-    }
-
-    fn flush(&mut self) {
-        for (mailbox, jobs) in self.mailboxes.iter().zip(&mut self.jobs) {
-            if !jobs.is_empty() {
-                mailbox.send_jobs(jobs);
-            }
-        }
-    }
-}
-
-/// Starts the thread of the stage, and gives each I/O thread its way there.
-pub(crate) fn start(
-    stage: Box<dyn SerialStage>,
-    mailboxes: &Arc<[Arc<Mailbox>]>,
-    server_name: Option<&str>,
-) -> Result<(Pipeline<Box<Job>>, Vec<Producer<Box<Job>>>)> {
-    let mut parts = Some((stage, Clock::new(server_name), Returner::new(mailboxes)));
-    let make = move |_| {
-        let (mut stage, mut clock, mut returner) = parts.take().expect("the stage has one thread");
-        move |batch: &mut LastBatch<'_, Box<Job>>| {
-            clock.update();
-            for mut job in batch {
-                job.run(&mut *stage, clock.stamp());
-                returner.push(job);
-            }
-            if catch_unwind(AssertUnwindSafe(|| stage.batch_end())).is_err() {
-                returner.spoil();
-            }
-            returner.flush();
-        }
-    };
-    let ready = Pipeline::builder(LG_SIZE).last("serial", 1, StageOptions::default(), make);
-    let mut pipeline = ready
-        .start()
-        .map_err(|error| Error::pipeline("start the serial stage", error))?;
-    let producers = mailboxes.iter().map(|_| pipeline.producer()).collect();
-    Ok((pipeline, producers))
 }

@@ -4,14 +4,15 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use lookaside_pipeline::Pipeline;
-
 use crate::counters::{Board, Ring};
 use crate::listener;
 use crate::mailbox::{Mailbox, Message};
-use crate::serial;
+use crate::station::Line;
 use crate::worker::Worker;
-use crate::{Address, Counters, Error, Io, Listen, Monitor, Options, Result, SerialStage, Service};
+use crate::{
+    Address, Counters, Error, Io, Listen, Monitor, Options, Result, SerialPlace, SerialStage,
+    Service,
+};
 
 /// A running server. Dropping it stops it and waits for its end.
 pub struct Server {
@@ -125,14 +126,22 @@ impl Server {
             .collect::<std::io::Result<_>>()
             .map_err(|error| Error::environment("make an event descriptor", error))?;
         let boards: Arc<[Board]> = (0..thread_count).map(|_| Board::default()).collect();
-        let (ring, mut producers) = match serial {
+        let (ring, entrances) = match serial {
             Some(stage) => {
                 let server_name = options.server_name.as_deref();
-                let (ring, producers) = serial::start(stage, &mailboxes, server_name)?;
-                (Some(ring), producers)
+                let place = options.serial_place.unwrap_or(
+                    // A thread that shares its processor has to be woken for each request.
+                    match processor_count()? > thread_count {
+                        true => SerialPlace::Thread,
+                        false => SerialPlace::IoThreads,
+                    },
+                );
+                let (line, entrances) = Line::start(stage, place, &mailboxes, server_name)?;
+                (Some(line), entrances)
             }
             None => (None, Vec::new()),
         };
+        let mut entrances = entrances.into_iter();
         let ring = Arc::new(Mutex::new(ring));
         let mut server = Self {
             threads: Vec::with_capacity(thread_count),
@@ -148,12 +157,12 @@ impl Server {
         for (index, listeners) in shares.into_iter().enumerate() {
             let (options, tls) = (Arc::clone(&options), Arc::clone(&tls));
             let mailboxes = Arc::clone(&mailboxes);
-            let producer = producers.pop();
+            let entrance = entrances.next();
             let (make, boards, ready) = (Arc::clone(&make), Arc::clone(&boards), ready.clone());
             let begin = move || {
                 let mut io = Io::new(index, options, listeners, tls, mailboxes)
                     .map_err(|error| Error::environment("make a poller", error))?;
-                io.travel.producer = producer;
+                io.travel.entrance = entrance;
                 let service = make(&mut io);
                 drop(make);
                 // Nobody listens when another thread has failed.
@@ -227,9 +236,9 @@ impl Server {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        match ring.map(Pipeline::join) {
-            Some(Err(error)) => result.and(Err(Error::pipeline("end the serial stage", error))),
-            Some(Ok(())) | None => result,
+        match ring.map(Line::join) {
+            Some(ended) => result.and(ended),
+            None => result,
         }
     }
 }

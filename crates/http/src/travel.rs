@@ -3,16 +3,15 @@
 use std::mem;
 
 use crate::connection::{Answer, Pending};
-use crate::io::Io;
+use crate::io::{Due, Io};
 use crate::parse::Head;
 use crate::render::Manner;
 use crate::reply::SEQUENCE_MASK;
 use crate::request::Request;
 use crate::serial::{Job, REQUEST_COUNT_MAX};
 use crate::slab::Key;
+use crate::station::Entrance;
 use crate::{Reply, Ticket};
-
-use lookaside_pipeline::Producer;
 
 /// As many jobs are kept for later ones.
 const JOB_COUNT_MAX: usize = 256;
@@ -21,7 +20,7 @@ const JOB_COUNT_MAX: usize = 256;
 #[derive(Default)]
 pub(crate) struct Travel {
     /// `None` where the server has no serial stage.
-    pub(crate) producer: Option<Producer<Box<Job>>>,
+    pub(crate) entrance: Option<Entrance>,
     /// The job that the requests of a connection are put into.
     open: Option<Box<Job>>,
     /// Jobs that go out at the end of the batch, or when the ring has room.
@@ -42,7 +41,7 @@ impl Io {
         manner: Manner,
         tag: u32,
     ) {
-        if self.travel.producer.is_none() {
+        if self.travel.entrance.is_none() {
             // There is no such stage.
             return drop(Reply::of_call(self, key, manner));
         }
@@ -88,16 +87,25 @@ impl Io {
         if travel.leaving.is_empty() {
             return;
         }
-        let Some(producer) = &mut travel.producer else {
+        let Some(entrance) = &mut travel.entrance else {
             return;
         };
-        if producer.try_push_batch(&mut travel.leaving).is_err() {
+        let mut returned = mem::take(&mut travel.returned);
+        let entered = entrance.enter(&mut travel.leaving, &mut returned);
+        for job in returned.drain(..) {
+            self.arrive(job);
+        }
+        self.travel.returned = returned;
+        if entered.is_err() {
             // The stage is no more, which a defect of the pipeline alone can bring about.
-            for mut job in mem::take(&mut travel.leaving) {
+            for mut job in mem::take(&mut self.travel.leaving) {
                 job.output.clear();
                 job.close = true;
                 self.arrive(job);
             }
+        } else if !self.travel.leaving.is_empty() {
+            // The ring may be full of others' jobs, so that nobody would tell us of room.
+            self.wheel.insert(self.clock.tick() + 1, Due::Depart);
         }
     }
 

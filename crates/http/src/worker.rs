@@ -443,6 +443,8 @@ impl<S: Service> Worker<S> {
                         self.pause_accept();
                     }
                 }
+                // The end of the batch does it.
+                Due::Depart => {}
                 Due::Drain => {
                     let keys: Vec<Key> = self.io.connections.keys().collect();
                     for key in keys {

@@ -1,7 +1,7 @@
 //! Requests that travel through the serial stage, mixed with others.
 
 use lookaside_http::{
-    Listen, Method, Options, Router, SerialReply, SerialRequest, SerialStage, Server,
+    Listen, Method, Options, Router, SerialPlace, SerialReply, SerialRequest, SerialStage, Server,
 };
 
 use crate::client::Client;
@@ -56,8 +56,13 @@ impl SerialStage for Numbers {
 }
 
 fn start(threads: usize) -> Server {
+    start_at(threads, SerialPlace::IoThreads)
+}
+
+fn start_at(threads: usize, place: SerialPlace) -> Server {
     let options = Options {
         threads,
+        serial_place: Some(place),
         ..Options::default()
     };
     Server::builder(options)
@@ -76,7 +81,12 @@ fn start(threads: usize) -> Server {
 
 #[test]
 fn replies_keep_their_order_across_the_stage() {
-    let server = start(2);
+    for place in [SerialPlace::IoThreads, SerialPlace::Thread] {
+        check_order(start_at(3, place));
+    }
+}
+
+fn check_order(server: Server) {
     let threads: Vec<_> = (0..4)
         .map(|seed| {
             let mut client = Client::connect(&server);
@@ -157,7 +167,12 @@ fn the_stage_sees_all_of_a_request() {
 
 #[test]
 fn mistakes_of_the_stage_take_nobody_along() {
-    let server = start(1);
+    for place in [SerialPlace::IoThreads, SerialPlace::Thread] {
+        check_mistakes(start_at(1, place));
+    }
+}
+
+fn check_mistakes(server: Server) {
     let mut other = Client::connect(&server);
     for how in ["panic", "forgotten"] {
         let mut client = Client::connect(&server);

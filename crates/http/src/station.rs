@@ -1,0 +1,195 @@
+//! Where the serial stage stands: at the end of a ring that takes jobs from all I/O threads.
+//!
+//! It has a thread of its own, or none: then whichever I/O thread has put jobs into the ring, and
+//! finds nobody at work, does all the work that is there. The state still has one owner at a time
+//! and sees one order, and no thread has to wake another, which would cost more than a request.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use lookaside_pipeline::{LastBatch, LastWorker, Pipeline, Producer, StageOptions, Step};
+
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::mailbox::Mailbox;
+use crate::serial::{Job, SerialStage};
+use crate::{Error, Result, SerialPlace};
+
+/// Slots of the ring, as a power of two: read batches of connections that are under way at once.
+/// More wait on their I/O threads.
+const LG_SIZE: u32 = 12;
+
+const NAME: &str = "serial";
+
+/// The ring, and what stands at its end.
+pub(crate) struct Line {
+    pub(crate) pipeline: Pipeline<Box<Job>>,
+    /// `None` where the stage has a thread of its own.
+    shared: Option<Arc<Shared>>,
+}
+
+/// An I/O thread's way into the ring.
+pub(crate) struct Entrance {
+    producer: Producer<Box<Job>>,
+    thread: usize,
+    shared: Option<Arc<Shared>>,
+}
+
+/// The stage, for whichever thread gets hold of it.
+struct Shared {
+    station: Mutex<Station>,
+    /// Jobs in the ring.
+    waiting: AtomicUsize,
+}
+
+struct Station {
+    worker: Option<LastWorker<Box<Job>>>,
+    attendant: Attendant,
+}
+
+/// What runs jobs and gives them back.
+struct Attendant {
+    stage: Box<dyn SerialStage>,
+    clock: Clock,
+    mailboxes: Arc<[Arc<Mailbox>]>,
+    /// What is done, for each I/O thread.
+    done: Vec<Vec<Box<Job>>>,
+}
+
+impl Attendant {
+    fn attend(&mut self, batch: &mut LastBatch<'_, Box<Job>>) {
+        self.clock.update();
+        for mut job in batch {
+            job.run(&mut *self.stage, self.clock.stamp());
+            self.done[job.thread].push(job);
+        }
+        if catch_unwind(AssertUnwindSafe(|| self.stage.batch_end())).is_err() {
+            // What the replies say has not happened: their connections close instead.
+            for job in self.done.iter_mut().flatten() {
+                job.output.clear();
+                job.close = true;
+                job.counters = Counters::default();
+                job.counters.panics = 1;
+            }
+        }
+    }
+
+    /// Sends jobs to their threads, those of one together.
+    fn give_back(&mut self) {
+        for (mailbox, jobs) in self.mailboxes.iter().zip(&mut self.done) {
+            if !jobs.is_empty() {
+                mailbox.send_jobs(jobs);
+            }
+        }
+    }
+}
+
+impl Entrance {
+    /// Puts jobs into the ring; those for which it has no room stay in the list. Jobs of this
+    /// thread may come back at once, by `returned`. An error says that the stage is no more.
+    pub(crate) fn enter(
+        &mut self,
+        jobs: &mut Vec<Box<Job>>,
+        returned: &mut Vec<Box<Job>>,
+    ) -> Result<(), lookaside_pipeline::Reason> {
+        let count = self.producer.try_push_batch(jobs)?;
+        let Some(shared) = &self.shared else {
+            return Ok(());
+        };
+        shared.waiting.fetch_add(count, Ordering::Relaxed);
+        loop {
+            // Partner: the fence below. Either whoever is at work sees our jobs when it has let go,
+            // or we find that nobody is.
+            fence(Ordering::SeqCst);
+            let mut station = match shared.station.try_lock() {
+                Ok(station) => station,
+                Err(TryLockError::Poisoned(station)) => station.into_inner(),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+            };
+            let Station { worker, attendant } = &mut *station;
+            let Some(worker) = worker else {
+                return Ok(());
+            };
+            while let Step::Handled(count) = worker.step(|batch| attendant.attend(batch)) {
+                // Relaxed: the fences order it against the lock.
+                shared.waiting.fetch_sub(count, Ordering::Relaxed);
+                returned.append(&mut attendant.done[self.thread]);
+                attendant.give_back();
+            }
+            drop(station);
+            fence(Ordering::SeqCst);
+            if shared.waiting.load(Ordering::Relaxed) == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Line {
+    /// Makes the ring, and each I/O thread's way into it.
+    pub(crate) fn start(
+        stage: Box<dyn SerialStage>,
+        place: SerialPlace,
+        mailboxes: &Arc<[Arc<Mailbox>]>,
+        server_name: Option<&str>,
+    ) -> Result<(Self, Vec<Entrance>)> {
+        let mut attendant = Some(Attendant {
+            stage,
+            clock: Clock::new(server_name),
+            mailboxes: Arc::clone(mailboxes),
+            done: mailboxes.iter().map(|_| Vec::new()).collect(),
+        });
+        let builder = Pipeline::builder(LG_SIZE);
+        let options = StageOptions::default();
+        let ready = match place {
+            SerialPlace::Thread => builder.last(NAME, 1, options, |_| {
+                let mut attendant = attendant.take().expect("the stage has one thread");
+                move |batch: &mut LastBatch<'_, Box<Job>>| {
+                    attendant.attend(batch);
+                    attendant.give_back();
+                }
+            }),
+            SerialPlace::IoThreads => builder.last_by_caller(NAME, 1, options),
+        };
+        let mut pipeline = ready
+            .start()
+            .map_err(|error| Error::pipeline("start the serial stage", error))?;
+        let shared = attendant.map(|attendant| {
+            let station = Station {
+                worker: pipeline.last_workers().pop(),
+                attendant,
+            };
+            Arc::new(Shared {
+                station: Mutex::new(station),
+                waiting: AtomicUsize::new(0),
+            })
+        });
+        let entrances = (0..mailboxes.len()).map(|thread| Entrance {
+            producer: pipeline.producer(),
+            thread,
+            shared: shared.clone(),
+        });
+        let entrances = entrances.collect();
+        Ok((Self { pipeline, shared }, entrances))
+    }
+
+    /// Ends it, once the I/O threads have ended.
+    pub(crate) fn join(self) -> Result<()> {
+        let joined = self.pipeline.join();
+        if let Some(shared) = &self.shared {
+            let mut station = shared
+                .station
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let Station { worker, attendant } = &mut *station;
+            while let Some(hand) = worker {
+                // What is left is for connections that are no more.
+                if hand.step(|batch| attendant.attend(batch)) == Step::Ended {
+                    *worker = None;
+                }
+            }
+        }
+        joined.map_err(|error| Error::pipeline("end the serial stage", error))
+    }
+}
