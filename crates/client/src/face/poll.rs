@@ -29,6 +29,8 @@ pub struct Connection<D: Drive> {
     entry: Entry,
     cancel: Option<Cancel<Link<D::Errand>>>,
     wants_write: bool,
+    /// Whether the server has ever said anything.
+    is_heard: bool,
 }
 
 /// How far the way into the session is gone.
@@ -79,6 +81,7 @@ impl<D: Drive> Connection<D> {
                         entry: Entry::LogIn(attempt),
                         cancel: None,
                         wants_write: true,
+                        is_heard: false,
                     });
                 }
                 Err(error) => last = error,
@@ -152,8 +155,10 @@ impl<D: Drive> Connection<D> {
     /// Moves what can be moved without waiting.
     pub fn turn(&mut self, now: Instant) {
         if let Err(error) = self.exchange(now) {
-            // The server may have said why it does not listen.
-            let _ = self.read();
+            // The server may have said why it does not listen; who was never there has not.
+            if self.is_heard {
+                let _ = self.read();
+            }
             self.driver.fail(error.into());
         }
     }
@@ -244,6 +249,7 @@ impl<D: Drive> Connection<D> {
                     return Ok(());
                 }
                 Ok(Some(size)) => {
+                    self.is_heard = true;
                     self.driver.received(size);
                     if size < space_size {
                         return Ok(());

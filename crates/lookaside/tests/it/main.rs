@@ -1,5 +1,6 @@
 //! The program as its users meet it, and the tree as its keepers want it.
 
+mod arena;
 mod bench;
 mod bench_http;
 mod commands;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lookaside_client::postgres::{Options, blocking::Connection};
 use lookaside_client::{Config, Environment, Request};
-use lookaside_http::encoding::{Compressor, EncodingOptions};
+use lookaside_http::encoding::Compressor;
 use lookaside_http::negotiate::Encoding;
 use tempfile::TempDir;
 
@@ -100,11 +100,7 @@ impl Data {
 fn make_site(folder: &Path) -> io::Result<()> {
     fs::create_dir(folder)?;
     let mut random = fastrand::Rng::with_seed(2);
-    let mut compressor = Compressor::new(EncodingOptions {
-        gzip_level: 9,
-        brotli_quality: 9,
-        ..EncodingOptions::default()
-    });
+    let mut compressor = Compressor::default();
     for (name, size) in SITE {
         let is_text = !name.ends_with(".webp") && !name.ends_with(".woff2");
         let content = match is_text {

@@ -167,15 +167,17 @@ impl<P> Database<P> {
             // A preparation that fails does so again, with the query that needs it.
             if let Some((_, Some(purpose))) = place.and_then(|place| open.asked.remove(place)) {
                 let answer = reply.into_answer();
-                if let Err(error) = &answer {
-                    say(&format!("a query failed: {error}"));
+                if let Err(error) = &answer
+                    && !error.is_connection_lost()
+                {
+                    say(&format!("a query failed: {}", chain(error)));
                 }
                 self.answered.push_back((purpose, answer.ok()));
             }
         }
         if let Some(error) = open.connection.end() {
-            let error = error.clone();
-            return self.lose(io, index, &error.to_string());
+            let why = chain(error);
+            return self.lose(io, index, &why);
         }
         let interest = Interest {
             read: true,
@@ -213,7 +215,7 @@ impl<P> Database<P> {
         });
         let (connection, asked) = match opened {
             Ok(opened) => opened,
-            Err(error) => return self.lose(io, index, &error.to_string()),
+            Err(error) => return self.lose(io, index, &chain(&error)),
         };
         let interest = Interest {
             read: true,
@@ -282,6 +284,13 @@ impl<P> Slot<P> {
         let token = super::DATABASE_TIMER | index as u64;
         self.timer = Some((at, io.timer(at, token)));
     }
+}
+
+/// An error and what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<_> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 fn say(what: &str) {

@@ -66,6 +66,8 @@ pub(crate) struct Settings {
 struct Shared {
     things: Vec<Thing>,
     cache: ItemCache,
+    /// Holds the files that were made.
+    _data: Data,
 }
 
 /// What each thread has of its own.
@@ -97,6 +99,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
     let shared = Arc::new(Shared {
         things: settings.data.things()?,
         cache: ItemCache::new(),
+        _data: settings.data.clone(),
     });
     let site: PathBuf = settings.data.site.clone();
     // It is opened here as well, to say at once what is wrong with it.

@@ -1,0 +1,160 @@
+//! Items: read, listed, made and changed, and a cache that must not tell what is no more.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Arena;
+
+#[test]
+fn items() {
+    let arena = Arena::new();
+    let mut client = arena.client();
+    let list = client
+        .get("/crud/items?category=electronics&limit=5")
+        .json();
+    let found = list["items"].as_array().unwrap();
+    assert_eq!(found.len(), 5);
+    assert_eq!(
+        (&list["total"], &list["page"], &list["limit"]),
+        (&5.into(), &1.into(), &5.into())
+    );
+    for item in found {
+        assert_eq!(item["category"], "electronics");
+        assert!(item["rating"]["score"].is_i64() && item["tags"].is_array());
+    }
+    let second = client
+        .get("/crud/items?category=electronics&limit=5&page=2")
+        .json();
+    assert!(second["items"][0]["id"].as_i64() > found[4]["id"].as_i64());
+    assert_eq!(client.get("/crud/items").json()["limit"], 10);
+    assert_eq!(client.get("/crud/items?limit=1000").json()["limit"], 50);
+    let padded = client
+        .get("/crud/items?category=office&page=03&limit=10")
+        .json();
+    assert_eq!((&padded["page"], &padded["total"]), (&3.into(), &10.into()));
+    let none = client.get("/crud/items?category=%27%3B--").json();
+    assert_eq!(none["total"], 0);
+
+    assert_eq!(client.get("/crud/items/1").json()["id"], 1);
+    assert_eq!(
+        client.get("/crud/items/00042").header("x-cache"),
+        Some("MISS")
+    );
+    // From another connection, and so perhaps by another thread.
+    for mut other in [arena.client(), arena.client(), arena.client()] {
+        let hit = other.get("/crud/items/42");
+        assert_eq!(hit.header("x-cache"), Some("HIT"));
+        assert_eq!(hit.json()["id"], 42);
+    }
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(client.get("/crud/items/42").header("x-cache"), Some("MISS"));
+    for target in [
+        "/crud/items/999999",
+        "/crud/items/x",
+        "/crud/items/99999999999",
+    ] {
+        assert_eq!(client.get(target).status, 404, "{target}");
+    }
+
+    let body = r#"{"id":200001,"name":"N\"\\é","category":"test","price":150,"quantity":30}"#;
+    assert_eq!(client.get("/crud/items/200001").status, 404);
+    let created = client.post("/crud/items", body);
+    assert_eq!(created.status, 201);
+    assert_eq!(created.json()["name"], "N\"\\é");
+    assert_eq!(client.get("/crud/items/200001").json(), created.json());
+    // The same again is a change.
+    let again = client.post("/crud/items", body.replace("150", "151"));
+    assert_eq!(again.status, 201);
+    assert_eq!(client.get("/crud/items/200001").json()["price"], 151);
+
+    let warm = |client: &mut super::Client| {
+        client.get("/crud/items/7");
+        assert_eq!(client.get("/crud/items/7").header("x-cache"), Some("HIT"));
+    };
+    warm(&mut client);
+    let changed = client.put("/crud/items/7", r#"{"name":"U","price":200,"quantity":25}"#);
+    assert_eq!(changed.status, 200);
+    let fields = changed.json();
+    assert_eq!(
+        (&fields["name"], &fields["price"]),
+        (&"U".into(), &200.into())
+    );
+    let read = client.get("/crud/items/7");
+    assert_eq!(read.header("x-cache"), Some("MISS"));
+    assert_eq!(read.json(), fields);
+    let other = r#"{"name":"U","category":"test","price":1,"quantity":2}"#;
+    assert_eq!(
+        client.put("/crud/items/7", other).json()["category"],
+        "test"
+    );
+    assert_eq!(client.put("/crud/items/999999", other).status, 404);
+    for body in [
+        "",
+        "{}",
+        "[]",
+        r#"{"name":1,"price":1,"quantity":1}"#,
+        r#"{"name":"\u0000","price":1,"quantity":1}"#,
+    ] {
+        assert_eq!(client.put("/crud/items/7", body).status, 400, "{body}");
+        assert_eq!(client.post("/crud/items", body).status, 400, "{body}");
+    }
+}
+
+/// Writers change an item again and again while many read it. Once a change is answered, nobody who
+/// asks afterwards may see what was before: not from the cache, and not from a read that was under
+/// way when the change came.
+#[test]
+fn nobody_sees_an_item_as_it_was_before_a_change() {
+    const READER_COUNT: usize = 6;
+    const DURATION: Duration = Duration::from_secs(2);
+    let arena = Arena::new();
+    // The price that the last change has set. Release and Acquire: what a reader sees here was
+    // answered before it asks.
+    let confirmed = AtomicI64::new(0);
+    let end = Instant::now() + DURATION;
+    arena.client().put("/crud/items/5", &change(0));
+    let (mut changes, mut hits, mut reads) = (0, 0, 0);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..READER_COUNT)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = arena.client();
+                    let (mut hits, mut reads) = (0, 0);
+                    while Instant::now() < end {
+                        let oldest = confirmed.load(Ordering::Acquire);
+                        let item = client.get("/crud/items/5");
+                        let price = item.json()["price"].as_i64().unwrap();
+                        assert!(price >= oldest, "{price} was replaced by {oldest}");
+                        hits += usize::from(item.header("x-cache") == Some("HIT"));
+                        reads += 1;
+                    }
+                    (hits, reads)
+                })
+            })
+            .collect();
+        let mut client = arena.client();
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut price = 0;
+        while Instant::now() < end {
+            price += 1;
+            assert_eq!(client.put("/crud/items/5", &change(price)).status, 200);
+            confirmed.store(price, Ordering::Release);
+            changes += 1;
+            thread::sleep(Duration::from_micros(random.u64(..2_000)));
+        }
+        for reader in readers {
+            let (hit, read) = reader.join().unwrap();
+            hits += hit;
+            reads += read;
+        }
+    });
+    assert!(
+        changes > 50 && hits > 50 && reads > hits + 50,
+        "{changes} {hits} {reads}"
+    );
+}
+
+fn change(price: i64) -> String {
+    format!(r#"{{"name":"changed","price":{price},"quantity":1}}"#)
+}
