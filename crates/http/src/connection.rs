@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::body::Receiving;
 use crate::io::Interest;
-use crate::receive::Receiving;
 use crate::remote::Source;
 use crate::render::{Manner, Pieces};
 use crate::request::Origin;

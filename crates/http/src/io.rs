@@ -15,10 +15,10 @@ use crate::mailbox::{Mailbox, Waker};
 use crate::parse::HeadLimits;
 use crate::pool::Pool;
 use crate::remote::Deferred;
-use crate::reply::{BodyStream, Reply, Ticket};
 use crate::slab::{Key, Slab};
 use crate::travel::Travel;
 use crate::wheel::Wheel;
+use crate::{BodyStream, Reply, Ticket};
 use crate::{Options, Tls};
 
 /// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have

@@ -24,12 +24,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod accept;
+mod body;
 mod clock;
 mod connection;
 mod counters;
 pub mod encoding;
 mod error;
 mod flush;
+mod fuzz;
 mod http_date;
 mod io;
 mod listen;
@@ -41,6 +44,7 @@ mod options;
 mod parse;
 mod pool;
 mod query;
+mod read;
 mod receive;
 mod remote;
 mod render;
@@ -55,22 +59,26 @@ mod settle;
 mod slab;
 mod static_files;
 mod station;
+mod stream;
+mod ticket;
 mod tls;
 mod travel;
 mod wheel;
 mod worker;
 
+pub use body::BodySink;
 pub use counters::{Counters, Monitor};
 pub use error::{Error, ErrorKind, Result};
+#[doc(hidden)]
+pub use fuzz::fuzz_requests;
 pub use io::{Interest, Io, Readiness, Timer, Watch};
 pub use listen::{Address, Listen};
 pub use mailbox::Waker;
 pub use method::Method;
 pub use options::{Options, SerialPlace};
 pub use query::QueryPairs;
-pub use receive::BodySink;
 pub use remote::{BodyReader, BodyWriter, Deferred};
-pub use reply::{BodyStream, Reply, Ticket};
+pub use reply::Reply;
 pub use request::{Peer, Request};
 pub use response::Response;
 pub use router::Router;
@@ -78,6 +86,8 @@ pub use serial::{SerialReply, SerialRequest, SerialStage};
 pub use server::{Builder, Server, Stopper};
 pub use service::{BodyMode, Route, Service};
 pub use static_files::{StaticFiles, StaticOptions};
+pub use stream::BodyStream;
+pub use ticket::Ticket;
 pub use tls::Tls;
 
 /// What the ring of a serial stage is doing.

@@ -35,7 +35,7 @@ pub(crate) enum Message {
 struct Letters {
     messages: Vec<Message>,
     /// From the serial stage.
-    jobs: Vec<Box<Job>>,
+    jobs: Vec<Job>,
 }
 
 /// A queue with a descriptor that becomes ready. A batch of messages costs one wake: only who
@@ -59,7 +59,7 @@ impl Mailbox {
     }
 
     /// Sends all jobs of a list.
-    pub(crate) fn send_jobs(&self, jobs: &mut Vec<Box<Job>>) {
+    pub(crate) fn send_jobs(&self, jobs: &mut Vec<Job>) {
         self.put(|letters| letters.jobs.append(jobs));
     }
 
@@ -77,7 +77,7 @@ impl Mailbox {
     }
 
     /// Moves all there is into empty lists, which become the queue.
-    pub(crate) fn receive(&self, messages: &mut Vec<Message>, jobs: &mut Vec<Box<Job>>) {
+    pub(crate) fn receive(&self, messages: &mut Vec<Message>, jobs: &mut Vec<Job>) {
         assert!(
             messages.is_empty() && jobs.is_empty(),
             "what came is worked off first"

@@ -2,166 +2,17 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::body::{Receiving, Target, is_short};
 use crate::connection::{Answer, Pending, State};
-use crate::parse::{ChunkDecoder, Framing, Head, Outcome, Progress, Refusal, headers, parse_head};
-use crate::remote::Feed;
+use crate::parse::{Framing, Head, Outcome, Refusal, headers, parse_head};
 use crate::render::Manner;
 use crate::request::Request;
 use crate::slab::Key;
 use crate::worker::Worker;
 use crate::{BodyMode, Io, Method, Reply, Route, Service, Ticket};
 
-/// A body that nobody wants is read to its end if it is no longer than this; the connection is
-/// worth that much. After a longer one it closes.
-const DISCARD_SIZE_MAX: u64 = 64 << 10;
-
 /// What a chunked body has room for at first; one with a length gets that much at most.
 const BODY_SIZE: usize = 64 << 10;
-
-/// A body that is on its way.
-pub(crate) struct Receiving {
-    decoder: Decoder,
-    /// Bytes so far, and at most.
-    size: u64,
-    size_max: u64,
-    /// In ticks; since when its pace is measured, and how large it was then.
-    since: u64,
-    size_then: u64,
-    /// Whether there is no room for more.
-    pub(crate) is_paused: bool,
-    /// Whether the connection closes after the reply if the body is received.
-    close: bool,
-    /// Whether the client waits to be told to send it.
-    is_expected: bool,
-    target: Target,
-}
-
-/// Who gets a body.
-pub(crate) enum Target {
-    /// The call that follows, with the head that is kept until then.
-    Call {
-        head: Vec<u8>,
-        body: Vec<u8>,
-        route: Route,
-    },
-    Sink {
-        sink: Box<dyn BodySink>,
-        ticket: u64,
-    },
-    Feed {
-        feed: Feed,
-        ticket: u64,
-    },
-    /// The request is called and has not said.
-    Unknown,
-    /// The request is answered, or will be, without it.
-    Nobody,
-}
-
-/// Who gets the body of a [streamed](Route::streamed) route on its I/O thread.
-///
-/// When the client goes, is too slow or breaks the rules, it is dropped, and the client is told.
-pub trait BodySink {
-    /// Takes a piece.
-    fn data(&mut self, io: &mut Io, piece: &[u8]);
-
-    /// Answers, as the body is whole.
-    fn end(self: Box<Self>, reply: Reply<'_>);
-}
-
-#[derive(Clone)]
-enum Decoder {
-    Length(u64),
-    Chunked(ChunkDecoder),
-}
-
-impl Decoder {
-    fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::None => Self::Length(0),
-            Framing::Length(length) => Self::Length(length),
-            Framing::Chunked => Self::Chunked(ChunkDecoder::new()),
-        }
-    }
-
-    fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
-        match self {
-            Self::Chunked(decoder) => decoder.next(bytes, at),
-            Self::Length(0) => Ok(Progress::End { at }),
-            Self::Length(_) if at == bytes.len() => Ok(Progress::More),
-            Self::Length(left) => {
-                let here = (bytes.len() - at) as u64;
-                let size = here.min(*left);
-                *left -= size;
-                let to = at + size as usize;
-                Ok(Progress::Data { from: at, to })
-            }
-        }
-    }
-}
-
-impl Receiving {
-    fn new(head: &Head<'_>, size_max: u64, tick: u64) -> Self {
-        Self {
-            decoder: Decoder::new(head.framing),
-            size: 0,
-            size_max,
-            since: tick,
-            size_then: 0,
-            is_paused: false,
-            close: !head.keep_alive,
-            is_expected: head.expects_continue,
-            target: Target::Unknown,
-        }
-    }
-
-    /// When a body that goes on at this pace is given up; never while we make it wait.
-    pub(crate) fn deadline(&self, io: &Io) -> u64 {
-        if self.is_paused {
-            return u64::MAX;
-        }
-        let options = &io.options;
-        let size = self.size - self.size_then;
-        let granted = size.saturating_mul(1000) / options.body_rate_min;
-        let timeout = u64::try_from(options.body_timeout.as_millis()).unwrap_or(u64::MAX);
-        self.since.saturating_add(timeout).saturating_add(granted)
-    }
-
-    /// Takes what is here of the body; how many bytes those are when it has ended.
-    fn take(&mut self, io: &mut Io, bytes: &[u8]) -> Result<Option<usize>, Refusal> {
-        let mut at = 0;
-        loop {
-            match self.decoder.next(bytes, at)? {
-                Progress::Data { from, to } => {
-                    self.size += (to - from) as u64;
-                    if self.size > self.size_max {
-                        return Err(Refusal(413));
-                    }
-                    self.deliver(io, &bytes[from..to])?;
-                    at = to;
-                }
-                Progress::More => return Ok(None),
-                Progress::End { at } => return Ok(Some(at)),
-            }
-        }
-    }
-
-    fn deliver(&mut self, io: &mut Io, piece: &[u8]) -> Result<(), Refusal> {
-        match &mut self.target {
-            Target::Call { body, .. } => body.extend_from_slice(piece),
-            Target::Sink { sink, .. } => {
-                let result = catch_unwind(AssertUnwindSafe(|| sink.data(io, piece)));
-                if result.is_err() {
-                    io.counters.panics += 1;
-                    return Err(Refusal(500));
-                }
-            }
-            Target::Feed { feed, .. } => self.is_paused = !feed.push(piece),
-            Target::Unknown | Target::Nobody => {}
-        }
-        Ok(())
-    }
-}
 
 impl<S: Service> Worker<S> {
     /// Consumes what it can of the bytes that came, and says how many. The rest has to be shown
@@ -398,11 +249,6 @@ impl<S: Service> Worker<S> {
     }
 }
 
-/// Whether a body that nobody wants is worth to be read.
-fn is_short(head: &Head<'_>) -> bool {
-    matches!(head.framing, Framing::Length(size) if size <= DISCARD_SIZE_MAX)
-}
-
 impl Io {
     /// Answers with an error behind what is to be answered before, and reads no more.
     pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
@@ -439,81 +285,6 @@ impl Io {
             progress: Answer::Done,
             bytes,
         });
-    }
-
-    /// Refuses a request in the middle of its body.
-    pub(crate) fn refuse_body(&mut self, key: Key, receiving: Receiving, refusal: Refusal) {
-        let ticket = match receiving.target {
-            Target::Sink { ticket, .. } | Target::Feed { ticket, .. } => Ticket::from_u64(ticket),
-            Target::Call { .. } => return self.refuse(key, refusal),
-            Target::Unknown | Target::Nobody => {
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.end(true);
-                }
-                return;
-            }
-        };
-        self.counters.refused += 1;
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.end(true);
-        }
-        if let Some(reply) = self.reply(ticket) {
-            reply.close().refuse(refusal.0);
-        } else if self.stream(ticket).is_some() {
-            // The reply has begun, so only its end can say that something went wrong.
-            self.close(key);
-        }
-    }
-
-    /// The body of the request that is being called: whether the connection closes after it, and
-    /// whether the client waits for leave to send it. `None` when there is none.
-    pub(crate) fn claim_body(&mut self, key: Key) -> Option<(bool, bool)> {
-        let receiving = self.connections.get_mut(key)?.receiving.as_mut()?;
-        Some((receiving.close, receiving.is_expected))
-    }
-
-    /// Says who gets the body of the request that is being called.
-    pub(crate) fn deliver_to(&mut self, key: Key, target: Target) {
-        let receiving = self
-            .connections
-            .get_mut(key)
-            .and_then(|found| found.receiving.as_mut());
-        receiving.expect("the body was claimed").target = target;
-    }
-
-    /// There is room for more of a body.
-    pub(crate) fn resume(&mut self, ticket: Ticket) {
-        let tick = self.clock.tick();
-        let Some(key) = self.connections.key_at(ticket.index()) else {
-            return;
-        };
-        let connection = self.connections.get_mut(key);
-        if let Some(receiving) = connection.and_then(|found| found.receiving.as_mut())
-            && let Target::Feed { ticket: other, .. } = receiving.target
-            && other == u64::from(ticket)
-        {
-            receiving.is_paused = false;
-            (receiving.since, receiving.size_then) = (tick, receiving.size);
-            self.mark(key);
-        }
-    }
-
-    /// Decides what becomes of a streamed body that the call did not want.
-    fn leave_body(&mut self, key: Key, keeps: bool) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        let Some(receiving) = &mut connection.receiving else {
-            return;
-        };
-        if let Target::Unknown = receiving.target {
-            receiving.target = Target::Nobody;
-            // Who waits for leave and gets another answer sends no body, or sends it all the same.
-            if !keeps {
-                connection.receiving = None;
-                connection.end(true);
-            }
-        }
     }
 
     /// A call panicked: what it began and did not answer is answered with 500.

@@ -1,19 +1,19 @@
 //! The answer to a request, written straight into what is sent.
 
 use std::fs::File;
-use std::marker::PhantomData;
 use std::mem;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::connection::{Answer, Connection, Pending, State};
-use crate::receive::Target;
-use crate::remote::{Pulled, Source};
-use crate::render::{Draft, Manner, Pieces};
+use crate::body::Target;
+use crate::connection::{Answer, Pending};
+use crate::remote::Source;
+use crate::render::{Draft, Manner};
 use crate::slab::Key;
-use crate::{BodyReader, BodySink, Deferred, Io, Response, Timer};
+use crate::ticket::SEQUENCE_MASK;
+use crate::{BodyReader, BodySink, Deferred, Io, Response, Ticket, Timer};
 
 /// The answer to one request.
 ///
@@ -51,55 +51,6 @@ enum Place {
     Queued,
     /// To a request that was put off.
     Ticket(u64),
-}
-
-/// The name of a request that is answered later, on the same thread.
-///
-/// It can be stored as a number, in the token of a timer say. A ticket whose client has gone names
-/// nobody ever after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket {
-    bits: u64,
-    /// Another thread has other requests by the same number.
-    _not_send: PhantomData<*const ()>,
-}
-
-/// The connection's index is above the number of the reply, which is unique on its thread for as
-/// long as a million requests a second are put off for twelve days.
-const SEQUENCE_BITS: u32 = 40;
-pub(crate) const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
-
-impl Ticket {
-    pub(crate) fn new(key: Key, sequence: u64) -> Self {
-        assert!(
-            key.index < 1 << (64 - SEQUENCE_BITS),
-            "connections are fewer than 2^24"
-        );
-        let sequence = sequence & SEQUENCE_MASK;
-        Self::from_u64(u64::from(key.index) << SEQUENCE_BITS | sequence)
-    }
-
-    /// The ticket of a number that came from one.
-    pub fn from_u64(bits: u64) -> Self {
-        Self {
-            bits,
-            _not_send: PhantomData,
-        }
-    }
-
-    pub(crate) fn index(self) -> u32 {
-        (self.bits >> SEQUENCE_BITS) as u32
-    }
-
-    pub(crate) fn sequence(self) -> u64 {
-        self.bits & SEQUENCE_MASK
-    }
-}
-
-impl From<Ticket> for u64 {
-    fn from(ticket: Ticket) -> Self {
-        ticket.bits
-    }
 }
 
 impl<'a> Reply<'a> {
@@ -491,156 +442,5 @@ impl Drop for Reply<'_> {
             self.draft.fail(self.io.clock.stamp());
             self.finish();
         }
-    }
-}
-
-/// The body of a reply that is written in pieces.
-pub struct BodyStream<'a> {
-    io: &'a mut Io,
-    key: Key,
-    position: usize,
-    pieces: Pieces,
-}
-
-impl<'a> BodyStream<'a> {
-    pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
-        let key = io.connections.key_at(ticket.index())?;
-        let connection = io.connections.get_mut(key)?;
-        let position = connection.position(ticket.sequence())?;
-        let Answer::Streaming { pieces, .. } = connection.pending[position].progress else {
-            return None;
-        };
-        Some(Self {
-            io,
-            key,
-            position,
-            pieces,
-        })
-    }
-
-    /// Writes a piece. It is taken whether there is room or not, so ask [`is_full`](Self::is_full).
-    pub fn write(&mut self, piece: &[u8]) {
-        self.write_with(|out| out.extend_from_slice(piece));
-    }
-
-    /// Lets a piece be appended to what is sent.
-    pub fn write_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let pieces = self.pieces;
-        let mut out = mem::take(self.out());
-        if out.capacity() == 0 {
-            out = self.io.pool.take();
-        }
-        pieces.write(&mut out, write);
-        *self.out() = out;
-        self.io.mark(self.key);
-    }
-
-    /// Whether the client is slower than the writer. Then stop, until
-    /// [`Service::writable`](crate::Service::writable) is called.
-    pub fn is_full(&mut self) -> bool {
-        let position = self.position;
-        let size_max = self.io.options.output_size_max;
-        let size = self.out().len();
-        let connection = self.connection();
-        let size = match position {
-            0 => connection.output_size(),
-            _ => size,
-        };
-        if let Answer::Streaming { is_full, .. } = &mut connection.pending[position].progress {
-            *is_full |= size >= size_max;
-        }
-        size >= size_max
-    }
-
-    /// Ends the body.
-    pub fn finish(mut self) {
-        let pieces = self.pieces;
-        pieces.end(self.out());
-        let position = self.position;
-        self.connection().pending[position].progress = Answer::Done;
-        self.io.advance(self.key);
-        self.io.mark(self.key);
-    }
-
-    /// Takes what another thread has written.
-    pub(crate) fn pull(&mut self) -> Pulled {
-        let position = self.position;
-        let progress = &mut self.connection().pending[position].progress;
-        let Answer::Streaming { source, .. } = progress else {
-            return Pulled::Some;
-        };
-        let Some(taken) = source.take() else {
-            return Pulled::Some;
-        };
-        let mut pulled = Pulled::Some;
-        self.write_with(|out| pulled = taken.pull(out));
-        let progress = &mut self.connection().pending[position].progress;
-        if let Answer::Streaming { source, .. } = progress {
-            *source = Some(taken);
-        }
-        pulled
-    }
-
-    /// Breaks the connection, so that the client sees that the body is not whole.
-    pub fn abort(self) {
-        self.io.close(self.key);
-    }
-
-    fn connection(&mut self) -> &mut Connection {
-        self.io
-            .connections
-            .get_mut(self.key)
-            .expect("the connection is open as long as its thread is borrowed")
-    }
-
-    fn out(&mut self) -> &mut Vec<u8> {
-        let position = self.position;
-        let connection = self.connection();
-        match position {
-            0 => &mut connection.output,
-            _ => &mut connection.pending[position].bytes,
-        }
-    }
-}
-
-impl Io {
-    /// Moves replies that have become whole, and those behind them, into the output.
-    pub(crate) fn advance(&mut self, key: Key) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        while let Some(pending) = connection.pending.front_mut() {
-            // The first one's bytes go to the output, from the moment on that it is the first.
-            if !pending.bytes.is_empty() {
-                let bytes = mem::take(&mut pending.bytes);
-                if connection.output.is_empty() {
-                    self.pool.give(mem::replace(&mut connection.output, bytes));
-                } else {
-                    connection.output.extend_from_slice(&bytes);
-                    self.pool.give(bytes);
-                }
-            }
-            if !matches!(pending.progress, Answer::Done) {
-                return;
-            }
-            let close = pending.manner.close;
-            connection.pending.pop_front();
-            if close {
-                connection.end_after_reply();
-                for dropped in connection.pending.drain(..) {
-                    self.pool.give(dropped.bytes);
-                }
-            }
-        }
-    }
-}
-
-impl Connection {
-    /// The reply that closes the connection is in the output.
-    pub(crate) fn end_after_reply(&mut self) {
-        // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
-        // nobody has read, and a system that closes over unread bytes takes the reply back.
-        let linger = self.state == State::Open && !self.is_input_ended;
-        self.end(linger);
     }
 }

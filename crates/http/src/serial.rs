@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::mem;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::Method;
@@ -40,9 +40,26 @@ impl<F: FnMut(&SerialRequest<'_>, SerialReply<'_>) + Send + 'static> SerialStage
     }
 }
 
-/// The requests of one read of a connection, on their way.
+/// The requests of one read of a connection, on their way. It is moved often, so it is small.
 #[derive(Debug, Default)]
-pub(crate) struct Job {
+pub(crate) struct Job(Box<Load>);
+
+impl Deref for Job {
+    type Target = Load;
+
+    fn deref(&self) -> &Load {
+        &self.0
+    }
+}
+
+impl DerefMut for Job {
+    fn deref_mut(&mut self) -> &mut Load {
+        &mut self.0
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Load {
     /// The I/O thread that it goes back to.
     pub(crate) thread: usize,
     /// Whom the replies are for.
@@ -70,7 +87,7 @@ pub(crate) struct Item {
     peer: Peer,
 }
 
-impl Job {
+impl Load {
     /// Forgets all but the room for requests.
     pub(crate) fn reset(&mut self) {
         self.requests.clear();
@@ -201,7 +218,7 @@ impl<'a> SerialRequest<'a> {
 
 /// The answer of a [`SerialStage`]. As with [`Reply`](crate::Reply), one that is dropped is a 500.
 pub struct SerialReply<'a> {
-    job: &'a mut Job,
+    job: &'a mut Load,
     draft: Draft,
     stamp: &'a Stamp,
     is_done: bool,

@@ -1,5 +1,7 @@
 //! What follows from what was sent: more requests, other interests, the end.
 
+use std::mem;
+
 use rustix::net::{Shutdown, shutdown};
 
 use crate::connection::{Answer, Connection, State};
@@ -163,5 +165,47 @@ impl Io {
             true => after(connection.active_at, options.idle_timeout),
             false => after(connection.head_since, options.header_timeout),
         }
+    }
+}
+
+impl Io {
+    /// Moves replies that have become whole, and those behind them, into the output.
+    pub(crate) fn advance(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        while let Some(pending) = connection.pending.front_mut() {
+            // The first one's bytes go to the output, from the moment on that it is the first.
+            if !pending.bytes.is_empty() {
+                let bytes = mem::take(&mut pending.bytes);
+                if connection.output.is_empty() {
+                    self.pool.give(mem::replace(&mut connection.output, bytes));
+                } else {
+                    connection.output.extend_from_slice(&bytes);
+                    self.pool.give(bytes);
+                }
+            }
+            if !matches!(pending.progress, Answer::Done) {
+                return;
+            }
+            let close = pending.manner.close;
+            connection.pending.pop_front();
+            if close {
+                connection.end_after_reply();
+                for dropped in connection.pending.drain(..) {
+                    self.pool.give(dropped.bytes);
+                }
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// The reply that closes the connection is in the output.
+    pub(crate) fn end_after_reply(&mut self) {
+        // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
+        // nobody has read, and a system that closes over unread bytes takes the reply back.
+        let linger = self.state == State::Open && !self.is_input_ended;
+        self.end(linger);
     }
 }

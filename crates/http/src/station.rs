@@ -24,14 +24,14 @@ const NAME: &str = "serial";
 
 /// The ring, and what stands at its end.
 pub(crate) struct Line {
-    pub(crate) pipeline: Pipeline<Box<Job>>,
+    pub(crate) pipeline: Pipeline<Job>,
     /// `None` where the stage has a thread of its own.
     shared: Option<Arc<Shared>>,
 }
 
 /// An I/O thread's way into the ring.
 pub(crate) struct Entrance {
-    producer: Producer<Box<Job>>,
+    producer: Producer<Job>,
     thread: usize,
     shared: Option<Arc<Shared>>,
 }
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 struct Station {
-    worker: Option<LastWorker<Box<Job>>>,
+    worker: Option<LastWorker<Job>>,
     attendant: Attendant,
 }
 
@@ -54,11 +54,11 @@ struct Attendant {
     clock: Clock,
     mailboxes: Arc<[Arc<Mailbox>]>,
     /// What is done, for each I/O thread.
-    done: Vec<Vec<Box<Job>>>,
+    done: Vec<Vec<Job>>,
 }
 
 impl Attendant {
-    fn attend(&mut self, batch: &mut LastBatch<'_, Box<Job>>) {
+    fn attend(&mut self, batch: &mut LastBatch<'_, Job>) {
         self.clock.update();
         for mut job in batch {
             job.run(&mut *self.stage, self.clock.stamp());
@@ -90,8 +90,8 @@ impl Entrance {
     /// thread may come back at once, by `returned`. An error says that the stage is no more.
     pub(crate) fn enter(
         &mut self,
-        jobs: &mut Vec<Box<Job>>,
-        returned: &mut Vec<Box<Job>>,
+        jobs: &mut Vec<Job>,
+        returned: &mut Vec<Job>,
     ) -> Result<(), lookaside_pipeline::Reason> {
         let count = self.producer.try_push_batch(jobs)?;
         let Some(shared) = &self.shared else {
@@ -145,7 +145,7 @@ impl Line {
         let ready = match place {
             SerialPlace::Thread => builder.last(NAME, 1, options, |_| {
                 let mut attendant = attendant.take().expect("the stage has one thread");
-                move |batch: &mut LastBatch<'_, Box<Job>>| {
+                move |batch: &mut LastBatch<'_, Job>| {
                     attendant.attend(batch);
                     attendant.give_back();
                 }

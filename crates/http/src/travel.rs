@@ -6,11 +6,11 @@ use crate::connection::{Answer, Pending};
 use crate::io::{Due, Io};
 use crate::parse::Head;
 use crate::render::Manner;
-use crate::reply::SEQUENCE_MASK;
 use crate::request::Request;
 use crate::serial::{Job, REQUEST_COUNT_MAX};
 use crate::slab::Key;
 use crate::station::Entrance;
+use crate::ticket::SEQUENCE_MASK;
 use crate::{Reply, Ticket};
 
 /// As many jobs are kept for later ones.
@@ -22,12 +22,12 @@ pub(crate) struct Travel {
     /// `None` where the server has no serial stage.
     pub(crate) entrance: Option<Entrance>,
     /// The job that the requests of a connection are put into.
-    open: Option<Box<Job>>,
+    open: Option<Job>,
     /// Jobs that go out at the end of the batch, or when the ring has room.
-    leaving: Vec<Box<Job>>,
+    leaving: Vec<Job>,
     /// Jobs that have come back.
-    pub(crate) returned: Vec<Box<Job>>,
-    spare: Vec<Box<Job>>,
+    pub(crate) returned: Vec<Job>,
+    spare: Vec<Job>,
 }
 
 impl Io {
@@ -53,7 +53,7 @@ impl Io {
             let ticket = last.map(|sequence| u64::from(Ticket::new(key, sequence)));
             ticket == Some(job.ticket) && job.requests.len() < REQUEST_COUNT_MAX
         };
-        if !self.travel.open.as_deref().is_some_and(fits) {
+        if !self.travel.open.as_ref().is_some_and(fits) {
             let sequence = (self.sequence + 1) & SEQUENCE_MASK;
             self.sequence = sequence;
             connection.pending.push_back(Pending {
@@ -110,7 +110,7 @@ impl Io {
     }
 
     /// Takes the replies of a job.
-    pub(crate) fn arrive(&mut self, mut job: Box<Job>) {
+    pub(crate) fn arrive(&mut self, mut job: Job) {
         self.counters.add(&job.counters);
         let ticket = Ticket::from_u64(job.ticket);
         if let Some(key) = self.connections.key_at(ticket.index())

@@ -20,8 +20,9 @@ pub(crate) struct HeadLimits {
 }
 
 /// How the body is delimited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
+    #[default]
     None,
     Length(u64),
     Chunked,
@@ -80,7 +81,8 @@ pub(crate) fn parse_head<'a>(
     else {
         return Err(BAD_REQUEST);
     };
-    if target.len() > limits.target_size_max {
+    // The second of them says so of a head that comes in pieces, and must not depend on the pieces.
+    if target.len() > limits.target_size_max || is_target_long(bytes, limits) {
         return Err(Refusal(414));
     }
     let headers: &'a [Header<'a>] = request.headers;
@@ -190,12 +192,6 @@ struct Fields<'a> {
     close: bool,
     keep_alive: bool,
     expects_continue: bool,
-}
-
-impl Default for Framing {
-    fn default() -> Self {
-        Self::None
-    }
 }
 
 impl<'a> Fields<'a> {

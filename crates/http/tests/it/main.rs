@@ -2,6 +2,7 @@
 
 mod client;
 mod encoding;
+mod fuzz;
 mod later;
 mod life;
 mod refusals;

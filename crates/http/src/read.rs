@@ -1,0 +1,167 @@
+//! Receiving: from a socket that is ready to bytes that are consumed.
+
+use std::mem;
+
+use rustix::net::{RecvFlags, recv};
+
+use crate::connection::{Connection, State};
+use crate::slab::Key;
+use crate::worker::Worker;
+use crate::{Readiness, Service};
+
+/// What one call receives at most.
+const READ_SIZE: usize = 64 << 10;
+
+/// How often a connection is read before the others have their turn.
+const READ_COUNT_MAX: usize = 4;
+
+impl<S: Service> Worker<S> {
+    pub(crate) fn connection_ready(&mut self, key: Key, readiness: Readiness) {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        let is_ended = connection.is_input_ended;
+        if readiness.read && !is_ended && connection.wants_input(&self.io.options) {
+            self.read(key);
+        } else if readiness.closed {
+            // There is nobody to answer to.
+            return self.io.close(key);
+        }
+        self.settle(key);
+        if readiness.closed
+            && let Some(connection) = self.io.connections.get(key)
+            && connection.is_input_ended
+        {
+            self.io.close(key);
+        }
+    }
+
+    /// Receives what is there. A read that leaves room in the buffer has emptied the socket.
+    pub(crate) fn read(&mut self, key: Key) {
+        for _ in 0..READ_COUNT_MAX {
+            let mut buffer = mem::take(&mut self.io.read_buffer);
+            // It is lost when a sink panics.
+            buffer.resize(READ_SIZE, 0);
+            let is_emptied = self.read_into(key, &mut buffer);
+            self.io.read_buffer = buffer;
+            let connection = self.io.connections.get_mut(key);
+            let wants_input = |connection: &mut Connection| {
+                !connection.is_input_ended && connection.wants_input(&self.io.options)
+            };
+            if is_emptied || !connection.is_some_and(wants_input) {
+                return;
+            }
+        }
+    }
+
+    fn read_into(&mut self, key: Key, buffer: &mut [u8]) -> bool {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return true;
+        };
+        let size = match recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((_, 0)) => {
+                connection.is_input_ended = true;
+                return true;
+            }
+            Ok((_, size)) => size,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Err(_) => {
+                self.io.close(key);
+                return true;
+            }
+        };
+        if connection.state != State::Lingering {
+            connection.active_at = self.io.clock.tick();
+        }
+        self.io.counters.bytes_in += size as u64;
+        if connection.sealing.is_some() {
+            self.unseal(key, &mut buffer[..size]);
+        } else {
+            self.take_input(key, &buffer[..size]);
+        }
+        size < buffer.len()
+    }
+
+    /// Takes what came through TLS.
+    fn unseal(&mut self, key: Key, bytes: &mut [u8]) {
+        let mut plain = self.io.pool.take();
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        let Some(sealing) = &mut connection.sealing else {
+            return;
+        };
+        let result = sealing.receive(bytes, &mut plain);
+        connection.is_input_ended |= sealing.session.is_end_of_input();
+        if result.is_err() {
+            // The client is told by an alert; what it said before that is not answered, as
+            // somebody else may have said it.
+            connection.pending.clear();
+            connection.output.clear();
+            connection.sent = 0;
+            connection.end(true);
+        } else if !plain.is_empty() {
+            self.take_input(key, &plain);
+        }
+        self.io.pool.give(plain);
+    }
+
+    fn take_input(&mut self, key: Key, bytes: &[u8]) {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        if connection.state == State::Lingering {
+            return;
+        }
+        if connection.input.is_empty() {
+            let used = self.consume(key, bytes);
+            return self.keep_input(key, &bytes[used..]);
+        }
+        connection.input.extend_from_slice(bytes);
+        // Until a line ends, a head that is not whole stays so.
+        if connection.receiving.is_some()
+            || connection.is_stalled
+            || connection.input.len() >= self.io.options.head_size_max
+            || memchr::memchr(b'\n', bytes).is_some()
+        {
+            self.consume_input(key);
+        }
+    }
+
+    fn keep_input(&mut self, key: Key, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let tick = self.io.clock.tick();
+        if let Some(connection) = self.io.connections.get_mut(key) {
+            if connection.input.capacity() == 0 {
+                connection.input = self.io.pool.take();
+            }
+            connection.input.extend_from_slice(bytes);
+            connection.head_since = tick;
+        }
+    }
+
+    /// Goes on with what was kept.
+    pub(crate) fn consume_input(&mut self, key: Key) {
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        connection.is_stalled = false;
+        let mut input = mem::take(&mut connection.input);
+        let used = self.consume(key, &input);
+        let tick = self.io.clock.tick();
+        let Some(connection) = self.io.connections.get_mut(key) else {
+            return;
+        };
+        if used == input.len() {
+            self.io.pool.give(input);
+        } else {
+            input.drain(..used);
+            connection.input = input;
+            if used > 0 {
+                connection.head_since = tick;
+            }
+        }
+    }
+}

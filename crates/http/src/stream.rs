@@ -1,0 +1,118 @@
+//! Replies whose bodies are written in pieces.
+
+use std::mem;
+
+use crate::connection::{Answer, Connection};
+use crate::remote::Pulled;
+use crate::render::Pieces;
+use crate::slab::Key;
+use crate::{Io, Ticket};
+
+/// The body of a reply that is written in pieces.
+pub struct BodyStream<'a> {
+    io: &'a mut Io,
+    key: Key,
+    position: usize,
+    pieces: Pieces,
+}
+
+impl<'a> BodyStream<'a> {
+    pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
+        let key = io.connections.key_at(ticket.index())?;
+        let connection = io.connections.get_mut(key)?;
+        let position = connection.position(ticket.sequence())?;
+        let Answer::Streaming { pieces, .. } = connection.pending[position].progress else {
+            return None;
+        };
+        Some(Self {
+            io,
+            key,
+            position,
+            pieces,
+        })
+    }
+
+    /// Writes a piece. It is taken whether there is room or not, so ask [`is_full`](Self::is_full).
+    pub fn write(&mut self, piece: &[u8]) {
+        self.write_with(|out| out.extend_from_slice(piece));
+    }
+
+    /// Lets a piece be appended to what is sent.
+    pub fn write_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let pieces = self.pieces;
+        let mut out = mem::take(self.out());
+        if out.capacity() == 0 {
+            out = self.io.pool.take();
+        }
+        pieces.write(&mut out, write);
+        *self.out() = out;
+        self.io.mark(self.key);
+    }
+
+    /// Whether the client is slower than the writer. Then stop, until
+    /// [`Service::writable`](crate::Service::writable) is called.
+    pub fn is_full(&mut self) -> bool {
+        let position = self.position;
+        let size_max = self.io.options.output_size_max;
+        let size = self.out().len();
+        let connection = self.connection();
+        let size = match position {
+            0 => connection.output_size(),
+            _ => size,
+        };
+        if let Answer::Streaming { is_full, .. } = &mut connection.pending[position].progress {
+            *is_full |= size >= size_max;
+        }
+        size >= size_max
+    }
+
+    /// Ends the body.
+    pub fn finish(mut self) {
+        let pieces = self.pieces;
+        pieces.end(self.out());
+        let position = self.position;
+        self.connection().pending[position].progress = Answer::Done;
+        self.io.advance(self.key);
+        self.io.mark(self.key);
+    }
+
+    /// Takes what another thread has written.
+    pub(crate) fn pull(&mut self) -> Pulled {
+        let position = self.position;
+        let progress = &mut self.connection().pending[position].progress;
+        let Answer::Streaming { source, .. } = progress else {
+            return Pulled::Some;
+        };
+        let Some(taken) = source.take() else {
+            return Pulled::Some;
+        };
+        let mut pulled = Pulled::Some;
+        self.write_with(|out| pulled = taken.pull(out));
+        let progress = &mut self.connection().pending[position].progress;
+        if let Answer::Streaming { source, .. } = progress {
+            *source = Some(taken);
+        }
+        pulled
+    }
+
+    /// Breaks the connection, so that the client sees that the body is not whole.
+    pub fn abort(self) {
+        self.io.close(self.key);
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        self.io
+            .connections
+            .get_mut(self.key)
+            .expect("the connection is open as long as its thread is borrowed")
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        let position = self.position;
+        let connection = self.connection();
+        match position {
+            0 => &mut connection.output,
+            _ => &mut connection.pending[position].bytes,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The loop on the thread of the test, which can count what it allocates.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use super::*;
+use crate::mailbox::Mailbox;
+use crate::request::Peer;
+use crate::{Options, Router, Ticket};
+
+/// A thread's loop on the thread of the test, which can count what it allocates.
+fn worker() -> (Worker<Router<Vec<Ticket>>>, Batch) {
+    let mailboxes = Arc::new([Arc::new(Mailbox::new().unwrap())]);
+    let options = Arc::new(Options::default());
+    let io = Io::new(0, options, Vec::new(), Arc::new([None]), mailboxes).unwrap();
+    let mut router = Router::new(Vec::with_capacity(64));
+    router
+        .get("/hello", |_, _, reply| reply.text("hello"))
+        .get("/sum/{a}/{b}", |_, request, reply| {
+            let number = |name| request.param(name).unwrap().parse::<u64>().unwrap();
+            let sum = number("a") + number("b");
+            reply.send_with("text/plain", |out| write!(out, "{sum}").unwrap());
+        })
+        .post("/body", |_, request, reply| reply.body(request.body()))
+        .get("/later", |parked, _, reply| parked.push(reply.defer()))
+        .on_batch_end(|parked, io| {
+            for ticket in parked.drain(..) {
+                if let Some(reply) = io.reply(ticket) {
+                    reply.text("later");
+                }
+            }
+        });
+    let service = router;
+    (Worker { io, service }, Batch::new())
+}
+
+fn connect(worker: &mut Worker<Router<Vec<Ticket>>>) -> UnixStream {
+    let (client, server) = UnixStream::pair().unwrap();
+    server.set_nonblocking(true).unwrap();
+    worker.adopt(server.into(), Peer::Unix, 0);
+    client
+}
+
+const REQUESTS: &str = "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n\
+    GET /sum/13/42 HTTP/1.1\r\nHost: h\r\nUser-Agent: test\r\n\r\n\
+    POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n20\
+    GET /later HTTP/1.1\r\nHost: h\r\n\r\n\
+    GET /hello HTTP/1.1\r\nHost: h\r\n\r\n";
+
+#[test]
+fn a_request_allocates_nothing_once_it_is_warm() {
+    let (mut worker, mut batch) = worker();
+    let mut client = connect(&mut worker);
+    let mut bytes = vec![0; 4096];
+    let mut exchange = |worker: &mut Worker<_>, batch: &mut Batch| {
+        client.write_all(REQUESTS.as_bytes()).unwrap();
+        worker.turn(batch).unwrap();
+        client.read(&mut bytes).unwrap()
+    };
+    for _ in 0..4 {
+        exchange(&mut worker, &mut batch);
+    }
+    let mut size = 0;
+    let counted = allocation_counter::measure(|| {
+        for _ in 0..1_000 {
+            size = exchange(&mut worker, &mut batch);
+        }
+    });
+    assert_eq!(worker.io.counters.requests, 5 * 1_004);
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+    assert!(
+        bytes[..size].ends_with(b"hello"),
+        "all are answered by one send"
+    );
+}
+
+#[test]
+fn a_connection_that_waits_is_small() {
+    const COUNT: u64 = 100;
+    let (mut worker, mut batch) = worker();
+    let mut clients = Vec::new();
+    let counted = allocation_counter::measure(|| {
+        for _ in 0..COUNT {
+            let mut client = connect(&mut worker);
+            client.write_all(REQUESTS.as_bytes()).unwrap();
+            worker.turn(&mut batch).unwrap();
+            client.read_exact(&mut [0; 500]).unwrap();
+            clients.push(client);
+        }
+    });
+    let each = counted.bytes_current / COUNT as i64;
+    // The table of connections doubles, and the buffers of the thread are in it.
+    assert!(each < 3 << 10, "{each} bytes each");
+}
