@@ -1,27 +1,25 @@
-//! Asking another database, through the caches: the misses of a batch in one flight.
+//! Asking another database, through the caches: what a batch misses in one flight.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
-use crate::cache::{Extent, Key, KeyRef};
+use crate::cache::{Entry, Extent, KeyRef, Prehashed};
 use crate::remote::{Misses, Remote, RemoteStatement, block_on};
 use crate::telemetry::{CacheOutcome, Layer};
 
 impl Asker {
-    /// The answers of another database to the parameter sets of a batch, as far as the session's own
-    /// cache does not hold them, in one flight.
+    /// The first rows for the parameter sets of a batch.
     pub(crate) fn batch_elsewhere(
         &mut self,
         ask: &Ask<'_>,
-        (remote, statement): (&Remote, &RemoteStatement),
+        elsewhere: (&Remote, &RemoteStatement),
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
         let moment = Moment::new(ask.engine.clock.now());
-        for rows in self.sets_elsewhere(ask, (remote, statement), params, Extent::First, moment) {
+        for rows in self.sets_elsewhere(ask, elsewhere, params, Extent::First, moment) {
             match rows {
                 Ok(rows) if rows.is_empty() => answers.push_absent(),
                 Ok(rows) => {
@@ -33,64 +31,107 @@ impl Asker {
         }
     }
 
-    /// The rows for each parameter set of a batch, asked for in one flight as far as the session's
-    /// own cache does not hold them.
+    /// The rows for each parameter set of a batch, asked for in one flight as far as no cache holds
+    /// them.
     pub(crate) fn sets_elsewhere(
         &mut self,
         ask: &Ask<'_>,
-        (remote, statement): (&Remote, &RemoteStatement),
+        elsewhere: (&Remote, &RemoteStatement),
         params: &ParamBatch,
         extent: Extent,
         moment: Moment,
     ) -> Vec<Result<RowSet>> {
-        let cache = ask.generation.cache.as_ref();
-        let keys: Vec<KeyRef<'_>> = params.iter().map(|set| ask.key(set, extent)).collect();
-        let mut found: Vec<Option<Result<RowSet>>> = vec![None; keys.len()];
-        // Equal keys are asked for once; the map holds the place among those that are asked for.
-        let mut places: HashMap<Key, usize> = HashMap::new();
-        let mut missed: Vec<Vec<usize>> = Vec::new();
-        for (index, key) in keys.iter().enumerate() {
-            if cache.is_some() {
-                if let Some(slot) = self.local.find(key, moment.look) {
-                    self.count(ask, Layer::L0, CacheOutcome::Hit);
-                    found[index] = Some(Ok(self.local.entry(slot).rows.clone()));
-                    continue;
-                }
-                self.count(ask, Layer::L0, CacheOutcome::Miss);
+        let mut rows: Vec<Option<Result<RowSet>>> = Vec::with_capacity(params.len());
+        // Where an answer is missing, the number of its key among the missed ones.
+        let mut gaps = Vec::new();
+        let mut missed = Missed::default();
+        for (index, set) in params.iter().enumerate() {
+            let key = ask.key(set, extent);
+            let kept = self.kept_elsewhere(ask, &key, moment);
+            if kept.is_none() {
+                gaps.push((index, missed.number(key)));
             }
-            let place = *places.entry(key.to_key()).or_insert(missed.len());
-            match missed.get_mut(place) {
-                Some(indexes) => indexes.push(index),
-                None => missed.push(vec![index]),
+            rows.push(kept.map(Ok));
+        }
+        if !gaps.is_empty() {
+            let answers = self.missed_elsewhere(ask, elsewhere, &missed.keys, extent, moment);
+            for (index, number) in gaps {
+                rows[index] = Some(answers[number].clone());
             }
         }
-        if !missed.is_empty() {
-            let sets: Vec<&[Value]> = missed.iter().map(|it| keys[it[0]].params).collect();
-            let misses = Misses {
-                ask: *ask,
-                remote,
-                statement,
-                extent,
-                cache,
-                moment,
-            };
-            let entries = block_on(misses.entries(&sets));
-            for (indexes, entry) in missed.iter().zip(entries) {
-                let rows = entry.as_ref().map(|entry| entry.rows.clone());
-                for &index in indexes {
-                    found[index] = Some(rows.clone().map_err(Clone::clone));
-                }
-                if cache.is_some()
-                    && let Ok(entry) = entry
-                {
-                    // If there is no room, the shared cache has it.
-                    let _ = self.local.insert(&keys[indexes[0]], entry, moment.now);
-                }
-            }
-        }
-        let found = found.into_iter();
-        found
-            .map(|rows| rows.expect("every set was found or asked for"))
+        let rows = rows.into_iter();
+        rows.map(|rows| rows.expect("a gap has its answer"))
             .collect()
+    }
+
+    /// The rows that a cache holds.
+    fn kept_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        key: &KeyRef<'_>,
+        moment: Moment,
+    ) -> Option<RowSet> {
+        let cache = ask.generation.cache.as_ref()?;
+        if let Some(slot) = self.local.find(key, moment.look) {
+            self.count(ask, Layer::L0, CacheOutcome::Hit);
+            return Some(self.local.entry(slot).rows.clone());
+        }
+        self.count(ask, Layer::L0, CacheOutcome::Miss);
+        let entry = cache.find(key, moment.look)?;
+        self.count(ask, Layer::L1, CacheOutcome::Hit);
+        let rows = entry.rows.clone();
+        // If there is no room, the shared cache has it.
+        let _ = self.local.insert(key, entry, moment.now);
+        Some(rows)
+    }
+
+    /// The rows of different keys that no cache held a moment ago.
+    fn missed_elsewhere(
+        &mut self,
+        ask: &Ask<'_>,
+        (remote, statement): (&Remote, &RemoteStatement),
+        keys: &[KeyRef<'_>],
+        extent: Extent,
+        moment: Moment,
+    ) -> Vec<Result<RowSet>> {
+        let cache = ask.generation.cache.as_ref();
+        let misses = Misses {
+            ask: *ask,
+            remote,
+            statement,
+            extent,
+            cache,
+            moment,
+        };
+        let sets: Vec<&[Value]> = keys.iter().map(|key| key.params).collect();
+        let entries = block_on(misses.entries(&sets));
+        let keep = |(key, entry): (&KeyRef<'_>, Result<Entry>)| {
+            let entry = entry?;
+            let rows = entry.rows.clone();
+            if cache.is_some() {
+                // As above.
+                let _ = self.local.insert(key, entry, moment.now);
+            }
+            Ok(rows)
+        };
+        keys.iter().zip(entries).map(keep).collect()
+    }
+}
+
+/// Keys that are asked for, each once.
+#[derive(Default)]
+struct Missed<'a> {
+    keys: Vec<KeyRef<'a>>,
+    numbers: HashMap<KeyRef<'a>, usize, Prehashed>,
+}
+
+impl<'a> Missed<'a> {
+    fn number(&mut self, key: KeyRef<'a>) -> usize {
+        let next = self.keys.len();
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            self.keys.push(key);
+        }
+        number
     }
 }

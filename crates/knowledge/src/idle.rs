@@ -1,44 +1,70 @@
 //! Sessions that wait for the next caller of the convenience functions.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::session::Session;
 
-/// Shelves, a power of two: threads share one only when there are more of them.
-const SHELF_COUNT: usize = 16;
+/// Shelves, a power of two: cores share one only when there are more of them.
+const SHELF_COUNT: usize = 64;
+
+/// Shelves that a core may use, its own one first. A thread that the system puts aside while it
+/// holds a shelf does not hold up the others then.
+const CHOICE_COUNT: usize = 4;
 
 /// Sessions on a shelf; more callers at once make sessions of their own, which end with the call.
 const SESSION_COUNT_MAX: usize = 8;
 
-/// Sessions by the thread that used them last.
+/// Sessions by the core that used them last.
 ///
-/// What a session keeps lies in the caches of the core that used it, and a lock that one thread
-/// takes costs next to nothing: so a thread gets its own session back.
-#[derive(Default)]
+/// What a session keeps lies in the caches of the core that used it, and a lock that one core takes
+/// costs next to nothing. By core and not by thread, so that many threads on a few cores do not
+/// wash each other's sessions out of the caches.
 pub(crate) struct IdleSessions {
     shelves: [Shelf; SHELF_COUNT],
 }
 
-/// On cache lines of its own, or threads would wait for each other's locks after all.
+/// On cache lines of its own, or cores would wait for each other's locks after all.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shelf(Mutex<Vec<Session>>);
 
 impl IdleSessions {
-    /// A session that this thread used, or one that used the same shelf.
+    pub(crate) fn new() -> Self {
+        Self {
+            shelves: [const { Shelf(Mutex::new(Vec::new())) }; SHELF_COUNT],
+        }
+    }
+
+    /// A session that this core used, or one that used the same shelf.
     pub(crate) fn take(&self) -> Option<Session> {
-        self.shelf().pop()
+        self.shelf()?.pop()
     }
 
     /// Keeps a session, unless too many are kept already.
     pub(crate) fn put(&self, session: Session) {
-        let mut shelf = self.shelf();
+        let Some(mut shelf) = self.shelf() else {
+            return;
+        };
         // One from before a reload would keep the old tables in memory.
         if shelf.len() < SESSION_COUNT_MAX && session.is_current() {
             shelf.push(session);
         }
+    }
+
+    /// Does something short with a session where it lies.
+    #[inline]
+    pub(crate) fn with<T>(
+        &self,
+        make: impl FnOnce() -> Session,
+        work: impl FnOnce(&mut Session) -> T,
+    ) -> T {
+        let Some(mut shelf) = self.shelf() else {
+            return work(&mut make());
+        };
+        if shelf.is_empty() {
+            shelf.push(make());
+        }
+        work(shelf.last_mut().expect("the shelf was just filled"))
     }
 
     /// Ends all of them.
@@ -48,8 +74,15 @@ impl IdleSessions {
         }
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Vec<Session>> {
-        self.shelves[thread_number() % SHELF_COUNT].lock()
+    /// A shelf that nobody uses at this moment, if one of this core's is: nobody waits for one.
+    #[inline]
+    fn shelf(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
+        let core = core_number();
+        (0..CHOICE_COUNT).find_map(|choice| {
+            // Far from each other, because most machines have few cores.
+            let index = core + choice * (SHELF_COUNT / CHOICE_COUNT);
+            self.shelves[index % SHELF_COUNT].try_lock()
+        })
     }
 }
 
@@ -58,20 +91,63 @@ impl Shelf {
     fn lock(&self) -> MutexGuard<'_, Vec<Session>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    #[inline]
+    fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
+        match self.0.try_lock() {
+            Ok(list) => Some(list),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
 }
 
-/// Threads in the order in which they first asked.
-fn thread_number() -> usize {
+/// The core that this runs on; another one a moment later, perhaps, which costs time and nothing
+/// else.
+#[cfg(target_os = "linux")]
+#[inline]
+fn core_number() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// Where the system does not tell, a number of the thread.
+#[cfg(not(target_os = "linux"))]
+fn core_number() -> usize {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+        // Only the number itself has to be another one each time.
+        static NUMBER: Cell<usize> = Cell::new(COUNT.fetch_add(1, Ordering::Relaxed));
     }
-    NUMBER.with(|number| {
-        number.get().unwrap_or_else(|| {
-            // Only the number itself has to be another one each time.
-            let new = COUNT.fetch_add(1, Ordering::Relaxed);
-            number.set(Some(new));
-            new
-        })
-    })
+    NUMBER.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Knowledge;
+
+    #[test]
+    fn who_uses_a_session_holds_up_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.sqlite");
+        rusqlite::Connection::open(&path).unwrap();
+        let knowledge = Knowledge::sqlite_builder(&path).open().unwrap();
+        let count = || knowledge.snapshot().session_count;
+        // Each within the one before, more deeply than a core has shelves.
+        fn nest(knowledge: &Knowledge, depth: usize) -> usize {
+            knowledge.with_idle_session(|_| match depth {
+                0 => knowledge.snapshot().session_count,
+                _ => nest(knowledge, depth - 1),
+            })
+        }
+        assert_eq!(nest(&knowledge, 9), 10);
+        // Those without a shelf are gone, the others are used again.
+        let kept = count();
+        assert!((1..=10).contains(&kept), "{kept}");
+        knowledge.with_session(|_| {});
+        knowledge.reload().unwrap();
+        assert_eq!(count(), 0);
+    }
 }

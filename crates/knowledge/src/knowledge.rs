@@ -84,7 +84,7 @@ impl Knowledge {
             source,
             providers,
             progress,
-            idle: IdleSessions::default(),
+            idle: IdleSessions::new(),
             reloading: Mutex::default(),
             reload_successes: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
@@ -357,6 +357,12 @@ impl Knowledge {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// Does something short, which waits for nobody.
+    #[inline]
+    pub(crate) fn with_idle_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {
+        self.0.idle.with(|| self.session(), work)
     }
 
     pub(crate) fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> T) -> T {

@@ -41,9 +41,8 @@ impl Knowledge {
         policy: Policy<'_>,
     ) -> Result<Option<Row>> {
         let (query, params, mut policy) = (query.into(), params.into(), policy);
-        let mut session = self.take_session();
-        let at_hand = session.first_at_hand(query, params, &mut policy);
-        self.put_session(session);
+        let at_hand =
+            self.with_idle_session(|session| session.first_at_hand(query, params, &mut policy));
         if let Some(answer) = at_hand {
             return answer;
         }
@@ -83,9 +82,8 @@ impl Knowledge {
         policy: Policy<'_>,
     ) -> Result<RowSet> {
         let (query, params, mut policy) = (query.into(), params.into(), policy);
-        let mut session = self.take_session();
-        let at_hand = session.all_at_hand(query, params, &mut policy);
-        self.put_session(session);
+        let at_hand =
+            self.with_idle_session(|session| session.all_at_hand(query, params, &mut policy));
         if let Some(answer) = at_hand {
             return answer;
         }

@@ -34,7 +34,7 @@ pub enum Extent {
 }
 
 /// A key by reference, with its hash, which is computed once for all layers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyRef<'a> {
     pub(crate) hash: u64,
     statement: StatementId,
@@ -193,7 +193,7 @@ impl Entry {
 
 /// Takes the hash that a key brings along.
 #[derive(Clone, Copy, Debug, Default)]
-struct Prehashed(u64);
+pub(crate) struct Prehashed(u64);
 
 impl BuildHasher for Prehashed {
     type Hasher = Self;

@@ -53,7 +53,8 @@ fn a_batch_of_misses_is_one_flight() {
     check(ask(&knowledge, ids()));
     let counts = knowledge.snapshot().counts;
     assert_eq!((counts.flights, counts.queries), (1, 1000));
-    assert_eq!((counts.l1_hits, counts.l1_misses), (1000, 1000));
+    assert_eq!(counts.l1_misses, 1000);
+    assert_eq!(counts.l0_hits + counts.l1_hits, 2000);
     // Only what is missing is asked for.
     ask(&knowledge, 900..1100);
     let counts = knowledge.snapshot().counts;
@@ -206,8 +207,9 @@ fn tasks_wait_without_a_thread() {
     });
     let snapshot = knowledge.snapshot();
     assert_eq!(snapshot.counts.queries, 25 + 50);
-    // Who waits holds no session, so there never was more than one.
-    assert_eq!(snapshot.session_count, 1);
+    // Who waits holds no session, so there never were more than one a core.
+    let core_count = thread::available_parallelism().unwrap().get();
+    assert!(snapshot.session_count <= core_count, "{snapshot:?}");
 }
 
 #[test]
