@@ -1,6 +1,7 @@
 //! What goes wrong between a caller and a server, whose fault it is, and what to do about it.
 
 mod tls;
+mod way_out;
 
 use std::fmt;
 use std::io;

@@ -56,6 +56,11 @@ impl Error {
         }))
     }
 
+    /// The same, with what may help behind it.
+    pub(crate) fn with_hint(&self, hint: &str) -> Self {
+        Self::new(self.kind(), format!("{self}; {hint}"))
+    }
+
     pub(crate) fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,

@@ -95,8 +95,8 @@ impl Generation {
     /// Who answers a text, and its parameters as they are written for them.
     pub(crate) fn read(&self, sql: &str) -> Result<(Route, Vec<Text>)> {
         let route = route(sql, &self.names, &self.local_tables)?;
-        let text = route.sql.as_deref().unwrap_or(sql);
-        let params = scan(text, self.names.dialect(route.target))?;
+        // The text as it was given, so that what is said of it is said of that.
+        let params = scan(sql, self.names.dialect(route.target))?;
         Ok((route, params))
     }
 
@@ -122,7 +122,7 @@ impl Generation {
             Target::Provider(position) => &self.remotes[position],
         };
         let sql = route.sql.as_deref().unwrap_or(&info.sql);
-        let statement = block_on(remote.describe(info, sql))?;
+        let statement = block_on(remote.describe(info, sql, &self.names))?;
         Ok(Prepared {
             plan: Plan::elsewhere(remote.name(), remote.config.kind()),
             description: Description {
@@ -144,7 +144,8 @@ impl Generation {
         };
         let info = StatementInfo::unregistered(0, sql, params);
         let text = route.sql.as_deref().unwrap_or(sql);
-        self.remotes[position].describe(&info, text).await?;
+        let described = self.remotes[position].describe(&info, text, &self.names);
+        described.await?;
         Ok(true)
     }
 

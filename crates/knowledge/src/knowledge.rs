@@ -307,7 +307,7 @@ impl Knowledge {
         let state = self.0.engine.state();
         match state.names().target(name) {
             Some(Target::Provider(position)) => block_on(state.remotes()[position].probe()),
-            _ => Err(Error::no_provider(name, &state.names().all())),
+            _ => Err(Error::no_provider(name, state.names())),
         }
     }
 

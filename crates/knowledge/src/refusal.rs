@@ -4,6 +4,8 @@ use lookaside_value::{LookupError, LookupErrorKind, Text};
 
 use crate::cause;
 use crate::error::{Error, ErrorKind};
+use crate::provider::Names;
+use crate::scan::Dialect;
 
 /// Characters of a statement that a message shows.
 const SQL_SHOWN_MAX: usize = 80;
@@ -16,10 +18,14 @@ impl Error {
         )
     }
 
-    pub(crate) fn not_a_query(sql: &str) -> Self {
+    /// A statement that would change something, in the words of who would have to do it.
+    pub(crate) fn not_a_query(sql: &str, dialect: Dialect) -> Self {
+        let instead = match dialect {
+            Dialect::Sqlite => "tables change by their data files and a reload",
+            _ => "what a provider has is changed on its own server",
+        };
         let message = format!(
-            "statement `{}`: only queries are answered (select, with, values); tables change by \
-             their data files and a reload",
+            "statement `{}`: only queries are answered (select, with, values); {instead}",
             shown(sql)
         );
         Self::new(ErrorKind::Refused, message)
@@ -123,24 +129,14 @@ impl Error {
     }
 
     /// A statement reads from a provider that there is not.
-    pub(crate) fn provider_unknown(sql: &str, prefix: &str, providers: &[&str]) -> Self {
-        let names: Vec<String> = providers.iter().map(|name| format!("`{name}`")).collect();
-        let message = format!(
-            "statement `{}`: no provider is named `{prefix}`; there is {}",
-            shown(sql),
-            names.join(", ")
-        );
+    pub(crate) fn provider_unknown(sql: &str, prefix: &str, names: &Names) -> Self {
+        let message = format!("statement `{}`: {}", shown(sql), names.instead_of(prefix));
         Self::new(ErrorKind::Refused, message)
     }
 
     /// There is no other database of that name.
-    pub(crate) fn no_provider(name: &str, providers: &[&str]) -> Self {
-        let names: Vec<String> = providers.iter().map(|name| format!("`{name}`")).collect();
-        let message = format!(
-            "no provider is named `{name}`; there is {}",
-            names.join(", ")
-        );
-        Self::new(ErrorKind::Refused, message)
+    pub(crate) fn no_provider(name: &str, names: &Names) -> Self {
+        Self::new(ErrorKind::Refused, names.instead_of(name))
     }
 
     /// A statement reads tables of two databases: each a table and the name of its provider.
@@ -172,7 +168,7 @@ impl Error {
         if let Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) =
             source.sqlite_error_code()
         {
-            return Self::not_a_query(sql);
+            return Self::not_a_query(sql, Dialect::Sqlite);
         }
         // SQLite's own words, which say it all: rusqlite adds the whole statement and a number.
         let (reason, place) = match &source {

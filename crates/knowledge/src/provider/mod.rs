@@ -15,7 +15,7 @@ use lookaside_value::Text;
 
 pub(crate) use self::names::{Names, Target};
 pub(crate) use self::reader::{Reader, StoreStatement};
-pub(crate) use self::route::{LocalTables, Route, named, route};
+pub(crate) use self::route::{LocalTables, Route, named, route, unknown_prefix};
 use crate::remote::{Remote, RemoteStatement};
 
 /// What the database says about a statement.

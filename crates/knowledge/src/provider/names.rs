@@ -87,6 +87,22 @@ impl Names {
         targets.map(|target| self.name(target)).collect()
     }
 
+    /// What may be meant by a name that nobody has: the one that differs in case only, or any.
+    pub(crate) fn instead_of(&self, name: &str) -> String {
+        let all = self.all();
+        let alike = all.iter().find(|known| known.eq_ignore_ascii_case(name));
+        match alike {
+            Some(alike) => format!(
+                "no provider is named `{name}`, as upper and lower case count; write `{alike}`"
+            ),
+            None => {
+                let names: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
+                let names = names.join(", ");
+                format!("no provider is named `{name}`; there is {names}")
+            }
+        }
+    }
+
     /// Whether there is anybody but the folder's own tables.
     pub(crate) fn has_providers(&self) -> bool {
         !self.providers.is_empty()

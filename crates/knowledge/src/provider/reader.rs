@@ -9,6 +9,7 @@ use crate::bind::{SqlValue, value_of};
 use crate::cache::Extent;
 use crate::config::Config;
 use crate::error::Error;
+use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 use crate::store::Store;
 
@@ -60,8 +61,9 @@ impl Reader {
         names: &Names,
     ) -> Result<Description> {
         let sql = routed.as_deref().unwrap_or(&info.sql);
-        let refused = |source| match route::unknown_prefix(&info.sql, names) {
-            Some(prefix) => Error::provider_unknown(&info.sql, prefix, &names.all()),
+        let prefix = route::unknown_prefix(&info.sql, names, Dialect::Sqlite);
+        let refused = |source| match prefix {
+            Some(prefix) => Error::provider_unknown(&info.sql, prefix, names),
             None => {
                 let hint = hint::hint(&self.connection, config, names, sql, &source);
                 Error::statement_with_hint(&info.sql, source, hint)
@@ -69,7 +71,7 @@ impl Reader {
         };
         let statement = self.connection.prepare_cached(sql).map_err(refused)?;
         if !statement.readonly() {
-            return Err(Error::not_a_query(&info.sql));
+            return Err(Error::not_a_query(&info.sql, Dialect::Sqlite));
         }
         let mut binds = Vec::with_capacity(statement.parameter_count());
         for index in 1..=statement.parameter_count() {

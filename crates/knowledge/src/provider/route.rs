@@ -151,8 +151,8 @@ pub(crate) fn named<'a>(sql: &str, names: &'a Names) -> Option<(&'a str, String)
 }
 
 /// The prefix of the first table with one, if neither a provider nor SQLite has that name.
-pub(super) fn unknown_prefix<'a>(sql: &'a str, names: &Names) -> Option<&'a str> {
-    let relations = relations(sql, Dialect::Sqlite);
+pub(crate) fn unknown_prefix<'a>(sql: &'a str, names: &Names, dialect: Dialect) -> Option<&'a str> {
+    let relations = relations(sql, dialect);
     let prefix = relations.iter().find_map(prefix_of)?;
     (!is_one_of_schemas(prefix) && names.target(prefix).is_none()).then_some(prefix)
 }
@@ -388,7 +388,8 @@ mod tests {
             ("select a from pg_2.t", Some("pg_2")),
             ("select a from (select b from mysql.t)", Some("mysql")),
         ] {
-            assert_eq!(unknown_prefix(sql, &names()), expected, "{sql}");
+            let seen = unknown_prefix(sql, &names(), Dialect::Sqlite);
+            assert_eq!(seen, expected, "{sql}");
         }
     }
 }

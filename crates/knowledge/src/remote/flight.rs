@@ -10,7 +10,10 @@ use lookaside_client::{Answer, Error, Pool, Request, Result};
 pub(super) async fn fly(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
     let mut answers = match pool.request(request.clone()).await {
         Ok(answers) => answers,
-        Err(error) if error.is_connection_lost() => return pool.request(request).await,
+        // Of what was not sent the pool has tried all that there is time for.
+        Err(error) if error.is_connection_lost() && !error.is_retryable() => {
+            return pool.request(request).await;
+        }
         Err(error) => return Err(error),
     };
     let lost: Vec<usize> = (0..answers.len())

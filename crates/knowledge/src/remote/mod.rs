@@ -35,6 +35,7 @@ use crate::cache::Extent;
 use crate::config::ProviderConfig;
 use crate::copy;
 use crate::error::Error;
+use crate::provider::Names;
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 
@@ -174,6 +175,7 @@ impl Remote {
         &self,
         info: &StatementInfo,
         sql: &str,
+        names: &Names,
     ) -> Result<Arc<RemoteStatement>> {
         let known = lock(&self.statements).get(sql).cloned();
         if let Some(known) = known
@@ -194,8 +196,8 @@ impl Remote {
         let Some(described) = described.await else {
             return Err(self.too_late(info, &patience));
         };
-        let description =
-            described.map_err(|error| self.noted(Error::provider(self, info, None, &error)))?;
+        let misled = |error| self.noted(Error::provider_misled(self, info, &error, names));
+        let description = described.map_err(misled)?;
         let statement = Arc::new(reading.described(description));
         let mut statements = lock(&self.statements);
         if statements.len() < STATEMENT_COUNT_MAX {
@@ -263,7 +265,7 @@ impl Remote {
             _ => "select 'PostgreSQL ' || current_setting('server_version') as version",
         };
         let info = StatementInfo::unregistered(0, sql, Vec::new());
-        let statement = self.describe(&info, sql).await?;
+        let statement = self.describe(&info, sql, &Names::default()).await?;
         let rows = self.ask(&info, &statement, Extent::All, &[&[]]).await;
         let rows = rows.into_iter().next().expect("one answer a set")?;
         let version = rows.first().and_then(|row| row.first().cloned());

@@ -8,6 +8,7 @@ use lookaside_value::Text;
 
 use super::{Remote, RemoteStatement, ResolveError};
 use crate::error::{Error, ErrorKind};
+use crate::provider::{Names, unknown_prefix};
 use crate::refusal::shown;
 use crate::statement::StatementInfo;
 
@@ -44,11 +45,33 @@ impl Error {
             }
             _ => {
                 let place = &remote.place;
-                format!("provider `{name}` ({place}) does not answer: {reason}")
+                let what = match error.is_log_in_refused() {
+                    true => "cannot be asked",
+                    false => "does not answer",
+                };
+                let way_out = error.way_out().map(|step| format!("; {step}"));
+                let way_out = way_out.unwrap_or_default();
+                format!("provider `{name}` ({place}) {what}: {reason}{way_out}")
             }
         };
         // The reason is all that the client's error says; a chain behind it would say it again.
         Self::new(kind, message)
+    }
+
+    /// A statement that a provider does not understand as it was sent, because a name before a table
+    /// is perhaps none of a provider. `names` are those that there are.
+    pub(crate) fn provider_misled(
+        remote: &Remote,
+        info: &StatementInfo,
+        error: &ClientError,
+        names: &Names,
+    ) -> Self {
+        let said = Self::provider(remote, info, None, error);
+        let dialect = remote.dialect;
+        match unknown_prefix(&info.sql, names, dialect).filter(|_| is_missing(error)) {
+            Some(prefix) => said.with_hint(&names.instead_of(prefix)),
+            None => said,
+        }
     }
 
     /// A statement that was not answered in time.
@@ -115,8 +138,16 @@ fn kind_of(error: &ClientError) -> ErrorKind {
 /// Whether the same question may be answered later: the log-in failed, or the server was in trouble.
 fn is_passing(error: &ClientError) -> bool {
     let class = error.sqlstate().map(|state| state.class());
-    let is_login = matches!(class, Some(class) if &class == b"28");
-    is_login || class.is_some_and(|class| PASSING_CLASSES.contains(&&class))
+    error.is_log_in_refused() || class.is_some_and(|class| PASSING_CLASSES.contains(&&class))
+}
+
+/// Whether a table or what it is in is missing.
+fn is_missing(error: &ClientError) -> bool {
+    let state = error.sqlstate();
+    let state = state.as_ref().map(|state| state.as_bytes());
+    // Of PostgreSQL a table and a schema, of MySQL a table and a database.
+    let is_database = error.mysql().is_some_and(|error| error.code() == 1049);
+    is_database || matches!(state, Some(b"42P01" | b"3F000" | b"42S02"))
 }
 
 /// What the error and its causes say, without what only says that somebody refused, or that

@@ -66,7 +66,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
             Token::Word(word) => {
                 first_word.get_or_insert(word);
                 if dialect != Dialect::Sqlite && is_changing(before, word) {
-                    return Err(Error::not_a_query(sql));
+                    return Err(Error::not_a_query(sql, dialect));
                 }
             }
             // Elsewhere than in SQLite a query may stand in parentheses.
@@ -94,7 +94,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
         Some(word) if is_one_of(word, &FIRST_WORDS) => Ok(params),
         // What begins with a quote or a parenthesis has no word that could be meant otherwise.
         Some(word) if word.is_empty() || is_one_of(word, &OTHER_FIRST_WORDS) => {
-            Err(Error::not_a_query(sql))
+            Err(Error::not_a_query(sql, dialect))
         }
         Some(word) => Err(Error::unknown_beginning(sql, word, meant(word))),
     }

@@ -9,7 +9,7 @@ use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text};
 use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
 
 /// A server that is not there is waited for, and a test will not wait for long.
-const IMPATIENT: &str = "acquire_timeout_ms = 300";
+const IMPATIENT: &str = "acquire_timeout_ms = 1000";
 
 #[test]
 fn a_server_that_is_not_there_stops_nothing_else() {
@@ -25,7 +25,10 @@ fn a_server_that_is_not_there_stops_nothing_else() {
     let knowledge = Knowledge::open(folder.path()).unwrap();
     let row = knowledge.query_first("select name from local_t where id = 1", ());
     assert_eq!(row.unwrap().unwrap()[0], Value::from("here"));
+    let started = Instant::now();
     let error = knowledge.query_first("select a from u", ()).unwrap_err();
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_millis(1900), "{elapsed:?}");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.is_retryable());
     let text = error.to_string();
@@ -34,6 +37,10 @@ fn a_server_that_is_not_there_stops_nothing_else() {
         "{text}"
     );
     assert!(text.contains("refused"), "{text}");
+    assert!(
+        text.ends_with("does the server run, and on that port?"),
+        "{text}"
+    );
     assert!(knowledge.probe_provider("pg").is_err());
     assert_eq!(knowledge.reload().unwrap(), 2);
 }
@@ -194,4 +201,31 @@ fn a_reload_takes_providers_over_and_reads_new_ones() {
     write_project(folder.path(), &postgres.url(), "", tables);
     knowledge.reload().unwrap();
     assert_eq!(ask().unwrap().unwrap()[0], Value::from("n3"));
+}
+
+#[test]
+fn who_is_not_let_in_hears_why_and_what_next() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let url = postgres.url();
+    let error_at = |url: &str| {
+        let folder = project(url, IMPATIENT, "");
+        let error = open(&folder).probe_provider("pg").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        error.to_string()
+    };
+    let (place, _) = url.split_once('?').unwrap_or((&url, ""));
+    let (_, database) = place.rsplit_once('/').unwrap();
+    let text = error_at(&url.replacen(database, "there_is_none", 1));
+    assert!(
+        text.contains("database \"there_is_none\" does not exist"),
+        "{text}"
+    );
+    assert!(
+        text.contains("; create the database, or name another one"),
+        "{text}"
+    );
+    // Nobody asked for the statement that a probe is.
+    assert!(!text.contains("select"), "{text}");
 }

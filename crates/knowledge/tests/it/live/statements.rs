@@ -126,6 +126,26 @@ fn mistakes_are_said_by_the_server_and_name_the_provider() {
             "{text}"
         );
     }
+    // What is refused is shown as it was given, with advice for where it is.
+    let text = refusal(&knowledge, "delete from pg.t where id = 1");
+    assert!(text.contains("`delete from pg.t where id = 1`"), "{text}");
+    assert!(text.ends_with("is changed on its own server"), "{text}");
+    let text = refusal(&knowledge, "delete from local_t");
+    assert!(text.contains("tables change by their data files"), "{text}");
+    // A name that is no provider's may be a schema's, so the server is asked.
+    let text = refusal(&knowledge, "select a from nosuch.t");
+    assert!(
+        text.ends_with(
+            "relation \"nosuch.t\" does not exist (SQLSTATE 42P01); no provider is named `nosuch`; there is `pg`, \
+             `local`"
+        ),
+        "{text}"
+    );
+    let text = refusal(&knowledge, "select name from PG.t");
+    assert!(
+        text.contains("as upper and lower case count; write `pg`"),
+        "{text}"
+    );
     let whole = knowledge.query_all("select count(*) from t", ()).unwrap();
     assert_eq!(whole.row(0)[0], Value::Int(10000));
 }

@@ -1,0 +1,87 @@
+//! What to do about a connection that did not come about.
+
+use std::error::Error as _;
+use std::io;
+
+use super::{Error, ErrorKind, Sent};
+
+impl Error {
+    /// Whether there never was a session to ask in: a server was reached and let nobody in, for the
+    /// user's, the database's or its own sake.
+    pub fn is_log_in_refused(&self) -> bool {
+        self.0.kind == ErrorKind::Refused && self.0.sent == Sent::Nothing
+    }
+
+    /// The next step for whoever set the connection up, where one is known: half a sentence, for a
+    /// person. The error itself names it where TLS is the matter.
+    pub fn way_out(&self) -> Option<&'static str> {
+        match self.0.kind {
+            ErrorKind::Refused if self.is_log_in_refused() => self.way_in(),
+            ErrorKind::Connection if self.0.sent == Sent::Nothing => self.way_to_host(),
+            _ => None,
+        }
+    }
+
+    /// What the server's code of a refused log-in asks for.
+    fn way_in(&self) -> Option<&'static str> {
+        if let Some(error) = self.mysql() {
+            return Some(match error.code() {
+                // Access denied, also by a plugin without a password.
+                1045 | 1698 => {
+                    "check user and password; MySQL and MariaDB also go by the host one comes from \
+                     (`'user'@'host'`)"
+                }
+                // Access denied to a database.
+                1044 => "`grant` the user the database there",
+                1049 => "create the database, or name another one at the end of the URL's path",
+                1040 | 1203 => "raise the server's `max_connections`, or let fewer be open here",
+                // This host is blocked, or not allowed.
+                1129 | 1130 => "let this machine in: the server knows its users by host",
+                // Connections using insecure transport are prohibited.
+                3159 => "ask for TLS: `ssl-mode=REQUIRED`",
+                _ => return None,
+            });
+        }
+        let state = self.sqlstate()?;
+        Some(match state.as_bytes() {
+            b"28P01" => "check user and password (`PGPASSWORD`, or the file of `PGPASSFILE`)",
+            b"28000" => {
+                "the server's pg_hba.conf says who may come, from where, and whether by TLS \
+                 (`sslmode=require`)"
+            }
+            b"3D000" => "create the database, or name another one at the end of the URL's path",
+            b"53300" => "raise the server's `max_connections`, or let fewer be open here",
+            b"57P03" => "the server starts or stops; try again",
+            _ => return None,
+        })
+    }
+
+    /// What to look at where no server was reached.
+    fn way_to_host(&self) -> Option<&'static str> {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<io::Error>() {
+                return match error.kind() {
+                    io::ErrorKind::ConnectionRefused => {
+                        Some("nobody listens there: does the server run, and on that port?")
+                    }
+                    io::ErrorKind::NotFound => {
+                        Some("there is no such socket: does the server run, and with that folder?")
+                    }
+                    io::ErrorKind::PermissionDenied => {
+                        Some("the socket is not this user's to open")
+                    }
+                    io::ErrorKind::TimedOut
+                    | io::ErrorKind::HostUnreachable
+                    | io::ErrorKind::NetworkUnreachable => Some(
+                        "nothing comes back from there: is it the right host, and does a firewall \
+                         stand in between?",
+                    ),
+                    _ => None,
+                };
+            }
+            cause = error.source();
+        }
+        None
+    }
+}
