@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::telemetry::{CacheOutcome, Layer};
 
@@ -125,6 +126,8 @@ pub(crate) struct CounterSet {
     /// Of those who wait for another database, which hold no session meanwhile. Any of them writes,
     /// by [`Counter::add_among`].
     pub(crate) elsewhere: Counters,
+    /// How many milliseconds old the oldest answer was that stood in for another one.
+    stale_age_ms_max: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -163,6 +166,18 @@ impl CounterSet {
             sum.add(counters);
         }
         (sum, inner.living.len())
+    }
+
+    /// An old answer stood in.
+    pub(crate) fn stood_in(&self, age: Duration) {
+        self.elsewhere.stale_answers.add_among(1);
+        let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        self.stale_age_ms_max.fetch_max(age_ms, Ordering::Relaxed);
+    }
+
+    /// How old the oldest was.
+    pub(crate) fn stale_age_max(&self) -> Duration {
+        Duration::from_millis(self.stale_age_ms_max.load(Ordering::Relaxed))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -254,6 +254,7 @@ impl Knowledge {
             reload_successes: self.0.reload_successes.load(Ordering::Relaxed),
             reload_failures: self.0.reload_failures.load(Ordering::Relaxed),
             counts,
+            stale_age_max: engine.counters.stale_age_max(),
             session_count,
             statement_count: engine.registry().len(),
             metadata_len: state.prepared_count(),

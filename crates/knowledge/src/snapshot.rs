@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub reload_failures: u64,
     /// What the sessions did, by layer.
     pub counts: Counts,
+    /// How old the oldest answer was that stood in for one that a provider did not give.
+    pub stale_age_max: Duration,
     /// Sessions that live, idle ones included.
     pub session_count: usize,
     /// Statements that the engine knows.

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::remote::ProviderStatus;
 use crate::snapshot::Snapshot;
 
 /// A layer that keeps answers.
@@ -114,6 +115,15 @@ pub trait Telemetry: Debug + Send + Sync {
 /// | `lookaside_reloads_total` | counter | `outcome` |
 /// | `lookaside_generation`, `lookaside_sessions`, `lookaside_statements` | gauge | – |
 /// | `lookaside_l1_entries`, `lookaside_l1_bytes`, `lookaside_store_bytes` | gauge | – |
+///
+/// [`Self::publish_pools`] does the same for the connections of providers:
+///
+/// | metric | kind | labels |
+/// | --- | --- | --- |
+/// | `lookaside_pool_connections` | gauge | `provider`; `state` = `idle`, `busy`, `opening` |
+/// | `lookaside_pool_in_flight`, `lookaside_pool_waiting` | gauge | `provider` |
+/// | `lookaside_pool_opened_total`, `lookaside_pool_open_failures_total`, `lookaside_pool_lost_total` | counter | `provider` |
+/// | `lookaside_pool_waits_total`, `lookaside_pool_wait_milliseconds_total`, `lookaside_pool_wait_timeouts_total` | counter | `provider` |
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetricsTelemetry;
 
@@ -139,6 +149,42 @@ impl MetricsTelemetry {
             ("lookaside_store_bytes", snapshot.store_size),
         ] {
             metrics::gauge!(name).set(number as f64);
+        }
+    }
+
+    /// Publishes how the connections of providers are; as [`Self::publish`].
+    pub fn publish_pools(providers: &[ProviderStatus]) {
+        for ProviderStatus { name, pool, .. } in providers {
+            let busy_count = pool.connection_count.saturating_sub(pool.idle_count);
+            for (state, count) in [
+                ("idle", pool.idle_count),
+                ("busy", busy_count),
+                ("opening", pool.opening_count),
+            ] {
+                let labels = [("provider", name.clone()), ("state", state.to_owned())];
+                metrics::gauge!("lookaside_pool_connections", &labels).set(count as f64);
+            }
+            let labels = [("provider", name.clone())];
+            for (metric, count) in [
+                ("lookaside_pool_in_flight", pool.in_flight_count),
+                ("lookaside_pool_waiting", pool.waiting_count),
+            ] {
+                metrics::gauge!(metric, &labels).set(count as f64);
+            }
+            let waited_ms = u64::try_from(pool.wait_time_total.as_millis()).unwrap_or(u64::MAX);
+            for (metric, count) in [
+                ("lookaside_pool_opened_total", pool.opened_total),
+                ("lookaside_pool_open_failures_total", pool.open_failed_total),
+                ("lookaside_pool_lost_total", pool.lost_total),
+                ("lookaside_pool_waits_total", pool.wait_total),
+                ("lookaside_pool_wait_milliseconds_total", waited_ms),
+                (
+                    "lookaside_pool_wait_timeouts_total",
+                    pool.wait_timeout_total,
+                ),
+            ] {
+                metrics::counter!(metric, &labels).absolute(count);
+            }
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct ProviderConfig {
     pub max_lifetime: Option<Duration>,
     /// How long a query may take, waiting for a connection included; for ever if not said.
     pub query_timeout: Option<Duration>,
+    /// Whether a pooler such as PgBouncer stands before the server, in its transaction mode.
+    pub pooler: bool,
     /// How old an answer may be that stands in for one that a failing server does not give; such
     /// answers are not given if not said.
     pub stale_if_error: Option<Duration>,
@@ -204,6 +206,7 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         "max_lifetime_ms",
         "query_timeout_ms",
         "stale_if_error_ms",
+        "pooler",
         "postgres_session",
     ])?;
     let kinds = [
@@ -247,6 +250,7 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         query_timeout: millis("query_timeout_ms")?
             .or_else(|| unset("query_timeout_ms", Duration::from_secs(30))),
         stale_if_error: millis("stale_if_error_ms")?,
+        pooler: read_pooler(section, kind)?,
         postgres_session: read_session(section, kind)?,
         line: section.line(),
     })
@@ -311,6 +315,21 @@ fn read_server(section: &Section<'_>, kind: ProviderKind) -> Result<ProviderServ
         return Err(section.bad("connection_uri", &problem));
     }
     Ok(ProviderServer::Remote(Box::new(connection)))
+}
+
+/// Whether sessions on the server are shared with others, who set them as they like.
+fn read_pooler(section: &Section<'_>, kind: ProviderKind) -> Result<bool> {
+    if section.has("pooler") && kind != ProviderKind::Postgres {
+        let problem = "is for kind = \"postgres\"; remove it";
+        return Err(section.bad("pooler", problem));
+    }
+    let is_pooled = section.bool("pooler")?.unwrap_or(false);
+    if is_pooled && section.has("postgres_session") {
+        let problem = "cannot be set where pooler = true, as each transaction may run in another \
+                       session; set it at the pooler, or for the user by `alter role`";
+        return Err(section.bad("postgres_session", problem));
+    }
+    Ok(is_pooled)
 }
 
 fn read_session(section: &Section<'_>, kind: ProviderKind) -> Result<PostgresSession> {

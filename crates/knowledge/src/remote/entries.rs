@@ -143,8 +143,7 @@ impl Misses<'_> {
         let Some((rows, age)) = stale.and_then(|stale| stale.find(key)) else {
             return Err(error);
         };
-        let counters = &self.ask.engine.counters.elsewhere;
-        counters.stale_answers.add_among(1);
+        self.ask.engine.counters.stood_in(age);
         if let Some(telemetry) = &self.ask.engine.telemetry {
             telemetry.on_stale(self.remote.name(), age);
         }

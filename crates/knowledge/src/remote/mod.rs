@@ -17,6 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use lookaside_client::postgres::{self, Route};
 use lookaside_client::{
     Config as Connection, ErrorKind as ClientKind, Pool, PoolOptions, Request, Syncs,
 };
@@ -106,6 +107,13 @@ impl Remote {
             idle_timeout: config.idle_timeout,
             lifetime_max: config.max_lifetime,
             session: statements,
+            postgres: postgres::Options {
+                route: match config.pooler {
+                    true => Route::Pooler,
+                    false => Route::Direct,
+                },
+                ..postgres::Options::default()
+            },
             ..PoolOptions::default()
         };
         Self {

@@ -104,6 +104,10 @@ fn every_key_is_read() {
     assert_eq!(session.plan_cache_mode, Some("force_generic_plan"));
     assert_eq!(session.jit, Some(false));
     assert_eq!(session.application_name.as_deref(), Some("it's us"));
+    assert!(!provider.pooler);
+    let pooled =
+        "[provider]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\npooler = true";
+    assert!(providers(pooled)[0].pooler);
 }
 
 #[test]
@@ -135,6 +139,16 @@ fn mistakes_name_their_place_and_the_way_out() {
     check(
         "[provider.sqldb]\nkind = 'sqlite_authority'",
         "3: sqldb.kind must be \"postgres\" or \"mysql\" or \"embedded\", not \"sqlite_authority\"",
+    );
+    check(
+        "[provider.sqldb]\nkind = 'mysql'\nconnection_uri = 'mysql://u@h/d'\npooler = false",
+        "5: sqldb.pooler is for kind = \"postgres\"; remove it",
+    );
+    check(
+        "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\npooler = true\n\
+         postgres_session.jit = false",
+        "6: sqldb.postgres_session cannot be set where pooler = true, as each transaction may run in \
+         another session; set it at the pooler, or for the user by `alter role`",
     );
     check(
         "[provider.sqldb]\nkind = 'mysql'",

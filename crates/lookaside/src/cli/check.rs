@@ -1,11 +1,15 @@
 //! `lookaside check`: whether a project would run, and what it would do.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Instant;
 
 use clap::Args;
-use lookaside_knowledge::{Config, Knowledge, LoadReport, SqlText, TableReport, table_sql};
+use lookaside_knowledge::{
+    Config, Error, Knowledge, LoadReport, ProviderStatus, SqlText, TableReport, table_sql,
+};
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
@@ -83,20 +87,33 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     }
 }
 
-/// Prints what the providers say they are; all of them are asked before one that is silent ends this.
+/// Prints what the providers say they are. They are asked at once, so that those who are away are
+/// waited for at the same time, and all of them before one that is silent ends this.
 fn ask_providers(knowledge: &Knowledge) -> Result<(), Failure> {
-    let mut silent = Vec::new();
-    for provider in knowledge.providers() {
+    let providers = knowledge.providers();
+    let ask = |provider: &ProviderStatus| -> Result<String, Error> {
         let begun = Instant::now();
-        match knowledge.probe_provider(&provider.name) {
-            Ok(version) => write_stdout(|out| {
-                let (name, place) = (&provider.name, &provider.place);
-                let millis = begun.elapsed().as_secs_f64() * 1e3;
-                writeln!(
-                    out,
-                    "provider {name}: {place}, {version}, asked in {millis:.0} ms"
-                )
-            })?,
+        let version = knowledge.probe_provider(&provider.name)?;
+        let (name, place) = (&provider.name, &provider.place);
+        let millis = begun.elapsed().as_secs_f64() * 1e3;
+        Ok(format!(
+            "provider {name}: {place}, {version}, asked in {millis:.0} ms"
+        ))
+    };
+    let asked: Vec<Result<String, Error>> = thread::scope(|scope| {
+        let askers: Vec<_> = providers
+            .iter()
+            .map(|provider| scope.spawn(|| ask(provider)))
+            .collect();
+        let asked = askers.into_iter().map(|asker| asker.join());
+        asked
+            .map(|asked| asked.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    });
+    let mut silent = Vec::new();
+    for asked in asked {
+        match asked {
+            Ok(line) => write_stdout(|out| writeln!(out, "{line}"))?,
             Err(error) => silent.push(error),
         }
     }

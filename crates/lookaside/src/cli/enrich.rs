@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use lookaside_knowledge::Knowledge;
 use lookaside_oml::{Intranet, Model, Options, Program};
-use lookaside_stream::{End, Flow, Progress, RunOptions, StopFlag, Summary};
+use lookaside_stream::{End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary};
 use lookaside_value::NameTable;
 use tracing::{info, warn};
 
@@ -25,7 +25,7 @@ use crate::cli::models::{Models, model_failure};
 use crate::cli::progress::RunBar;
 use crate::cli::project::Project;
 use crate::cli::signals::SignalListener;
-use crate::cli::summary::{RunFigures, describe};
+use crate::cli::summary::{RunFigures, describe, grouped};
 
 pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
     let project = Project::open(&arguments.dir)?;
@@ -117,22 +117,40 @@ fn enrich(
     if let Some(summary) = summary.filter(|_| !plan.is_quiet) {
         tell(summary, model, knowledge, &tally, plan);
     }
+    let stale_count = knowledge.snapshot().counts.stale_answers;
     match &run {
-        Ok(summary) => Ok(exit_of(summary.end, &signals)),
+        Ok(summary) => match exit_of(summary.end, &signals) {
+            Exit::Done if stale_count > 0 && plan.strictness == Strictness::Strict => {
+                Err(stale(stale_count))
+            }
+            exit => Ok(exit),
+        },
         Err(error) => Err(Failure::from_error(error)),
     }
 }
 
 fn tell(summary: &Summary, model: &Model, knowledge: &Knowledge, tally: &Tally, plan: &EnrichPlan) {
+    let snapshot = knowledge.snapshot();
     let figures = RunFigures {
         summary,
-        counts: knowledge.snapshot().counts,
+        counts: snapshot.counts,
+        stale_age_max: snapshot.stale_age_max,
         lookups: tally.figures(),
         worker_count: plan.worker_count,
         model: model.name().as_str(),
     };
     // Without standard error there is nobody left to tell.
     let _ = io::stderr().lock().write_all(describe(&figures).as_bytes());
+}
+
+/// Why a strict run fails that read and wrote everything.
+fn stale(count: u64) -> Failure {
+    let answers = match count {
+        1 => "1 answer of a provider is an old one".to_owned(),
+        count => format!("{} answers of providers are old ones", grouped(count)),
+    };
+    Failure::new(format!("{answers}, which --strict does not take"))
+        .with_help("leave --strict out, or stale_if_error_ms, which lets them stand in")
 }
 
 /// What SIGHUP does: new tables beside the old ones, then one swap; or a warning and the old ones.

@@ -44,6 +44,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 /// Brings the numbers of a run up to date.
 pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally) {
     MetricsTelemetry::publish(&knowledge.snapshot());
+    MetricsTelemetry::publish_pools(&knowledge.providers());
     let (figures, lookups) = (progress.figures(), tally.figures());
     counter!("lookaside_events_in_total").absolute(figures.events_in);
     counter!("lookaside_events_out_total").absolute(figures.events_out);
@@ -245,6 +246,32 @@ mod tests {
         ] {
             let found = address(text).ok().map(|address| address.to_string());
             assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_connections_of_providers_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        // Nobody listens on port 1.
+        let config = "version = 2\n[provider.sqldb]\nname = 'geo'\nkind = 'postgres'\n\
+            acquire_timeout_ms = 50\nconnection_uri = 'postgres://u@127.0.0.1:1/d'\n";
+        std::fs::write(folder.path().join("knowdb.toml"), config).unwrap();
+        let knowledge = Knowledge::open(folder.path()).unwrap();
+        assert!(knowledge.query_first("select a from t", ()).is_err());
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            MetricsTelemetry::publish_pools(&knowledge.providers());
+        });
+        let text = recorder.handle().render();
+        for line in [
+            "lookaside_pool_connections{provider=\"geo\",state=\"idle\"} 0",
+            "lookaside_pool_connections{provider=\"geo\",state=\"busy\"} 0",
+            "lookaside_pool_in_flight{provider=\"geo\"} 0",
+            "lookaside_pool_opened_total{provider=\"geo\"} 0",
+            "lookaside_pool_waits_total{provider=\"geo\"} 1",
+            "lookaside_pool_wait_timeouts_total{provider=\"geo\"} 1",
+        ] {
+            assert!(text.contains(line), "no {line:?} in\n{text}");
         }
     }
 }

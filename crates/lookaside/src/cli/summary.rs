@@ -13,6 +13,8 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) summary: &'a Summary,
     /// What the tables were asked during the run.
     pub(crate) counts: Counts,
+    /// How old the oldest answer was that stood in for one that a provider did not give.
+    pub(crate) stale_age_max: Duration,
     pub(crate) lookups: LookupFigures,
     pub(crate) worker_count: usize,
     /// The name of the model that ran.
@@ -109,7 +111,16 @@ fn write_lookups(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result
         grouped(counts.l0_hits),
         grouped(counts.l1_hits),
         grouped(counts.queries),
-    )
+    )?;
+    if counts.stale_answers > 0 {
+        writeln!(
+            out,
+            "  old answers in place of those that a provider did not give: {}, the oldest of {}",
+            grouped(counts.stale_answers),
+            seconds(figures.stale_age_max)
+        )?;
+    }
+    Ok(())
 }
 
 /// How many there were and the first of them.

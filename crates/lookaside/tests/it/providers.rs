@@ -2,10 +2,13 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use lookaside_client::mysql::{Options, blocking::Connection};
+use lookaside_client::postgres;
 use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Postgres};
 use lookaside_testing::{Brand, Server};
@@ -189,4 +192,89 @@ fn a_server_that_is_away_is_reported_and_stops_only_what_needs_it() {
         let said = run_with("", arguments).ended(1).err_has(&[why]);
         assert!(!said.err.contains("hunter2"), "{}", said.err);
     }
+}
+
+#[test]
+fn providers_that_are_away_are_waited_for_at_once() {
+    let folder = TempDir::new().unwrap();
+    let one = |name: &str| {
+        format!(
+            "[[provider.sqldb]]\nname = '{name}'\nkind = 'postgres'\nacquire_timeout_ms = 1500\n\
+             connection_uri = 'postgres://app@127.0.0.1:1/{name}'\n"
+        )
+    };
+    let config = format!("version = 2\n{}{}{}", one("a"), one("b"), one("c"));
+    fs::write(folder.path().join("knowdb.toml"), config).unwrap();
+    let started = Instant::now();
+    run_with("", &["check", folder.path().to_str().unwrap()])
+        .ended(1)
+        .err_has(&[
+            "error: provider `a`",
+            "error: provider `b`",
+            "error: provider `c`",
+            "does the server run, and on that port?",
+        ]);
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_secs(4), "{elapsed:?}");
+}
+
+/// Two equal events through a model that looks them up, and between them the table is locked, so
+/// that the second gets the answer of the first.
+fn enrich_with_a_stale_answer(postgres: &Postgres, flags: &[&str]) -> Said {
+    let folder = TempDir::new().unwrap();
+    let config = format!(
+        "version = 2\n[provider.sqldb]\nkind = 'postgres'\nconnection_uri = '{}'\n\
+         query_timeout_ms = 500\nstale_if_error_ms = 60000\n[cache]\nttl_ms = 1\n",
+        postgres.url()
+    );
+    fs::write(folder.path().join("knowdb.toml"), config).unwrap();
+    fs::create_dir(folder.path().join("models")).unwrap();
+    let model = "name : m\n---\nname = select name from customers where id = read(id) ;\n";
+    fs::write(folder.path().join("models/m.oml"), model).unwrap();
+    let mut child = lookaside()
+        .args(["enrich", ".", "-", "--format", "json", "--model", "m"])
+        .args(flags)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut events = child.stdin.take().expect("it is a pipe");
+    let mut answers = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
+    let mut ask = || {
+        events.write_all(b"{\"id\":2}\n").unwrap();
+        let answer = answers.next().expect("each event has its answer").unwrap();
+        assert_eq!(answer, "{\"name\":\"Grace\"}");
+    };
+    ask();
+    let Ok(Config::Postgres(config)) = Config::parse(&postgres.url(), &Environment::empty()) else {
+        panic!("{} is a PostgreSQL", postgres.url());
+    };
+    let options = postgres::Options::default();
+    let mut holder = postgres::blocking::Connection::connect(&config, options).unwrap();
+    for sql in ["begin", "lock table customers"] {
+        holder.query(sql, &[]).unwrap();
+    }
+    ask();
+    drop(events);
+    Said::from(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn old_answers_are_told_and_are_nothing_for_a_strict_run() {
+    let Some(postgres) = database("postgres") else {
+        return;
+    };
+    let told = "  old answers in place of those that a provider did not give: 1, the oldest of ";
+    enrich_with_a_stale_answer(&postgres, &[])
+        .ended(0)
+        .err_has(&[told]);
+    enrich_with_a_stale_answer(&postgres, &["--strict"])
+        .ended(1)
+        .err_has(&[
+            told,
+            "error: 1 answer of a provider is an old one, which --strict does not take",
+            "stale_if_error_ms",
+        ]);
 }

@@ -292,3 +292,28 @@ fn sessions_are_set_as_the_configuration_says() {
         "{status:?}"
     );
 }
+
+#[test]
+fn behind_a_pooler_the_server_keeps_no_statement() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    // One connection, so that the one that counts is the one that asked.
+    for (more, kept) in [
+        ("pool_size = 1", true),
+        ("pool_size = 1\npooler = true", false),
+    ] {
+        let folder = project(&postgres.url(), more, "");
+        let knowledge = open(&folder);
+        for id in [1, 2, 1] {
+            let row =
+                knowledge.query_first("select name from t where id = :id", &params! {"id" => id});
+            assert_eq!(row.unwrap().unwrap()[0], Value::from(format!("n{id}")));
+        }
+        let sql =
+            "select count(*) > 0 from pg_prepared_statements where statement like '%from t %'";
+        let row = knowledge.query_first(sql, ()).unwrap().unwrap();
+        assert_eq!(row[0], Value::Bool(kept), "{more}");
+    }
+}
