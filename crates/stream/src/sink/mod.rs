@@ -154,6 +154,36 @@ impl Sink {
         Ok(Self::new(name, target))
     }
 
+    /// Whatever takes bytes; `finish` gets it back when the run has ended well. Without that, as
+    /// when a run fails, it is dropped.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use lookaside_stream::{
+    ///     Flow, FormatOptions, Identity, InputFormat, OutputFormat, RunOptions, Sink, Source,
+    /// };
+    ///
+    /// let options = FormatOptions::new();
+    /// let flow = Flow::new(InputFormat::new("kv", &options)?, OutputFormat::new("json", &options)?);
+    /// let source = Source::new().with_reader("request", &b"a=1\n"[..]);
+    /// let (sender, receiver) = mpsc::channel();
+    /// let sink = Sink::writer("answer", Vec::new(), move |bytes| {
+    ///     sender.send(bytes).map_err(std::io::Error::other)
+    /// });
+    /// flow.run(source, vec![Identity], sink, RunOptions::default())?;
+    /// assert_eq!(receiver.recv()?, b"{\"a\":\"1\"}\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn writer<W: Write + Send + 'static>(
+        name: &str,
+        writer: W,
+        finish: impl FnOnce(W) -> io::Result<()> + Send + 'static,
+    ) -> Self {
+        let finish = Box::new(finish);
+        Self::new(name, Box::new(Writer { writer, finish }))
+    }
+
     pub(crate) fn new(name: impl Into<String>, target: Box<dyn Target>) -> Self {
         Self {
             name: name.into(),
@@ -281,6 +311,21 @@ impl Target for Stdout {
 
     fn finish(self: Box<Self>) -> io::Result<()> {
         Ok(())
+    }
+}
+
+struct Writer<W> {
+    writer: W,
+    finish: Box<dyn FnOnce(W) -> io::Result<()> + Send>,
+}
+
+impl<W: Write + Send> Target for Writer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        (self.finish)(self.writer)
     }
 }
 
