@@ -225,7 +225,8 @@ impl Config {
         self.sections.get(name)
     }
 
-    /// The line of a caller's section, `enrich`, or of a key in it, `enrich.output.path`.
+    /// The line of a caller's section, `enrich`, of a key in it, `enrich.output.path`, or of an item
+    /// of a list and a key in that, `server.keys.0.name`.
     pub fn section_line(&self, path: &str) -> Option<usize> {
         self.section_lines.get(path).copied()
     }

@@ -164,7 +164,8 @@ impl<'a> Section<'a> {
             .error(self.span(key).start, format!("{place} {problem}"))
     }
 
-    /// Every key below this section with its line, as dotted paths.
+    /// Every key below this section with its line, as dotted paths; items of a list by their
+    /// positions, counted from 0.
     pub(super) fn collect_lines(&self, into: &mut impl Extend<(String, usize)>) {
         fn walk(
             source: Source<'_>,
@@ -175,8 +176,18 @@ impl<'a> Section<'a> {
             for (key, value) in table {
                 let path = format!("{path}.{}", key.get_ref());
                 into.extend([(path.clone(), source.line(key.span().start))]);
-                if let Some(table) = value.get_ref().as_table() {
-                    walk(source, &path, table, into);
+                match value.get_ref() {
+                    DeValue::Table(table) => walk(source, &path, table, into),
+                    DeValue::Array(items) => {
+                        for (index, item) in items.iter().enumerate() {
+                            let path = format!("{path}.{index}");
+                            into.extend([(path.clone(), source.line(item.span().start))]);
+                            if let Some(table) = item.get_ref().as_table() {
+                                walk(source, &path, table, into);
+                            }
+                        }
+                    }
+                    _ => {}
                 }
             }
         }
