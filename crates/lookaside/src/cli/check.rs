@@ -17,8 +17,8 @@ use crate::cli::enrich::{intranet, verify};
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::models::{Models, draw, model_failure};
 use crate::cli::output::write_stdout;
-use crate::cli::project::Project;
 use crate::cli::summary::grouped;
+use crate::serve::{Catalog, Files, Lookup, answered_by};
 
 /// Look for mistakes in a project without running it
 #[derive(Debug, Args)]
@@ -26,17 +26,18 @@ use crate::cli::summary::grouped;
 Look for mistakes in a project without running it
 
 Reads the configuration, loads every table, asks every provider for its version, parses every
-model, prepares the SQL in it, and looks at the values of [enrich]. Prints the tables with the SQL
-that was derived for them, the providers, the models, and which of them runs when no flag says
-otherwise. Ends with code 1 at the first kind of thing that is wrong.")]
+model, prepares the SQL in it, looks at the values of [enrich] and [server], and prepares the lookups
+of `lookaside serve`. Prints the tables with the SQL that was derived for them, the providers, the
+models, which of them runs when no flag says otherwise, and who answers each lookup. Ends with code 1 at the first kind of thing that is wrong.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or such a file
     dir: PathBuf,
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
-    let project = Project::open(&arguments.dir)?;
-    let knowledge = project.load()?;
+    let files = Files::read(&arguments.dir)?;
+    let knowledge = files.project.load()?;
+    let project = &files.project;
     let report = knowledge.load_report();
     let derived = derived_sql(&project.config)?;
     write_stdout(
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     if !faults.is_empty() {
         return Err(model_failure(&faults));
     }
-    let verdict = verify(&project, &models);
+    let verdict = verify(project, &models);
     write_stdout(|out| {
         models
             .iter()
@@ -75,7 +76,14 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
             .try_for_each(|choice| writeln!(out, "{choice}"))
     })?;
     match verdict.problems.split_first() {
-        None => Ok(Exit::Done),
+        None => {
+            let catalog = Catalog::new(files.into_parts(&knowledge)?, &knowledge, None)?;
+            write_stdout(|out| {
+                let mut lookups = catalog.lookups.iter();
+                lookups.try_for_each(|lookup| writeln!(out, "{}", lookup_line(lookup)))
+            })?;
+            Ok(Exit::Done)
+        }
         Some((first, rest)) => {
             let failure = Failure::new(first);
             let rest: Vec<_> = rest.iter().map(|line| format!("error: {line}")).collect();
@@ -84,6 +92,22 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
                 false => failure.with_excerpt(rest.join("\n")),
             })
         }
+    }
+}
+
+/// What `lookaside serve` would answer, and how.
+fn lookup_line(lookup: &Lookup) -> String {
+    let name = lookup.name();
+    match &lookup.prepared {
+        Some(prepared) => {
+            let params = prepared.params.iter();
+            let params: Vec<String> = params
+                .map(|param| format!("{} {}", param.name, param.kind.name()))
+                .collect();
+            let how = answered_by(prepared);
+            format!("lookup {name}({}): {how}", params.join(", "))
+        }
+        None => format!("lookup {name}: not prepared, its server does not answer"),
     }
 }
 

@@ -123,6 +123,16 @@ impl Failure {
         &self.message
     }
 
+    /// Its line with the causes behind it, for a log or an answer.
+    pub(crate) fn line(&self) -> String {
+        let mut line = self.message.clone();
+        for cause in &self.causes {
+            line.push_str(": ");
+            line.push_str(cause);
+        }
+        line
+    }
+
     /// How the process ends because of it.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

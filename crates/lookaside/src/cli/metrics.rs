@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lookaside_knowledge::{Knowledge, MetricsTelemetry};
 use lookaside_stream::{Progress, StopFlag};
 use metrics::counter;
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{info, warn};
 
@@ -57,6 +57,16 @@ pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally)
     counter!("lookaside_lookups_absent_total").absolute(lookups.absent);
 }
 
+/// Collects metrics from now on; once a process.
+pub(crate) fn recorder() -> Result<PrometheusHandle, BuildError> {
+    let buckets = |name: &str| Matcher::Full(name.to_owned());
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)?
+        .set_buckets_for_metric(buckets("lookaside_flight_seconds"), &QUERY_SECONDS)?
+        .set_buckets_for_metric(buckets("lookaside_reload_seconds"), &RELOAD_SECONDS)?
+        .install_recorder()
+}
+
 /// Answers on a thread of its own until it is dropped.
 pub(crate) struct MetricsServer {
     stop: StopFlag,
@@ -78,17 +88,7 @@ impl MetricsServer {
         let nonblocking = listener.set_nonblocking(true);
         nonblocking.map_err(|error| cannot(&error))?;
         let stop = StopFlag::new().map_err(|error| cannot(&error))?;
-        let buckets = |name: &str| Matcher::Full(name.to_owned());
-        let handle = PrometheusBuilder::new()
-            .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)
-            .and_then(|builder| {
-                builder.set_buckets_for_metric(buckets("lookaside_flight_seconds"), &QUERY_SECONDS)
-            })
-            .and_then(|builder| {
-                builder.set_buckets_for_metric(buckets("lookaside_reload_seconds"), &RELOAD_SECONDS)
-            })
-            .and_then(PrometheusBuilder::install_recorder)
-            .map_err(|error| cannot(&error))?;
+        let handle = recorder().map_err(|error| cannot(&error))?;
         let thread = thread::Builder::new().name("metrics".into());
         let thread = thread.spawn({
             let stop = stop.clone();

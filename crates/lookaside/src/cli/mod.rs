@@ -4,22 +4,24 @@ mod bench;
 mod check;
 mod completions;
 mod difference;
-mod enrich;
+pub(crate) mod enrich;
 mod explain;
-mod failure;
+pub(crate) mod failure;
+mod key;
 mod log;
 mod man;
 mod metrics;
 mod model_test;
-mod models;
+pub(crate) mod models;
 mod new;
 mod output;
 mod pg;
 mod progress;
-mod project;
+pub(crate) mod project;
 mod query;
 mod rows;
-mod settings;
+mod serve;
+pub(crate) mod settings;
 mod signals;
 mod summary;
 
@@ -67,6 +69,8 @@ enum Command {
     New(new::NewArguments),
     Test(model_test::TestArguments),
     Bench(bench::BenchArguments),
+    Serve(serve::ServeArguments),
+    Key(key::KeyArguments),
     Pg(Box<pg::PgArguments>),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
@@ -95,6 +99,8 @@ fn answer(command: &Command) -> Outcome {
         Command::New(arguments) => new::run(arguments),
         Command::Test(arguments) => model_test::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Key(arguments) => key::run(arguments),
         Command::Pg(arguments) => pg::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),

@@ -10,6 +10,7 @@ use crate::cli::failure::Failure;
 use crate::cli::pg::DownloadBar;
 use crate::cli::progress::LoadBar;
 use crate::cli::settings::{EnrichSettings, SECTION};
+use crate::serve::{LOOKUPS, SERVER};
 
 /// A folder whose `knowdb.toml` was read.
 pub(crate) struct Project {
@@ -34,7 +35,7 @@ pub(crate) struct LoadOptions {
 impl Project {
     /// Reads the configuration of a folder, or a `knowdb.toml` itself; no table is loaded.
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
-        let config = Config::open(dir, &[SECTION]).map_err(|error| {
+        let config = Config::open(dir, &[SECTION, LOOKUPS, SERVER]).map_err(|error| {
             let failure = Failure::from_error(&error);
             if dir.exists() {
                 failure

@@ -9,7 +9,7 @@ use crate::cli::failure::{Failure, did_you_mean};
 pub(crate) const SECTION: &str = "enrich";
 
 /// Values of `[enrich]`, each absent where the file is silent.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EnrichSettings {
     pub(crate) input: Vec<String>,
     pub(crate) format: Option<String>,

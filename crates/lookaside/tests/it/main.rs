@@ -10,5 +10,6 @@ mod mistakes;
 mod pg;
 mod program;
 mod providers;
+mod serve;
 mod signals;
 mod tidy;

@@ -22,7 +22,7 @@ fn example(name: &str) -> PathBuf {
 }
 
 /// Whether there is a PostgreSQL 18; in CI there must be one.
-fn has_postgres() -> bool {
+pub(crate) fn has_postgres() -> bool {
     let found = Binaries::find("18".parse().expect("a version"), &());
     if let Err(error) = &found {
         assert!(env::var_os("CI").is_none(), "CI must have one: {error}");

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "value",
             "client",
+            "http",
             "knowledge",
             "oml",
             "pipeline",

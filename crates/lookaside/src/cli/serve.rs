@@ -1,0 +1,198 @@
+//! `lookaside serve`: lookups over HTTP until a signal ends it.
+
+use std::env;
+use std::io::{self, Write as _};
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use lookaside_stream::{StopFlag, worker_count};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::metrics;
+use crate::cli::project::LoadOptions;
+use crate::cli::signals::SignalListener;
+use crate::serve::{Catalog, Files, Lookup, Needed, Place, Service, StartOptions, example};
+
+/// Where it listens when nothing says otherwise.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:8300";
+
+/// The socket beside it, in the user's runtime folder.
+const DEFAULT_SOCKET: &str = "lookaside.sock";
+
+const LONG_ABOUT: &str = "\
+Serve lookups over HTTP
+
+Answers GET /v1/lookup/NAME?param=value with the row of [lookups.NAME] in the project's knowdb.toml,
+as JSON, CSV or MessagePack, and POST with thousands of parameter sets at once. What is served, to
+whom and where is said by [lookups.*] and [server]; docs/SERVE.md is the reference.
+
+Without keys it listens to this machine only. `lookaside key new` makes a key.";
+
+const AFTER_LONG_HELP: &str = "\
+Examples:
+  lookaside serve examples/access-log
+  curl 'http://127.0.0.1:8300/v1/lookup/asn?ip=82.96.44.9'
+  curl http://127.0.0.1:8300/v1/lookup/asn -d '[\"82.96.44.9\", \"192.0.2.1\"]'
+
+  lookaside serve my-project --listen 8301 --listen unix:/tmp/lookups.sock --access-log -
+
+Signals: SIGHUP loads tables, lookups and keys again beside the old ones, and no request waits for
+it. SIGTERM and SIGINT (Ctrl-C) take no more connections, answer the requests that are here, and end;
+a second one ends at once.
+
+Exit codes: 0 when a signal ended it and the requests that were here were answered; 1 when it could
+not start or broke off; 2 when the command line makes no sense.";
+
+/// Serve lookups over HTTP
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_long_help = AFTER_LONG_HELP)]
+pub(crate) struct ServeArguments {
+    /// The project: a folder with a knowdb.toml, or such a file
+    dir: PathBuf,
+
+    /// Where to listen, in place of what [server] says: ADDRESS:PORT, a port of 127.0.0.1, or
+    /// unix:PATH; may be repeated
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    listen: Vec<Place>,
+
+    /// I/O threads [default: one a core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZero<usize>>,
+
+    /// Where to log requests, one JSON object a line: a file, or `-` for standard error
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<String>,
+
+    /// Load everything again when one of the tables' files changes
+    #[arg(long)]
+    watch: bool,
+
+    /// Say nothing at the start
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn place(text: &str) -> Result<Place, &'static str> {
+    Place::parse(text)
+}
+
+pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
+    let mut files = Files::read(&arguments.dir)?;
+    if let Some(name) = &arguments.access_log {
+        files.server.access_log = Some(name.clone());
+    }
+    let listen = places(arguments, &files)?;
+    let thread_count = match arguments.threads {
+        Some(count) => count.get(),
+        None if files.server.threads > 0 => files.server.threads,
+        None => worker_count(),
+    };
+    let knowledge = files.project.load_with(LoadOptions {
+        watch: arguments.watch || files.server.watch,
+        telemetry: true,
+    })?;
+    let prometheus = metrics::recorder()
+        .map_err(|error| Failure::new("cannot collect metrics").because(&error))?;
+    let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
+    let name = arguments.dir.display().to_string();
+    let options = StartOptions {
+        listen,
+        thread_count,
+        prometheus,
+    };
+    let service = Service::start(files, knowledge, options)?;
+    let _signals = SignalListener::start(stop.clone(), service.reloader())?;
+    if !arguments.quiet {
+        // Without standard error there is nobody left to tell.
+        let _ = io::stderr()
+            .lock()
+            .write_all(greeting(&name, &service).as_bytes());
+    }
+    wait(&stop)?;
+    service.drain()?;
+    Ok(Exit::Done)
+}
+
+/// Where to listen, as far as that is safe.
+fn places(arguments: &ServeArguments, files: &Files) -> Result<Vec<(Place, Needed)>, Failure> {
+    let said = match arguments.listen.is_empty() {
+        false => Some(arguments.listen.clone()),
+        true => files.server.listen.clone(),
+    };
+    let Some(said) = said else {
+        let address = Place::parse(DEFAULT_ADDRESS).expect("it is an address");
+        let mut places = vec![(address, Needed::Must)];
+        // Whoever has no such folder has no such socket.
+        if let Some(folder) = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
+            let socket = PathBuf::from(folder).join(DEFAULT_SOCKET);
+            places.push((Place::Unix(socket), Needed::May));
+        }
+        return Ok(places);
+    };
+    let open = said.iter().find(|place| place.is_open());
+    if let Some(open) = open.filter(|_| files.server.keys.is_empty()) {
+        let message = format!("{open} can be reached from other machines, and there are no keys");
+        return Err(Failure::new(message).with_help(
+            "make one with `lookaside key new` and put the line that it prints into [[server.keys]]; \
+             or listen on 127.0.0.1 and let a proxy in front decide who may ask",
+        ));
+    }
+    Ok(said
+        .into_iter()
+        .map(|place| (place, Needed::Must))
+        .collect())
+}
+
+/// Said where nothing is served yet.
+const NO_LOOKUP: &str = "\
+there is no lookup; write one into knowdb.toml, and send SIGHUP:
+  [lookups.NAME]
+  sql = \"select … from … where … = :key\"
+";
+
+/// What the user reads when it has begun.
+fn greeting(name: &str, service: &Service) -> String {
+    let catalog = service.catalog();
+    let plural =
+        |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let lookups = plural(catalog.lookups.len(), "lookup");
+    let models = plural(catalog.models.names().count(), "model");
+    let mut text = format!("serves {name}: {lookups}, {models}\n");
+    let places: Vec<String> = service.places().collect();
+    for place in &places {
+        text.push_str(&format!("  {place}\n"));
+    }
+    if catalog.lookups.is_empty() {
+        text.push_str(NO_LOOKUP);
+    }
+    let curl = match places.iter().find(|place| !place.starts_with("unix:")) {
+        Some(url) => format!("curl '{url}"),
+        None => format!(
+            "curl --unix-socket {} 'http://localhost",
+            places[0].trim_start_matches("unix:")
+        ),
+    };
+    text.push_str(&format!("try:  {curl}{}'\n", tried(&catalog)));
+    text
+}
+
+/// A URL that has an answer.
+fn tried(catalog: &Catalog) -> String {
+    let mut lookups = catalog.lookups.iter();
+    let found = lookups.find_map(|lookup: &Lookup| example(lookup));
+    found.unwrap_or_else(|| "/v1/lookups".to_owned())
+}
+
+/// Until a signal comes.
+fn wait(stop: &StopFlag) -> Result<(), Failure> {
+    while !stop.is_raised() {
+        let mut polled = [PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Failure::new("cannot wait for signals").because(&error)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! Who may ask: keys and their rates, or without keys only this machine and no other page's scripts.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::config::{KeyConfig, ServerConfig};
+use super::keys::{KeyHash, presented};
+use super::limit::Bucket;
+use super::problem::Problem;
+
+/// What a request says about who sends it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Caller<'a> {
+    pub(crate) authorization: Option<&'a [u8]>,
+    pub(crate) api_key: Option<&'a [u8]>,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) origin: Option<&'a [u8]>,
+    pub(crate) is_tls: bool,
+    /// It came through a socket of the file system, where no browser comes from.
+    pub(crate) is_unix: bool,
+}
+
+/// What a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    Read,
+    /// What only some keys may: reload, ad-hoc queries.
+    Admin,
+}
+
+/// The rules of one catalog.
+pub(crate) struct Access {
+    keys: Vec<Key>,
+    /// Origins of pages that may read answers.
+    cors: Vec<String>,
+    hosts: Vec<String>,
+}
+
+struct Key {
+    name: Arc<str>,
+    config: KeyConfig,
+    bucket: Option<Arc<Bucket>>,
+}
+
+impl Access {
+    /// The rules of a configuration. Buckets of keys that are as they were stay as full as they are.
+    pub(crate) fn new(server: &ServerConfig, before: Option<&Self>) -> Self {
+        let keys = server.keys.iter().map(|config| {
+            let known = before.and_then(|before| before.key_named(&config.name));
+            let bucket = config.rate.map(|rate| {
+                let known = known.and_then(|known| known.bucket.clone());
+                known
+                    .filter(|bucket| bucket.rate() == rate)
+                    .unwrap_or_else(|| Arc::new(Bucket::new(rate)))
+            });
+            Key {
+                name: config.name.as_str().into(),
+                config: config.clone(),
+                bucket,
+            }
+        });
+        Self {
+            keys: keys.collect(),
+            cors: server.cors.clone(),
+            hosts: server.hosts.clone(),
+        }
+    }
+
+    fn key_named(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| key.config.name == name)
+    }
+
+    /// Whether keys are needed.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// The origin of a page that may read the answer.
+    pub(crate) fn allowed_origin<'a>(&self, origin: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        let origin = origin?;
+        self.cors
+            .iter()
+            .any(|known| known.as_bytes() == origin)
+            .then_some(origin)
+    }
+
+    /// Whether answers differ by who reads them in a browser.
+    pub(crate) fn has_cors(&self) -> bool {
+        !self.cors.is_empty()
+    }
+
+    /// Lets a request in, with the name of its key, or says why not. `now` counts from the start.
+    pub(crate) fn admit(
+        &self,
+        caller: &Caller<'_>,
+        want: Want,
+        now: Duration,
+    ) -> Result<Option<Arc<str>>, Problem> {
+        if self.keys.is_empty() {
+            return self.admit_neighbour(caller).map(|()| None);
+        }
+        let key = presented(caller.authorization, caller.api_key).ok_or_else(|| {
+            Problem::new(401, "a key is needed")
+                .detail("send it as Authorization: Bearer KEY, or as X-API-Key")
+        })?;
+        let known = self.keys.iter().map(|key| key.config.hash);
+        let index = KeyHash::of(key).find(known);
+        let index = index.ok_or_else(|| Problem::new(401, "this key is not known"))?;
+        let key = &self.keys[index];
+        if let Some(bucket) = &key.bucket {
+            bucket.take(now).map_err(|wait| {
+                // Whole seconds, and none of them in vain.
+                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                Problem::new(429, "this key asks too often").retry_after(seconds)
+            })?;
+        }
+        if want == Want::Admin && !key.config.admin {
+            return Err(Problem::new(403, "this key may not do that")
+                .detail("its entry in [[server.keys]] needs admin = true"));
+        }
+        Ok(Some(key.name.clone()))
+    }
+
+    /// Without keys, whoever reaches the socket may ask. A page of another site reaches it, too, by
+    /// way of the browser of somebody here: under a name of its own that leads here (DNS rebinding),
+    /// which `Host` tells, or by plainly asking across sites, which `Origin` tells.
+    fn admit_neighbour(&self, caller: &Caller<'_>) -> Result<(), Problem> {
+        if caller.is_unix {
+            return Ok(());
+        }
+        if let Some(host) = caller.host
+            && !self.is_own_name(host)
+        {
+            return Err(Problem::new(403, "this server is not known under that name").detail(
+                "without keys it answers to localhost and addresses of this machine; add the name to \
+                 hosts in [server], or make keys with `lookaside key new`",
+            ));
+        }
+        if let Some(origin) = caller.origin
+            && !self.cors.iter().any(|known| known.as_bytes() == origin)
+            && !is_same_origin(origin, caller)
+        {
+            return Err(Problem::new(403, "pages of other sites may not ask")
+                .detail("add the page's origin to cors in [server]"));
+        }
+        Ok(())
+    }
+
+    fn is_own_name(&self, host: &str) -> bool {
+        let name = without_port(host);
+        if name.eq_ignore_ascii_case("localhost") {
+            return true;
+        }
+        let literal = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'));
+        let ip: Option<IpAddr> = literal.unwrap_or(name).parse().ok();
+        // A name has to be looked up to be rebound; an address has not.
+        ip.is_some_and(|ip| ip.to_canonical().is_loopback())
+            || self
+                .hosts
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name) || known.eq_ignore_ascii_case(host))
+    }
+}
+
+/// The name of `name:port`, where an IPv6 address stands in brackets.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit())
+                && (!name.contains(':') || name.ends_with(']')) =>
+        {
+            name
+        }
+        _ => host,
+    }
+}
+
+fn is_same_origin(origin: &[u8], caller: &Caller<'_>) -> bool {
+    let scheme: &[u8] = if caller.is_tls {
+        b"https://"
+    } else {
+        b"http://"
+    };
+    let host = origin.strip_prefix(scheme);
+    let own = caller.host.map(str::as_bytes);
+    host.is_some() && host.map(<[u8]>::to_ascii_lowercase) == own.map(<[u8]>::to_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::new_key;
+    use super::super::limit::Rate;
+    use super::*;
+
+    fn access(server: ServerConfig) -> Access {
+        Access::new(&server, None)
+    }
+
+    fn status(access: &Access, caller: Caller<'_>, want: Want) -> u16 {
+        match access.admit(&caller, want, Duration::ZERO) {
+            Ok(_) => 200,
+            Err(problem) => problem.status,
+        }
+    }
+
+    #[test]
+    fn without_keys_names_and_origins_are_looked_at() {
+        let access = access(ServerConfig {
+            hosts: vec!["lookups.internal".to_owned(), "other:81".to_owned()],
+            cors: vec!["https://app.example".to_owned()],
+            ..ServerConfig::default()
+        });
+        for (host, origin, expected) in [
+            (Some("localhost:8300"), None, 200),
+            (Some("LocalHost"), None, 200),
+            (Some("127.0.0.1:8300"), None, 200),
+            (Some("[::1]:8300"), None, 200),
+            (Some("[::1]"), None, 200),
+            (Some("lookups.internal:8300"), None, 200),
+            (Some("other:81"), None, 200),
+            (Some("other:82"), None, 403),
+            (None, None, 200),
+            (Some("evil.example"), None, 403),
+            (Some("localhost.evil.example:8300"), None, 403),
+            (Some("192.0.2.1"), None, 403),
+            (Some("localhost:8300"), Some("http://localhost:8300"), 200),
+            (Some("localhost:8300"), Some("https://localhost:8300"), 403),
+            (Some("localhost:8300"), Some("http://localhost:3000"), 403),
+            (Some("localhost:8300"), Some("https://app.example"), 200),
+            (Some("localhost:8300"), Some("https://evil.example"), 403),
+            (Some("localhost:8300"), Some("null"), 403),
+        ] {
+            let caller = Caller {
+                host,
+                origin: origin.map(str::as_bytes),
+                ..Caller::default()
+            };
+            let found = status(&access, caller, Want::Admin);
+            assert_eq!(found, expected, "{host:?} {origin:?}");
+            let caller = Caller {
+                is_unix: true,
+                ..caller
+            };
+            assert_eq!(status(&access, caller, Want::Admin), 200);
+        }
+    }
+
+    #[test]
+    fn keys_let_in_as_far_and_as_often_as_they_may() {
+        let ((plain, plain_hash), (admin, admin_hash)) = (new_key().unwrap(), new_key().unwrap());
+        let key = |name: &str, hash, rate, admin| KeyConfig {
+            name: name.to_owned(),
+            hash,
+            rate,
+            admin,
+        };
+        let server = ServerConfig {
+            keys: vec![
+                key("plain", plain_hash, Some(Rate::new(1, 2)), false),
+                key("admin", admin_hash, None, true),
+            ],
+            ..ServerConfig::default()
+        };
+        let access = access(server.clone());
+        let with = |key: &str, want| {
+            let caller = Caller {
+                api_key: Some(key.as_bytes()),
+                host: Some("anything.example"),
+                ..Caller::default()
+            };
+            status(&access, caller, want)
+        };
+        assert_eq!(status(&access, Caller::default(), Want::Read), 401);
+        assert_eq!(with("lsk_0", Want::Read), 401);
+        assert_eq!(with(&admin, Want::Admin), 200);
+        assert_eq!(with(&plain, Want::Read), 200);
+        assert_eq!(with(&plain, Want::Admin), 403);
+        assert_eq!(with(&plain, Want::Read), 429);
+        // A reload fills no bucket.
+        let next = Access::new(&server, Some(&access));
+        let caller = Caller {
+            api_key: Some(plain.as_bytes()),
+            ..Caller::default()
+        };
+        assert_eq!(status(&next, caller, Want::Read), 429);
+    }
+}

@@ -1,0 +1,313 @@
+//! Bodies that were encoded before, kept by one I/O thread: a hit is a hash, a comparison and a copy.
+//!
+//! A body is found by the lookup, the form and the query as the client wrote it, so that a hit does
+//! not even read the parameters. It is right for one state of the tables and, where a moment decides,
+//! for as long as its lookup says. No lock is taken and nothing is shared; the rows behind a miss
+//! are most often in a cache that is.
+
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+
+use super::encode::Form;
+use super::tag::Tag;
+
+/// Larger bodies are not kept: to copy one takes as long as to make it.
+const BODY_SIZE_MAX: usize = 64 << 10;
+
+/// A longer query is not one that comes again.
+const QUERY_SIZE_MAX: usize = 1024;
+
+/// Bytes that an answer costs beside its own.
+const OVERHEAD: u64 = 160;
+
+/// Bodies of one I/O thread, in sets of two: the more recently used one stands first.
+pub(crate) struct Answers {
+    hasher: RandomState,
+    slots: Box<[Option<Slot>]>,
+    /// Bytes of all slots together.
+    size: u64,
+    size_max: u64,
+    dice: u32,
+}
+
+struct Slot {
+    hash: u64,
+    lookup: u32,
+    form: Form,
+    query: Box<str>,
+    answer: Answer,
+}
+
+/// One encoded answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) body: Vec<u8>,
+    /// Whether there is a row; else the body is a problem.
+    pub(crate) is_found: bool,
+    /// The tables that it is from.
+    pub(crate) generation: u64,
+    /// `None` where only the tables decide.
+    pub(crate) moment: Option<Moment>,
+}
+
+/// For answers of a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// How old the answer was.
+    pub(crate) age: Duration,
+    /// When it was so old.
+    pub(crate) at: Instant,
+    pub(crate) expires: Instant,
+    /// A validator made of the body; none for an answer that stands in for a newer one.
+    pub(crate) tag: Option<Tag>,
+}
+
+impl Moment {
+    /// How old the answer is, and for how long it is still right.
+    pub(crate) fn freshness(&self, now: Instant) -> (Duration, Duration) {
+        let age = self.age + now.saturating_duration_since(self.at);
+        (age, self.expires.saturating_duration_since(now))
+    }
+}
+
+/// What finds an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<'a> {
+    pub(crate) lookup: u32,
+    pub(crate) form: Form,
+    pub(crate) query: &'a str,
+}
+
+impl Answers {
+    /// A cache of about `size_max` bytes.
+    pub(crate) fn new(size_max: u64) -> Self {
+        // Answers of a few hundred bytes fill it; a power of two lets a mask find the set.
+        let count = (size_max / 512).clamp(0, 1 << 20);
+        let count = if count == 0 {
+            0
+        } else {
+            count.next_power_of_two().max(2)
+        };
+        let mut slots = Vec::new();
+        slots.resize_with(count as usize, || None);
+        Self {
+            hasher: RandomState::default(),
+            slots: slots.into(),
+            size: 0,
+            size_max,
+            dice: 0x9e37_79b9,
+        }
+    }
+
+    fn hash(&self, key: Key<'_>) -> u64 {
+        let mut state = self.hasher.build_hasher();
+        state.write_u32(key.lookup);
+        key.form.hash(&mut state);
+        state.write(key.query.as_bytes());
+        state.finish()
+    }
+
+    fn first_slot(&self, hash: u64) -> usize {
+        (hash as usize & (self.slots.len() / 2 - 1)) * 2
+    }
+
+    /// The answer of that key, if it is still right.
+    #[inline]
+    pub(crate) fn find(&mut self, key: Key<'_>, generation: u64, now: Instant) -> Option<&Answer> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let hash = self.hash(key);
+        let first = self.first_slot(hash);
+        let found = (first..first + 2).find(|slot| {
+            self.slots[*slot]
+                .as_ref()
+                .is_some_and(|slot| slot.is(hash, key) && slot.answer.is_right(generation, now))
+        })?;
+        if found != first {
+            self.slots.swap(first, found);
+        }
+        self.slots[first].as_ref().map(|slot| &slot.answer)
+    }
+
+    /// Keeps an answer, perhaps in place of another one.
+    pub(crate) fn keep(&mut self, key: Key<'_>, answer: &Answer, now: Instant) {
+        if self.slots.is_empty()
+            || answer.body.len() > BODY_SIZE_MAX
+            || key.query.len() > QUERY_SIZE_MAX
+        {
+            return;
+        }
+        let hash = self.hash(key);
+        let first = self.first_slot(hash);
+        let generation = answer.generation;
+        let is_free = |slot: &Option<Slot>| {
+            slot.as_ref()
+                .is_none_or(|slot| slot.is(hash, key) || !slot.answer.is_right(generation, now))
+        };
+        let place = match (is_free(&self.slots[first]), is_free(&self.slots[first + 1])) {
+            (true, _) => first,
+            (false, true) => first + 1,
+            // Those that come again get in soon; the others do not wash them out.
+            (false, false) if self.admits() => first + 1,
+            (false, false) => return,
+        };
+        let slot = Slot {
+            hash,
+            lookup: key.lookup,
+            form: key.form,
+            query: key.query.into(),
+            answer: Answer {
+                // As large as it is: the original has room for larger ones.
+                body: answer.body.as_slice().to_vec(),
+                ..*answer
+            },
+        };
+        self.size += slot.size();
+        if let Some(old) = self.slots[place].replace(slot) {
+            self.size -= old.size();
+        }
+        if self.size > self.size_max {
+            // Larger answers than were reckoned with: some room is made, without any order.
+            self.drop_some(place);
+        }
+    }
+
+    fn drop_some(&mut self, kept: usize) {
+        let count = self.slots.len();
+        let start = self.dice as usize;
+        for step in 0..count {
+            let index = start.wrapping_add(step) & (count - 1);
+            if self.size <= self.size_max - self.size_max / 8 {
+                break;
+            }
+            if index != kept
+                && let Some(old) = self.slots[index].take()
+            {
+                self.size -= old.size();
+            }
+        }
+    }
+
+    /// Forgets everything: lookups have other numbers now.
+    pub(crate) fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|slot| *slot = None);
+        self.size = 0;
+    }
+
+    /// Marsaglia's xorshift; one in four gets in.
+    fn admits(&mut self) -> bool {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 17;
+        self.dice ^= self.dice << 5;
+        self.dice.is_multiple_of(4)
+    }
+}
+
+impl Slot {
+    fn is(&self, hash: u64, key: Key<'_>) -> bool {
+        self.hash == hash
+            && self.lookup == key.lookup
+            && self.form == key.form
+            && *self.query == *key.query
+    }
+
+    fn size(&self) -> u64 {
+        OVERHEAD + self.query.len() as u64 + self.answer.body.len() as u64
+    }
+}
+
+impl Answer {
+    fn is_right(&self, generation: u64, now: Instant) -> bool {
+        self.generation == generation
+            && self
+                .moment
+                .as_ref()
+                .is_none_or(|moment| now < moment.expires)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &str, generation: u64, expires: Option<Instant>) -> Answer {
+        Answer {
+            body: body.as_bytes().to_vec(),
+            is_found: true,
+            generation,
+            moment: expires.map(|expires| Moment {
+                age: Duration::ZERO,
+                at: expires,
+                expires,
+                tag: None,
+            }),
+        }
+    }
+
+    fn key(query: &str) -> Key<'_> {
+        Key {
+            lookup: 0,
+            form: Form::Json,
+            query,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_found_by_all_of_its_key_while_it_is_right() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        let mut answers = Answers::new(1 << 20);
+        answers.keep(key("id=1"), &answer("a", 1, None), now);
+        answers.keep(key("id=2"), &answer("b", 1, Some(later)), now);
+        let body = |answers: &mut Answers, key, generation, now| {
+            let found = answers.find(key, generation, now)?;
+            Some(String::from_utf8(found.body.to_vec()).unwrap())
+        };
+        assert_eq!(body(&mut answers, key("id=1"), 1, later), Some("a".into()));
+        assert_eq!(body(&mut answers, key("id=1"), 2, now), None);
+        assert_eq!(body(&mut answers, key("id=2"), 1, now), Some("b".into()));
+        assert_eq!(body(&mut answers, key("id=2"), 1, later), None);
+        assert_eq!(body(&mut answers, key("id=3"), 1, now), None);
+        for other in [
+            Key {
+                lookup: 1,
+                ..key("id=1")
+            },
+            Key {
+                form: Form::Csv,
+                ..key("id=1")
+            },
+        ] {
+            assert_eq!(body(&mut answers, other, 1, now), None);
+        }
+        answers.clear();
+        assert_eq!(body(&mut answers, key("id=1"), 1, now), None);
+        assert_eq!(answers.size, 0);
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_a_cache_may_be_none() {
+        let now = Instant::now();
+        let mut answers = Answers::new(1 << 20);
+        let body = "x".repeat(8000);
+        for id in 0..10_000 {
+            answers.keep(key(&format!("id={id}")), &answer(&body, 1, None), now);
+            assert!(answers.size <= 1 << 20, "{}", answers.size);
+        }
+        let slots = answers.slots.iter().flatten();
+        assert_eq!(slots.map(Slot::size).sum::<u64>(), answers.size);
+        assert!(answers.size > 1 << 18, "{}", answers.size);
+        answers.keep(
+            key("large"),
+            &answer(&"x".repeat(BODY_SIZE_MAX + 1), 1, None),
+            now,
+        );
+        assert!(answers.find(key("large"), 1, now).is_none());
+        let mut none = Answers::new(0);
+        none.keep(key("a"), &answer("a", 1, None), now);
+        assert!(none.find(key("a"), 1, now).is_none());
+    }
+}

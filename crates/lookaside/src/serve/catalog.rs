@@ -1,0 +1,325 @@
+//! What is served at one moment: lookups that were prepared, keys, models; a reload makes the next
+//! one beside it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lookaside_knowledge::{Error, Explanation, Extent, Knowledge, PlanKind, Statement, Text};
+
+use super::access::Access;
+use super::config::{LookupConfig, ServerConfig};
+use super::models::Models;
+use super::overview::{openapi, overview};
+use super::params::{PARAM_COUNT_MAX, Param, ParamType};
+use crate::cli::failure::{Failure, did_you_mean};
+use crate::cli::settings::EnrichSettings;
+
+/// One state of everything that is not rows.
+pub(crate) struct Catalog {
+    /// Counts up with each catalog of this process.
+    pub(crate) number: u64,
+    /// Sorted by name.
+    pub(crate) lookups: Vec<Lookup>,
+    pub(crate) models: Models,
+    pub(crate) access: Access,
+    pub(crate) query_rows_max: Option<usize>,
+    pub(crate) error_detail: bool,
+    /// How long caches keep answers; nothing where there are none.
+    pub(crate) cache_ttl: Duration,
+    /// How events are read and written where a request does not say.
+    pub(crate) enrich: EnrichSettings,
+    /// The body of `GET /v1/lookups`.
+    pub(crate) overview: Vec<u8>,
+    /// The body of `GET /openapi.json`.
+    pub(crate) openapi: Vec<u8>,
+}
+
+/// One lookup.
+pub(crate) struct Lookup {
+    pub(crate) config: LookupConfig,
+    /// How it is answered; not known while its server has never been asked.
+    pub(crate) prepared: Option<Prepared>,
+    /// What it was asked for; goes on over reloads.
+    pub(crate) counts: Arc<LookupCounts>,
+}
+
+/// A statement that can be asked.
+pub(crate) struct Prepared {
+    pub(crate) statement: Statement,
+    /// In the order of the statement.
+    pub(crate) params: Vec<Param>,
+    pub(crate) explanation: Explanation,
+    pub(crate) validity: Validity,
+}
+
+/// As long as what an answer is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validity {
+    /// The tables: nothing but a reload changes it.
+    Tables,
+    /// The moment: a provider's rows change, and so does the time of day.
+    Moment,
+}
+
+/// What one lookup was asked for. `Relaxed` throughout: sums order nothing.
+#[derive(Debug, Default)]
+pub(crate) struct LookupCounts {
+    pub(crate) found: AtomicU64,
+    pub(crate) absent: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+impl LookupCounts {
+    /// Counts answers.
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Lookup {
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        match self.config.many {
+            true => Extent::All,
+            false => Extent::First,
+        }
+    }
+}
+
+impl Prepared {
+    /// Whether a native plan answers, nearly always without looking anywhere else.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.explanation.kind, PlanKind::Hash | PlanKind::Interval)
+    }
+}
+
+/// What a catalog is made of beside tables.
+pub(crate) struct Parts {
+    pub(crate) lookups: Vec<LookupConfig>,
+    pub(crate) server: ServerConfig,
+    pub(crate) cache_ttl: Duration,
+    pub(crate) enrich: EnrichSettings,
+    pub(crate) models: Models,
+}
+
+impl Catalog {
+    /// Prepares what is to be served. What `before` counted goes on being counted.
+    ///
+    /// # Errors
+    /// When a statement is refused, or goes elsewhere than its lookup says.
+    pub(crate) fn new(
+        parts: Parts,
+        knowledge: &Knowledge,
+        before: Option<&Self>,
+    ) -> Result<Self, Failure> {
+        let mut lookups: Vec<Lookup> = Vec::new();
+        for config in parts.lookups {
+            let prepared = match prepare(&config, knowledge) {
+                Ok(prepared) => prepared,
+                Err(failure) => {
+                    release(&lookups, knowledge);
+                    return Err(failure);
+                }
+            };
+            let known = before.and_then(|before| before.lookup(&config.name));
+            lookups.push(Lookup {
+                counts: known.map(|known| known.counts.clone()).unwrap_or_default(),
+                config,
+                prepared,
+            });
+        }
+        lookups.sort_by(|a, b| a.config.name.cmp(&b.config.name));
+        let server = parts.server;
+        let mut catalog = Self {
+            number: before.map_or(1, |before| before.number + 1),
+            lookups,
+            models: parts.models,
+            access: Access::new(&server, before.map(|before| &before.access)),
+            query_rows_max: server.query_rows_max,
+            error_detail: server.error_detail,
+            cache_ttl: parts.cache_ttl,
+            enrich: parts.enrich,
+            overview: Vec::new(),
+            openapi: Vec::new(),
+        };
+        catalog.overview = overview(&catalog);
+        catalog.openapi = openapi(&catalog);
+        Ok(catalog)
+    }
+
+    /// The position of a lookup.
+    #[inline]
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        let found = self
+            .lookups
+            .binary_search_by(|lookup| lookup.config.name.as_str().cmp(name));
+        found.ok()
+    }
+
+    pub(crate) fn lookup(&self, name: &str) -> Option<&Lookup> {
+        self.position(name).map(|index| &self.lookups[index])
+    }
+
+    /// Whether a lookup waits for its server to be there for the first time.
+    pub(crate) fn has_unprepared(&self) -> bool {
+        self.unprepared_count() > 0
+    }
+
+    /// How many lookups do.
+    pub(crate) fn unprepared_count(&self) -> usize {
+        let lookups = self.lookups.iter();
+        lookups.filter(|lookup| lookup.prepared.is_none()).count()
+    }
+
+    /// Lets a reload lose the statements, as far as nobody else holds on to them.
+    pub(crate) fn release(&self, knowledge: &Knowledge) {
+        release(&self.lookups, knowledge);
+    }
+
+    /// Holds on to the statements again.
+    pub(crate) fn hold(&self, knowledge: &Knowledge) {
+        for prepared in self.lookups.iter().flat_map(|lookup| &lookup.prepared) {
+            // On tables that it was prepared on before.
+            let _ = knowledge.prepare(prepared.statement.sql());
+        }
+    }
+}
+
+fn release(lookups: &[Lookup], knowledge: &Knowledge) {
+    for prepared in lookups.iter().flat_map(|lookup| &lookup.prepared) {
+        // It was prepared by this engine.
+        let _ = knowledge.release(&prepared.statement);
+    }
+}
+
+/// Prepares one lookup; `None` if its server does not answer now.
+fn prepare(config: &LookupConfig, knowledge: &Knowledge) -> Result<Option<Prepared>, Failure> {
+    let place = |problem: &str| format!("{}: lookups.{} {problem}", config.place, config.name);
+    let statement = match knowledge.prepare(&config.sql) {
+        Ok(statement) => statement,
+        Err(error) if error.is_retryable() => return Ok(None),
+        Err(error) => return Err(refused(config, &error)),
+    };
+    let explanation = match knowledge.explain(&config.sql) {
+        Ok(explanation) => explanation,
+        Err(error) if error.is_retryable() => return Ok(None),
+        Err(error) => return Err(refused(config, &error)),
+    };
+    let answerer = explanation
+        .provider
+        .as_ref()
+        .map(|provider| &*provider.name);
+    if let Some(wanted) = &config.provider {
+        let is_local = answerer.is_none() && wanted == "local";
+        if !is_local && answerer != Some(wanted) {
+            let found = answerer.unwrap_or("local");
+            let problem = place(&format!(
+                "is to be answered by {wanted:?}, and its tables are those of {found:?}"
+            ));
+            let help = "write the name before the table, as in assets.hosts, or correct provider";
+            return Err(Failure::new(problem).with_help(help));
+        }
+    }
+    let params = statement_params(config, &statement)?;
+    let is_here = answerer.is_none() && is_timeless(&config.sql);
+    Ok(Some(Prepared {
+        params,
+        validity: match is_here {
+            true => Validity::Tables,
+            false => Validity::Moment,
+        },
+        statement,
+        explanation,
+    }))
+}
+
+fn refused(config: &LookupConfig, error: &Error) -> Failure {
+    let (place, name) = (&config.place, &config.name);
+    Failure::new(format!("{place}: lookups.{name}: {error}")).with_sources(error)
+}
+
+/// The parameters of the statement with the types that are declared.
+fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<Param>, Failure> {
+    let place = |problem: &str| format!("{}: lookups.{} {problem}", config.place, config.name);
+    let names = statement.params();
+    if names.len() > PARAM_COUNT_MAX {
+        let problem = format!(
+            "has {} parameters, and {PARAM_COUNT_MAX} are the most",
+            names.len()
+        );
+        return Err(Failure::new(place(&problem)));
+    }
+    for (declared, _) in &config.params {
+        if !names.iter().any(|name| name == declared.as_str()) {
+            let hint = did_you_mean(declared, names.iter().map(Text::as_str));
+            let problem = place(&format!(
+                "declares the parameter {declared}, {}",
+                match names {
+                    [] => "and its statement has none".to_owned(),
+                    _ => format!("which its statement does not have{hint}"),
+                }
+            ));
+            return Err(Failure::new(problem).with_help("parameters are written :name in the SQL"));
+        }
+    }
+    for (name, _) in &config.example {
+        if !names.iter().any(|known| known == name.as_str()) {
+            let problem =
+                format!("has an example of {name}, which is no parameter of its statement");
+            return Err(Failure::new(place(&problem)));
+        }
+    }
+    let kind = |name: &Text| {
+        let declared = config
+            .params
+            .iter()
+            .find(|(declared, _)| name == declared.as_str());
+        declared.map_or(ParamType::Any, |(_, kind)| *kind)
+    };
+    let params = names.iter().map(|name| Param {
+        name: name.clone(),
+        kind: kind(name),
+    });
+    Ok(params.collect())
+}
+
+/// Whether nothing in a statement asks for the time of day or for chance. A word in a text or a name
+/// counts as well: that costs a conditional request, and a wrong answer never.
+fn is_timeless(sql: &str) -> bool {
+    const MOODS: [&str; 9] = [
+        "random",
+        "now",
+        "current_",
+        "date(",
+        "time(",
+        "julianday",
+        "unixepoch",
+        "changes(",
+        "last_insert_rowid",
+    ];
+    let sql: String = sql.to_ascii_lowercase().split_whitespace().collect();
+    !MOODS.iter().any(|mood| sql.contains(mood))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_the_moment_are_told() {
+        for (sql, expected) in [
+            ("select org from asn where first_ip <= :ip", true),
+            ("select random()", false),
+            ("select datetime ('NOW')", false),
+            ("select CURRENT_TIMESTAMP", false),
+            ("select date (\n)", false),
+            ("select updated from t", true),
+        ] {
+            assert_eq!(is_timeless(sql), expected, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `[lookups.NAME]`: what may be asked for, by which parameters.
+
+use std::time::Duration;
+
+use lookaside_knowledge::Config;
+
+use super::reader::Section;
+use crate::cli::failure::{Failure, did_you_mean};
+use crate::serve::params::ParamType;
+
+/// The section's name.
+pub(crate) const LOOKUPS: &str = "lookups";
+
+/// A name is part of a URL, of metrics and of logs.
+const NAME_LENGTH_MAX: usize = 64;
+
+/// A day; whoever wants answers that hold longer wants a table.
+const TTL_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+
+/// How many rows one answer may have unless the lookup says otherwise: enough for a page of anything,
+/// and a few megabytes at most.
+const ROWS_MAX: u64 = 10_000;
+
+/// The largest number that a lookup may say: one answer is one piece of memory.
+const ROWS_MAX_MAX: u64 = 10_000_000;
+
+const KEYS: [&str; 8] = [
+    "sql",
+    "params",
+    "provider",
+    "ttl_ms",
+    "many",
+    "rows_max",
+    "description",
+    "example",
+];
+
+/// One lookup as the file says it; nothing is prepared yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LookupConfig {
+    pub(crate) name: String,
+    pub(crate) sql: String,
+    /// Those that the file declares, in its order.
+    pub(crate) params: Vec<(String, ParamType)>,
+    /// Who must answer; a statement that goes elsewhere is refused.
+    pub(crate) provider: Option<String>,
+    /// How old an answer may be, if not as old as `[cache]` says.
+    pub(crate) ttl: Option<Duration>,
+    /// Whether all rows are the answer, or the first one.
+    pub(crate) many: bool,
+    /// How many rows an answer may have.
+    pub(crate) rows_max: usize,
+    pub(crate) description: Option<String>,
+    /// Parameters that have an answer, as texts of a URL.
+    pub(crate) example: Vec<(String, String)>,
+    /// Where it stands: `knowdb.toml:12`.
+    pub(crate) place: String,
+}
+
+/// Reads the section; a file without it has no lookups.
+pub(crate) fn read_lookups(config: &Config) -> Result<Vec<LookupConfig>, Failure> {
+    let Some(all) = Section::top(config, LOOKUPS) else {
+        return Ok(Vec::new());
+    };
+    let mut lookups = Vec::new();
+    for name in all.keys() {
+        let wanted = "must be a table, written [lookups.NAME] with sql = \"…\"";
+        let section = all.section(name).ok().flatten();
+        let section = section.ok_or_else(|| all.bad(name, wanted))?;
+        lookups.push(read_lookup(config, &all, name, &section)?);
+    }
+    Ok(lookups)
+}
+
+fn read_lookup(
+    config: &Config,
+    all: &Section<'_>,
+    name: &str,
+    section: &Section<'_>,
+) -> Result<LookupConfig, Failure> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if name.is_empty() || name.len() > NAME_LENGTH_MAX || !name.bytes().all(is_plain) {
+        let problem = format!(
+            "is no name for a lookup; write letters, digits, _ and -, {NAME_LENGTH_MAX} at most"
+        );
+        return Err(all.bad(name, &problem));
+    }
+    section.only(&KEYS)?;
+    let sql = section.needed_string("sql", "sql = \"select … where … = :key\"")?;
+    let many = section.bool("many")?.unwrap_or(false);
+    let rows_max = section.number("rows_max", 1, ROWS_MAX_MAX)?;
+    if rows_max.is_some() && !many {
+        let problem = "is for lookups with many = true; this one gives the first row";
+        return Err(section.bad("rows_max", problem));
+    }
+    let ttl = section.millis("ttl_ms", 0, TTL_MS_MAX)?;
+    if let Some(ttl) = ttl.filter(|ttl| *ttl > config.cache.ttl && config.cache.enabled) {
+        let problem = format!(
+            "is {} ms, and no answer is kept longer than cache.ttl_ms, which is {}; raise that one \
+             and shorten the others",
+            ttl.as_millis(),
+            config.cache.ttl.as_millis()
+        );
+        return Err(section.bad("ttl_ms", &problem));
+    }
+    let line = config
+        .section_line(&format!("{LOOKUPS}.{name}"))
+        .unwrap_or(1);
+    Ok(LookupConfig {
+        name: name.to_owned(),
+        sql: sql.to_owned(),
+        params: read_params(section)?,
+        provider: section.string("provider")?.map(str::to_owned),
+        ttl,
+        many,
+        // Bounded above, and no pointer is smaller than 32 bits where epoll is.
+        rows_max: rows_max.unwrap_or(ROWS_MAX) as usize,
+        description: section.string("description")?.map(str::to_owned),
+        example: match section.section("example")? {
+            Some(example) => example.texts()?,
+            None => Vec::new(),
+        },
+        place: format!("{}:{line}", config.file.display()),
+    })
+}
+
+fn read_params(lookup: &Section<'_>) -> Result<Vec<(String, ParamType)>, Failure> {
+    let Some(section) = lookup.section("params")? else {
+        return Ok(Vec::new());
+    };
+    let mut params = Vec::new();
+    for name in section.keys() {
+        let word = section.needed_string(name, "a type")?;
+        let found = ParamType::from_name(word);
+        params.push((
+            name.to_owned(),
+            found.ok_or_else(|| {
+                let names = ParamType::ALL.map(ParamType::name);
+                let hint = did_you_mean(word, names);
+                let problem = format!("is of an unknown type {word:?}{hint}");
+                let help = format!("the types are {}", names.join(", "));
+                section.bad(name, &problem).with_help(help)
+            })?,
+        ));
+    }
+    Ok(params)
+}

@@ -1,0 +1,172 @@
+//! Typed reading of the sections that are the server's own; every refusal names file, line and key.
+
+use std::time::Duration;
+
+use lookaside_knowledge::Config;
+use toml::{Table, Value};
+
+use crate::cli::failure::{Failure, did_you_mean};
+
+/// One table of the file and where it stands: `server`, `lookups.asn`, `server.keys.0`.
+#[derive(Clone)]
+pub(super) struct Section<'a> {
+    config: &'a Config,
+    path: String,
+    table: &'a Table,
+}
+
+impl<'a> Section<'a> {
+    /// A section of the whole file, if it is there.
+    pub(super) fn top(config: &'a Config, name: &str) -> Option<Self> {
+        let table = config.section(name)?;
+        Some(Self {
+            config,
+            path: name.to_owned(),
+            table,
+        })
+    }
+
+    /// Refuses keys that are not among `known`.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), Failure> {
+        let unknown = self.table.keys().find(|key| !known.contains(&key.as_str()));
+        let Some(key) = unknown else {
+            return Ok(());
+        };
+        let hint = did_you_mean(key, known.iter().copied());
+        let message = format!("unknown key {}.{key}{hint}", self.path);
+        let known = format!("[{}] knows {}", self.path, known.join(", "));
+        Err(self.failure(key, &message).with_help(known))
+    }
+
+    /// The names of what stands here.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.table.keys().map(String::as_str)
+    }
+
+    /// An error at a key, or at the section where the key is missing.
+    pub(super) fn failure(&self, key: &str, message: &str) -> Failure {
+        let line = self.config.section_line(&format!("{}.{key}", self.path));
+        let line = line.or_else(|| self.config.section_line(&self.path));
+        let (file, line) = (self.config.file.display(), line.unwrap_or(1));
+        Failure::new(format!("{file}:{line}: {message}"))
+    }
+
+    /// An error about the value of a key.
+    pub(super) fn bad(&self, key: &str, problem: &str) -> Failure {
+        self.failure(key, &format!("{}.{key} {problem}", self.path))
+    }
+
+    /// A table below this one.
+    pub(super) fn section(&self, key: &str) -> Result<Option<Self>, Failure> {
+        let table = self.typed(key, "a table", Value::as_table)?;
+        Ok(table.map(|table| Self {
+            config: self.config,
+            path: format!("{}.{key}", self.path),
+            table,
+        }))
+    }
+
+    /// A list of tables below this one.
+    pub(super) fn sections(&self, key: &str) -> Result<Vec<Self>, Failure> {
+        let wanted = format!("a list of tables, written [[{}.{key}]]", self.path);
+        let list = self.typed(key, &wanted, Value::as_array)?;
+        let items = list.into_iter().flatten().enumerate();
+        items
+            .map(|(index, item)| {
+                let table = item.as_table();
+                let table = table.ok_or_else(|| self.bad(key, &format!("must be {wanted}")))?;
+                Ok(Self {
+                    config: self.config,
+                    path: format!("{}.{key}.{index}", self.path),
+                    table,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn string(&self, key: &str) -> Result<Option<&'a str>, Failure> {
+        self.typed(key, "a string", Value::as_str)
+    }
+
+    /// A string that must be there.
+    pub(super) fn needed_string(&self, key: &str, example: &str) -> Result<&'a str, Failure> {
+        self.string(key)?
+            .ok_or_else(|| self.bad(key, &format!("is missing; write {example}")))
+    }
+
+    /// A string or a list of them.
+    pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<&'a str>>, Failure> {
+        self.typed(key, "a string or a list of strings", |value| match value {
+            Value::String(text) => Some(vec![text.as_str()]),
+            Value::Array(items) => items.iter().map(Value::as_str).collect(),
+            _ => None,
+        })
+    }
+
+    /// All values here with their names, each as text.
+    pub(super) fn texts(&self) -> Result<Vec<(String, String)>, Failure> {
+        let entries = self.table.iter();
+        entries
+            .map(|(key, value)| {
+                let text = match value {
+                    Value::String(text) => Some(text.clone()),
+                    Value::Integer(number) => Some(number.to_string()),
+                    Value::Float(number) => Some(number.to_string()),
+                    Value::Boolean(bool) => Some(bool.to_string()),
+                    Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
+                };
+                let text = text.ok_or_else(|| self.bad(key, "must be a string or a number"))?;
+                Ok((key.clone(), text))
+            })
+            .collect()
+    }
+
+    pub(super) fn bool(&self, key: &str) -> Result<Option<bool>, Failure> {
+        self.typed(key, "true or false", Value::as_bool)
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn number(&self, key: &str, min: u64, max: u64) -> Result<Option<u64>, Failure> {
+        let Some(number) = self.typed(key, "a whole number", Value::as_integer)? else {
+            return Ok(None);
+        };
+        let found = u64::try_from(number)
+            .ok()
+            .filter(|it| (min..=max).contains(it));
+        let problem = || format!("must be from {min} to {max}, not {number}");
+        found.map(Some).ok_or_else(|| self.bad(key, &problem()))
+    }
+
+    /// A time in milliseconds.
+    pub(super) fn millis(
+        &self,
+        key: &str,
+        min: u64,
+        max: u64,
+    ) -> Result<Option<Duration>, Failure> {
+        Ok(self.number(key, min, max)?.map(Duration::from_millis))
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        let found = match value {
+            Value::String(_) => "a string",
+            Value::Integer(_) | Value::Float(_) => "a number",
+            Value::Boolean(_) => "true or false",
+            Value::Datetime(_) => "a date",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+        };
+        let problem = || format!("must be {wanted}, not {found}");
+        read(value)
+            .map(Some)
+            .ok_or_else(|| self.bad(key, &problem()))
+    }
+}

@@ -1,0 +1,282 @@
+//! `[server]`: where to listen, who may ask, and what is allowed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lookaside_knowledge::Config;
+
+use super::reader::Section;
+use crate::cli::failure::Failure;
+use crate::serve::keys::KeyHash;
+use crate::serve::limit::Rate;
+
+/// The section's name.
+pub(crate) const SERVER: &str = "server";
+
+/// Threads beyond this are a typing error.
+const THREAD_COUNT_MAX: u64 = 1024;
+
+/// A batch of ten thousand parameter sets is about half a megabyte.
+const BODY_SIZE_MAX: u64 = 8 << 20;
+
+/// One body is one piece of memory.
+const BODY_SIZE_MAX_MAX: u64 = 1 << 30;
+
+/// Encoded answers of all threads together: tens of thousands of a few hundred bytes.
+const ANSWERS_SIZE_MAX: u64 = 64 << 20;
+
+/// How long requests that are here may take when the server is asked to end: longer than a query's
+/// usual time-out would be long, shorter than what service managers wait before they kill (90 s).
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+
+const KEYS: [&str; 13] = [
+    "listen",
+    "threads",
+    "keys",
+    "tls",
+    "cors",
+    "hosts",
+    "query_rows_max",
+    "body_size_max",
+    "answers_size_max",
+    "access_log",
+    "error_detail",
+    "watch",
+    "drain_timeout_ms",
+];
+
+/// What the file says about the server.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ServerConfig {
+    /// `None` where the file is silent.
+    pub(crate) listen: Option<Vec<Place>>,
+    /// I/O threads; 0 is one a core.
+    pub(crate) threads: usize,
+    pub(crate) keys: Vec<KeyConfig>,
+    pub(crate) tls: Option<TlsConfig>,
+    /// Origins of pages that may read answers.
+    pub(crate) cors: Vec<String>,
+    /// Names under which the server may be asked without keys, beside those of the machine itself.
+    pub(crate) hosts: Vec<String>,
+    /// `None` switches `POST /v1/query` off.
+    pub(crate) query_rows_max: Option<usize>,
+    pub(crate) body_size_max: usize,
+    pub(crate) answers_size_max: u64,
+    /// `-` is standard error.
+    pub(crate) access_log: Option<String>,
+    /// Whether problems show what a database said.
+    pub(crate) error_detail: bool,
+    pub(crate) watch: bool,
+    pub(crate) drain_timeout: Duration,
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// Who may ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyConfig {
+    pub(crate) name: String,
+    pub(crate) hash: KeyHash,
+    /// `None` is any number of requests.
+    pub(crate) rate: Option<Rate>,
+    /// Whether it may reload and query.
+    pub(crate) admin: bool,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsConfig {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            threads: 0,
+            keys: Vec::new(),
+            tls: None,
+            cors: Vec::new(),
+            hosts: Vec::new(),
+            query_rows_max: None,
+            body_size_max: BODY_SIZE_MAX as usize,
+            answers_size_max: ANSWERS_SIZE_MAX,
+            access_log: None,
+            error_detail: false,
+            watch: false,
+            drain_timeout: DRAIN_TIMEOUT,
+        }
+    }
+}
+
+impl Place {
+    /// `127.0.0.1:8300`, `[::1]:8300`, `8300` or `unix:PATH`.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        const WANTED: &str = "write ADDRESS:PORT such as 127.0.0.1:8300, a port alone for \
+                              127.0.0.1, or unix:PATH";
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path {
+                "" => Err(WANTED),
+                path => Ok(Self::Unix(path.into())),
+            };
+        }
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self::Tcp(([127, 0, 0, 1], port).into()));
+        }
+        text.parse().map(Self::Tcp).map_err(|_| WANTED)
+    }
+
+    /// Whether other machines can come this way.
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Reads the section; a file without it gives the defaults.
+pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
+    let default = ServerConfig::default();
+    let Some(section) = Section::top(config, SERVER) else {
+        return Ok(default);
+    };
+    section.only(&KEYS)?;
+    let listen = match section.strings("listen")? {
+        None => None,
+        Some(texts) if texts.is_empty() => {
+            return Err(section.bad("listen", "is empty; leave it out for the default"));
+        }
+        Some(texts) => Some(
+            texts
+                .into_iter()
+                .map(|text| read_place(config, &section, text))
+                .collect::<Result<_, _>>()?,
+        ),
+    };
+    let body_size_max = section.number("body_size_max", 1024, BODY_SIZE_MAX_MAX)?;
+    let answers_size_max = section.number("answers_size_max", 0, 1 << 40)?;
+    let drain_timeout = section.millis("drain_timeout_ms", 1, HOUR_MS)?;
+    let query_rows_max = section.number("query_rows_max", 1, 10_000_000)?;
+    Ok(ServerConfig {
+        listen,
+        threads: section.number("threads", 1, THREAD_COUNT_MAX)?.unwrap_or(0) as usize,
+        keys: read_keys(&section)?,
+        tls: read_tls(config, &section)?,
+        cors: read_origins(&section)?,
+        hosts: owned(section.strings("hosts")?),
+        query_rows_max: query_rows_max.map(|rows| rows as usize),
+        body_size_max: body_size_max.map_or(default.body_size_max, |size| size as usize),
+        answers_size_max: answers_size_max.unwrap_or(default.answers_size_max),
+        access_log: section.string("access_log")?.map(|text| match text {
+            "-" => text.to_owned(),
+            path => config.folder().join(path).display().to_string(),
+        }),
+        error_detail: section.bool("error_detail")?.unwrap_or(false),
+        watch: section.bool("watch")?.unwrap_or(false),
+        drain_timeout: drain_timeout.unwrap_or(default.drain_timeout),
+    })
+}
+
+fn owned(texts: Option<Vec<&str>>) -> Vec<String> {
+    let texts = texts.unwrap_or_default();
+    texts.into_iter().map(str::to_owned).collect()
+}
+
+fn read_place(config: &Config, section: &Section<'_>, text: &str) -> Result<Place, Failure> {
+    let place = Place::parse(text)
+        .map_err(|wanted| section.bad("listen", &format!("holds {text:?}; {wanted}")))?;
+    Ok(match place {
+        Place::Unix(path) => Place::Unix(config.folder().join(path)),
+        tcp => tcp,
+    })
+}
+
+fn read_keys(section: &Section<'_>) -> Result<Vec<KeyConfig>, Failure> {
+    let mut keys: Vec<KeyConfig> = Vec::new();
+    for key in section.sections("keys")? {
+        key.only(&["name", "sha256", "per_second", "burst", "admin"])?;
+        let make = "the line that `lookaside key new` prints";
+        let name = key.needed_string("name", make)?;
+        if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
+            return Err(key.bad("name", "must be a short name for logs and metrics"));
+        }
+        let hash = key.needed_string("sha256", make)?;
+        let hash = KeyHash::parse(hash).ok_or_else(|| {
+            let problem = "is no SHA-256 in hexadecimal; `lookaside key new` makes a key and prints \
+                           the line to put here";
+            key.bad("sha256", problem)
+        })?;
+        if keys.iter().any(|other| other.name == name) {
+            return Err(key.bad("name", &format!("{name:?} stands here twice")));
+        }
+        let per_second = key.number("per_second", 1, 1_000_000_000)?;
+        let burst = key.number("burst", 1, 1_000_000_000)?;
+        if burst.is_some() && per_second.is_none() {
+            return Err(key.bad("burst", "needs per_second beside it"));
+        }
+        keys.push(KeyConfig {
+            name: name.to_owned(),
+            hash,
+            rate: per_second.map(|rate| Rate::new(rate, burst.unwrap_or(rate))),
+            admin: key.bool("admin")?.unwrap_or(false),
+        });
+    }
+    Ok(keys)
+}
+
+fn read_tls(config: &Config, section: &Section<'_>) -> Result<Option<TlsConfig>, Failure> {
+    let Some(tls) = section.section("tls")? else {
+        return Ok(None);
+    };
+    tls.only(&["cert", "key"])?;
+    let file = |key: &str| -> Result<PathBuf, Failure> {
+        let example = format!("{key} = \"{key}.pem\"");
+        Ok(config.folder().join(tls.needed_string(key, &example)?))
+    };
+    Ok(Some(TlsConfig {
+        cert: file("cert")?,
+        key: file("key")?,
+    }))
+}
+
+/// Origins are compared as they are written, so they must be written as browsers write them.
+fn read_origins(section: &Section<'_>) -> Result<Vec<String>, Failure> {
+    let origins = owned(section.strings("cors")?);
+    for origin in &origins {
+        let host = origin
+            .strip_prefix("https://")
+            .or_else(|| origin.strip_prefix("http://"));
+        let is_plain = host.is_some_and(|host| {
+            let breaks =
+                |c: char| c.is_ascii_uppercase() || c.is_whitespace() || "/?#@*".contains(c);
+            !host.is_empty() && !host.contains(breaks)
+        });
+        if !is_plain {
+            let problem = format!(
+                "holds {origin:?}, which is no origin; write https://app.example.com, in lower case \
+                 and with nothing behind the host and port"
+            );
+            return Err(section.bad("cors", &problem));
+        }
+    }
+    Ok(origins)
+}

@@ -1,0 +1,255 @@
+//! What the server did, in numbers for Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lookaside_knowledge::{AnsweredBy, Provenance};
+
+use super::catalog::{Catalog, LookupCounts};
+
+/// What a request asked for, as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    Lookup,
+    Batch,
+    Enrich,
+    Query,
+    Reload,
+    /// What the server tells about itself.
+    Info,
+    Other,
+}
+
+impl Path {
+    const ALL: [Self; 7] = [
+        Self::Lookup,
+        Self::Batch,
+        Self::Enrich,
+        Self::Query,
+        Self::Reload,
+        Self::Info,
+        Self::Other,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lookup => "lookup",
+            Self::Batch => "batch",
+            Self::Enrich => "enrich",
+            Self::Query => "query",
+            Self::Reload => "reload",
+            Self::Info => "info",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// Who had an answer, as `X-Cache` and metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// The encoded body.
+    Body,
+    Native,
+    L0,
+    L1,
+    Sqlite,
+    Provider,
+    /// An old answer in place of one that a provider did not give.
+    Stale,
+}
+
+impl Layer {
+    const ALL: [Self; 7] = [
+        Self::Body,
+        Self::Native,
+        Self::L0,
+        Self::L1,
+        Self::Sqlite,
+        Self::Provider,
+        Self::Stale,
+    ];
+
+    /// Who gave an answer.
+    pub(crate) fn of(provenance: &Provenance) -> Self {
+        if provenance.stands_in {
+            return Self::Stale;
+        }
+        match provenance.by {
+            AnsweredBy::Native => Self::Native,
+            AnsweredBy::L0 => Self::L0,
+            AnsweredBy::L1 => Self::L1,
+            AnsweredBy::Sqlite => Self::Sqlite,
+            _ => Self::Provider,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Native => "native",
+            Self::L0 => "l0",
+            Self::L1 => "l1",
+            Self::Sqlite => "sqlite",
+            Self::Provider => "provider",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// Bounds of the histogram in nanoseconds: a table's answer takes microseconds, a provider's
+/// milliseconds, a stream of events as long as it lasts.
+const BOUNDS_NS: [u64; 14] = [
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    1_000_000,
+    5_000_000,
+    25_000_000,
+    100_000_000,
+    1_000_000_000,
+    10_000_000_000,
+];
+
+/// What one thread did. Threads have their own, so that no counter goes from core to core; `Relaxed`
+/// throughout, since sums order nothing.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    /// By path and hundreds of the status, from 200 on.
+    requests: [[AtomicU64; 4]; Path::ALL.len()],
+    /// By path and bound, the last one without.
+    seconds: [[AtomicU64; BOUNDS_NS.len() + 1]; Path::ALL.len()],
+    seconds_sum_ns: [AtomicU64; Path::ALL.len()],
+    layers: [AtomicU64; Layer::ALL.len()],
+    not_modified: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Counters {
+    /// Counts a request that was answered.
+    #[inline]
+    pub(crate) fn answered(&self, path: Path, status: u16, elapsed: Duration) {
+        let class = usize::from(status / 100).clamp(2, 5) - 2;
+        add(&self.requests[path as usize][class], 1);
+        let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_NS.partition_point(|bound| *bound < nanos);
+        add(&self.seconds[path as usize][bucket], 1);
+        add(&self.seconds_sum_ns[path as usize], nanos);
+        if status == 304 {
+            add(&self.not_modified, 1);
+        }
+    }
+
+    /// Counts who had answers.
+    #[inline]
+    pub(crate) fn layer(&self, layer: Layer, count: u64) {
+        add(&self.layers[layer as usize], count);
+    }
+}
+
+/// Appends the sums of all threads in the text format of Prometheus.
+pub(crate) fn write_metrics(
+    threads: &[Counters],
+    catalog: &Catalog,
+    waiting: u64,
+    text: &mut String,
+) {
+    let sum = |of: &dyn Fn(&Counters) -> &AtomicU64| -> u64 {
+        threads.iter().map(|counters| read(of(counters))).sum()
+    };
+    head(text, "lookaside_http_requests_total", "counter");
+    for path in Path::ALL {
+        for class in 0..4 {
+            let count = sum(&|counters| &counters.requests[path as usize][class]);
+            let (path, class) = (path.name(), class + 2);
+            line(
+                text,
+                &format!("lookaside_http_requests_total{{path=\"{path}\",status=\"{class}xx\"}}"),
+                count,
+            );
+        }
+    }
+    head(text, "lookaside_http_not_modified_total", "counter");
+    line(
+        text,
+        "lookaside_http_not_modified_total",
+        sum(&|counters| &counters.not_modified),
+    );
+    head(text, "lookaside_http_answers_total", "counter");
+    for layer in Layer::ALL {
+        let count = sum(&|counters| &counters.layers[layer as usize]);
+        line(
+            text,
+            &format!("lookaside_http_answers_total{{layer=\"{}\"}}", layer.name()),
+            count,
+        );
+    }
+    head(text, "lookaside_http_lookups_total", "counter");
+    for lookup in &catalog.lookups {
+        let LookupCounts {
+            found,
+            absent,
+            failed,
+        } = &*lookup.counts;
+        for (outcome, counter) in [("found", found), ("absent", absent), ("failed", failed)] {
+            let name = lookup.name();
+            let metric =
+                format!("lookaside_http_lookups_total{{lookup=\"{name}\",outcome=\"{outcome}\"}}");
+            line(text, &metric, read(counter));
+        }
+    }
+    head(text, "lookaside_http_request_seconds", "histogram");
+    for path in Path::ALL {
+        let mut total = 0;
+        for bucket in 0..=BOUNDS_NS.len() {
+            total += sum(&|counters| &counters.seconds[path as usize][bucket]);
+            // Exact in binary floating point as far as it is shown.
+            let bound = BOUNDS_NS.get(bucket).map(|bound| *bound as f64 / 1e9);
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| bound.to_string());
+            let path = path.name();
+            line(
+                text,
+                &format!("lookaside_http_request_seconds_bucket{{path=\"{path}\",le=\"{bound}\"}}"),
+                total,
+            );
+        }
+        let nanos = sum(&|counters| &counters.seconds_sum_ns[path as usize]);
+        let path = path.name();
+        writeln!(
+            text,
+            "lookaside_http_request_seconds_sum{{path=\"{path}\"}} {}",
+            nanos as f64 / 1e9
+        )
+        .expect("a string takes any text");
+        line(
+            text,
+            &format!("lookaside_http_request_seconds_count{{path=\"{path}\"}}"),
+            total,
+        );
+    }
+    head(text, "lookaside_http_waiting", "gauge");
+    line(text, "lookaside_http_waiting", waiting);
+}
+
+/// Says what kind of metric comes next.
+pub(crate) fn head(text: &mut String, name: &str, kind: &str) {
+    writeln!(text, "# TYPE {name} {kind}").expect("a string takes any text");
+}
+
+/// One number.
+pub(crate) fn line(text: &mut String, metric: &str, number: u64) {
+    writeln!(text, "{metric} {number}").expect("a string takes any text");
+}

@@ -1,0 +1,406 @@
+//! Rows as bodies: JSON, JSON lines, CSV and MessagePack, straight into a buffer.
+
+mod msgpack;
+
+use std::fmt::Write as _;
+
+use lookaside_knowledge::{Text, Value};
+use lookaside_value::write_json_text;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    Json,
+    JsonLines,
+    Csv,
+    MessagePack,
+}
+
+impl Form {
+    /// In the order in which they are preferred when a client takes several equally.
+    pub(crate) const ALL: [Self; 4] = [Self::Json, Self::JsonLines, Self::Csv, Self::MessagePack];
+
+    /// The media type, as `Content-Type` has it.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Csv => "text/csv; charset=utf-8; header=present",
+            other => other.media_type(),
+        }
+    }
+
+    /// The media type without its parameters, as `Accept` has it.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::JsonLines => "application/x-ndjson",
+            Self::Csv => "text/csv",
+            Self::MessagePack => "application/vnd.msgpack",
+        }
+    }
+
+    /// A letter that tells the forms of one answer apart.
+    pub(crate) fn letter(self) -> char {
+        match self {
+            Self::Json => 'j',
+            Self::JsonLines => 'l',
+            Self::Csv => 'c',
+            Self::MessagePack => 'm',
+        }
+    }
+}
+
+/// What one answer of a batch is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item<'a> {
+    /// The first row.
+    Row(&'a [Value]),
+    /// There is none.
+    Absent,
+    /// The database failed: a status and a sentence.
+    Failed(u16, &'a str),
+}
+
+/// The member of a failed answer within a batch; no column is named so.
+pub(crate) const ERROR_MEMBER: &str = "$error";
+
+/// Writes answers with the same columns again and again; its memory is used again, too.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    columns: Vec<Text>,
+    /// What stands before each value in JSON: `{"a":`, `,"b":`.
+    json_names: Vec<String>,
+    /// The names as MessagePack, one after the other.
+    packed_names: Vec<Vec<u8>>,
+    csv_header: String,
+    text: String,
+}
+
+impl Encoder {
+    /// Takes on the columns of the rows that come next.
+    pub(crate) fn set_columns(&mut self, columns: &[Text]) {
+        if self.columns == columns && !self.csv_header.is_empty() {
+            return;
+        }
+        self.columns = columns.to_vec();
+        self.json_names.clear();
+        self.packed_names.clear();
+        self.csv_header.clear();
+        for (index, column) in columns.iter().enumerate() {
+            let mut name = String::from(if index == 0 { "{" } else { "," });
+            write_json_text(column, &mut name);
+            name.push(':');
+            self.json_names.push(name);
+            let mut packed = Vec::new();
+            msgpack::write_str(column, &mut packed);
+            self.packed_names.push(packed);
+            self.csv_header.push_str(if index == 0 { "" } else { "," });
+            write_csv_text(column, &mut self.csv_header);
+        }
+        self.csv_header.push_str("\r\n");
+    }
+
+    /// One row.
+    pub(crate) fn row(&mut self, form: Form, row: &[Value], out: &mut Vec<u8>) {
+        self.text.clear();
+        match form {
+            Form::Json => self.json_row(row),
+            Form::JsonLines => {
+                self.json_row(row);
+                self.text.push('\n');
+            }
+            Form::Csv => {
+                self.text.push_str(&self.csv_header);
+                self.csv_row(row);
+            }
+            Form::MessagePack => return self.packed_row(row, out),
+        }
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    /// All rows of an answer.
+    pub(crate) fn rows<'r>(
+        &mut self,
+        form: Form,
+        rows: impl ExactSizeIterator<Item = &'r [Value]>,
+        out: &mut Vec<u8>,
+    ) {
+        self.text.clear();
+        match form {
+            Form::Json => {
+                self.text.push('[');
+                for (index, row) in rows.enumerate() {
+                    self.text.push_str(if index == 0 { "" } else { "," });
+                    self.json_row(row);
+                }
+                self.text.push(']');
+            }
+            Form::JsonLines => {
+                for row in rows {
+                    self.json_row(row);
+                    self.text.push('\n');
+                }
+            }
+            Form::Csv => {
+                self.text.push_str(&self.csv_header);
+                rows.for_each(|row| self.csv_row(row));
+            }
+            Form::MessagePack => {
+                msgpack::write_array_size(rows.len(), out);
+                rows.for_each(|row| self.packed_row(row, out));
+            }
+        }
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    /// What stands before the answers of a batch of `count`.
+    pub(crate) fn batch_begin(form: Form, count: usize, out: &mut Vec<u8>) {
+        match form {
+            Form::Json => out.push(b'['),
+            Form::JsonLines => {}
+            Form::MessagePack => msgpack::write_array_size(count, out),
+            Form::Csv => unreachable!("a batch is no CSV"),
+        }
+    }
+
+    /// What stands before the answer at `index` of a batch.
+    pub(crate) fn batch_next(form: Form, index: usize, out: &mut Vec<u8>) {
+        if form == Form::Json && index > 0 {
+            out.push(b',');
+        }
+    }
+
+    /// What stands behind each answer of a batch.
+    fn batch_after(form: Form, out: &mut Vec<u8>) {
+        if form == Form::JsonLines {
+            out.push(b'\n');
+        }
+    }
+
+    /// What stands behind the answers of a batch.
+    pub(crate) fn batch_end(form: Form, out: &mut Vec<u8>) {
+        if form == Form::Json {
+            out.push(b']');
+        }
+    }
+
+    /// One answer of a batch, of a lookup that gives the first row.
+    pub(crate) fn batch_item(&mut self, form: Form, item: Item<'_>, out: &mut Vec<u8>) {
+        match (form, item) {
+            (Form::MessagePack, Item::Row(row)) => self.packed_row(row, out),
+            (Form::MessagePack, Item::Absent) => msgpack::write(&Value::Null, out),
+            (Form::MessagePack, Item::Failed(status, sentence)) => {
+                msgpack::write_map_size(1, out);
+                msgpack::write_str(ERROR_MEMBER, out);
+                msgpack::write_map_size(2, out);
+                msgpack::write_str("status", out);
+                msgpack::write(&Value::Int(status.into()), out);
+                msgpack::write_str("title", out);
+                msgpack::write_str(sentence, out);
+            }
+            (_, item) => {
+                self.text.clear();
+                match item {
+                    Item::Row(row) => self.json_row(row),
+                    Item::Absent => self.text.push_str("null"),
+                    Item::Failed(status, sentence) => {
+                        write!(
+                            self.text,
+                            "{{\"{ERROR_MEMBER}\":{{\"status\":{status},\"title\":"
+                        )
+                        .expect("a string takes any text");
+                        write_json_text(sentence, &mut self.text);
+                        self.text.push_str("}}");
+                    }
+                }
+                out.extend_from_slice(self.text.as_bytes());
+            }
+        }
+        Self::batch_after(form, out);
+    }
+
+    /// One answer of a batch, of a lookup that gives all rows.
+    pub(crate) fn batch_rows<'r>(
+        &mut self,
+        form: Form,
+        rows: impl ExactSizeIterator<Item = &'r [Value]>,
+        out: &mut Vec<u8>,
+    ) {
+        let inner = match form {
+            Form::MessagePack => Form::MessagePack,
+            // An answer is one line, so its rows stand in a list.
+            _ => Form::Json,
+        };
+        self.rows(inner, rows, out);
+        Self::batch_after(form, out);
+    }
+
+    fn json_row(&mut self, row: &[Value]) {
+        for (name, value) in self.json_names.iter().zip(row) {
+            self.text.push_str(name);
+            value.write_json(&mut self.text);
+        }
+        self.text.push_str(if row.is_empty() { "{}" } else { "}" });
+    }
+
+    fn csv_row(&mut self, row: &[Value]) {
+        for (index, value) in row.iter().enumerate() {
+            self.text.push_str(if index == 0 { "" } else { "," });
+            match value {
+                Value::Text(text) => write_csv_text(text, &mut self.text),
+                Value::Symbol(text) => write_csv_text(text, &mut self.text),
+                Value::Object(_) | Value::Array(_) => {
+                    let mut json = String::new();
+                    value.write_json(&mut json);
+                    write_csv_text(&json, &mut self.text);
+                }
+                // Numbers, times and addresses hold nothing that CSV quotes.
+                other => other.write_raw(&mut self.text),
+            }
+        }
+        // A row of one empty cell would be an empty line, which readers skip.
+        if let [value] = row
+            && value.is_empty()
+        {
+            self.text.push_str("\"\"");
+        }
+        self.text.push_str("\r\n");
+    }
+
+    fn packed_row(&mut self, row: &[Value], out: &mut Vec<u8>) {
+        msgpack::write_map_size(row.len(), out);
+        for (name, value) in self.packed_names.iter().zip(row) {
+            out.extend_from_slice(name);
+            msgpack::write(value, out);
+        }
+    }
+}
+
+/// A field by RFC 4180: quoted if it holds a comma, a quote or a line break.
+fn write_csv_text(text: &str, out: &mut String) {
+    if !text.contains([',', '"', '\n', '\r']) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for (index, part) in text.split('"').enumerate() {
+        out.push_str(if index == 0 { "" } else { "\"\"" });
+        out.push_str(part);
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(names: &[&str]) -> Vec<Text> {
+        names.iter().map(|name| Text::from(*name)).collect()
+    }
+
+    fn rows() -> [Vec<Value>; 2] {
+        [
+            vec![Value::Int(15169), Value::from("A, \"B\"\n")],
+            vec![Value::Null, Value::from("é")],
+        ]
+    }
+
+    fn text(write: impl FnOnce(&mut Encoder, &mut Vec<u8>)) -> String {
+        let mut encoder = Encoder::default();
+        encoder.set_columns(&columns(&["asn", "or\"g"]));
+        let mut out = b"> ".to_vec();
+        write(&mut encoder, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn answers_in_text() {
+        let rows = rows();
+        let all = || rows.iter().map(Vec::as_slice);
+        let a = r#"{"asn":15169,"or\"g":"A, \"B\"\n"}"#;
+        let b = r#"{"asn":null,"or\"g":"é"}"#;
+        for (form, one, many) in [
+            (Form::Json, a.to_owned(), format!("[{a},{b}]")),
+            (Form::JsonLines, format!("{a}\n"), format!("{a}\n{b}\n")),
+            (
+                Form::Csv,
+                "asn,\"or\"\"g\"\r\n15169,\"A, \"\"B\"\"\n\"\r\n".to_owned(),
+                "asn,\"or\"\"g\"\r\n15169,\"A, \"\"B\"\"\n\"\r\n,é\r\n".to_owned(),
+            ),
+        ] {
+            let written = text(|encoder, out| encoder.row(form, &rows[0], out));
+            assert_eq!(written, format!("> {one}"), "{form:?}");
+            let written = text(|encoder, out| encoder.rows(form, all(), out));
+            assert_eq!(written, format!("> {many}"), "{form:?}");
+        }
+        let none = text(|encoder, out| encoder.rows(Form::Json, [].into_iter(), out));
+        assert_eq!(none, "> []");
+    }
+
+    #[test]
+    fn answers_in_messagepack() {
+        let mut encoder = Encoder::default();
+        encoder.set_columns(&columns(&["a", "b"]));
+        let mut out = Vec::new();
+        let row = [Value::Int(7), Value::Null];
+        encoder.row(Form::MessagePack, &row, &mut out);
+        assert_eq!(out, b"\x82\xa1a\x07\xa1b\xc0");
+        out.clear();
+        encoder.rows(Form::MessagePack, [&row[..]].into_iter(), &mut out);
+        assert_eq!(out, b"\x91\x82\xa1a\x07\xa1b\xc0");
+    }
+
+    #[test]
+    fn batches_keep_a_place_for_each_set() {
+        let rows = rows();
+        let items = [
+            Item::Row(&rows[1]),
+            Item::Absent,
+            Item::Failed(503, "it is \"away\""),
+        ];
+        let batch = |form| {
+            text(|encoder, out| {
+                Encoder::batch_begin(form, items.len(), out);
+                for (index, item) in items.into_iter().enumerate() {
+                    Encoder::batch_next(form, index, out);
+                    encoder.batch_item(form, item, out);
+                }
+                Encoder::batch_end(form, out);
+            })
+        };
+        let row = r#"{"asn":null,"or\"g":"é"}"#;
+        let failed = r#"{"$error":{"status":503,"title":"it is \"away\""}}"#;
+        assert_eq!(batch(Form::Json), format!("> [{row},null,{failed}]"));
+        assert_eq!(batch(Form::JsonLines), format!("> {row}\nnull\n{failed}\n"));
+        let lines = text(|encoder, out| {
+            let all = || rows.iter().map(Vec::as_slice);
+            encoder.batch_rows(Form::JsonLines, all().skip(1).take(1), out);
+            encoder.batch_rows(Form::JsonLines, [].into_iter(), out);
+        });
+        assert_eq!(lines, format!("> [{row}]\n[]\n"));
+    }
+
+    #[test]
+    fn columns_change_with_the_tables() {
+        let mut encoder = Encoder::default();
+        for names in [&["a"][..], &["b"], &[]] {
+            encoder.set_columns(&columns(names));
+            let row = vec![Value::Int(1); names.len()];
+            let mut out = Vec::new();
+            encoder.row(Form::Json, &row, &mut out);
+            let expected = match names {
+                [name] => format!("{{\"{name}\":1}}"),
+                _ => "{}".to_owned(),
+            };
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_empty_cell_alone_is_no_empty_line() {
+        let mut encoder = Encoder::default();
+        encoder.set_columns(&columns(&["a"]));
+        let mut out = Vec::new();
+        encoder.row(Form::Csv, &[Value::Null], &mut out);
+        assert_eq!(out, b"a\r\n\"\"\r\n");
+    }
+}

@@ -1,0 +1,291 @@
+//! The thread that looks after what is served: reloads, and lookups whose server was never there.
+//!
+//! Requests never wait for it. It makes the next catalog beside the one that serves and publishes it
+//! in one step.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use lookaside_knowledge::Config;
+use tracing::{info, warn};
+
+use super::catalog::{Catalog, Parts};
+use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
+use super::models::Models;
+use super::service::Shared;
+use crate::cli::failure::Failure;
+use crate::cli::project::Project;
+
+/// How often a server that was never there is asked again, and whether the tables were loaded anew by
+/// themselves.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How often what histograms collected is folded, so that it stays small when nobody asks.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// What a reload did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reloaded {
+    pub(crate) generation: u64,
+    pub(crate) elapsed: Duration,
+}
+
+type Tell = Box<dyn FnOnce(Result<Reloaded, String>) + Send>;
+
+enum Order {
+    Reload(Tell),
+    Stop,
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub(crate) struct Keeper(Sender<Order>);
+
+/// The thread, until it is dropped.
+pub(crate) struct KeeperThread {
+    keeper: Keeper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// A way to a thread that is started later, with what it will listen to.
+    pub(crate) fn new() -> (Self, Orders) {
+        let (sender, receiver) = unbounded();
+        (Self(sender), Orders(receiver))
+    }
+
+    /// Loads everything again, and says what came of it.
+    pub(crate) fn reload(&self, tell: impl FnOnce(Result<Reloaded, String>) + Send + 'static) {
+        // A thread that has ended drops the order, and with it whoever waits for it.
+        let _ = self.0.send(Order::Reload(Box::new(tell)));
+    }
+}
+
+/// What the thread listens to.
+pub(crate) struct Orders(Receiver<Order>);
+
+impl KeeperThread {
+    /// Starts to look after a service.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        orders: Orders,
+        file: PathBuf,
+        server: ServerConfig,
+    ) -> std::io::Result<Self> {
+        let work = Work {
+            generation: shared.knowledge.generation(),
+            shared: Arc::downgrade(shared),
+            file,
+            server,
+        };
+        let thread = thread::Builder::new().name("keeper".into());
+        let thread = thread.spawn(move || work.run(&orders.0))?;
+        Ok(Self {
+            keeper: shared.keeper.clone(),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for KeeperThread {
+    fn drop(&mut self) {
+        let _ = self.keeper.0.send(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic on that thread was already reported there.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    shared: Weak<Shared>,
+    /// The project's `knowdb.toml`.
+    file: PathBuf,
+    /// As it was when the server started.
+    server: ServerConfig,
+    /// The tables that the catalog was made for.
+    generation: u64,
+}
+
+impl Work {
+    fn run(mut self, orders: &Receiver<Order>) {
+        let mut upkeep = Instant::now();
+        loop {
+            let order = orders.recv_timeout(TICK);
+            let Some(shared) = self.shared.upgrade() else {
+                return;
+            };
+            match order {
+                Ok(Order::Reload(tell)) => tell(self.reload(&shared)),
+                Err(RecvTimeoutError::Timeout) => self.look(&shared),
+                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if upkeep.elapsed() >= UPKEEP {
+                shared.prometheus.run_upkeep();
+                upkeep = Instant::now();
+            }
+        }
+    }
+
+    fn reload(&mut self, shared: &Shared) -> Result<Reloaded, String> {
+        let begun = Instant::now();
+        let catalog = shared.catalog.load_full();
+        let result = self.load(shared, &catalog);
+        match &result {
+            Ok(generation) => {
+                let elapsed = begun.elapsed();
+                info!(generation, ?elapsed, "reloaded");
+                Ok(Reloaded {
+                    generation: *generation,
+                    elapsed,
+                })
+            }
+            Err(failure) => {
+                let reason = failure.line();
+                warn!(reason, "not reloaded");
+                Err(reason)
+            }
+        }
+    }
+
+    fn load(&mut self, shared: &Shared, catalog: &Catalog) -> Result<u64, Failure> {
+        // What can be wrong in the file is found before anything changes.
+        let files = Files::read(&self.file)?;
+        // Lookups may go together with their tables.
+        catalog.release(&shared.knowledge);
+        let generation = match shared.knowledge.reload() {
+            Ok(generation) => generation,
+            Err(error) => {
+                catalog.hold(&shared.knowledge);
+                return Err(Failure::from_error(&error));
+            }
+        };
+        self.generation = generation;
+        match self.make(shared, files, catalog) {
+            Ok(next) => shared.publish(next),
+            Err(failure) => {
+                catalog.hold(&shared.knowledge);
+                let line = failure.line();
+                let told = "the tables are new, the lookups stay as they were";
+                return Err(Failure::new(format!("{told}: {line}")));
+            }
+        }
+        if let Some(log) = &shared.log {
+            log.reopen();
+        }
+        // Certificates are renewed as files of the same name.
+        if let Some(Err(error)) = shared.tls.get().map(|tls| tls.reload()) {
+            warn!(%error, "certificate not loaded again, the old one stays");
+        }
+        Ok(generation)
+    }
+
+    fn make(
+        &self,
+        shared: &Shared,
+        files: Files,
+        catalog: &Catalog,
+    ) -> Result<Arc<Catalog>, Failure> {
+        let fixed = |server: &ServerConfig| {
+            let ServerConfig {
+                listen,
+                threads,
+                tls,
+                body_size_max,
+                answers_size_max,
+                access_log,
+                watch,
+                drain_timeout,
+                ..
+            } = server.clone();
+            let sizes = (threads, body_size_max, answers_size_max);
+            (listen, sizes, tls, access_log, watch, drain_timeout)
+        };
+        if fixed(&files.server) != fixed(&self.server) {
+            warn!(
+                "listen, threads, tls, access_log, watch and sizes of [server] change at the next start"
+            );
+        }
+        let parts = files.into_parts(&shared.knowledge)?;
+        Ok(Arc::new(Catalog::new(
+            parts,
+            &shared.knowledge,
+            Some(catalog),
+        )?))
+    }
+
+    /// Looks whether there is something to do unasked.
+    fn look(&mut self, shared: &Shared) {
+        let generation = shared.knowledge.generation();
+        let catalog = shared.catalog.load_full();
+        if generation == self.generation && !catalog.has_unprepared() {
+            return;
+        }
+        let made = Files::read(&self.file).and_then(|files| self.make(shared, files, &catalog));
+        match made {
+            // Nothing but what waits for its server may be new, and that still waits.
+            Ok(next)
+                if generation == self.generation
+                    && next.unprepared_count() == catalog.unprepared_count() =>
+            {
+                next.release(&shared.knowledge);
+            }
+            Ok(next) => {
+                catalog.release(&shared.knowledge);
+                shared.publish(next);
+            }
+            Err(failure) => {
+                let reason = failure.line();
+                if generation != self.generation {
+                    warn!(reason, "tables loaded again, the lookups stay as they were");
+                }
+            }
+        }
+        self.generation = generation;
+    }
+}
+
+/// What the project's files say.
+pub(crate) struct Files {
+    pub(crate) project: Project,
+    pub(crate) lookups: Vec<LookupConfig>,
+    pub(crate) server: ServerConfig,
+}
+
+impl Files {
+    /// Reads the configuration; no table is loaded.
+    pub(crate) fn read(path: &std::path::Path) -> Result<Self, Failure> {
+        let project = Project::open(path)?;
+        let config: &Config = &project.config;
+        Ok(Self {
+            lookups: read_lookups(config)?,
+            server: read_server(config)?,
+            project,
+        })
+    }
+
+    /// The parts of a catalog.
+    pub(crate) fn into_parts(
+        self,
+        knowledge: &lookaside_knowledge::Knowledge,
+    ) -> Result<Parts, Failure> {
+        let cache = &self.project.config.cache;
+        Ok(Parts {
+            models: Models::read(&self.project, knowledge)?,
+            enrich: self.project.settings.clone(),
+            cache_ttl: if cache.enabled {
+                cache.ttl
+            } else {
+                Duration::ZERO
+            },
+            lookups: self.lookups,
+            server: self.server,
+        })
+    }
+}

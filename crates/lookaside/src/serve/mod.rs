@@ -1,0 +1,37 @@
+//! The service behind `lookaside serve`: lookups over HTTP.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`config`] | `[lookups.NAME]` and `[server]` of `knowdb.toml` |
+//! | [`catalog`] | what is served at one moment: statements, keys, models, descriptions |
+//! | [`service`] | what answers requests, one value an I/O thread |
+//! | [`keeper`] | the thread that makes the next catalog |
+//! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
+//! | [`answers`], [`tag`] | bodies that were encoded before, and their validators |
+//! | [`access`], [`keys`], [`limit`] | who may ask, and how often |
+//! | [`counters`], [`access_log`] | what is told about all that |
+
+mod access;
+mod access_log;
+mod answers;
+mod catalog;
+mod config;
+mod counters;
+mod encode;
+mod keeper;
+mod keys;
+mod limit;
+mod models;
+mod overview;
+mod params;
+mod problem;
+mod service;
+mod start;
+mod tag;
+
+pub(crate) use self::catalog::{Catalog, Lookup};
+pub(crate) use self::config::{LOOKUPS, Place, SERVER};
+pub(crate) use self::keeper::Files;
+pub(crate) use self::keys::new_key;
+pub(crate) use self::overview::{answered_by, example};
+pub(crate) use self::start::{Needed, Service, StartOptions};

@@ -1,0 +1,263 @@
+//! Parameters of a lookup, from the text of a URL or from JSON.
+
+mod json;
+mod query;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use lookaside_knowledge::{Text, Type, Value};
+use lookaside_value::parse_ipv4;
+
+pub(crate) use self::json::{BatchFault, SET_COUNT_MAX, read_batch, read_named};
+pub(crate) use self::query::read_query;
+
+/// What a parameter must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParamType {
+    Text,
+    Int,
+    Float,
+    Bool,
+    Decimal,
+    Uuid,
+    Ip,
+    Ipv4,
+    Ipv6,
+    Net,
+    Time,
+    /// Not declared: text from a URL, from JSON whatever it is.
+    Any,
+}
+
+impl ParamType {
+    /// Those that a file can declare.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Text,
+        Self::Int,
+        Self::Float,
+        Self::Bool,
+        Self::Decimal,
+        Self::Uuid,
+        Self::Ip,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::Net,
+        Self::Time,
+    ];
+
+    /// The word of the file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Bool => "bool",
+            Self::Decimal => "decimal",
+            Self::Uuid => "uuid",
+            Self::Ip => "ip",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Net => "net",
+            Self::Time => "time",
+            Self::Any => "any",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// What a value must be, for messages that begin with the parameter's name.
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Text => "must be a text",
+            Self::Int => "must be a whole number within 64 bits",
+            Self::Float => "must be a number",
+            Self::Bool => "must be true or false",
+            Self::Decimal => "must be a decimal number such as 12.50, in JSON as a string",
+            Self::Uuid => "must be a UUID such as 67e55044-10b1-426f-9247-bb680e5fe0c8",
+            Self::Ip => "must be an IP address such as 192.0.2.1 or 2001:db8::1",
+            Self::Ipv4 => "must be an IPv4 address such as 192.0.2.1",
+            Self::Ipv6 => "must be an IPv6 address such as 2001:db8::1",
+            Self::Net => "must be a network such as 192.0.2.0/24",
+            Self::Time => "must be a time such as 2026-01-31T08:00:00Z",
+            Self::Any => "must be a text, a number, true, false or null",
+        }
+    }
+
+    /// The value that a text means.
+    #[inline]
+    pub(crate) fn parse(self, text: &str) -> Option<Value> {
+        let to = match self {
+            Self::Text | Self::Any => return Some(Value::Text(Text::from(text))),
+            Self::Ipv4 => {
+                return parse_ipv4(text.as_bytes()).map(|ip: Ipv4Addr| Value::Ip(ip.into()));
+            }
+            Self::Ipv6 => {
+                let ip: Option<Ipv6Addr> = text.parse().ok();
+                return ip.map(|ip| Value::Ip(ip.into()));
+            }
+            Self::Int => Type::Int,
+            Self::Float => Type::Float,
+            Self::Bool => Type::Bool,
+            Self::Decimal => Type::Decimal,
+            Self::Uuid => Type::Uuid,
+            Self::Ip => Type::Ip,
+            Self::Net => Type::Net,
+            Self::Time => Type::Time,
+        };
+        Value::Text(Text::from(text)).convert(to).ok()
+    }
+}
+
+/// One parameter of a lookup.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Param {
+    pub(crate) name: Text,
+    pub(crate) kind: ParamType,
+}
+
+/// What is wrong with one parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParamFault {
+    /// As the request wrote it, cut where nobody reads on.
+    pub(crate) name: String,
+    pub(crate) problem: &'static str,
+}
+
+const MISSING: &str = "is missing";
+const UNKNOWN: &str = "is unknown";
+const TWICE: &str = "is given twice";
+
+/// Characters of an unknown name that an answer repeats.
+const NAME_SHOWN_MAX: usize = 64;
+
+/// Faults that one answer lists; a request may hold thousands of unknown names.
+const FAULT_COUNT_MAX: usize = 16;
+
+/// Values on their way to their places.
+pub(crate) struct Places<'p> {
+    params: &'p [Param],
+    values: &'p mut Vec<Value>,
+    /// A bit for each parameter that has its value.
+    seen: u64,
+    faults: Vec<ParamFault>,
+}
+
+/// Parameters of one lookup; as many bits as there are in a word.
+pub(crate) const PARAM_COUNT_MAX: usize = 64;
+
+impl<'p> Places<'p> {
+    /// Appends a value for each parameter to `values`.
+    pub(crate) fn new(params: &'p [Param], values: &'p mut Vec<Value>) -> Self {
+        assert!(params.len() <= PARAM_COUNT_MAX, "the catalog refuses more");
+        Self {
+            params,
+            values,
+            seen: 0,
+            faults: Vec::new(),
+        }
+    }
+
+    fn fault(&mut self, name: &str, problem: &'static str) {
+        if self.faults.len() < FAULT_COUNT_MAX {
+            let name = name.chars().take(NAME_SHOWN_MAX).collect();
+            self.faults.push(ParamFault { name, problem });
+        }
+    }
+
+    /// The position of a parameter that has no value yet; else there is a fault.
+    fn place(&mut self, name: &str) -> Option<usize> {
+        let found = self.params.iter().position(|param| param.name == name);
+        let Some(index) = found else {
+            self.fault(name, UNKNOWN);
+            return None;
+        };
+        if self.seen & 1 << index != 0 {
+            self.fault(name, TWICE);
+            return None;
+        }
+        self.seen |= 1 << index;
+        Some(index)
+    }
+
+    /// The first value makes room for all of this set, so that values may come in any order.
+    fn put(&mut self, start: usize, index: usize, value: Option<Value>) {
+        match value {
+            Some(value) => self.values[start + index] = value,
+            None => {
+                let param = &self.params[index];
+                let (name, problem) = (param.name.clone(), param.kind.wanted());
+                self.fault(&name, problem);
+            }
+        }
+    }
+
+    fn begin(&mut self) -> usize {
+        let start = self.values.len();
+        self.values.resize(start + self.params.len(), Value::Null);
+        start
+    }
+
+    fn finish(mut self) -> Result<(), Vec<ParamFault>> {
+        let params = self.params;
+        if self.seen.count_ones() as usize != params.len() {
+            for (index, param) in params.iter().enumerate() {
+                if self.seen & 1 << index == 0 {
+                    self.fault(&param.name, MISSING);
+                }
+            }
+        }
+        match self.faults.is_empty() {
+            true => Ok(()),
+            false => Err(self.faults),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_read_their_own_texts_and_no_others() {
+        for (kind, good, bad) in [
+            (
+                ParamType::Int,
+                &["7", "-9223372036854775808", "007"][..],
+                &["", "1.0", "x", " 1"][..],
+            ),
+            (ParamType::Float, &["1.5", "1e9", "-0"], &["", "NaN", "1,5"]),
+            (ParamType::Bool, &["true", "false"], &["1", "TRUE", ""]),
+            (ParamType::Decimal, &["12.50", "-3"], &["", "1.2.3"]),
+            (
+                ParamType::Uuid,
+                &["67e55044-10b1-426f-9247-bb680e5fe0c8"],
+                &["67e55044"],
+            ),
+            (
+                ParamType::Ip,
+                &["10.0.0.1", "::1"],
+                &["10.0.0.256", "10.0.0.0/8"],
+            ),
+            (
+                ParamType::Ipv4,
+                &["10.0.0.1"],
+                &["::1", "10.0.0", "010.0.0.1"],
+            ),
+            (ParamType::Ipv6, &["::1", "2001:db8::1"], &["10.0.0.1"]),
+            (ParamType::Net, &["10.0.0.0/8", "::/0"], &["10.0.0.0/33"]),
+            (ParamType::Time, &["2026-01-31T08:00:00Z"], &["yesterday"]),
+            (ParamType::Text, &["", "é"], &[]),
+        ] {
+            assert_eq!(ParamType::from_name(kind.name()), Some(kind));
+            for text in good {
+                assert!(kind.parse(text).is_some(), "{text:?} as {}", kind.name());
+            }
+            for text in bad {
+                assert!(kind.parse(text).is_none(), "{text:?} as {}", kind.name());
+            }
+        }
+        assert_eq!(ParamType::from_name("any"), None);
+    }
+}

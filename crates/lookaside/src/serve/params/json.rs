@@ -1,0 +1,431 @@
+//! Parameters from JSON: one set, or thousands.
+//!
+//! A batch is read without a tree of JSON between: each text goes straight to the value of its type,
+//! and short ones need no allocation.
+
+use std::fmt;
+
+use lookaside_knowledge::{ParamBatch, Text, Value};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::{Param, ParamFault, ParamType, Places};
+
+/// Sets of one request; a body of eight megabytes holds about that many.
+pub(crate) const SET_COUNT_MAX: usize = 200_000;
+
+/// Why a batch is refused.
+#[derive(Debug, PartialEq)]
+pub(crate) enum BatchFault {
+    /// The text is not what it should be; the message names the place.
+    Malformed(String),
+    /// A set is wrong; counted from 0.
+    Set(usize, Vec<ParamFault>),
+    TooMany,
+}
+
+/// Reads a JSON array of parameter sets, or one set a line. A set is an object, or for a lookup with
+/// one parameter also the value alone.
+pub(crate) fn read_batch(
+    body: &[u8],
+    is_lines: bool,
+    params: &[Param],
+) -> Result<ParamBatch, BatchFault> {
+    let mut batch = Batch {
+        params,
+        values: Vec::new(),
+        set_count: 0,
+        fault: None,
+    };
+    let read = match is_lines {
+        true => read_lines(body, &mut batch),
+        false => {
+            let mut json = serde_json::Deserializer::from_slice(body);
+            let read = Sets(&mut batch).deserialize(&mut json);
+            read.and_then(|()| json.end())
+                .map_err(|error| error.to_string())
+        }
+    };
+    if let Some(fault) = batch.fault {
+        return Err(fault);
+    }
+    read.map_err(BatchFault::Malformed)?;
+    let mut sets = ParamBatch::new(params.len());
+    let mut values = batch.values.into_iter();
+    for _ in 0..batch.set_count {
+        sets.push(values.by_ref().take(params.len()));
+    }
+    Ok(sets)
+}
+
+fn read_lines(body: &[u8], batch: &mut Batch<'_>) -> Result<(), String> {
+    for (index, line) in body.split(|byte| *byte == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let read = Set(batch).deserialize(&mut json);
+        read.and_then(|()| json.end())
+            .map_err(|error| format!("line {}: {}", index + 1, without_line(&error.to_string())))?;
+    }
+    Ok(())
+}
+
+/// A line is parsed alone, so its own number is always 1.
+fn without_line(message: &str) -> String {
+    message.replace(" at line 1 column ", " at column ")
+}
+
+/// Reads one object with the parameters of a statement that declares no types.
+pub(crate) fn read_named(
+    object: &serde_json::Map<String, serde_json::Value>,
+    params: &[Param],
+) -> Result<Vec<Value>, Vec<ParamFault>> {
+    let mut values = Vec::new();
+    let mut places = Places::new(params, &mut values);
+    let start = places.begin();
+    for (name, json) in object {
+        if let Some(index) = places.place(name) {
+            let value = Scalar(params[index].kind).deserialize(json);
+            places.put(start, index, value.unwrap_or(None));
+        }
+    }
+    places.finish()?;
+    Ok(values)
+}
+
+struct Batch<'p> {
+    params: &'p [Param],
+    values: Vec<Value>,
+    set_count: usize,
+    fault: Option<BatchFault>,
+}
+
+impl Batch<'_> {
+    /// Takes note of a fault; the error only ends the reading.
+    fn fail<E: serde::de::Error>(&mut self, fault: BatchFault) -> E {
+        self.fault = Some(fault);
+        E::custom("a parameter set is wrong")
+    }
+}
+
+/// The whole array.
+struct Sets<'b, 'p>(&'b mut Batch<'p>);
+
+impl<'de> DeserializeSeed<'de> for Sets<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Sets<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of parameter sets")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(Set(self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+/// One parameter set.
+struct Set<'b, 'p>(&'b mut Batch<'p>);
+
+impl<'de> DeserializeSeed<'de> for Set<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.0.set_count == SET_COUNT_MAX {
+            return Err(self.0.fail(BatchFault::TooMany));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Set<'_, '_> {
+    /// A value alone, for a lookup with one parameter.
+    fn alone<E: serde::de::Error>(self, value: Option<Value>) -> Result<(), E> {
+        let batch = self.0;
+        let [param] = batch.params else {
+            return Err(E::custom(
+                "a set must be an object with the parameters by name",
+            ));
+        };
+        match value {
+            Some(value) => {
+                batch.values.push(value);
+                batch.set_count += 1;
+                Ok(())
+            }
+            None => {
+                let fault = ParamFault {
+                    name: param.name.to_string(),
+                    problem: param.kind.wanted(),
+                };
+                Err(batch.fail(BatchFault::Set(batch.set_count, vec![fault])))
+            }
+        }
+    }
+
+    fn kind(&self) -> ParamType {
+        self.0
+            .params
+            .first()
+            .map_or(ParamType::Any, |param| param.kind)
+    }
+}
+
+impl<'de> Visitor<'de> for Set<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a parameter set, an object with the parameters by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let batch = self.0;
+        let params = batch.params;
+        let mut places = Places::new(params, &mut batch.values);
+        let start = places.begin();
+        while let Some(name) = members.next_key::<std::borrow::Cow<'de, str>>()? {
+            match places.place(&name) {
+                Some(index) => {
+                    let value = members.next_value_seed(Scalar(params[index].kind))?;
+                    places.put(start, index, value);
+                }
+                None => {
+                    members.next_value::<serde::de::IgnoredAny>()?;
+                }
+            }
+        }
+        match places.finish() {
+            Ok(()) => {
+                batch.set_count += 1;
+                Ok(())
+            }
+            Err(faults) => Err(batch.fail(BatchFault::Set(batch.set_count, faults))),
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        let value = self.kind().parse(text);
+        self.alone(value)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, int: i64) -> Result<(), E> {
+        let value = self.kind().of_int(int);
+        self.alone(value)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, int: u64) -> Result<(), E> {
+        let value = i64::try_from(int)
+            .ok()
+            .and_then(|int| self.kind().of_int(int));
+        self.alone(value)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, float: f64) -> Result<(), E> {
+        let value = self.kind().of_float(float);
+        self.alone(value)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, bool: bool) -> Result<(), E> {
+        let value = self.kind().of_bool(bool);
+        self.alone(value)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        self.alone(Some(Value::Null))
+    }
+}
+
+/// One value of a type; `None` if it is of another.
+struct Scalar(ParamType);
+
+impl<'de> DeserializeSeed<'de> for Scalar {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Scalar {
+    type Value = Option<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, true, false or null")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(self.0.parse(text))
+    }
+
+    fn visit_i64<E>(self, int: i64) -> Result<Self::Value, E> {
+        Ok(self.0.of_int(int))
+    }
+
+    fn visit_u64<E>(self, int: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(int).ok().and_then(|int| self.0.of_int(int)))
+    }
+
+    fn visit_f64<E>(self, float: f64) -> Result<Self::Value, E> {
+        Ok(self.0.of_float(float))
+    }
+
+    fn visit_bool<E>(self, bool: bool) -> Result<Self::Value, E> {
+        Ok(self.0.of_bool(bool))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Some(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        type Ignored = serde::de::IgnoredAny;
+        while members.next_entry::<Ignored, Ignored>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+impl ParamType {
+    fn of_int(self, int: i64) -> Option<Value> {
+        match self {
+            Self::Int | Self::Any => Some(Value::Int(int)),
+            Self::Float => Value::Int(int)
+                .convert(lookaside_knowledge::Type::Float)
+                .ok(),
+            Self::Decimal => self.parse(&Text::from(int.to_string())),
+            _ => None,
+        }
+    }
+
+    fn of_float(self, float: f64) -> Option<Value> {
+        matches!(self, Self::Float | Self::Any).then_some(Value::Float(float))
+    }
+
+    fn of_bool(self, bool: bool) -> Option<Value> {
+        matches!(self, Self::Bool | Self::Any).then_some(Value::Bool(bool))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(list: &[(&str, ParamType)]) -> Vec<Param> {
+        let list = list.iter();
+        list.map(|(name, kind)| Param {
+            name: Text::from(*name),
+            kind: *kind,
+        })
+        .collect()
+    }
+
+    fn texts(batch: &ParamBatch) -> Vec<String> {
+        let sets = batch.iter();
+        sets.map(|set| {
+            let values: Vec<String> = set.iter().map(ToString::to_string).collect();
+            values.join(",")
+        })
+        .collect()
+    }
+
+    #[test]
+    fn sets_come_as_objects_and_values_alone() {
+        let two = params(&[("id", ParamType::Int), ("name", ParamType::Text)]);
+        let json = br#"[{"id":1,"name":"a"}, {"name":"b\n","id":null}]"#;
+        let batch = read_batch(json, false, &two).unwrap();
+        assert_eq!(texts(&batch), ["1,a", ",b\n"]);
+        let lines = b"{\"id\":1,\"name\":\"a\"}\n\n{\"id\":2,\"name\":\"b\"}\r\n";
+        let batch = read_batch(lines, true, &two).unwrap();
+        assert_eq!(texts(&batch), ["1,a", "2,b"]);
+        let one = params(&[("ip", ParamType::Ipv4)]);
+        let json = br#"["10.0.0.1", {"ip":"10.0.0.2"}]"#;
+        assert_eq!(
+            texts(&read_batch(json, false, &one).unwrap()),
+            ["10.0.0.1", "10.0.0.2"]
+        );
+        assert_eq!(read_batch(b"[]", false, &one).unwrap().len(), 0);
+        assert_eq!(read_batch(b"", true, &one).unwrap().len(), 0);
+        let any = params(&[("x", ParamType::Any)]);
+        let batch = read_batch(br#"["a", 1, 1.5, true, null]"#, false, &any).unwrap();
+        let types: Vec<&str> = batch.iter().map(|set| set[0].type_of().name()).collect();
+        assert_eq!(types, ["text", "int", "float", "bool", "null"]);
+    }
+
+    #[test]
+    fn a_lookup_without_parameters_takes_empty_objects() {
+        let batch = read_batch(b"[{},{}]", false, &[]).unwrap();
+        assert_eq!((batch.len(), batch.width()), (2, 0));
+    }
+
+    #[test]
+    fn faults_name_the_set_and_the_parameter() {
+        let two = params(&[("id", ParamType::Int), ("name", ParamType::Text)]);
+        let fault = |json: &str| match read_batch(json.as_bytes(), false, &two) {
+            Err(BatchFault::Set(index, faults)) => {
+                let faults = faults.iter();
+                let faults: Vec<String> = faults
+                    .map(|fault| format!("{} {}", fault.name, fault.problem))
+                    .collect();
+                format!("{index}: {}", faults.join("; "))
+            }
+            Err(BatchFault::Malformed(message)) => message,
+            other => panic!("{other:?}"),
+        };
+        for (json, expected) in [
+            (r#"[{"id":1}]"#, "0: name is missing"),
+            (
+                r#"[{"id":1,"name":"a"},{"id":"x","name":7,"y":[1,{"a":2}]}]"#,
+                "1: id must be a whole number within 64 bits; name must be a text; y is unknown",
+            ),
+            (r#"[{"id":1,"id":2,"name":""}]"#, "0: id is given twice"),
+            (
+                r#"[{"id":18446744073709551615,"name":[]}]"#,
+                "0: id must be a whole number within 64 bits; name must be a text",
+            ),
+            (
+                r#"[1]"#,
+                "a set must be an object with the parameters by name at line 1 column 2",
+            ),
+            (
+                "{}",
+                "invalid type: map, expected an array of parameter sets at line 1 column 0",
+            ),
+            ("[{}", "0: id is missing; name is missing"),
+            ("[] x", "trailing characters at line 1 column 4"),
+        ] {
+            assert_eq!(fault(json), expected, "{json}");
+        }
+        let lines = b"{\"id\":1,\"name\":\"a\"}\n{";
+        let Err(BatchFault::Malformed(message)) = read_batch(lines, true, &two) else {
+            panic!("half an object");
+        };
+        assert_eq!(message, "line 2: EOF while parsing an object at column 1");
+    }
+
+    #[test]
+    fn a_batch_is_bounded() {
+        let one = params(&[("x", ParamType::Int)]);
+        let mut json = "1\n".repeat(SET_COUNT_MAX);
+        assert_eq!(
+            read_batch(json.as_bytes(), true, &one).unwrap().len(),
+            SET_COUNT_MAX
+        );
+        json.push('1');
+        assert_eq!(
+            read_batch(json.as_bytes(), true, &one).unwrap_err(),
+            BatchFault::TooMany
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! `POST /v1/enrich/MODEL`: events through a model, as a stream.
+//!
+//! A stream runs on threads of its own. What it reads and writes lies in bounded pipes between them
+//! and the I/O thread, so a client that does not read is not read from. An answer that is short is
+//! sent whole, with what was left out in its headers; from then on it is sent as it comes.
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use lookaside_http::{BodyWriter, Deferred, Reply, Request, Response};
+use lookaside_stream::{
+    Flow, FormatOptions, InputFormat, OutputFormat, RunOptions, Sink, Source, Strictness, Summary,
+    worker_count,
+};
+
+use super::super::access_log::AccessLog;
+use super::super::models::Served;
+use super::super::problem::{PROBLEM_TYPE, Problem, chain};
+use super::{Noted, Shared, Thread, Visit, log_line};
+use crate::cli::enrich::{ModelTransform, Tally};
+use crate::cli::failure::did_you_mean;
+
+/// Bytes of an answer before it is sent as it comes.
+const WHOLE_SIZE_MAX: usize = 64 << 10;
+
+/// Streams at once for each core; each has two threads and a session.
+const STREAMS_A_CORE_MAX: usize = 4;
+
+impl Thread {
+    pub(super) fn enrich(
+        &mut self,
+        mut visit: Visit,
+        name: &str,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let face = &self.face;
+        let prepared = match face.catalog.models.find(name) {
+            Some(model) => formats(request, face).map(|formats| (model.clone(), formats)),
+            None => Err(no_model(face, name)),
+        };
+        let (model, (input, output, strictness)) = match prepared {
+            Ok(prepared) => prepared,
+            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+        };
+        let Some(slot) = Slot::take(&face.shared) else {
+            let problem = Problem::new(503, "as many streams run as may run").retry_after(1);
+            return face.refuse(visit, Some(request), reply, &problem);
+        };
+        face.note(&mut visit, request);
+        let allow_origin = visit.origin.clone();
+        let (reader, deferred) = reply.receive_remote();
+        let stream = Stream {
+            slot,
+            index: face.index,
+            visit,
+            model,
+            input,
+            output,
+            strictness,
+            answer: Arc::new(Mutex::new(Progress::Begun {
+                deferred,
+                body: Vec::new(),
+            })),
+            allow_origin,
+        };
+        let thread = thread::Builder::new().name("enrich".into());
+        // Without a thread the request is dropped with the closure, which answers 500.
+        let _ = thread.spawn(move || stream.run(reader));
+    }
+}
+
+fn no_model(face: &super::Face, name: &str) -> Problem {
+    let hint = did_you_mean(name, face.catalog.models.names());
+    let problem = Problem::new(404, "there is no model of that name");
+    problem.detail(format!("GET /v1/lookups lists them{hint}"))
+}
+
+/// How events are read and written: by the request's types, else as `[enrich]` says, else JSON.
+fn formats(
+    request: &Request<'_>,
+    face: &super::Face,
+) -> Result<(InputFormat, OutputFormat, Strictness), Problem> {
+    let settings = &face.catalog.enrich;
+    let bad = |error: &lookaside_stream::Error| {
+        Problem::new(400, "this format is not known, or lacks an option").detail(chain(error))
+    };
+    let (mut input, mut output, mut strictness) = (None, None, Strictness::Lenient);
+    for (name, value) in request.query_pairs() {
+        match (&*name, &*value) {
+            ("format", value) => input = Some(value.to_owned()),
+            ("output_format", value) => output = Some(value.to_owned()),
+            ("strict", "true") => strictness = Strictness::Strict,
+            ("strict", "false") => {}
+            _ => {
+                return Err(Problem::new(400, "a parameter is unknown")
+                    .detail("there are format, output_format and strict=true"));
+            }
+        }
+    }
+    let content_type = request.header_str("Content-Type").unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    let input = input.or_else(|| {
+        let known = match media_type.to_ascii_lowercase().as_str() {
+            "application/json" | "application/x-ndjson" | "application/jsonl" => Some("json"),
+            "text/csv" => Some("csv"),
+            _ => settings.format.as_deref(),
+        };
+        known.map(str::to_owned)
+    });
+    let input = input.unwrap_or_else(|| "json".to_owned());
+    let output = match output {
+        Some(name) => name,
+        None => {
+            let usual = settings.output_format.as_deref().unwrap_or("json");
+            let accept = request.header_str("Accept").unwrap_or("*/*");
+            match () {
+                () if accept.contains("text/csv") => "csv".to_owned(),
+                () if accept.contains("json") => "json".to_owned(),
+                () => usual.to_owned(),
+            }
+        }
+    };
+    // Options belong to their format: those of the file are of no use to another one.
+    let options = |is_usual: bool, options: &[(String, String)]| {
+        let options = if is_usual { options } else { &[] };
+        let all = options.iter();
+        all.fold(FormatOptions::new(), |all, (name, value)| {
+            all.set(name, value)
+        })
+    };
+    let is_usual = settings.format.as_ref() == Some(&input);
+    let input = InputFormat::new(&input, &options(is_usual, &settings.options));
+    let is_usual = settings.output_format.as_deref().unwrap_or("json") == output;
+    let output = OutputFormat::new(&output, &options(is_usual, &settings.output_options));
+    Ok((
+        input.map_err(|error| bad(&error))?,
+        output.map_err(|error| bad(&error))?,
+        strictness,
+    ))
+}
+
+/// A place among the streams that run.
+struct Slot(Arc<Shared>);
+
+impl Slot {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        // Relaxed: the number bounds threads and orders nothing.
+        let running = shared.streams.fetch_add(1, Ordering::Relaxed);
+        let slot = Self(shared.clone());
+        (running < (worker_count() * STREAMS_A_CORE_MAX) as u64).then_some(slot)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One request on its way through a model.
+struct Stream {
+    slot: Slot,
+    /// The I/O thread that it came from.
+    index: usize,
+    visit: Visit,
+    model: Arc<Served>,
+    input: InputFormat,
+    output: OutputFormat,
+    strictness: Strictness,
+    answer: Arc<Mutex<Progress>>,
+    allow_origin: Option<Box<[u8]>>,
+}
+
+/// How far the answer is.
+enum Progress {
+    /// Nothing was sent.
+    Begun { deferred: Deferred, body: Vec<u8> },
+    /// The head was sent.
+    Sending(BodyWriter),
+    /// It was sent, or given up.
+    Over,
+}
+
+impl Stream {
+    fn run(self, reader: lookaside_http::BodyReader) {
+        let shared = &self.slot.0;
+        let flow = Flow::with_names(
+            self.model.names.clone(),
+            self.input.clone(),
+            self.output.clone(),
+        );
+        let source = Source::new().with_reader("request", reader);
+        let out = Out {
+            answer: self.answer.clone(),
+            head: self.head(200),
+            size: 0,
+        };
+        let sink = Sink::writer("answer", out, |_| Ok(()));
+        let transform = ModelTransform::new(
+            self.model.program.evaluator(),
+            shared.knowledge.session(),
+            Arc::new(Tally::default()),
+            self.model.file_name.clone(),
+        );
+        let options = RunOptions {
+            strictness: self.strictness,
+            ..RunOptions::default()
+        };
+        let run = flow.run(source, vec![transform], sink, options);
+        let progress = std::mem::replace(&mut *lock(&self.answer), Progress::Over);
+        let (status, size) = match (run, progress) {
+            (Ok(summary), Progress::Begun { deferred, body }) => {
+                let size = body.len();
+                deferred.respond(self.counted(&summary).body(body));
+                (200, size as u64)
+            }
+            (Ok(summary), Progress::Sending(writer)) => {
+                writer.finish();
+                (200, summary.bytes_out)
+            }
+            (Err(error), Progress::Begun { deferred, .. }) => {
+                let problem = Problem::new(422, "the events could not be read to their end");
+                let mut body = Vec::new();
+                problem.detail(chain(&error)).write(&mut body);
+                deferred.respond(
+                    self.with_origin(Response::new(422))
+                        .header("Content-Type", PROBLEM_TYPE)
+                        .body(body),
+                );
+                (422, 0)
+            }
+            // Dropping the writer breaks the connection: the client sees that something is missing.
+            (Err(error), Progress::Sending(_)) => {
+                tracing::warn!(model = self.model.name, %error, "a stream of events broke off");
+                (500, error.summary().map_or(0, |summary| summary.bytes_out))
+            }
+            (_, Progress::Over) => (500, 0),
+        };
+        let elapsed = self.visit.begun.elapsed();
+        shared.counters[self.index].answered(self.visit.path, status, elapsed);
+        if let (Some(log), Some(noted)) = (
+            shared.log.as_ref().map(AccessLog::writer),
+            &self.visit.noted,
+        ) {
+            let mut log = log;
+            let noted: &Noted = noted;
+            log_line(&mut log, &self.visit, noted, status, size as usize);
+            log.flush();
+        }
+    }
+
+    fn with_origin(&self, response: Response) -> Response {
+        match &self.allow_origin {
+            Some(origin) => response
+                .header("Access-Control-Allow-Origin", origin)
+                .header("Vary", "Origin"),
+            None => response,
+        }
+    }
+
+    fn head(&self, status: u16) -> Response {
+        let content_type = match self.output.name() {
+            "json" => "application/x-ndjson",
+            "csv" => "text/csv; charset=utf-8",
+            _ => "text/plain; charset=utf-8",
+        };
+        self.with_origin(Response::new(status))
+            .header("Content-Type", content_type)
+    }
+
+    /// The head of an answer that is whole, so that all is counted.
+    fn counted(&self, summary: &Summary) -> Response {
+        let counts = [
+            ("X-Events", summary.events_out),
+            ("X-Rejected", summary.rejects.count()),
+            ("X-Failed", summary.failures.count()),
+        ];
+        counts
+            .into_iter()
+            .filter(|(name, count)| *name == "X-Events" || *count > 0)
+            .fold(self.head(200), |head, (name, count)| {
+                head.header(name, count.to_string())
+            })
+    }
+}
+
+/// Where events go.
+struct Out {
+    answer: Arc<Mutex<Progress>>,
+    head: Response,
+    size: usize,
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut progress = lock(&self.answer);
+        self.size += bytes.len();
+        if let Progress::Begun { body, .. } = &mut *progress {
+            body.extend_from_slice(bytes);
+            if self.size <= WHOLE_SIZE_MAX {
+                return Ok(bytes.len());
+            }
+            let begun = std::mem::replace(&mut *progress, Progress::Over);
+            let Progress::Begun { deferred, body } = begun else {
+                unreachable!("it was looked at a moment ago");
+            };
+            let head = std::mem::replace(&mut self.head, Response::new(200));
+            let mut writer = deferred.stream(head);
+            writer.write_all(&body)?;
+            *progress = Progress::Sending(writer);
+            return Ok(bytes.len());
+        }
+        match &mut *progress {
+            Progress::Sending(writer) => writer.write(bytes),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The run writes, and who started it looks afterwards; nothing is left half-done by a panic.
+fn lock(answer: &Mutex<Progress>) -> std::sync::MutexGuard<'_, Progress> {
+    answer.lock().unwrap_or_else(PoisonError::into_inner)
+}

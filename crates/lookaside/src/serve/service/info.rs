@@ -1,0 +1,165 @@
+//! What the server tells about itself, and the order to load everything again.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use lookaside_http::{Reply, Request};
+use lookaside_knowledge::MetricsTelemetry;
+use serde_json::json;
+
+use super::super::counters::{head, line, write_metrics};
+use super::super::keeper::Reloaded;
+use super::super::problem::Problem;
+use super::head::Head;
+use super::wait::Ready;
+use super::{Face, Shared, Thread, Visit};
+
+const JSON: &str = "application/json";
+
+impl Face {
+    /// A document that a catalog brings along.
+    pub(super) fn document(
+        &self,
+        visit: Visit,
+        body: &[u8],
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        self.send(visit, Some(request), reply, &Head::new(200, JSON), body);
+    }
+
+    /// Whether the process lives: it answers.
+    pub(super) fn health(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+        self.document(visit, b"{\"status\":\"ok\"}\n", request, reply);
+    }
+
+    /// Whether requests are wanted here. A provider that is away makes nothing but its own lookups
+    /// fail, so it is told, where nobody needs a key, and decides nothing.
+    pub(super) fn ready_state(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+        let is_draining = self.shared.is_draining.load(Ordering::Relaxed);
+        let mut state = json!({
+            "status": if is_draining { "draining" } else { "ready" },
+            "generation": self.shared.knowledge.generation(),
+        });
+        if !self.catalog.access.has_keys() {
+            let providers = self.shared.knowledge.providers().into_iter();
+            let providers: Vec<_> = providers
+                .map(|provider| {
+                    let open = provider.pool.connection_count;
+                    json!({"name": provider.name, "open_connections": open})
+                })
+                .collect();
+            let lookups = self.catalog.lookups.iter();
+            let waiting: Vec<&str> = lookups
+                .filter(|lookup| lookup.prepared.is_none())
+                .map(|lookup| lookup.name())
+                .collect();
+            state["providers"] = providers.into();
+            state["lookups_not_ready"] = waiting.into();
+        }
+        let body = format!("{state}\n");
+        let status = if is_draining { 503 } else { 200 };
+        self.send(
+            visit,
+            Some(request),
+            reply,
+            &Head::new(status, JSON),
+            body.as_bytes(),
+        );
+    }
+}
+
+impl Thread {
+    /// Numbers for Prometheus. To add them up takes locks that lookups take, too, so it happens
+    /// elsewhere.
+    pub(super) fn metrics(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+        let face = &self.face;
+        if let Err(problem) = face.begin_waiting() {
+            return face.refuse(visit, Some(request), reply, &problem);
+        }
+        face.note(&mut visit, request);
+        let shared = face.shared.clone();
+        let later = self.later(visit, reply.defer());
+        self.face.shared.runtime.spawn_blocking(move || {
+            later.answer(Ok(Ready {
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body: metrics(&shared).into_bytes(),
+                layer: None,
+                extra: None,
+            }));
+        });
+    }
+
+    /// Loads everything again; the answer comes when it is done, and requests are answered meanwhile.
+    pub(super) fn reload(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+        let face = &self.face;
+        if let Err(problem) = face.begin_waiting() {
+            return face.refuse(visit, Some(request), reply, &problem);
+        }
+        face.note(&mut visit, request);
+        let later = self.later(visit, reply.defer());
+        self.face.shared.keeper.reload(move |result| {
+            later.answer(match result {
+                Ok(Reloaded {
+                    generation,
+                    elapsed,
+                }) => {
+                    let done = json!({"generation": generation, "ms": elapsed.as_millis() as u64});
+                    Ok(Ready {
+                        content_type: JSON,
+                        body: format!("{done}\n").into_bytes(),
+                        layer: None,
+                        extra: None,
+                    })
+                }
+                Err(reason) => Err(Problem::new(
+                    409,
+                    "the reload failed, and what was served is served on",
+                )
+                .detail(reason)),
+            });
+        });
+    }
+}
+
+fn metrics(shared: &Shared) -> String {
+    MetricsTelemetry::publish(&shared.knowledge.snapshot());
+    let mut text = shared.prometheus.render();
+    let catalog = shared.catalog.load();
+    let waiting = shared.waiting.load(Ordering::Relaxed);
+    write_metrics(&shared.counters, &catalog, waiting, &mut text);
+    let Some(monitor) = shared.monitor.get() else {
+        return text;
+    };
+    let counters = monitor.counters();
+    for (name, count) in [
+        ("connections", counters.accepted),
+        ("refused", counters.refused),
+        ("write_timeouts", counters.write_timeouts),
+        ("panics", counters.panics),
+        ("received_bytes", counters.bytes_in),
+        ("sent_bytes", counters.bytes_out),
+    ] {
+        let name = format!("lookaside_http_{name}_total");
+        head(&mut text, &name, "counter");
+        line(&mut text, &name, count);
+    }
+    head(&mut text, "lookaside_http_open_connections", "gauge");
+    line(
+        &mut text,
+        "lookaside_http_open_connections",
+        counters.open(),
+    );
+    if let Some(log) = &shared.log {
+        head(&mut text, "lookaside_access_log_dropped_total", "counter");
+        line(
+            &mut text,
+            "lookaside_access_log_dropped_total",
+            log.dropped(),
+        );
+    }
+    head(&mut text, "lookaside_uptime_seconds", "gauge");
+    let uptime = shared.started.elapsed().as_secs_f64();
+    writeln!(text, "lookaside_uptime_seconds {uptime:.3}").expect("a string takes any text");
+    text
+}

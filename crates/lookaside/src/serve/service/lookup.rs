@@ -1,0 +1,327 @@
+//! `GET /v1/lookup/NAME`: one question.
+//!
+//! What a table or a cache has is answered on the I/O thread; anything else waits elsewhere and comes
+//! back to it.
+
+use std::time::{Duration, Instant};
+
+use lookaside_http::{Reply, Request};
+use lookaside_knowledge::{AnsweredBy, Extent, Provenance, Text, Value};
+
+use super::super::answers::{Answer, Answers, Key, Moment};
+use super::super::catalog::{Catalog, Lookup, LookupCounts, Validity};
+use super::super::counters::Layer;
+use super::super::encode::{Encoder, Form};
+use super::super::params::read_query;
+use super::super::problem::Problem;
+use super::super::tag::Tag;
+use super::head::{Head, form, holds};
+use super::wait::Question;
+use super::{Face, Thread, Visit};
+use crate::cli::failure::did_you_mean;
+
+/// How long an old answer that stands in for a newer one is given out before the server behind it is
+/// asked again; as long as the cache of the tables does.
+const STANDS_IN: Duration = Duration::from_secs(1);
+
+impl Thread {
+    pub(super) fn lookup(
+        &mut self,
+        mut visit: Visit,
+        name: &str,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let face = &self.face;
+        let Some(index) = face.catalog.position(name) else {
+            let problem = no_lookup(&face.catalog, name);
+            return face.refuse(visit, Some(request), reply, &problem);
+        };
+        let lookup = &face.catalog.lookups[index];
+        let form = match form(request, &Form::ALL) {
+            Ok(form) => form,
+            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+        };
+        let now = reply.now();
+        let generation = self.session.generation();
+        let key = Key {
+            // A file holds fewer.
+            lookup: index as u32,
+            form,
+            query: request.query().unwrap_or_default(),
+        };
+        let if_none_match = request.header("If-None-Match");
+        let asked = Asked {
+            key,
+            generation,
+            if_none_match,
+            now,
+        };
+        if let Some(answer) = self.answers.find(key, generation, now) {
+            count(lookup, answer.is_found);
+            return face.answer(visit, &asked, answer, Layer::Body, Some(request), reply);
+        }
+        let Some(prepared) = &lookup.prepared else {
+            return face.refuse(visit, Some(request), reply, &not_ready());
+        };
+        self.values.clear();
+        if let Err(faults) = read_query(key.query, &prepared.params, &mut self.values) {
+            return face.refuse(visit, Some(request), reply, &Problem::params(faults));
+        }
+        if prepared.validity == Validity::Tables
+            && let Some(known) = if_none_match
+        {
+            let tag = face.tables_tag(generation, form);
+            if holds(known, tag.as_str()) {
+                // What has this validator has it as long as the tables: nothing needs to be asked.
+                return face.not_modified(visit, &tag, None, Some(request), reply);
+            }
+        }
+        let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
+        let found = self
+            .session
+            .at_hand(&prepared.statement, &self.values, extent, ttl);
+        match found {
+            Ok(Some(served)) => {
+                let paper = (&mut self.encoders[index], &mut self.body);
+                let (rows, provenance) = (served.rows, served.provenance);
+                let encoded = encode(lookup, form, rows.columns(), rows.iter(), paper);
+                let given = Given {
+                    provenance,
+                    encoded,
+                    body: &mut self.body,
+                };
+                face.give(
+                    visit,
+                    &asked,
+                    given,
+                    &mut self.answers,
+                    Some(request),
+                    reply,
+                );
+            }
+            Ok(None) => {
+                if let Err(problem) = face.begin_waiting() {
+                    return face.refuse(visit, Some(request), reply, &problem);
+                }
+                face.note(&mut visit, request);
+                let question = Question {
+                    catalog: face.catalog.clone(),
+                    index,
+                    form,
+                    query: key.query.into(),
+                    generation,
+                    if_none_match: if_none_match.map(Into::into),
+                };
+                let params = self.values.clone();
+                let ticket = reply.defer();
+                self.wait_for_answer(visit, question, params, ticket);
+            }
+            Err(error) => {
+                LookupCounts::add(&lookup.counts.failed, 1);
+                let problem = face.failed(lookup.name(), &error);
+                face.refuse(visit, Some(request), reply, &problem);
+            }
+        }
+    }
+}
+
+/// What was asked for, as far as its answer depends on it.
+pub(super) struct Asked<'a> {
+    pub(super) key: Key<'a>,
+    /// The tables that were served when it was asked.
+    pub(super) generation: u64,
+    pub(super) if_none_match: Option<&'a [u8]>,
+    pub(super) now: Instant,
+}
+
+/// What came back.
+pub(super) struct Given<'b> {
+    pub(super) provenance: Provenance,
+    /// Whether there is a row.
+    pub(super) encoded: Result<bool, Problem>,
+    pub(super) body: &'b mut Vec<u8>,
+}
+
+impl Face {
+    /// Sends an answer, and keeps it if it would cost more to find again.
+    pub(super) fn give(
+        &self,
+        visit: Visit,
+        asked: &Asked<'_>,
+        given: Given<'_>,
+        answers: &mut Answers,
+        request: Option<&Request<'_>>,
+        reply: Reply<'_>,
+    ) {
+        let lookup = &self.catalog.lookups[asked.key.lookup as usize];
+        let is_found = match given.encoded {
+            Ok(is_found) => is_found,
+            Err(problem) => {
+                LookupCounts::add(&lookup.counts.failed, 1);
+                return self.refuse(visit, request, reply, &problem);
+            }
+        };
+        count(lookup, is_found);
+        if !is_found {
+            no_row().write(given.body);
+        }
+        let provenance = given.provenance;
+        let is_of_tables = lookup
+            .prepared
+            .as_ref()
+            .is_some_and(|prepared| prepared.validity == Validity::Tables);
+        let moment = (!is_of_tables).then(|| {
+            let ttl = lookup.config.ttl.unwrap_or(self.catalog.cache_ttl);
+            let lifetime = match provenance.stands_in {
+                true => STANDS_IN.min(ttl),
+                false => ttl.saturating_sub(provenance.age),
+            };
+            let tag = || Tag::of_body(given.body, asked.key.form);
+            Moment {
+                age: provenance.age,
+                at: asked.now,
+                expires: asked.now + lifetime,
+                tag: (!provenance.stands_in && is_found).then(tag),
+            }
+        });
+        let answer = Answer {
+            body: std::mem::take(given.body),
+            is_found,
+            generation: asked.generation,
+            moment,
+        };
+        self.answer(
+            visit,
+            asked,
+            &answer,
+            Layer::of(&provenance),
+            request,
+            reply,
+        );
+        // A native plan finds one row again as fast as a body is found.
+        if provenance.by != AnsweredBy::Native || lookup.extent() == Extent::All {
+            answers.keep(asked.key, &answer, asked.now);
+        }
+        *given.body = answer.body;
+    }
+
+    /// Sends an answer that is right.
+    fn answer(
+        &self,
+        visit: Visit,
+        asked: &Asked<'_>,
+        answer: &Answer,
+        layer: Layer,
+        request: Option<&Request<'_>>,
+        reply: Reply<'_>,
+    ) {
+        self.counters().layer(layer, 1);
+        let form = asked.key.form;
+        let (tag, freshness) = match &answer.moment {
+            None => (
+                answer
+                    .is_found
+                    .then(|| self.tables_tag(asked.generation, form)),
+                None,
+            ),
+            Some(moment) => (moment.tag, Some(moment.freshness(asked.now))),
+        };
+        if let (Some(tag), Some(known)) = (&tag, asked.if_none_match)
+            && holds(known, tag.as_str())
+        {
+            return self.not_modified(visit, tag, Some((layer, freshness)), request, reply);
+        }
+        let head = match answer.is_found {
+            true => Head::new(200, form.content_type()),
+            false => Head::problem(&no_row()),
+        };
+        let head = Head {
+            tag: tag.as_ref().map(Tag::as_str),
+            layer: Some(layer),
+            freshness,
+            is_negotiated: true,
+            ..head
+        };
+        self.send(visit, request, reply, &head, &answer.body);
+    }
+
+    fn not_modified(
+        &self,
+        visit: Visit,
+        tag: &Tag,
+        from: Option<(Layer, Option<(Duration, Duration)>)>,
+        request: Option<&Request<'_>>,
+        reply: Reply<'_>,
+    ) {
+        let head = Head {
+            tag: Some(tag.as_str()),
+            layer: from.map(|(layer, _)| layer),
+            freshness: from.and_then(|(_, freshness)| freshness),
+            is_negotiated: true,
+            ..Head::new(304, "")
+        };
+        self.send(visit, request, reply, &head, &[]);
+    }
+
+    /// The validator of what this catalog makes of the tables of a generation.
+    fn tables_tag(&self, generation: u64, form: Form) -> Tag {
+        Tag::of_tables(self.shared.boot, generation, self.catalog.number, form)
+    }
+}
+
+/// Writes rows into an empty body and says whether there are any; a list may be empty, too.
+pub(super) fn encode<'r>(
+    lookup: &Lookup,
+    form: Form,
+    columns: &[Text],
+    mut rows: impl ExactSizeIterator<Item = &'r [Value]>,
+    (encoder, body): (&mut Encoder, &mut Vec<u8>),
+) -> Result<bool, Problem> {
+    body.clear();
+    encoder.set_columns(columns);
+    if lookup.extent() == Extent::All {
+        let rows_max = lookup.config.rows_max;
+        if rows.len() > rows_max {
+            return Err(too_many_rows(rows.len(), rows_max));
+        }
+        encoder.rows(form, rows, body);
+        return Ok(true);
+    }
+    let row = rows.next();
+    if let Some(row) = row {
+        encoder.row(form, row, body);
+    }
+    Ok(row.is_some())
+}
+
+fn count(lookup: &Lookup, is_found: bool) {
+    let counts = &lookup.counts;
+    let counter = match is_found {
+        true => &counts.found,
+        false => &counts.absent,
+    };
+    LookupCounts::add(counter, 1);
+}
+
+pub(super) fn no_row() -> Problem {
+    Problem::new(404, "there is no row for these parameters")
+}
+
+/// A lookup whose server was never there.
+pub(super) fn not_ready() -> Problem {
+    Problem::new(503, "the database behind this lookup has not answered yet").retry_after(1)
+}
+
+pub(super) fn too_many_rows(count: usize, rows_max: usize) -> Problem {
+    Problem::new(422, "the answer has more rows than this lookup may give").detail(format!(
+        "{count} rows, and rows_max is {rows_max}; ask for less, or let the statement have a limit"
+    ))
+}
+
+pub(super) fn no_lookup(catalog: &Catalog, name: &str) -> Problem {
+    let names = catalog.lookups.iter().map(Lookup::name);
+    let hint = did_you_mean(name, names);
+    let problem = Problem::new(404, "there is no lookup of that name");
+    problem.detail(format!("GET /v1/lookups lists them{hint}"))
+}

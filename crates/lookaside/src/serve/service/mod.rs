@@ -1,0 +1,387 @@
+//! What answers requests: one value an I/O thread, and what the threads share.
+
+mod batch;
+mod enrich;
+mod head;
+mod info;
+mod lookup;
+mod query;
+mod target;
+mod wait;
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use lookaside_http::{Io, Method, Monitor, Peer, Reply, Request, Route, Service, Tls, Waker};
+use lookaside_knowledge::{Knowledge, Session, Value};
+use metrics_exporter_prometheus::PrometheusHandle;
+use tracing::warn;
+
+use self::head::Head;
+use self::target::Target;
+use self::wait::Completion;
+use super::access::{Caller, Want};
+use super::access_log::{AccessLog, Entry, LogWriter};
+use super::answers::Answers;
+use super::catalog::Catalog;
+use super::counters::{Counters, Layer, Path};
+use super::encode::Encoder;
+use super::keeper::Keeper;
+use super::problem::Problem;
+
+/// Bodies of requests that have no business being large.
+const SMALL_BODY_SIZE_MAX: usize = 64 << 10;
+
+/// What the I/O threads and those beside them share.
+pub(crate) struct Shared {
+    pub(crate) knowledge: Knowledge,
+    pub(crate) catalog: ArcSwap<Catalog>,
+    /// The number of the newest catalog, so that a request compares a number and nothing else.
+    pub(crate) catalog_number: AtomicU64,
+    pub(crate) keeper: Keeper,
+    pub(crate) prometheus: PrometheusHandle,
+    /// There when the server has started.
+    pub(crate) monitor: OnceLock<Monitor>,
+    /// There if the server speaks TLS.
+    pub(crate) tls: OnceLock<Tls>,
+    pub(crate) log: Option<AccessLog>,
+    /// Where what waits goes on.
+    pub(crate) runtime: tokio::runtime::Handle,
+    /// One for each I/O thread.
+    pub(crate) counters: Box<[Counters]>,
+    /// Requests that wait for an answer from elsewhere.
+    pub(crate) waiting: AtomicU64,
+    /// Streams of events that run.
+    pub(crate) streams: AtomicU64,
+    pub(crate) is_draining: AtomicBool,
+    pub(crate) started: Instant,
+    /// Tells validators of this process from those of another one.
+    pub(crate) boot: u32,
+    pub(crate) body_size_max: usize,
+    pub(crate) answers_size_max: u64,
+}
+
+impl Shared {
+    /// Lets requests see a catalog from now on.
+    pub(crate) fn publish(&self, catalog: Arc<Catalog>) {
+        let number = catalog.number;
+        self.catalog.store(catalog);
+        // Release pairs with the acquire in `Thread::renew`: who sees the number finds the catalog.
+        self.catalog_number.store(number, Ordering::Release);
+    }
+}
+
+/// What one I/O thread answers with.
+pub(crate) struct Thread {
+    face: Face,
+    session: Session,
+    /// Parameters of the request.
+    values: Vec<Value>,
+    /// One for each lookup.
+    encoders: Vec<Encoder>,
+    answers: Answers,
+    body: Vec<u8>,
+    waker: Waker,
+    sender: Sender<Completion>,
+    completions: Receiver<Completion>,
+}
+
+/// The part of a thread that speaks: it sends, counts and logs.
+struct Face {
+    shared: Arc<Shared>,
+    index: usize,
+    catalog: Arc<Catalog>,
+    /// For values of headers.
+    text: RefCell<String>,
+    log: Option<RefCell<LogWriter>>,
+}
+
+/// What is known of a request while it is answered.
+struct Visit {
+    begun: Instant,
+    path: Path,
+    /// Its key's name.
+    key: Option<Arc<str>>,
+    /// The page's origin, if it may read the answer.
+    origin: Option<Box<[u8]>>,
+    /// For the log of requests that are answered later.
+    noted: Option<Box<Noted>>,
+    /// Who had the answer, for the log.
+    layer: Option<&'static str>,
+}
+
+/// A request as the log shows it.
+struct Noted {
+    peer: String,
+    method: String,
+    path: String,
+    agent: Option<String>,
+}
+
+impl Thread {
+    pub(crate) fn new(shared: Arc<Shared>, io: &mut Io) -> Self {
+        let catalog = shared.catalog.load_full();
+        let (sender, completions) = unbounded();
+        let thread_count = shared.counters.len() as u64;
+        Self {
+            session: shared.knowledge.session(),
+            values: Vec::new(),
+            encoders: encoders(&catalog),
+            answers: Answers::new(shared.answers_size_max / thread_count),
+            body: Vec::new(),
+            waker: io.waker(0),
+            sender,
+            completions,
+            face: Face {
+                index: io.thread_index(),
+                text: RefCell::default(),
+                log: shared.log.as_ref().map(AccessLog::writer).map(RefCell::new),
+                catalog,
+                shared,
+            },
+        }
+    }
+
+    /// Changes over to the newest catalog.
+    #[inline]
+    fn renew(&mut self) {
+        let face = &mut self.face;
+        // Acquire pairs with the release in `Shared::publish`.
+        if face.shared.catalog_number.load(Ordering::Acquire) != face.catalog.number {
+            face.catalog = face.shared.catalog.load_full();
+            self.encoders = encoders(&face.catalog);
+            self.answers.clear();
+        }
+    }
+
+    fn visit(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let face = &self.face;
+        let target = Target::of(request.path());
+        let caller = caller(request);
+        let access = &face.catalog.access;
+        let mut visit = Visit {
+            begun: Instant::now(),
+            path: target.path(request.method()),
+            key: None,
+            origin: access.allowed_origin(caller.origin).map(Into::into),
+            noted: None,
+            layer: None,
+        };
+        if request.method() == Method::Options {
+            return face.preflight(&visit, request, reply, target);
+        }
+        if !target.methods().contains(&request.method()) {
+            let problem = match target {
+                Target::Unknown => Problem::new(404, "there is nothing here")
+                    .detail("GET /v1/lookups lists what can be asked, /openapi.json how"),
+                _ => {
+                    Problem::new(405, "this can be asked in another way only").allow(target.allow())
+                }
+            };
+            return face.refuse(visit, Some(request), reply, &problem);
+        }
+        if !target.is_open() {
+            let want = match target {
+                Target::Query | Target::Reload => Want::Admin,
+                _ => Want::Read,
+            };
+            match access.admit(&caller, want, face.shared.started.elapsed()) {
+                Ok(key) => visit.key = key,
+                Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            }
+        }
+        match target {
+            Target::Lookup(name) if request.method() == Method::Post => {
+                self.batch(visit, name, request, reply);
+            }
+            Target::Lookup(name) => self.lookup(visit, name, request, reply),
+            Target::Enrich(name) => self.enrich(visit, name, request, reply),
+            Target::Query => self.query(visit, request, reply),
+            Target::Reload => self.reload(visit, request, reply),
+            Target::Lookups => face.document(visit, &face.catalog.overview, request, reply),
+            Target::OpenApi => face.document(visit, &face.catalog.openapi, request, reply),
+            Target::Metrics => self.metrics(visit, request, reply),
+            Target::Health => face.health(visit, request, reply),
+            Target::Ready => face.ready_state(visit, request, reply),
+            Target::Unknown => unreachable!("it has no methods"),
+        }
+    }
+}
+
+impl Face {
+    /// Tells a browser whether a page may ask.
+    fn preflight(
+        &self,
+        visit: &Visit,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+        target: Target<'_>,
+    ) {
+        let mut reply = reply.status(204).header("Allow", target.allow());
+        if let Some(origin) = &visit.origin {
+            reply = reply
+                .header("Access-Control-Allow-Origin", origin)
+                .header("Access-Control-Allow-Methods", target.allow())
+                .header(
+                    "Access-Control-Allow-Headers",
+                    "Authorization, X-API-Key, Content-Type, If-None-Match",
+                )
+                .header("Access-Control-Max-Age", "600");
+        }
+        if self.catalog.access.has_cors() {
+            reply = reply.header("Vary", "Origin");
+        }
+        reply.empty();
+        self.count(visit, Some(request), 204, 0);
+    }
+
+    /// Answers with what is wrong.
+    fn refuse(
+        &self,
+        visit: Visit,
+        request: Option<&Request<'_>>,
+        reply: Reply<'_>,
+        problem: &Problem,
+    ) {
+        let mut body = Vec::new();
+        problem.write(&mut body);
+        self.send(visit, request, reply, &Head::problem(problem), &body);
+    }
+
+    /// Sends an answer whose parts are all here.
+    fn send(
+        &self,
+        mut visit: Visit,
+        request: Option<&Request<'_>>,
+        reply: Reply<'_>,
+        head: &Head<'_>,
+        body: &[u8],
+    ) {
+        visit.layer = head.layer.map(Layer::name);
+        let varies_by_origin = self.catalog.access.has_cors();
+        let mut text = self.text.borrow_mut();
+        let reply = head.write(reply, &visit, varies_by_origin, &mut text);
+        match head.status {
+            304 => reply.empty(),
+            _ => reply.send(head.content_type, body),
+        }
+        self.count(&visit, request, head.status, body.len());
+    }
+
+    /// Counts and logs an answer.
+    fn count(&self, visit: &Visit, request: Option<&Request<'_>>, status: u16, size: usize) {
+        let elapsed = visit.begun.elapsed();
+        self.counters().answered(visit.path, status, elapsed);
+        let Some(log) = &self.log else {
+            return;
+        };
+        let noted = match (&visit.noted, request) {
+            (Some(noted), _) => noted,
+            (None, Some(request)) => &Box::new(Noted::of(request)),
+            (None, None) => return,
+        };
+        log_line(&mut log.borrow_mut(), visit, noted, status, size);
+    }
+
+    /// Keeps what the log needs of a request that is answered later.
+    fn note(&self, visit: &mut Visit, request: &Request<'_>) {
+        if self.log.is_some() {
+            visit.noted = Some(Box::new(Noted::of(request)));
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.index]
+    }
+
+    /// What a database did not do, told to the client and, in full, to the log.
+    fn failed(&self, lookup: &str, error: &lookaside_knowledge::Error) -> Problem {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        warn!(lookup, %error, cause, "a lookup failed");
+        Problem::of_error(error, self.catalog.error_detail)
+    }
+}
+
+impl Service for Thread {
+    fn route(&mut self, head: &Request<'_>) -> Route {
+        match Target::of(head.path()) {
+            Target::Enrich(_) if head.method() == Method::Post => Route::streamed(),
+            Target::Lookup(_) => Route::buffered().limit(self.face.shared.body_size_max),
+            _ => Route::buffered().limit(SMALL_BODY_SIZE_MAX),
+        }
+    }
+
+    fn call(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        self.renew();
+        self.visit(request, reply);
+    }
+
+    fn batch_end(&mut self, _: &mut Io) {
+        if let Some(log) = &self.face.log {
+            log.borrow_mut().flush();
+        }
+    }
+
+    fn woken(&mut self, io: &mut Io, _: u64) {
+        self.renew();
+        while let Ok(completion) = self.completions.try_recv() {
+            self.complete(io, completion);
+        }
+    }
+}
+
+impl Noted {
+    fn of(request: &Request<'_>) -> Self {
+        Self {
+            peer: match request.peer() {
+                Peer::Tcp(address) => address.to_string(),
+                _ => "unix".to_owned(),
+            },
+            method: request.method_name().to_owned(),
+            path: request.path().to_owned(),
+            agent: request.header_str("User-Agent").map(str::to_owned),
+        }
+    }
+}
+
+/// Logs a request that was answered.
+fn log_line(log: &mut LogWriter, visit: &Visit, noted: &Noted, status: u16, size: usize) {
+    log.log(&Entry {
+        peer: &noted.peer,
+        key: visit.key.as_deref(),
+        method: &noted.method,
+        path: &noted.path,
+        status,
+        size,
+        elapsed: visit.begun.elapsed(),
+        cache: visit.layer,
+        agent: noted.agent.as_deref(),
+    });
+}
+
+fn encoders(catalog: &Catalog) -> Vec<Encoder> {
+    catalog.lookups.iter().map(|_| Encoder::default()).collect()
+}
+
+/// What a request says about who sends it, found in one pass over its headers.
+fn caller<'a>(request: &Request<'a>) -> Caller<'a> {
+    let mut caller = Caller {
+        host: request.host(),
+        is_tls: request.is_tls(),
+        is_unix: matches!(request.peer(), Peer::Unix),
+        ..Caller::default()
+    };
+    for (name, value) in request.headers() {
+        match name.len() {
+            6 if name.eq_ignore_ascii_case("origin") => caller.origin = Some(value),
+            9 if name.eq_ignore_ascii_case("x-api-key") => caller.api_key = Some(value),
+            13 if name.eq_ignore_ascii_case("authorization") => caller.authorization = Some(value),
+            _ => {}
+        }
+    }
+    caller
+}

@@ -1,0 +1,86 @@
+//! What the path of a request means.
+
+use lookaside_http::Method;
+
+use super::super::counters::Path;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target<'a> {
+    Lookup(&'a str),
+    Enrich(&'a str),
+    Query,
+    Reload,
+    Lookups,
+    OpenApi,
+    Metrics,
+    Health,
+    Ready,
+    Unknown,
+}
+
+impl<'a> Target<'a> {
+    #[inline]
+    pub(super) fn of(path: &'a str) -> Self {
+        if let Some(name) = path.strip_prefix("/v1/lookup/") {
+            return match name.is_empty() || name.contains('/') {
+                true => Self::Unknown,
+                false => Self::Lookup(name),
+            };
+        }
+        if let Some(name) = path.strip_prefix("/v1/enrich/") {
+            return match name.is_empty() || name.contains('/') {
+                true => Self::Unknown,
+                false => Self::Enrich(name),
+            };
+        }
+        match path {
+            "/v1/query" => Self::Query,
+            "/v1/reload" => Self::Reload,
+            "/v1/lookups" => Self::Lookups,
+            "/openapi.json" => Self::OpenApi,
+            "/metrics" => Self::Metrics,
+            "/healthz" => Self::Health,
+            "/readyz" => Self::Ready,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The methods that it has.
+    pub(super) fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Lookup(_) => &[Method::Get, Method::Head, Method::Post],
+            Self::Enrich(_) | Self::Query | Self::Reload => &[Method::Post],
+            Self::Unknown => &[],
+            _ => &[Method::Get, Method::Head],
+        }
+    }
+
+    /// The same for the header `Allow`.
+    pub(super) fn allow(self) -> &'static str {
+        match self {
+            Self::Lookup(_) => "GET, HEAD, POST, OPTIONS",
+            Self::Enrich(_) | Self::Query | Self::Reload => "POST, OPTIONS",
+            Self::Unknown => "OPTIONS",
+            _ => "GET, HEAD, OPTIONS",
+        }
+    }
+
+    /// Whether it needs no key: it tells nothing but that the server is there.
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Self::Health | Self::Ready)
+    }
+
+    /// What metrics call it.
+    pub(super) fn path(self, method: Method) -> Path {
+        match self {
+            Self::Lookup(_) if method == Method::Post => Path::Batch,
+            Self::Lookup(_) => Path::Lookup,
+            Self::Enrich(_) => Path::Enrich,
+            Self::Query => Path::Query,
+            Self::Reload => Path::Reload,
+            Self::Unknown => Path::Other,
+            _ => Path::Info,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Answers that come from elsewhere: a provider, SQLite on a thread of its own, a batch.
+//!
+//! The I/O thread puts a request off and goes on. Whoever has the answer sends it to that thread's
+//! queue and wakes it; so all that belongs to a thread, its cache of bodies too, is touched there only.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::Sender;
+use lookaside_http::{Io, Ticket, Waker};
+use lookaside_knowledge::{Error, Provenance, RowSet, Value};
+
+use super::super::answers::Key;
+use super::super::catalog::{Catalog, LookupCounts};
+use super::super::counters::Layer;
+use super::super::encode::Form;
+use super::super::problem::Problem;
+use super::head::Head;
+use super::lookup::{Asked, Given, encode};
+use super::{Face, Thread, Visit};
+
+/// Requests that wait at once. Each costs about a kilobyte here, and the databases behind them serve
+/// fewer: beyond that, waiting only gets longer.
+const WAITING_COUNT_MAX: u64 = 20_000;
+
+/// A lookup that waits.
+pub(super) struct Question {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) index: usize,
+    pub(super) form: Form,
+    pub(super) query: Box<str>,
+    pub(super) generation: u64,
+    pub(super) if_none_match: Option<Box<[u8]>>,
+}
+
+/// An answer on its way to its I/O thread.
+pub(super) struct Completion {
+    ticket: u64,
+    visit: Visit,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Rows(Question, Result<(RowSet, Provenance), Error>),
+    Body(Result<Ready, Problem>),
+}
+
+/// A body that was made elsewhere.
+pub(super) struct Ready {
+    pub(super) content_type: &'static str,
+    pub(super) body: Vec<u8>,
+    pub(super) layer: Option<Layer>,
+    /// A header with a number.
+    pub(super) extra: Option<(&'static str, u64)>,
+}
+
+/// The way back to the I/O thread, with the request that waits there. Dropped unused, as by a panic,
+/// it is answered with 500.
+pub(super) struct Later {
+    completion: Option<Completion>,
+    sender: Sender<Completion>,
+    waker: Waker,
+}
+
+impl Later {
+    /// Sends a body, or what is wrong.
+    pub(super) fn answer(mut self, body: Result<Ready, Problem>) {
+        if let Some(completion) = &mut self.completion {
+            completion.outcome = Outcome::Body(body);
+        }
+    }
+
+    fn rows(mut self, question: Question, rows: Result<(RowSet, Provenance), Error>) {
+        if let Some(completion) = &mut self.completion {
+            completion.outcome = Outcome::Rows(question, rows);
+        }
+    }
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        if let Some(completion) = self.completion.take() {
+            // A thread that has ended has no requests that wait.
+            let _ = self.sender.send(completion);
+            self.waker.wake();
+        }
+    }
+}
+
+impl Face {
+    /// Takes a place among the requests that wait.
+    pub(super) fn begin_waiting(&self) -> Result<(), Problem> {
+        let waiting = &self.shared.waiting;
+        // Relaxed: the number bounds memory and orders nothing.
+        if waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_COUNT_MAX {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(Problem::new(503, "too many requests wait for a database").retry_after(1));
+        }
+        Ok(())
+    }
+}
+
+impl Thread {
+    /// What sends the answer of a request that was put off, after `begin_waiting`.
+    pub(super) fn later(&self, visit: Visit, ticket: Ticket) -> Later {
+        let broken = Problem::new(500, "the server failed at this request");
+        Later {
+            completion: Some(Completion {
+                ticket: ticket.into(),
+                visit,
+                outcome: Outcome::Body(Err(broken)),
+            }),
+            sender: self.sender.clone(),
+            waker: self.waker.clone(),
+        }
+    }
+
+    /// Asks for what is not at hand.
+    pub(super) fn wait_for_answer(
+        &self,
+        visit: Visit,
+        question: Question,
+        params: Vec<Value>,
+        ticket: Ticket,
+    ) {
+        let later = self.later(visit, ticket);
+        let knowledge = self.face.shared.knowledge.clone();
+        self.face.shared.runtime.spawn(async move {
+            let lookup = &question.catalog.lookups[question.index];
+            let prepared = lookup.prepared.as_ref();
+            let statement = &prepared.expect("it was asked whether it is").statement;
+            let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
+            let rows = knowledge
+                .answer_async(statement, &params, extent, ttl)
+                .await;
+            later.rows(question, rows);
+        });
+    }
+
+    /// Answers a request that waited, if its client is still there.
+    pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
+        let face = &self.face;
+        face.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        let Completion {
+            ticket,
+            visit,
+            outcome,
+        } = completion;
+        let now = io.now();
+        let Some(reply) = io.reply(Ticket::from_u64(ticket)) else {
+            return;
+        };
+        let (question, rows) = match outcome {
+            Outcome::Body(Ok(ready)) => {
+                let head = Head {
+                    layer: ready.layer,
+                    extra: ready.extra,
+                    ..Head::new(200, ready.content_type)
+                };
+                return face.send(visit, None, reply, &head, &ready.body);
+            }
+            Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
+            Outcome::Rows(question, rows) => (question, rows),
+        };
+        let lookup = &question.catalog.lookups[question.index];
+        let (rows, provenance) = match rows {
+            Ok(answer) => answer,
+            Err(error) => {
+                LookupCounts::add(&lookup.counts.failed, 1);
+                let problem = face.failed(lookup.name(), &error);
+                return face.refuse(visit, None, reply, &problem);
+            }
+        };
+        // The lookup may be another one by now, or be gone: then its answer is the last one.
+        if question.catalog.number != face.catalog.number {
+            let mut body = Vec::new();
+            let paper = (&mut Default::default(), &mut body);
+            let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
+            let encoded = encoded.and_then(|is_found| match is_found {
+                true => Ok(()),
+                false => Err(super::lookup::no_row()),
+            });
+            return match encoded {
+                Ok(()) => {
+                    let head = Head {
+                        layer: Some(Layer::of(&provenance)),
+                        ..Head::new(200, question.form.content_type())
+                    };
+                    face.send(visit, None, reply, &head, &body);
+                }
+                Err(problem) => face.refuse(visit, None, reply, &problem),
+            };
+        }
+        let paper = (&mut self.encoders[question.index], &mut self.body);
+        let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
+        let asked = Asked {
+            key: Key {
+                // A file holds fewer.
+                lookup: question.index as u32,
+                form: question.form,
+                query: &question.query,
+            },
+            generation: question.generation,
+            if_none_match: question.if_none_match.as_deref(),
+            now,
+        };
+        let given = Given {
+            provenance,
+            encoded,
+            body: &mut self.body,
+        };
+        face.give(visit, &asked, given, &mut self.answers, None, reply);
+    }
+}

@@ -1,0 +1,89 @@
+//! Validators: what `ETag` says and `If-None-Match` repeats.
+
+use std::fmt::{self, Write as _};
+
+use sha2::{Digest as _, Sha256};
+
+use super::encode::Form;
+
+/// Quotes, a boot, two numbers of up to twenty digits, a letter, and what stands between.
+const SIZE_MAX: usize = 56;
+
+/// A strong validator, with its quotes; on the stack, since every answer has one.
+#[derive(Clone, Copy)]
+pub(crate) struct Tag {
+    bytes: [u8; SIZE_MAX],
+    size: u8,
+}
+
+impl Tag {
+    /// Of everything that a catalog makes of the tables of one generation, within this process.
+    pub(crate) fn of_tables(boot: u32, generation: u64, catalog: u64, form: Form) -> Self {
+        let letter = form.letter();
+        Self::written(format_args!(
+            "\"{boot:08x}-{generation}.{catalog}{letter}\""
+        ))
+    }
+
+    /// Of a body, whoever serves it.
+    pub(crate) fn of_body(body: &[u8], form: Form) -> Self {
+        let hash = Sha256::digest(body);
+        let head: [u8; 8] = *hash.first_chunk().expect("a hash has 32 bytes");
+        let letter = form.letter();
+        Self::written(format_args!(
+            "\"{:016x}{letter}\"",
+            u64::from_be_bytes(head)
+        ))
+    }
+
+    fn written(text: fmt::Arguments<'_>) -> Self {
+        let mut tag = Self {
+            bytes: [0; SIZE_MAX],
+            size: 0,
+        };
+        tag.write_fmt(text).expect("the longest of them fits");
+        tag
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.size.into()]).expect("it was written as text")
+    }
+}
+
+impl fmt::Write for Tag {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = usize::from(self.size);
+        let room = self
+            .bytes
+            .get_mut(start..start + text.len())
+            .ok_or(fmt::Error)?;
+        room.copy_from_slice(text.as_bytes());
+        // At most SIZE_MAX.
+        self.size += text.len() as u8;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_differ_by_what_they_are_of() {
+        let longest = Tag::of_tables(u32::MAX, u64::MAX, u64::MAX, Form::Json);
+        assert_eq!(longest.as_str().len(), 2 + 8 + 1 + 20 + 1 + 20 + 1);
+        let tag = |generation, form| Tag::of_tables(1, generation, 2, form).as_str().to_owned();
+        assert_eq!(tag(3, Form::Csv), "\"00000001-3.2c\"");
+        assert_ne!(tag(3, Form::Csv), tag(4, Form::Csv));
+        let body = |text: &str, form| Tag::of_body(text.as_bytes(), form).as_str().to_owned();
+        assert_eq!(body("a", Form::Json), body("a", Form::Json));
+        assert_ne!(body("a", Form::Json), body("b", Form::Json));
+        assert_ne!(body("a", Form::Json), body("a", Form::Csv));
+    }
+}

@@ -1,0 +1,10 @@
+//! `lookaside serve` as its clients meet it: the program itself, over real sockets.
+
+mod access;
+mod client;
+mod lookups;
+mod running;
+mod streams;
+
+use self::client::{Answer, Client};
+use self::running::{Running, SERVED, project, serve};

@@ -1,0 +1,193 @@
+//! A client of HTTP/1.1 that shows everything: a request as text, an answer with its head.
+
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longer than any answer takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One connection, kept alive.
+pub(super) struct Client {
+    sender: Sender,
+    receiver: Receiver,
+}
+
+/// The way there.
+pub(super) struct Sender {
+    out: Box<dyn Write + Send>,
+    host: String,
+}
+
+/// The way back.
+pub(super) struct Receiver(BufReader<Box<dyn Read + Send>>);
+
+/// What came back.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header's value.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("the body is text")
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The same, after making sure of its status.
+    #[track_caller]
+    pub(super) fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}\n{}", self.head, self.text());
+        self
+    }
+}
+
+impl Client {
+    pub(super) fn tcp(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self::new(stream.try_clone().unwrap(), stream, address)
+    }
+
+    pub(super) fn unix(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("the server listens");
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self::new(stream.try_clone().unwrap(), stream, "anything")
+    }
+
+    fn new(
+        out: impl Write + Send + 'static,
+        input: impl Read + Send + 'static,
+        host: &str,
+    ) -> Self {
+        Self {
+            sender: Sender {
+                out: Box::new(out),
+                host: host.to_owned(),
+            },
+            receiver: Receiver(BufReader::new(Box::new(input))),
+        }
+    }
+
+    /// Both ways, for two threads.
+    pub(super) fn split(&mut self) -> (&mut Receiver, &mut Sender) {
+        (&mut self.receiver, &mut self.sender)
+    }
+
+    /// Asks and reads the answer.
+    pub(super) fn get(&mut self, target: &str) -> Answer {
+        self.ask("GET", target, &[], b"")
+    }
+
+    pub(super) fn get_with(&mut self, target: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask("GET", target, headers, b"")
+    }
+
+    pub(super) fn post(&mut self, target: &str, body: impl AsRef<[u8]>) -> Answer {
+        self.ask("POST", target, &[], body.as_ref())
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        self.send(method, target, headers, body);
+        self.receive(method)
+    }
+
+    /// Sends a request whose answer is read later.
+    pub(super) fn send(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) {
+        self.sender.send(method, target, headers, body);
+    }
+
+    pub(super) fn receive(&mut self, method: &str) -> Answer {
+        self.receiver.receive(method)
+    }
+}
+
+impl Sender {
+    pub(super) fn send(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) {
+        let mut request = format!("{method} {target} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            request.push_str(&format!("Host: {}\r\n", self.host));
+        }
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if method == "POST" {
+            request.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        request.push_str("\r\n");
+        self.out.write_all(request.as_bytes()).unwrap();
+        self.out.write_all(body).unwrap();
+    }
+}
+
+impl Receiver {
+    pub(super) fn receive(&mut self, method: &str) -> Answer {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let size = self.0.read_line(&mut head).expect("an answer comes");
+            assert_ne!(size, 0, "the server closed the connection after: {head}");
+        }
+        let status = head[9..12].parse().expect("a status");
+        let mut answer = Answer {
+            status,
+            head,
+            body: Vec::new(),
+        };
+        if method == "HEAD" || status == 304 || status == 204 {
+            return answer;
+        }
+        if answer.header("Transfer-Encoding") == Some("chunked") {
+            loop {
+                let mut line = String::new();
+                self.0.read_line(&mut line).expect("a chunk comes");
+                let size = usize::from_str_radix(line.trim(), 16).expect("a chunk's size");
+                let mut chunk = vec![0; size + 2];
+                self.0.read_exact(&mut chunk).expect("a chunk is whole");
+                answer.body.extend_from_slice(&chunk[..size]);
+                if size == 0 {
+                    return answer;
+                }
+            }
+        }
+        let size = answer.header("Content-Length").expect("a length");
+        answer.body = vec![0; size.parse().expect("a number")];
+        self.0
+            .read_exact(&mut answer.body)
+            .expect("the body is whole");
+        answer
+    }
+}

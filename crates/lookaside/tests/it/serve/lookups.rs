@@ -1,0 +1,480 @@
+//! Questions and answers: one, many, conditional, while the tables change.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookaside_embedded::Postgres;
+
+use super::running::{configure, socket};
+use super::{Answer, Client, Running, project, serve};
+use crate::program::{Project, run};
+use crate::providers::has_postgres;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn the_example_is_served_as_it_stands() {
+    let folder = crate::program::example();
+    let folder = folder.to_str().unwrap();
+    run(["check", folder]).ended(0).out_has(&[
+        "lookup asn(ip ipv4): interval index",
+        "lookup department(name any): sqlite",
+    ]);
+    let home = Project::empty();
+    let mut command = crate::program::lookaside();
+    command
+        .args(["serve", folder, "--listen", "127.0.0.1:0"])
+        .env("XDG_RUNTIME_DIR", home.path());
+    let running = Running::of(command);
+    let tried = running.greeting.split_once("try:  curl '").unwrap().1;
+    let url = tried.trim_end().trim_end_matches('\'');
+    let target = url
+        .strip_prefix("http://")
+        .unwrap()
+        .strip_prefix(&running.address)
+        .unwrap();
+    let answer = running.client().get(target).is(200);
+    assert_eq!(answer.json()["asn"], 4_200_000_883_u64);
+    assert!(running.end().0.success());
+}
+
+#[test]
+fn the_default_is_a_port_and_a_socket_of_the_user() {
+    let (project, home) = (project(""), Project::empty());
+    let mut command = Running::command(&project, &[]);
+    command.env("XDG_RUNTIME_DIR", home.path());
+    // The port may be somebody's on this machine; then the message says what to do.
+    let output = {
+        let mut child = command
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let path = home.file("lookaside.sock");
+        let begun = Instant::now();
+        while !path.exists() && child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if path.exists() {
+            let mut client = Client::unix(&path);
+            client.get("/v1/lookup/host?name=web-1").is(200);
+        }
+        let _ = child.kill();
+        child.wait_with_output().unwrap()
+    };
+    let err = String::from_utf8(output.stderr).unwrap();
+    let is_served = err.contains("http://127.0.0.1:8300\n") && err.contains("/lookaside.sock\n");
+    assert!(is_served || err.contains("`--listen 8301`"), "{err}");
+}
+
+#[test]
+fn a_row_comes_in_each_form() {
+    let running = serve(&project(""), &[]);
+    let mut client = running.client();
+    let answer = client.get("/v1/lookup/net?ip=10.0.1.9").is(200);
+    assert_eq!(answer.text(), r#"{"owner":"shop, \"new\""}"#);
+    assert_eq!(answer.header("Content-Type"), Some("application/json"));
+    assert_eq!(answer.header("X-Cache"), Some("native"));
+    assert_eq!(answer.header("Vary"), Some("Accept"));
+    assert!(
+        answer
+            .header("Server-Timing")
+            .unwrap()
+            .starts_with("lookup;dur=")
+    );
+    let mut form =
+        |accept: &str| client.get_with("/v1/lookup/net?ip=10.0.1.9", &[("Accept", accept)]);
+    assert_eq!(
+        form("text/csv").is(200).text(),
+        "owner\r\n\"shop, \"\"new\"\"\"\r\n"
+    );
+    assert_eq!(
+        form("application/x-ndjson").is(200).text(),
+        "{\"owner\":\"shop, \\\"new\\\"\"}\n"
+    );
+    let packed = form("application/vnd.msgpack, application/json;q=0.5").is(200);
+    assert_eq!(packed.body, b"\x81\xa5owner\xabshop, \"new\"");
+    assert_eq!(
+        form("text/*, */*;q=0.1")
+            .is(200)
+            .header("Content-Type")
+            .unwrap()[..8],
+        *"text/csv"
+    );
+    form("image/png").is(406);
+    let head = client
+        .ask("HEAD", "/v1/lookup/net?ip=10.0.1.9", &[], b"")
+        .is(200);
+    assert_eq!(head.header("Content-Length"), Some("25"));
+    let answer = client.get("/v1/lookup/host?name=db+1").is(200);
+    assert_eq!(answer.text(), r#"{"name":"db 1","rack":8}"#);
+    client.get("/v1/lookup/host?name=db%201").is(200);
+}
+
+#[test]
+fn refusals_name_what_is_wrong() {
+    let running = serve(&project(""), &[]);
+    let mut client = running.client();
+    let absent = client.get("/v1/lookup/net?ip=192.0.2.1").is(404);
+    assert_eq!(
+        absent.header("Content-Type"),
+        Some("application/problem+json")
+    );
+    assert_eq!(absent.header("ETag"), None);
+    let faults = |answer: Answer| {
+        let json = answer.is(400).json();
+        let faults = json["parameters"].as_array().unwrap().clone();
+        let texts = faults.iter().map(|fault| {
+            let text = |name: &str| fault[name].as_str().unwrap().to_owned();
+            format!("{} {}", text("name"), text("problem"))
+        });
+        texts.collect::<Vec<String>>().join("; ")
+    };
+    for (query, expected) in [
+        ("", "ip is missing"),
+        ("?ip=x", "ip must be an IPv4 address such as 192.0.2.1"),
+        ("?ip=10.0.0.1&ip=10.0.0.1", "ip is given twice"),
+        ("?ip=10.0.0.1&pi=1", "pi is unknown"),
+    ] {
+        let answer = client.get(&format!("/v1/lookup/net{query}"));
+        assert_eq!(faults(answer), expected);
+    }
+    client.get("/v1/lookup/nets?ip=10.0.0.1").is(404);
+    client.get("/v1/lookup/").is(404);
+    client.get("/nothing").is(404);
+    let answer = client
+        .ask("DELETE", "/v1/lookup/net?ip=10.0.0.1", &[], b"")
+        .is(405);
+    assert_eq!(answer.header("Allow"), Some("GET, HEAD, POST, OPTIONS"));
+    client.post("/v1/query", "{}").is(403);
+    let answer = client.post("/v1/lookup/net", r#"["10.0.0.1", "x"]"#);
+    assert_eq!(answer.json()["set"], 1);
+    assert_eq!(
+        faults(answer),
+        "ip must be an IPv4 address such as 192.0.2.1"
+    );
+    client.post("/v1/lookup/net", "[").is(400);
+    // An answer that is too long is no answer.
+    client.get("/v1/lookup/rack?rack=8").is(200);
+    let long = client.get("/v1/lookup/rack?rack=7").is(422);
+    assert!(long.text().contains("rows_max is 3"), "{}", long.text());
+}
+
+#[test]
+fn batches_are_answered_in_order() {
+    let running = serve(&project(""), &[]);
+    let mut client = running.client();
+    let answer = client
+        .post(
+            "/v1/lookup/net",
+            r#"[{"ip":"10.0.0.7"}, "192.0.2.1", "10.0.1.1"]"#,
+        )
+        .is(200);
+    assert_eq!(
+        answer.text(),
+        r#"[{"owner":"lab"},null,{"owner":"shop, \"new\""}]"#
+    );
+    let answer = client
+        .post("/v1/lookup/net", "\"10.0.0.7\"\n\"192.0.2.1\"\n")
+        .is(200);
+    assert_eq!(answer.text(), "{\"owner\":\"lab\"}\nnull\n");
+    assert_eq!(answer.header("Content-Type"), Some("application/x-ndjson"));
+    // Those that wait elsewhere, and all rows of each.
+    let answer = client
+        .post("/v1/lookup/late", r#"[8, 9, {"rack":8}]"#)
+        .is(200);
+    assert_eq!(answer.text(), r#"[{"name":"db 1"},null,{"name":"db 1"}]"#);
+    let answer = client.post("/v1/lookup/rack", r#"[8, 9]"#).is(200);
+    assert_eq!(answer.text(), r#"[[{"name":"db 1"}],[]]"#);
+    // Too long for the I/O thread.
+    let count = 20_000;
+    let sets: Vec<String> = (0..count)
+        .map(|index| format!("\"10.0.{}.1\"", index % 3))
+        .collect();
+    let answer = client
+        .post("/v1/lookup/net", format!("[{}]", sets.join(",")))
+        .is(200);
+    let json = answer.json();
+    let rows = json.as_array().unwrap();
+    assert_eq!(rows.len(), count);
+    for (index, row) in rows.iter().enumerate() {
+        let owner = row["owner"].as_str();
+        let expected = [Some("lab"), Some("shop, \"new\""), None][index % 3];
+        assert_eq!(owner, expected, "answer {index}");
+    }
+}
+
+#[test]
+fn pipelined_questions_keep_their_order_whoever_answers() {
+    let running = serve(&project(""), &[]);
+    let mut client = running.client();
+    let targets = [
+        "late?rack=8",
+        "host?name=web-1",
+        "late?rack=7",
+        "net?ip=10.0.0.1",
+        "host?name=x",
+    ];
+    for _ in 0..20 {
+        for target in targets {
+            client.send("GET", &format!("/v1/lookup/{target}"), &[], b"");
+        }
+        for (status, text) in [
+            (200, "db 1"),
+            (200, "web-1"),
+            (200, "web-1"),
+            (200, "lab"),
+            (404, "no row"),
+        ] {
+            let answer = client.receive("GET").is(status);
+            assert!(answer.text().contains(text), "{}", answer.text());
+        }
+    }
+}
+
+#[test]
+fn a_validator_holds_as_long_as_the_tables() {
+    let project = project("");
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    // A native plan, SQLite, and bodies that were kept.
+    for target in ["net?ip=10.0.0.1", "rack?rack=8"] {
+        let target = format!("/v1/lookup/{target}");
+        let answer = client.get(&target).is(200);
+        let tag = answer.header("ETag").unwrap().to_owned();
+        let weak = format!("\"x\", W/{tag}");
+        for known in [&tag, &weak] {
+            let again = client
+                .get_with(&target, &[("If-None-Match", known)])
+                .is(304);
+            assert_eq!(again.header("ETag"), Some(tag.as_str()));
+        }
+        let csv = [("If-None-Match", tag.as_str()), ("Accept", "text/csv")];
+        client.get_with(&target, &csv).is(200);
+        client.post("/v1/reload", "").is(200);
+        let again = client.get_with(&target, &[("If-None-Match", &tag)]).is(200);
+        assert_ne!(again.header("ETag"), Some(tag.as_str()));
+    }
+    // What no table says holds for a moment.
+    let first = client.get("/v1/lookup/dice").is(200);
+    let tag = first.header("ETag").unwrap().to_owned();
+    let again = client
+        .get_with("/v1/lookup/dice", &[("If-None-Match", &tag)])
+        .is(304);
+    assert!(again.header("Cache-Control").unwrap().contains("max-age"));
+}
+
+#[test]
+fn a_reload_fails_no_request_and_changes_all_at_once() {
+    let project = project("");
+    let running = serve(&project, &[]);
+    let (is_over, answered) = (AtomicBool::new(false), std::sync::atomic::AtomicU64::new(0));
+    thread::scope(|scope| {
+        for target in [
+            "host?name=web-1",
+            "rack?rack=8",
+            "late?rack=8",
+            "net?ip=10.0.0.1",
+        ] {
+            let (running, is_over, answered) = (&running, &is_over, &answered);
+            scope.spawn(move || {
+                let mut client = running.client();
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = client.get(&format!("/v1/lookup/{target}")).is(200);
+                    assert!(!answer.body.is_empty());
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut client = running.client();
+        for number in 2..12 {
+            let before = answered.load(Ordering::Relaxed);
+            let more = format!("[lookups.new_{number}]\nsql = 'select {number} as number'\n");
+            configure(&project, &more);
+            let done = client.post("/v1/reload", "").is(200).json();
+            assert_eq!(done["generation"], number);
+            let answer = client.get(&format!("/v1/lookup/new_{number}")).is(200);
+            assert_eq!(answer.text(), format!("{{\"number\":{number}}}"));
+            client
+                .get(&format!("/v1/lookup/new_{}", number - 1))
+                .is(404);
+            let begun = Instant::now();
+            while answered.load(Ordering::Relaxed) == before && begun.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(answered.load(Ordering::Relaxed) > 40);
+    let (status, log) = running.end();
+    assert!(status.success(), "{log}");
+}
+
+#[test]
+fn a_reload_that_fails_leaves_everything_as_it_was() {
+    let project = project("");
+    let mut running = serve(&project, &[]);
+    let mut client = running.client();
+    for (more, expected) in [
+        (
+            "[lookups.new]\nsql = 'select nowhere from hosts'\n",
+            "no such column",
+        ),
+        ("[lookups.new]\nsqll = ''\n", "unknown key lookups.new.sqll"),
+        ("[server]\nlisten = 7\n", "server.listen must be a string"),
+    ] {
+        configure(&project, more);
+        let answer = client.post("/v1/reload", "").is(409);
+        assert!(answer.text().contains(expected), "{}", answer.text());
+        client.get("/v1/lookup/host?name=web-1").is(200);
+    }
+    configure(&project, "");
+    fs::remove_file(project.file("hosts/data.csv")).unwrap();
+    running.signal("HUP");
+    running.log_until("not reloaded");
+    client.get("/v1/lookup/host?name=web-1").is(200);
+    // A lookup may go together with its table.
+    let config = "version = 2\n[[tables]]\nname = 'nets'\n[lookups.count]\nsql = 'select count(*) as n from nets'\n";
+    project.write("knowdb.toml", config);
+    client.post("/v1/reload", "").is(200);
+    client.get("/v1/lookup/host?name=web-1").is(404);
+    assert_eq!(client.get("/v1/lookup/count").is(200).text(), "{\"n\":2}");
+    assert!(running.end().0.success());
+}
+
+#[test]
+fn tables_that_change_are_loaded_unasked() {
+    let project = project("");
+    let running = serve(&project, &["--watch"]);
+    let mut client = running.client();
+    client.get("/v1/lookup/host?name=web-9").is(404);
+    fs::write(project.file("hosts/data.csv"), "name,rack\nweb-9,9\n").unwrap();
+    let begun = Instant::now();
+    while client.get("/v1/lookup/host?name=web-9").status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "the change was never seen");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_end_answers_what_is_here() {
+    let project = project("");
+    let (path, listen) = socket(&project);
+    let running = Running::start(&project, &["--listen", &listen]);
+    assert!(
+        running
+            .greeting
+            .contains(&format!("try:  curl --unix-socket {}", path.display()))
+    );
+    let mut client = Client::unix(&path);
+    client.get("/readyz").is(200);
+    for target in ["late?rack=8", "late?rack=7", "host?name=web-1"] {
+        client.send("GET", &format!("/v1/lookup/{target}"), &[], b"");
+    }
+    // The first has come, so all of them were read: they were sent together.
+    client.receive("GET").is(200);
+    running.signal("TERM");
+    client.receive("GET").is(200);
+    client.receive("GET").is(200);
+    let mut running = running;
+    assert!(running.wait().0.success());
+    assert!(!path.exists(), "the socket's file is gone");
+}
+
+#[test]
+fn a_provider_answers_and_its_old_answer_stands_in() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .fresh_cluster()
+        .sql("create table host (name text primary key, rack int); insert into host values ('a', 1), ('b', 2)")
+        .start()
+        .unwrap();
+    let project = Project::with(&[(
+        "knowdb.toml",
+        "version = 2\n[cache]\nttl_ms = 60000\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
+         connection_uri = '${DATABASE_URL}'\nstale_if_error_ms = 60000\nacquire_timeout_ms = 300\n\
+         [lookups.host]\nsql = 'select name, rack from pg.host where name = :name'\nprovider = 'pg'\n\
+         params.name = 'text'\nttl_ms = 300\n\
+         [lookups.rack]\nsql = 'select name from pg.host where rack = :rack'\nmany = true\n",
+    )]);
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", postgres.url());
+    let running = Running::of(command);
+    let mut client = running.client();
+    let target = "/v1/lookup/host?name=a";
+    let asked = client.get(target).is(200);
+    assert_eq!(asked.text(), r#"{"name":"a","rack":1}"#);
+    assert!(
+        asked
+            .header("X-Cache")
+            .unwrap()
+            .starts_with("provider; age=0.0"),
+        "{asked:?}"
+    );
+    let kept = client.get(target).is(200);
+    assert!(
+        kept.header("X-Cache").unwrap().starts_with("body; age="),
+        "{kept:?}"
+    );
+    assert_eq!(kept.header("Age"), Some("0"));
+    let tag = kept.header("ETag").unwrap().to_owned();
+    client.get_with(target, &[("If-None-Match", &tag)]).is(304);
+    client.get("/v1/lookup/host?name=x").is(404);
+    let answer = client
+        .post("/v1/lookup/host", r#"["b", "x", "a", "b"]"#)
+        .is(200);
+    assert_eq!(
+        answer.text(),
+        r#"[{"name":"b","rack":2},null,{"name":"a","rack":1},{"name":"b","rack":2}]"#
+    );
+    let answer = client.post("/v1/lookup/rack", "[2, 9]").is(200);
+    assert_eq!(answer.text(), r#"[[{"name":"b"}],[]]"#);
+
+    // Another row, seen when the answer has grown too old; the same body is the same validator.
+    postgres
+        .execute("update host set rack = 5 where name = 'b'")
+        .unwrap();
+    thread::sleep(Duration::from_millis(350));
+    let fresh = client.get_with(target, &[("If-None-Match", &tag)]).is(304);
+    assert!(
+        fresh.header("X-Cache").unwrap().starts_with("provider"),
+        "{fresh:?}"
+    );
+    let other = client.get("/v1/lookup/host?name=b").is(200);
+    assert_eq!(other.text(), r#"{"name":"b","rack":5}"#);
+
+    drop(postgres);
+    thread::sleep(Duration::from_millis(350));
+    let old = client.get_with(target, &[("If-None-Match", &tag)]).is(200);
+    assert!(
+        old.header("X-Cache").unwrap().starts_with("stale; age="),
+        "{old:?}"
+    );
+    assert_eq!(old.header("ETag"), None);
+    let unknown = client.get("/v1/lookup/host?name=never").is(503);
+    assert_eq!(unknown.header("Retry-After"), Some("1"));
+    assert!(!unknown.text().contains("select"), "{}", unknown.text());
+    client.get("/readyz").is(200);
+}
+
+#[test]
+fn a_server_that_was_never_there_stops_nothing_else() {
+    let project = project(
+        "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 300\n\
+         connection_uri = 'postgres://u:hunter2@127.0.0.1:1/d'\n\
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\n",
+    );
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    client.get("/v1/lookup/host?name=web-1").is(200);
+    client.get("/v1/lookup/away?a=1").is(503);
+    let ready = client.get("/readyz").is(200).json();
+    assert_eq!(ready["lookups_not_ready"][0], "away");
+    let (status, log) = running.end();
+    assert!(status.success());
+    assert!(!log.contains("hunter2"), "{log}");
+}
