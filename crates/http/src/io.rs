@@ -161,6 +161,12 @@ impl Source {
     }
 }
 
+impl Drop for Io {
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
 impl Io {
     /// The time at which the batch of events began. All that happens in it happens then.
     pub fn now(&self) -> Instant {

@@ -36,6 +36,8 @@ struct Letters {
     messages: Vec<Message>,
     /// From the serial stage.
     jobs: Vec<Job>,
+    /// The thread has ended, and what comes is dropped: whoever waits for an answer must know.
+    is_closed: bool,
 }
 
 /// A queue with a descriptor that becomes ready. A batch of messages costs one wake: only who
@@ -66,6 +68,9 @@ impl Mailbox {
     fn put(&self, put: impl FnOnce(&mut Letters)) {
         let was_empty = {
             let mut letters = self.lock();
+            if letters.is_closed {
+                return;
+            }
             let was_empty = letters.messages.is_empty() && letters.jobs.is_empty();
             put(&mut letters);
             was_empty
@@ -87,6 +92,19 @@ impl Mailbox {
         let mut letters = self.lock();
         mem::swap(&mut letters.messages, messages);
         mem::swap(&mut letters.jobs, jobs);
+    }
+
+    /// Drops what there is and what will come.
+    pub(crate) fn close(&self) {
+        let dropped = {
+            let mut letters = self.lock();
+            letters.is_closed = true;
+            (
+                mem::take(&mut letters.messages),
+                mem::take(&mut letters.jobs),
+            )
+        };
+        drop(dropped);
     }
 
     fn lock(&self) -> MutexGuard<'_, Letters> {

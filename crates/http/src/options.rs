@@ -7,6 +7,9 @@ use crate::{Error, Result};
 /// The most headers that [`Options::header_count_max`] may allow; they are held on the stack.
 pub(crate) const HEADER_COUNT_LIMIT: usize = 256;
 
+/// The most that [`Options::connection_count_max`] may allow: a ticket has so much room for an index.
+const CONNECTION_COUNT_LIMIT: usize = (1 << 24) - 1;
+
 /// What a server takes from its clients, and for how long it waits for them.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -107,6 +110,9 @@ impl Options {
         // Parts of the path are kept as 16-bit numbers, and a head is received in one piece.
         if self.target_size_max > usize::from(u16::MAX) {
             return Err(Error::bad_option("target_size_max", "at most 65535"));
+        }
+        if self.connection_count_max > CONNECTION_COUNT_LIMIT {
+            return Err(Error::bad_option("connection_count_max", "less than 2^24"));
         }
         if self.header_count_max == 0 || self.header_count_max > HEADER_COUNT_LIMIT {
             return Err(Error::bad_option("header_count_max", "1 to 256"));

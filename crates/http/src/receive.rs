@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::body::{Receiving, Target, is_short};
 use crate::connection::{Answer, Pending, State};
 use crate::parse::{Framing, Head, Outcome, Refusal, headers, parse_head};
-use crate::render::Manner;
+use crate::render::{INTERIM, Manner};
 use crate::request::Request;
 use crate::slab::Key;
 use crate::worker::Worker;
@@ -33,9 +33,7 @@ impl<S: Service> Worker<S> {
             if connection.state != State::Open {
                 return bytes.len();
             }
-            if connection.pending.len() >= self.io.options.pipeline_count_max
-                || connection.output_size() >= self.io.options.output_size_max
-            {
+            if !connection.has_room(&self.io.options) {
                 connection.is_stalled = true;
                 break;
             }
@@ -266,7 +264,6 @@ impl Io {
 
     /// Tells the client to send its body (RFC 9110, 10.1.1), after the replies before it.
     pub(crate) fn interim(&mut self, key: Key) {
-        const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
@@ -285,6 +282,7 @@ impl Io {
             progress: Answer::Done,
             bytes,
         });
+        self.advance(key);
     }
 
     /// A call panicked: what it began and did not answer is answered with 500.

@@ -17,6 +17,9 @@ pub(crate) struct Manner {
 /// value mean nothing (RFC 9112, 5.1). A longer body moves by what is missing.
 const LENGTH_SIZE: usize = 7;
 
+/// What a client waits for that wants to know whether its body is wanted (RFC 9110, 10.1.1).
+pub(crate) const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// A reply that is being written, at the end of a buffer.
 pub(crate) struct Draft {
     pub(crate) out: Vec<u8>,
@@ -184,6 +187,13 @@ impl Draft {
             true => Pieces::None,
             false => pieces,
         }
+    }
+
+    /// Tells the client to go on, before the reply itself begins.
+    pub(crate) fn interim(&mut self) {
+        self.out.truncate(self.start);
+        self.out.extend_from_slice(INTERIM);
+        *self = Self::new(std::mem::take(&mut self.out), self.manner);
     }
 
     /// The buffer, without what was written of this reply.

@@ -12,7 +12,6 @@ use crate::connection::{Answer, Pending};
 use crate::remote::Source;
 use crate::render::{Draft, Manner};
 use crate::slab::Key;
-use crate::ticket::SEQUENCE_MASK;
 use crate::{BodyReader, BodySink, Deferred, Io, Response, Ticket, Timer};
 
 /// The answer to one request.
@@ -49,8 +48,8 @@ enum Place {
     Direct,
     /// Behind replies that are not whole.
     Queued,
-    /// To a request that was put off.
-    Ticket(u64),
+    /// To a request that was put off; the bytes of the first one are in the output.
+    Ticket { sequence: u64, is_first: bool },
 }
 
 impl<'a> Reply<'a> {
@@ -80,7 +79,10 @@ impl<'a> Reply<'a> {
             0 => mem::take(&mut connection.output),
             _ => mem::take(&mut pending.bytes),
         };
-        let place = Place::Ticket(ticket.sequence());
+        let place = Place::Ticket {
+            sequence: ticket.sequence(),
+            is_first: position == 0,
+        };
         Some(Self::begin(io, key, place, out, manner))
     }
 
@@ -271,7 +273,7 @@ impl<'a> Reply<'a> {
     /// as it comes. This is for the call of the request only; later the body is gone, and that is
     /// answered with 500.
     pub fn receive(mut self, sink: Box<dyn BodySink>) {
-        if matches!(self.place, Place::Ticket(_)) {
+        if matches!(self.place, Place::Ticket { .. }) {
             return;
         }
         match self.claim_body() {
@@ -299,7 +301,7 @@ impl<'a> Reply<'a> {
     /// is an error.
     pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
         let mailbox = Arc::clone(&self.io.mailbox);
-        if matches!(self.place, Place::Ticket(_)) {
+        if matches!(self.place, Place::Ticket { .. }) {
             let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), 0);
             drop(feed);
             return (reader, Deferred::new(mailbox, self.defer()));
@@ -337,62 +339,18 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Tells the client to send its body (RFC 9110, 10.1.1).
+    /// Tells the client to send its body.
     fn interim(&mut self) {
-        self.draft.out = self.draft.take_back();
         match self.place {
-            Place::Direct => {
-                let out = mem::take(&mut self.draft.out);
-                let connection = self.io.connections.get_mut(self.key);
-                connection.expect("it is being called").output = out;
-                self.io.interim(self.key);
-                let connection = self.io.connections.get_mut(self.key);
-                let connection = connection.expect("it is being called");
-                let out = mem::take(&mut connection.output);
-                self.draft = Draft::new(out, self.draft.manner);
-            }
-            Place::Queued | Place::Ticket(_) => self.io.interim(self.key),
+            Place::Direct => self.draft.interim(),
+            Place::Queued | Place::Ticket { .. } => self.io.interim(self.key),
         }
     }
 
     /// Puts the request among those whose replies are not whole.
     fn queue(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
         self.is_done = true;
-        let manner = self.draft.manner;
-        let Self { io, key, place, .. } = self;
-        let connection = io
-            .connections
-            .get_mut(*key)
-            .expect("a reply is to an open connection");
-        let (sequence, bytes) = match *place {
-            Place::Ticket(sequence) => {
-                let position = connection
-                    .position(sequence)
-                    .expect("a reply is to a request that waits");
-                let pending = &mut connection.pending[position];
-                (pending.progress, pending.manner) = (progress, manner);
-                match position {
-                    0 => connection.output = out,
-                    _ => pending.bytes = out,
-                }
-                io.mark(*key);
-                return Ticket::new(*key, sequence);
-            }
-            Place::Direct => {
-                connection.output = out;
-                (io.sequence + 1, Vec::new())
-            }
-            Place::Queued => (io.sequence + 1, out),
-        };
-        let sequence = sequence & SEQUENCE_MASK;
-        io.sequence = sequence;
-        connection.pending.push_back(Pending {
-            sequence,
-            manner,
-            progress,
-            bytes,
-        });
-        Ticket::new(*key, sequence)
+        self.store(progress, out)
     }
 
     fn finish(&mut self) {
@@ -400,39 +358,54 @@ impl<'a> Reply<'a> {
         self.io.counters.reply(self.draft.sent_status());
         let out = mem::take(&mut self.draft.out);
         let manner = self.draft.manner;
-        let Self { io, key, place, .. } = self;
-        let connection = io
-            .connections
-            .get_mut(*key)
-            .expect("a reply is to an open connection");
-        match *place {
-            Place::Direct => {
-                connection.output = out;
-                if manner.close {
-                    connection.end_after_reply();
-                }
+        if self.place != Place::Direct {
+            self.store(Answer::Done, out);
+        } else if let Some(connection) = self.io.connections.get_mut(self.key) {
+            connection.output = out;
+            if manner.close {
+                connection.end_after_reply();
             }
-            Place::Queued => connection.pending.push_back(Pending {
-                // Nobody asks for it by its name.
-                sequence: u64::MAX,
+        }
+    }
+
+    /// Puts the bytes back to where they belong, and notes how far the reply is.
+    fn store(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
+        let manner = self.draft.manner;
+        let Self { io, key, place, .. } = self;
+        let sequence = match *place {
+            Place::Ticket { sequence, .. } => sequence,
+            Place::Direct | Place::Queued => io.next_sequence(),
+        };
+        let ticket = Ticket::new(*key, sequence);
+        // A handler may have broken the connection off while it held the reply.
+        let Some(connection) = io.connections.get_mut(*key) else {
+            io.pool.give(out);
+            return ticket;
+        };
+        let mut bytes = out;
+        if let Place::Direct | Place::Ticket { is_first: true, .. } = place {
+            connection.output = mem::take(&mut bytes);
+        }
+        match *place {
+            Place::Direct | Place::Queued => connection.pending.push_back(Pending {
+                sequence,
                 manner,
-                progress: Answer::Done,
-                bytes: out,
+                progress,
+                bytes,
             }),
-            Place::Ticket(sequence) => {
-                let position = connection
-                    .position(sequence)
-                    .expect("a reply is to a request that waits");
-                let pending = &mut connection.pending[position];
-                (pending.progress, pending.manner) = (Answer::Done, manner);
-                match position {
-                    0 => connection.output = out,
-                    _ => pending.bytes = out,
+            Place::Ticket { .. } => {
+                if let Some(position) = connection.position(sequence) {
+                    let pending = &mut connection.pending[position];
+                    (pending.progress, pending.manner) = (progress, manner);
+                    if !bytes.is_empty() {
+                        pending.bytes = bytes;
+                    }
                 }
-                io.advance(*key);
                 io.mark(*key);
             }
         }
+        io.advance(*key);
+        ticket
     }
 }
 

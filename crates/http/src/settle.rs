@@ -32,9 +32,11 @@ impl Connection {
         }
     }
 
-    fn has_room(&self, options: &Options) -> bool {
+    /// Whether more requests may be answered.
+    pub(crate) fn has_room(&self, options: &Options) -> bool {
+        let queued: usize = self.pending.iter().map(|pending| pending.bytes.len()).sum();
         self.pending.len() < options.pipeline_count_max
-            && self.output_size() < options.output_size_max
+            && self.output_size() + queued < options.output_size_max
     }
 
     /// Whether all replies are out.
@@ -72,10 +74,12 @@ impl Io {
             }
             let is_idle = connection.input.is_empty() && connection.receiving.is_none();
             // A client that ends in the middle of a request gets no answer to that one.
-            if (connection.is_input_ended && !connection.is_stalled)
-                || (self.is_draining && is_idle)
-            {
+            if connection.is_input_ended && !connection.is_stalled {
                 connection.end(false);
+            } else if self.is_draining && is_idle {
+                // A client that was promised more may have asked again behind our back.
+                let linger = !connection.is_answered();
+                connection.end(linger);
             }
         }
         if let State::Ending { linger } = connection.state

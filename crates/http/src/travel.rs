@@ -10,7 +10,6 @@ use crate::request::Request;
 use crate::serial::{Job, REQUEST_COUNT_MAX};
 use crate::slab::Key;
 use crate::station::Entrance;
-use crate::ticket::SEQUENCE_MASK;
 use crate::{Reply, Ticket};
 
 /// As many jobs are kept for later ones.
@@ -54,8 +53,10 @@ impl Io {
             ticket == Some(job.ticket) && job.requests.len() < REQUEST_COUNT_MAX
         };
         if !self.travel.open.as_ref().is_some_and(fits) {
-            let sequence = (self.sequence + 1) & SEQUENCE_MASK;
-            self.sequence = sequence;
+            let sequence = self.next_sequence();
+            let Some(connection) = self.connections.get_mut(key) else {
+                return;
+            };
             connection.pending.push_back(Pending {
                 sequence,
                 manner,

@@ -136,6 +136,13 @@ impl Client {
         self.buffer.is_empty() && !self.fill() && self.buffer.is_empty()
     }
 
+    /// Reads something and forgets it; `false` at the end.
+    pub(crate) fn try_receive_some(&mut self) -> bool {
+        let is_more = self.fill();
+        self.buffer.clear();
+        is_more
+    }
+
     fn chunks(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         loop {

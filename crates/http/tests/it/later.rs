@@ -100,6 +100,25 @@ fn a_ticket_names_nobody_once_its_client_has_gone() {
 }
 
 #[test]
+fn a_request_may_answer_those_before_it_on_its_own_connection() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.send(
+        get("/park/a") + &get("/echo/b") + &get("/park/a") + &get("/wake/a") + &get("/echo/c"),
+    );
+    for expected in ["a", "b", "a", "2", "c"] {
+        assert_eq!(client.receive().text(), expected);
+    }
+    // The first one's body is begun and broken off by the one behind it.
+    client.send(get("/stream/100000000") + &get("/break-off"));
+    while client.try_receive_some() {}
+    let mut next = Client::connect(&server);
+    assert_eq!(next.get("/hello").text(), "hello");
+    assert_eq!(server.counters().panics, 0);
+}
+
+#[test]
 fn other_threads_answer() {
     let server = start(single());
     let mut client = Client::connect(&server);

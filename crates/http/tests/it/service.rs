@@ -149,6 +149,14 @@ fn streams(router: &mut Router<State>) {
             let file = Arc::new(File::open(file()).unwrap());
             reply.file(file, number("from")..number("to"));
         })
+        .get("/break-off", |state, _, mut reply| {
+            for (ticket, _) in state.streams.drain(..) {
+                if let Some(stream) = reply.io().stream(ticket) {
+                    stream.abort();
+                }
+            }
+            reply.text("to nobody");
+        })
         .on_writable(|state, io, ticket| state.stream(io, ticket));
 }
 
