@@ -5,6 +5,7 @@ mod encoding;
 mod fuzz;
 mod later;
 mod life;
+mod memory;
 mod refusals;
 mod requests;
 mod serial;
