@@ -57,7 +57,8 @@ impl<S: Service> Worker<S> {
         let count = self.io.mailboxes.len();
         self.io.turn = (self.io.turn + 1) % count;
         match self.io.turn {
-            turn if turn == self.io.index => self.adopt(socket, peer, place),
+            // Others may have ended already when the server drains.
+            turn if turn == self.io.index || self.io.is_draining => self.adopt(socket, peer, place),
             turn => self.io.mailboxes[turn].send(Message::Connection(socket, peer, place)),
         }
     }

@@ -139,6 +139,11 @@ impl Receiving {
         }
     }
 
+    /// Whether its request has not been called.
+    pub(crate) fn is_for_call(&self) -> bool {
+        matches!(self.target, Target::Call { .. })
+    }
+
     fn deliver(&mut self, io: &mut Io, piece: &[u8]) -> Result<(), Refusal> {
         match &mut self.target {
             Target::Call { body, .. } => body.extend_from_slice(piece),
@@ -180,9 +185,9 @@ impl Io {
         }
         if let Some(reply) = self.reply(ticket) {
             reply.close().refuse(refusal.0);
-        } else if self.stream(ticket).is_some() {
+        } else if let Some(stream) = self.stream(ticket) {
             // The reply has begun, so only its end can say that something went wrong.
-            self.close(key);
+            stream.abort();
         }
     }
 

@@ -36,6 +36,10 @@ pub(crate) struct Connection {
     pub(crate) interest: Interest,
     /// The client sends no more.
     pub(crate) is_input_ended: bool,
+    /// A reply that tells the client that it is the last one is in the output.
+    pub(crate) says_close: bool,
+    /// The last reply is not whole, so nothing may look like its end.
+    pub(crate) is_cut: bool,
     /// Whether it is in the list of connections that have output.
     pub(crate) is_dirty: bool,
     /// Whether a request was ever received.
@@ -97,6 +101,8 @@ pub(crate) enum Answer {
         end: u64,
     },
     Done,
+    /// What is written goes out, and then the connection breaks.
+    Cut,
 }
 
 impl Sealing {
@@ -128,6 +134,8 @@ impl Connection {
             is_stalled: false,
             interest: Interest::READ,
             is_input_ended: false,
+            says_close: false,
+            is_cut: false,
             is_dirty: false,
             was_used: false,
             active_at: tick,

@@ -115,6 +115,7 @@ impl Io {
                     *turn -= size as u64;
                     self.counters.bytes_out += size as u64;
                     connection.blocked_since = self.clock.tick();
+                    connection.active_at = connection.blocked_since;
                 }
                 Err(Errno::AGAIN | Errno::INTR) => {
                     connection.was_blocked(0, self.clock.tick());
@@ -197,6 +198,9 @@ impl Connection {
         // The poller was told to wait for room when it took nothing before.
         if size > 0 || !self.interest.write {
             self.blocked_since = tick;
+        }
+        if size > 0 {
+            self.active_at = tick;
         }
     }
 }

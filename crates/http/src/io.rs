@@ -275,7 +275,8 @@ impl Io {
     /// Calls [`Service::timer`](crate::Service::timer) with the token at a time, or up to a
     /// millisecond later.
     pub fn timer(&mut self, at: Instant, token: u64) -> Timer {
-        let at = self.clock.tick_of(at);
+        // Not in this batch: one that is begun again and again for the past would never let it end.
+        let at = self.clock.tick_of(at).max(self.clock.tick() + 1);
         Timer(self.wheel.insert(at, Due::Service(token)))
     }
 

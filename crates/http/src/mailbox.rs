@@ -63,6 +63,8 @@ impl Mailbox {
     /// Sends all jobs of a list.
     pub(crate) fn send_jobs(&self, jobs: &mut Vec<Job>) {
         self.put(|letters| letters.jobs.append(jobs));
+        // They are still there when nobody wants them any more.
+        jobs.clear();
     }
 
     fn put(&self, put: impl FnOnce(&mut Letters)) {

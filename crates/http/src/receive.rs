@@ -255,6 +255,10 @@ impl Io {
             close: true,
             ..Manner::default()
         };
+        let connection = self.connections.get(key);
+        if connection.is_none_or(|connection| connection.says_close) {
+            return;
+        }
         Reply::of_call(self, key, manner).refuse(refusal.0);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.receiving = None;
@@ -301,7 +305,12 @@ impl Io {
                 let ticket = Ticket::new(key, last.sequence);
                 drop(self.reply(ticket));
             }
-            Answer::Streaming { .. } if is_new => self.close(key),
+            Answer::Streaming { .. } if is_new => {
+                let ticket = Ticket::new(key, last.sequence);
+                if let Some(stream) = self.stream(ticket) {
+                    stream.abort();
+                }
+            }
             _ => {}
         }
     }

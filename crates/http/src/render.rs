@@ -116,12 +116,15 @@ impl Draft {
         if self.head_only(stamp, body.len() as u64) {
             self.out.extend_from_slice(body);
         }
-        self.check(stamp);
     }
 
     /// Writes the head of a reply with so long a body, and says whether that is to follow.
     pub(crate) fn head_only(&mut self, stamp: &Stamp, length: u64) -> bool {
         self.end_head(stamp);
+        if self.is_broken {
+            self.check(stamp);
+            return false;
+        }
         if self.is_bodiless() {
             self.out.extend_from_slice(b"\r\n");
             return false;
@@ -164,8 +167,9 @@ impl Draft {
         self.check(stamp);
     }
 
-    /// Ends the head of a reply whose body follows in pieces, and says how they are written.
-    pub(crate) fn stream(&mut self, stamp: &Stamp) -> Pieces {
+    /// Ends the head of a reply whose body follows in pieces, and says how they are written. `None`
+    /// when it has become a whole reply that says that the handler made a mistake.
+    pub(crate) fn stream(&mut self, stamp: &Stamp) -> Option<Pieces> {
         if self.manner.is_old {
             // Only the end of the connection can be the end of the body.
             self.manner.close = true;
@@ -182,11 +186,9 @@ impl Draft {
                 .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
         self.out.extend_from_slice(b"\r\n");
+        let is_broken = self.is_broken;
         self.check(stamp);
-        match self.is_broken {
-            true => Pieces::None,
-            false => pieces,
-        }
+        (!is_broken).then_some(pieces)
     }
 
     /// Tells the client to go on, before the reply itself begins.

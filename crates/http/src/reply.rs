@@ -63,7 +63,7 @@ impl<'a> Reply<'a> {
             true => (Place::Direct, mem::take(&mut connection.output)),
             false => (Place::Queued, Vec::new()),
         };
-        Self::begin(io, key, place, out, manner)
+        Self::begin(io, key, place, out, manner, true)
     }
 
     pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
@@ -83,14 +83,23 @@ impl<'a> Reply<'a> {
             sequence: ticket.sequence(),
             is_first: position == 0,
         };
-        Some(Self::begin(io, key, place, out, manner))
+        // Requests behind it were called already, and their replies are worth something.
+        let is_last = position + 1 == connection.pending.len();
+        Some(Self::begin(io, key, place, out, manner, is_last))
     }
 
-    fn begin(io: &'a mut Io, key: Key, place: Place, mut out: Vec<u8>, mut manner: Manner) -> Self {
+    fn begin(
+        io: &'a mut Io,
+        key: Key,
+        place: Place,
+        mut out: Vec<u8>,
+        mut manner: Manner,
+        is_last: bool,
+    ) -> Self {
         if out.capacity() == 0 {
             out = io.pool.take();
         }
-        manner.close |= io.is_draining;
+        manner.close |= io.is_draining && is_last;
         Self {
             io,
             key,
@@ -216,7 +225,11 @@ impl<'a> Reply<'a> {
     }
 
     fn stream_by(mut self, source: Option<Source>) -> Ticket {
-        let pieces = self.draft.stream(self.io.clock.stamp());
+        let Some(pieces) = self.draft.stream(self.io.clock.stamp()) else {
+            // It has become a reply of another kind, and its ticket names nobody.
+            self.finish();
+            return Ticket::new(self.key, self.io.next_sequence());
+        };
         self.io.counters.reply(self.draft.sent_status());
         let out = mem::take(&mut self.draft.out);
         let progress = Answer::Streaming {
@@ -387,18 +400,28 @@ impl<'a> Reply<'a> {
             connection.output = mem::take(&mut bytes);
         }
         match *place {
-            Place::Direct | Place::Queued => connection.pending.push_back(Pending {
-                sequence,
-                manner,
-                progress,
-                bytes,
-            }),
+            // It has answered what came before with a reply that closes the connection.
+            Place::Queued if connection.says_close => io.pool.give(bytes),
+            Place::Direct | Place::Queued => {
+                connection.pending.push_back(Pending {
+                    sequence,
+                    manner,
+                    progress,
+                    bytes,
+                });
+                if manner.close {
+                    connection.end_before_reply();
+                }
+            }
             Place::Ticket { .. } => {
                 if let Some(position) = connection.position(sequence) {
                     let pending = &mut connection.pending[position];
                     (pending.progress, pending.manner) = (progress, manner);
                     if !bytes.is_empty() {
                         pending.bytes = bytes;
+                    }
+                    if manner.close {
+                        connection.end_before_reply();
                     }
                 }
                 io.mark(*key);

@@ -4,6 +4,7 @@ use std::mem;
 
 use rustix::net::{Shutdown, shutdown};
 
+use crate::body::Receiving;
 use crate::connection::{Answer, Connection, State};
 use crate::io::Interest;
 use crate::parse::BAD_REQUEST;
@@ -85,7 +86,9 @@ impl Io {
         if let State::Ending { linger } = connection.state
             && connection.is_answered()
         {
-            if let Some(sealing) = &mut connection.sealing {
+            if let Some(sealing) = &mut connection.sealing
+                && !connection.is_cut
+            {
                 sealing.session.close(&mut sealing.output);
                 // A client that cannot take so little now does without it.
                 let _ = self.flush(key);
@@ -93,7 +96,9 @@ impl Io {
             let Some(connection) = self.connections.get_mut(key) else {
                 return Settled::Nothing;
             };
-            if !linger || connection.is_input_ended {
+            // A body that still comes is unread, too.
+            let linger = linger || connection.receiving.is_some();
+            if !linger || connection.is_input_ended || connection.is_cut {
                 self.close(key);
                 return Settled::Nothing;
             }
@@ -189,10 +194,11 @@ impl Io {
                     self.pool.give(bytes);
                 }
             }
-            if !matches!(pending.progress, Answer::Done) {
+            connection.is_cut = matches!(pending.progress, Answer::Cut);
+            if !matches!(pending.progress, Answer::Done | Answer::Cut) {
                 return;
             }
-            let close = pending.manner.close;
+            let close = pending.manner.close || connection.is_cut;
             connection.pending.pop_front();
             if close {
                 connection.end_after_reply();
@@ -207,9 +213,17 @@ impl Io {
 impl Connection {
     /// The reply that closes the connection is in the output.
     pub(crate) fn end_after_reply(&mut self) {
+        self.says_close = true;
+        self.end_before_reply();
+    }
+
+    /// The reply that closes the connection is there, behind others: nothing behind it is read.
+    pub(crate) fn end_before_reply(&mut self) {
         // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
         // nobody has read, and a system that closes over unread bytes takes the reply back.
         let linger = self.state == State::Open && !self.is_input_ended;
         self.end(linger);
+        let is_uncalled = |receiving: &mut Box<Receiving>| receiving.is_for_call();
+        self.receiving.take_if(is_uncalled);
     }
 }

@@ -1,6 +1,8 @@
 //! Replies whose bodies are written in pieces.
 
-use std::mem;
+use std::time::Duration;
+
+use rustix::net::sockopt;
 
 use crate::connection::{Answer, Connection};
 use crate::remote::Pulled;
@@ -14,6 +16,8 @@ pub struct BodyStream<'a> {
     key: Key,
     position: usize,
     pieces: Pieces,
+    /// Where the piece begins that somebody is appending.
+    written_from: Option<usize>,
 }
 
 impl<'a> BodyStream<'a> {
@@ -29,6 +33,7 @@ impl<'a> BodyStream<'a> {
             key,
             position,
             pieces,
+            written_from: None,
         })
     }
 
@@ -40,13 +45,17 @@ impl<'a> BodyStream<'a> {
     /// Lets a piece be appended to what is sent.
     pub fn write_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let pieces = self.pieces;
-        let mut out = mem::take(self.out());
-        if out.capacity() == 0 {
-            out = self.io.pool.take();
+        if self.out().capacity() == 0 {
+            *self.out() = self.io.pool.take();
         }
-        pieces.write(&mut out, write);
-        *self.out() = out;
-        self.io.mark(self.key);
+        let size = self.out().len();
+        self.written_from = Some(size);
+        // In its place, so that a panic does not take the replies before it along.
+        pieces.write(self.out(), write);
+        self.written_from = None;
+        if self.out().len() > size {
+            self.io.mark(self.key);
+        }
     }
 
     /// Whether the client is slower than the writer. Then stop, until
@@ -95,9 +104,24 @@ impl<'a> BodyStream<'a> {
         pulled
     }
 
-    /// Breaks the connection, so that the client sees that the body is not whole.
-    pub fn abort(self) {
-        self.io.close(self.key);
+    /// Breaks the connection after what was written, so that the client sees that the body is not
+    /// whole.
+    pub fn abort(mut self) {
+        self.cut();
+    }
+
+    fn cut(&mut self) {
+        let (position, pieces) = (self.position, self.pieces);
+        let connection = self.connection();
+        connection.pending[position].progress = Answer::Cut;
+        if pieces == Pieces::Plain {
+            // Such a body ends with the connection, so that has to end in a way of its own.
+            // Nothing can be done where that fails.
+            let _ = sockopt::set_socket_linger(&connection.socket, Some(Duration::ZERO));
+        }
+        connection.end_before_reply();
+        self.io.advance(self.key);
+        self.io.mark(self.key);
     }
 
     fn connection(&mut self) -> &mut Connection {
@@ -113,6 +137,16 @@ impl<'a> BodyStream<'a> {
         match position {
             0 => &mut connection.output,
             _ => &mut connection.pending[position].bytes,
+        }
+    }
+}
+
+impl Drop for BodyStream<'_> {
+    fn drop(&mut self) {
+        if let Some(size) = self.written_from {
+            // A panic has left a piece that is not whole.
+            self.out().truncate(size);
+            self.cut();
         }
     }
 }

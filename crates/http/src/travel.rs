@@ -44,7 +44,7 @@ impl Io {
             // There is no such stage.
             return drop(Reply::of_call(self, key, manner));
         }
-        let Some(connection) = self.connections.get_mut(key) else {
+        let Some(connection) = self.connections.get(key) else {
             return;
         };
         let last = connection.pending.back().map(|last| last.sequence);

@@ -35,6 +35,10 @@ impl Batch {
     }
 }
 
+/// How often what was sent may make room for more before the others have their turn: a client that
+/// takes a stream as fast as it is written makes room all the time.
+const ROUND_COUNT_MAX: usize = 8;
+
 /// A thread: its state, and the service that answers.
 pub(crate) struct Worker<S> {
     pub(crate) io: Io,
@@ -96,6 +100,12 @@ impl<S: Service> Worker<S> {
 
     /// How long to wait for events at most.
     fn timeout(&self) -> Option<Timespec> {
+        if !(self.io.dirty.is_empty() && self.io.writable.is_empty()) {
+            return Some(Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            });
+        }
         let tick = self.io.wheel.next_tick()?;
         let wait = Duration::from_millis(tick.saturating_sub(self.io.clock.tick()));
         Some(Timespec {
@@ -115,7 +125,7 @@ impl<S: Service> Worker<S> {
     /// Lets the service send what it gathered, and sends what it answered meanwhile; that may make
     /// room for requests that waited, and so on.
     fn end_batch(&mut self) {
-        loop {
+        for _ in 0..ROUND_COUNT_MAX {
             self.hook(|service, io| service.batch_end(io));
             self.io.send_jobs();
             if self.io.dirty.is_empty() && self.io.writable.is_empty() {

@@ -331,11 +331,13 @@ impl<'a> Target<'a> {
             return Err(BAD_REQUEST);
         }
         let authority = read_host(authority.as_bytes())?;
+        // The last slash of the scheme: a path has to lie in the head, from which it may be copied.
+        let root = &target[target.len() - rest.len() - 1..target.len() - rest.len()];
         match path.is_empty() {
-            true => Self::split("/", Some(authority)),
+            true => Self::split(root, Some(authority)),
             // `http://host?query` has an empty path, which is the root's.
             false if path.starts_with('?') => Ok(Self {
-                path: "/",
+                path: root,
                 query: Some(&path[1..]),
                 authority: Some(authority),
             }),

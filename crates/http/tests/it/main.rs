@@ -1,5 +1,6 @@
 //! A server in the same process, and clients that behave and misbehave.
 
+mod attacks;
 mod client;
 mod encoding;
 mod fuzz;

@@ -1,0 +1,408 @@
+//! What handlers and clients may do to each other's replies, and what nobody may bring about.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use lookaside_http::{
+    Deferred, Io, Listen, Method, Options, Response, Route, Router, SerialReply, SerialRequest,
+    Server, Ticket,
+};
+
+use crate::client::Client;
+use crate::life::wait_until;
+use crate::service::{file, hasty, single};
+
+#[derive(Default)]
+struct State {
+    /// In the order of their requests.
+    parked: Vec<Ticket>,
+    /// Streams that get an empty piece at the end of each batch.
+    quiet: Vec<Ticket>,
+    /// Streams that never end.
+    endless: Vec<Ticket>,
+    /// Where requests go that the test answers itself.
+    remote: Option<Sender<Deferred>>,
+}
+
+fn start(options: Options) -> Server {
+    begin(options).0
+}
+
+/// A server, and the requests that the test answers itself.
+fn begin(options: Options) -> (Server, Receiver<Deferred>) {
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+    let (sender, receiver) = channel();
+    let sender = Mutex::new(sender);
+    let server = Server::start(options, vec![listen], move |_io| {
+        router(State {
+            remote: Some(sender.lock().unwrap().clone()),
+            ..State::default()
+        })
+    });
+    (server.unwrap(), receiver)
+}
+
+fn router(state: State) -> Router<State> {
+    let mut router = Router::new(state);
+    router
+        .get("/hello", |_, _, reply| reply.text("hello"))
+        .get("/close", |_, _, reply| reply.close().text("closing"))
+        .get("/large", |_, _, reply| reply.text(&"x".repeat(100_000)))
+        .get("/remote", |state, _, reply| {
+            let remote = state.remote.as_ref().unwrap();
+            remote.send(reply.defer_remote()).unwrap();
+        })
+        .route(
+            Method::Post,
+            "/unwanted",
+            Route::streamed(),
+            |_, _, reply| {
+                reply.status(403).text("no");
+            },
+        );
+    parking(&mut router);
+    streams(&mut router);
+    router
+}
+
+fn parking(router: &mut Router<State>) {
+    router
+        .get("/park", |state, _, reply| state.parked.push(reply.defer()))
+        .get("/release", |state, _, mut reply| {
+            for ticket in state.parked.drain(..) {
+                if let Some(reply) = reply.io().reply(ticket) {
+                    reply.text("parked");
+                }
+            }
+            reply.text("released");
+        })
+        .get("/release-and-park", |state, _, mut reply| {
+            for ticket in state.parked.drain(..) {
+                if let Some(reply) = reply.io().reply(ticket) {
+                    reply.text("parked");
+                }
+            }
+            state.parked.push(reply.defer());
+        })
+        // The replies of three requests are begun from the last to the first.
+        .get("/nest", |state, _, mut reply| {
+            let (second, first) = (state.parked.pop().unwrap(), state.parked.pop().unwrap());
+            let mut second = reply.io().reply(second).unwrap();
+            second.io().reply(first).unwrap().text("first");
+            second.text("second");
+            reply.text("third");
+        })
+        .get("/nest-close", |state, _, mut reply| {
+            let (second, first) = (state.parked.pop().unwrap(), state.parked.pop().unwrap());
+            let mut second = reply.io().reply(second).unwrap();
+            second.io().reply(first).unwrap().close().text("first");
+            second.text("second");
+            reply.text("third");
+        });
+}
+
+fn streams(router: &mut Router<State>) {
+    router
+        .get("/quiet", |state, _, reply| {
+            state.quiet.push(reply.stream("text/plain"));
+        })
+        .get("/endless", |state, _, reply| {
+            state.endless.push(reply.stream("text/plain"));
+        })
+        .get("/stream-panics", |state, _, mut reply| {
+            let ticket = state.quiet.pop().unwrap();
+            let mut stream = reply.io().stream(ticket).unwrap();
+            stream.write_with(|out| {
+                out.extend_from_slice(b"half");
+                panic!("a test wants it");
+            });
+        })
+        .get("/cut", |_, _, reply| {
+            let deferred = reply.defer_remote();
+            std::thread::spawn(move || {
+                let mut writer = deferred.stream(Response::new(200));
+                writer.write_all(b"half").unwrap();
+            });
+        })
+        .get("/file-split", |_, _, reply| {
+            let file = Arc::new(std::fs::File::open(file()).unwrap());
+            reply.header("X", "a\r\nY: b").file(file, 0..100_000);
+        })
+        .get("/stream-split", |state, _, reply| {
+            let ticket = reply.header("X", "a\r\nY: b").stream("text/plain");
+            state.quiet.push(ticket);
+        })
+        .get("/timer", |_, _, mut reply| {
+            let now = reply.now();
+            reply.io().timer(now - Duration::from_secs(1), 0);
+            reply.empty();
+        })
+        .on_timer(|_, io, _| {
+            let now = io.now();
+            io.timer(now - Duration::from_secs(1), 0);
+        })
+        .on_batch_end(|state, io| {
+            for &ticket in &state.quiet {
+                if let Some(mut stream) = io.stream(ticket) {
+                    stream.write(b"");
+                }
+            }
+            for &ticket in &state.endless {
+                fill(io, ticket);
+            }
+        })
+        .on_writable(|_, io, ticket| fill(io, ticket));
+}
+
+fn fill(io: &mut Io, ticket: Ticket) {
+    if let Some(mut stream) = io.stream(ticket) {
+        while !stream.is_full() {
+            stream.write(&[b'x'; 60_000]);
+        }
+    }
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+fn check_texts(server: &Server, requests: &[&str], texts: &[&str]) -> Client {
+    let mut client = Client::connect(server);
+    let all: String = requests.iter().map(|target| get(target)).collect();
+    client.send(all);
+    for text in texts {
+        assert_eq!(client.receive().text(), *text, "{requests:?}");
+    }
+    client
+}
+
+#[test]
+fn a_handler_may_answer_what_came_before_on_its_own_connection() {
+    let server = start(single());
+    let mut client = check_texts(
+        &server,
+        &["/park", "/park", "/hello", "/release", "/hello"],
+        &["parked", "parked", "hello", "released", "hello"],
+    );
+    assert_eq!(client.get("/hello").text(), "hello");
+    check_texts(
+        &server,
+        &["/park", "/release-and-park", "/hello", "/release"],
+        &["parked", "parked", "hello", "released"],
+    );
+    check_texts(
+        &server,
+        &["/park", "/park", "/nest", "/hello"],
+        &["first", "second", "third", "hello"],
+    );
+    // Behind a reply that closes the connection there is none.
+    let mut client = check_texts(
+        &server,
+        &["/park", "/park", "/nest-close", "/hello"],
+        &["first"],
+    );
+    assert!(client.is_closed());
+    assert_eq!(server.counters().panics, 0);
+}
+
+#[test]
+fn nothing_is_called_behind_a_reply_that_will_close() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    client.send([get("/park"), get("/close"), get("/hello"), get("/hello")].concat());
+    let mut other = Client::connect(&server);
+    wait_until("it is parked", || server.counters().requests >= 2);
+    assert_eq!(other.get("/release").text(), "released");
+    assert_eq!(client.receive().text(), "parked");
+    assert_eq!(client.receive().text(), "closing");
+    assert!(client.is_closed());
+    wait_until("all are counted", || server.counters().requests >= 3);
+    assert_eq!(server.counters().requests, 3);
+}
+
+#[test]
+fn a_service_that_writes_all_the_time_starves_nobody() {
+    let server = start(single());
+    let mut quiet = Client::connect(&server);
+    quiet.send(get("/quiet"));
+    let mut endless = Client::connect(&server);
+    endless.send(get("/endless"));
+    let mut timer = Client::connect(&server);
+    assert_eq!(timer.get("/timer").status, 200);
+    let mut stream = endless.stream().try_clone().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 20];
+        while stream.read(&mut bytes).is_ok_and(|size| size > 0) {}
+    });
+    let mut other = Client::connect(&server);
+    for _ in 0..200 {
+        let begun = Instant::now();
+        assert_eq!(other.get("/hello").text(), "hello");
+        assert!(begun.elapsed() < Duration::from_secs(5), "it is starved");
+    }
+    endless.stream().shutdown(Shutdown::Both).unwrap();
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_header_with_a_line_feed_never_goes_out() {
+    let server = start(single());
+    for target in ["/file-split", "/stream-split"] {
+        let mut client = check_texts(&server, &["/hello", target], &["hello"]);
+        let reply = client.receive();
+        assert_eq!((reply.status, reply.header("y")), (500, None), "{target}");
+        assert!(client.is_closed(), "{target}");
+    }
+}
+
+#[test]
+fn an_absolute_target_without_a_path_reaches_the_serial_stage() {
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+    let server = Server::builder(single())
+        .listen(listen)
+        .serial(|request: &SerialRequest<'_>, reply: SerialReply<'_>| {
+            reply.text(&format!("{} {:?}", request.path(), request.query()));
+        })
+        .start(|_io| {
+            let mut router = Router::new(());
+            router.serial(Method::Get, "/", 1);
+            router
+        })
+        .unwrap();
+    let mut client = Client::connect(&server);
+    assert_eq!(client.get("http://h").text(), "/ None");
+    assert_eq!(client.get("https://h?a=b").text(), "/ Some(\"a=b\")");
+    assert_eq!(client.get("/?a=b").text(), "/ Some(\"a=b\")");
+}
+
+#[test]
+fn the_time_in_which_a_client_waits_for_us_is_not_idle() {
+    let server = start(hasty());
+    let mut client = Client::connect(&server);
+    client.send(get("/park"));
+    // Longer than a connection may be idle.
+    std::thread::sleep(Duration::from_millis(900));
+    let mut other = Client::connect(&server);
+    assert_eq!(other.get("/release").text(), "released");
+    assert_eq!(client.receive().text(), "parked");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(client.get("/hello").text(), "hello");
+}
+
+#[test]
+fn an_answer_to_a_server_that_has_ended_fails() {
+    let (server, remote) = begin(Options {
+        drain_timeout: Duration::from_millis(50),
+        ..single()
+    });
+    let mut client = Client::connect(&server);
+    client.send([get("/remote"), get("/remote")].concat());
+    let first = remote.recv().unwrap();
+    let second = remote.recv().unwrap();
+    server.stop();
+    server.join().unwrap();
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        first.respond(Response::new(200));
+        let mut writer = second.stream(Response::new(200));
+        sender.send(writer.write_all(&vec![b'x'; 1 << 20])).unwrap();
+    });
+    let written = receiver.recv_timeout(Duration::from_secs(10));
+    let error = written.expect("it does not wait").unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn a_client_that_still_sends_its_body_gets_the_reply() {
+    let server = start(single());
+    for version in ["1.0", "1.1"] {
+        let mut client = Client::connect(&server);
+        client.send(format!(
+            "POST /unwanted HTTP/{version}\r\nHost: h\r\nConnection: close\r\n\
+             Content-Length: 60000\r\n\r\n"
+        ));
+        assert_eq!(client.receive().status, 403);
+        for _ in 0..60 {
+            client.send([b'x'; 1000]);
+            std::thread::yield_now();
+        }
+        let end = client.stream().read(&mut [0; 10]);
+        assert_eq!(end.expect("it ends in order"), 0, "{version}");
+    }
+}
+
+#[test]
+fn replies_that_were_under_way_go_out_while_the_server_ends() {
+    let (server, remote) = begin(single());
+    let mut idle = Client::connect(&server);
+    assert_eq!(idle.get("/hello").status, 200);
+    let mut client = Client::connect(&server);
+    client.send([get("/remote"), get("/remote"), get("/remote")].concat());
+    let deferred: Vec<Deferred> = (0..3).map(|_| remote.recv().unwrap()).collect();
+    server.stop();
+    assert!(idle.is_closed());
+    for (number, deferred) in deferred.into_iter().enumerate() {
+        deferred.respond(Response::new(200).body(number.to_string()));
+    }
+    for number in 0..3 {
+        let reply = client.receive();
+        assert_eq!(reply.text(), number.to_string());
+        let is_last = number == 2;
+        assert_eq!(reply.header("connection"), is_last.then_some("close"));
+    }
+    assert!(client.is_closed());
+    server.join().unwrap();
+}
+
+#[test]
+fn replies_that_wait_behind_others_are_counted_as_output() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    let count = 50;
+    client.send(get("/park") + &get("/large").repeat(count));
+    let mut other = Client::connect(&server);
+    wait_until("it is parked", || server.counters().requests >= 3);
+    for _ in 0..100 {
+        assert_eq!(other.get("/hello").text(), "hello");
+    }
+    let called = server.counters().requests - 100;
+    assert!(called < 10, "{called} replies of 100 KB wait in memory");
+    assert_eq!(other.get("/release").text(), "released");
+    assert_eq!(client.receive().text(), "parked");
+    for _ in 0..count {
+        assert_eq!(client.receive().body.len(), 100_000);
+    }
+    assert_eq!(client.get("/hello").text(), "hello");
+}
+
+#[test]
+fn a_panic_while_a_piece_is_written_takes_no_other_reply_along() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    client.send([get("/hello"), get("/quiet"), get("/stream-panics")].concat());
+    let mut bytes = Vec::new();
+    let _ = client.stream().read_to_end(&mut bytes);
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.contains("\r\n\r\nhello"), "{text}");
+    assert!(
+        text.ends_with("Transfer-Encoding: chunked\r\n\r\n"),
+        "{text}"
+    );
+    assert_eq!(Client::connect(&server).get("/hello").text(), "hello");
+}
+
+#[test]
+fn a_body_without_a_length_that_is_cut_does_not_look_whole() {
+    let server = start(single());
+    let client = {
+        let mut client = Client::connect(&server);
+        client.send("GET /cut HTTP/1.0\r\n\r\n");
+        client
+    };
+    let mut bytes = Vec::new();
+    let error = client.stream().read_to_end(&mut bytes).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
