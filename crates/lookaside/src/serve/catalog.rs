@@ -62,24 +62,75 @@ pub(crate) enum Validity {
     Moment,
 }
 
-/// What one lookup was asked for. `Relaxed` throughout: sums order nothing.
+/// What one lookup was asked for.
+///
+/// Threads count in stripes, so that cores seldom share a cache line; `Relaxed` throughout, since sums
+/// order nothing.
 #[derive(Debug, Default)]
-pub(crate) struct LookupCounts {
-    pub(crate) found: AtomicU64,
-    pub(crate) absent: AtomicU64,
-    pub(crate) failed: AtomicU64,
+pub(crate) struct LookupCounts([Stripe; STRIPE_COUNT]);
+
+/// Enough that a machine's I/O threads meet seldom.
+const STRIPE_COUNT: usize = 8;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Stripe {
+    found: AtomicU64,
+    absent: AtomicU64,
+    failed: AtomicU64,
 }
 
 impl LookupCounts {
-    /// Counts answers.
-    pub(crate) fn add(counter: &AtomicU64, count: u64) {
-        counter.fetch_add(count, Ordering::Relaxed);
+    /// Counts an answer that a thread gave.
+    #[inline]
+    pub(crate) fn add(&self, thread: usize, is_found: bool) {
+        match is_found {
+            true => self.add_many(thread, 1, 0),
+            false => self.add_many(thread, 0, 1),
+        }
+    }
+
+    /// Counts answers with rows and without.
+    pub(crate) fn add_many(&self, thread: usize, found: u64, absent: u64) {
+        let stripe = &self.0[thread % STRIPE_COUNT];
+        for (counter, count) in [(&stripe.found, found), (&stripe.absent, absent)] {
+            if count > 0 {
+                counter.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Counts questions that were not answered.
+    pub(crate) fn add_failed(&self, thread: usize, count: u64) {
+        let stripe = &self.0[thread % STRIPE_COUNT];
+        stripe.failed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The sums with their names.
+    pub(crate) fn named(&self) -> [(&'static str, u64); 3] {
+        let sum = |of: fn(&Stripe) -> &AtomicU64| -> u64 {
+            let stripes = self.0.iter();
+            stripes
+                .map(|stripe| of(stripe).load(Ordering::Relaxed))
+                .sum()
+        };
+        [
+            ("found", sum(|stripe| &stripe.found)),
+            ("absent", sum(|stripe| &stripe.absent)),
+            ("failed", sum(|stripe| &stripe.failed)),
+        ]
     }
 }
 
 impl Lookup {
     pub(crate) fn name(&self) -> &str {
         &self.config.name
+    }
+
+    /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is found.
+    #[inline]
+    pub(crate) fn keeps_bodies(&self, prepared: &Prepared) -> bool {
+        self.config.many || !prepared.is_native()
     }
 
     pub(crate) fn extent(&self) -> Extent {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lookaside_knowledge::{AnsweredBy, Provenance};
 
-use super::catalog::{Catalog, LookupCounts};
+use super::catalog::Catalog;
 
 /// What a request asked for, as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,16 +199,11 @@ pub(crate) fn write_metrics(
     }
     head(text, "lookaside_http_lookups_total", "counter");
     for lookup in &catalog.lookups {
-        let LookupCounts {
-            found,
-            absent,
-            failed,
-        } = &*lookup.counts;
-        for (outcome, counter) in [("found", found), ("absent", absent), ("failed", failed)] {
-            let name = lookup.name();
+        let name = lookup.name();
+        for (outcome, count) in lookup.counts.named() {
             let metric =
                 format!("lookaside_http_lookups_total{{lookup=\"{name}\",outcome=\"{outcome}\"}}");
-            line(text, &metric, read(counter));
+            line(text, &metric, count);
         }
     }
     head(text, "lookaside_http_request_seconds", "histogram");

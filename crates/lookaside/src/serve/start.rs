@@ -1,7 +1,7 @@
 //! From a project to a running service, and to its end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -89,6 +89,7 @@ impl Service {
             waiting: AtomicU64::new(0),
             streams: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
+            wakers: Mutex::default(),
             started: Instant::now(),
             boot: u32::from_ne_bytes(boot),
             body_size_max: config.body_size_max,

@@ -6,8 +6,8 @@
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Session};
 
-use super::super::catalog::{Catalog, Lookup, LookupCounts, Prepared};
-use super::super::counters::Layer;
+use super::super::catalog::{Catalog, Lookup};
+use super::super::counters::{Counters, Layer};
 use super::super::encode::{Encoder, Form, Item};
 use super::super::params::read_batch;
 use super::super::problem::Problem;
@@ -54,9 +54,13 @@ impl Thread {
             Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
         };
         if prepared.is_native() && body.len() <= BODY_AT_HAND_SIZE_MAX {
+            let counting = Counting {
+                index: face.index,
+                counters: face.counters(),
+            };
             let answer = answer(
                 &mut self.session,
-                &face.catalog,
+                (&face.catalog, counting),
                 index,
                 body,
                 (is_lines, form),
@@ -77,26 +81,38 @@ impl Thread {
             return face.refuse(visit, Some(request), reply, &problem);
         }
         face.note(&mut visit, request);
-        let (knowledge, catalog) = (face.shared.knowledge.clone(), face.catalog.clone());
+        let (shared, catalog, thread) = (face.shared.clone(), face.catalog.clone(), face.index);
         let body = body.to_vec();
         let later = self.later(visit, reply.defer());
         self.face.shared.runtime.spawn_blocking(move || {
-            let mut session = knowledge.session();
+            let mut session = shared.knowledge.session();
+            let counting = Counting {
+                index: thread,
+                counters: &shared.counters[thread],
+            };
+            let how = (is_lines, form);
             later.answer(answer(
                 &mut session,
-                &catalog,
+                (&catalog, counting),
                 index,
                 &body,
-                (is_lines, form),
+                how,
             ));
         });
     }
 }
 
+/// Where answers are counted: with the I/O thread that the request came from.
+#[derive(Clone, Copy)]
+struct Counting<'c> {
+    index: usize,
+    counters: &'c Counters,
+}
+
 /// Reads the sets, asks, and writes the answers.
 fn answer(
     session: &mut Session,
-    catalog: &Catalog,
+    (catalog, counting): (&Catalog, Counting<'_>),
     index: usize,
     body: &[u8],
     (is_lines, form): (bool, Form),
@@ -107,7 +123,8 @@ fn answer(
     let sets = read_batch(body, is_lines, &prepared.params).map_err(Problem::batch)?;
     let mut writer = Writer {
         lookup,
-        prepared,
+        is_native: prepared.is_native(),
+        counting,
         form,
         encoder: Encoder::default(),
         // Answers are most often longer than their questions.
@@ -124,7 +141,7 @@ fn answer(
         writer.write(rows);
     });
     asked.map_err(|error| {
-        LookupCounts::add(&lookup.counts.failed, sets.len() as u64);
+        lookup.counts.add_failed(counting.index, sets.len() as u64);
         Problem::of_error(&error, catalog.error_detail)
     })?;
     writer.finish(sets.len() as u64)
@@ -132,7 +149,8 @@ fn answer(
 
 struct Writer<'c> {
     lookup: &'c Lookup,
-    prepared: &'c Prepared,
+    is_native: bool,
+    counting: Counting<'c>,
     form: Form,
     encoder: Encoder,
     body: Vec<u8>,
@@ -182,19 +200,22 @@ impl Writer<'_> {
     }
 
     fn finish(mut self, count: u64) -> Result<Ready, Problem> {
-        let counts = &self.lookup.counts;
+        let (counts, thread) = (&self.lookup.counts, self.counting.index);
         if let Some(problem) = self.problem {
-            LookupCounts::add(&counts.failed, count);
+            counts.add_failed(thread, count);
             return Err(problem);
         }
         Encoder::batch_end(self.form, &mut self.body);
-        LookupCounts::add(&counts.found, self.found);
-        LookupCounts::add(&counts.failed, self.failed);
-        LookupCounts::add(&counts.absent, count - self.found - self.failed);
+        let answered = count - self.failed;
+        counts.add_many(thread, self.found, answered - self.found);
+        counts.add_failed(thread, self.failed);
+        if self.is_native {
+            self.counting.counters.layer(Layer::Native, answered);
+        }
         Ok(Ready {
             content_type: self.form.content_type(),
             body: self.body,
-            layer: self.prepared.is_native().then_some(Layer::Native),
+            layer: self.is_native.then_some(Layer::Native),
             extra: (self.failed > 0).then_some((FAILED, self.failed)),
         })
     }

@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{AnsweredBy, Extent, Provenance, Text, Value};
+use lookaside_knowledge::{Extent, Provenance, Text, Value};
 
 use super::super::answers::{Answer, Answers, Key, Moment};
-use super::super::catalog::{Catalog, Lookup, LookupCounts, Validity};
+use super::super::catalog::{Catalog, Lookup, Validity};
 use super::super::counters::Layer;
 use super::super::encode::{Encoder, Form};
 use super::super::params::read_query;
@@ -57,13 +57,15 @@ impl Thread {
             if_none_match,
             now,
         };
-        if let Some(answer) = self.answers.find(key, generation, now) {
-            count(lookup, answer.is_found);
-            return face.answer(visit, &asked, answer, Layer::Body, Some(request), reply);
-        }
         let Some(prepared) = &lookup.prepared else {
             return face.refuse(visit, Some(request), reply, &not_ready());
         };
+        if lookup.keeps_bodies(prepared)
+            && let Some(answer) = self.answers.find(key, generation, now)
+        {
+            lookup.counts.add(face.index, answer.is_found);
+            return face.answer(visit, &asked, answer, Layer::Body, Some(request), reply);
+        }
         self.values.clear();
         if let Err(faults) = read_query(key.query, &prepared.params, &mut self.values) {
             return face.refuse(visit, Some(request), reply, &Problem::params(faults));
@@ -118,7 +120,7 @@ impl Thread {
                 self.wait_for_answer(visit, question, params, ticket);
             }
             Err(error) => {
-                LookupCounts::add(&lookup.counts.failed, 1);
+                lookup.counts.add_failed(face.index, 1);
                 let problem = face.failed(lookup.name(), &error);
                 face.refuse(visit, Some(request), reply, &problem);
             }
@@ -158,11 +160,11 @@ impl Face {
         let is_found = match given.encoded {
             Ok(is_found) => is_found,
             Err(problem) => {
-                LookupCounts::add(&lookup.counts.failed, 1);
+                lookup.counts.add_failed(self.index, 1);
                 return self.refuse(visit, request, reply, &problem);
             }
         };
-        count(lookup, is_found);
+        lookup.counts.add(self.index, is_found);
         if !is_found {
             no_row().write(given.body);
         }
@@ -199,8 +201,9 @@ impl Face {
             request,
             reply,
         );
-        // A native plan finds one row again as fast as a body is found.
-        if provenance.by != AnsweredBy::Native || lookup.extent() == Extent::All {
+        if let Some(prepared) = &lookup.prepared
+            && lookup.keeps_bodies(prepared)
+        {
             answers.keep(asked.key, &answer, asked.now);
         }
         *given.body = answer.body;
@@ -264,9 +267,18 @@ impl Face {
         self.send(visit, request, reply, &head, &[]);
     }
 
-    /// The validator of what this catalog makes of the tables of a generation.
+    /// The validator of what this catalog makes of the tables of a generation; the last one is kept,
+    /// since it is nearly always the next one, too.
     fn tables_tag(&self, generation: u64, form: Form) -> Tag {
-        Tag::of_tables(self.shared.boot, generation, self.catalog.number, form)
+        let of = (generation, self.catalog.number, form);
+        if let Some((known, tag)) = self.tag.get()
+            && known == of
+        {
+            return tag;
+        }
+        let tag = Tag::of_tables(self.shared.boot, generation, self.catalog.number, form);
+        self.tag.set(Some((of, tag)));
+        tag
     }
 }
 
@@ -293,15 +305,6 @@ pub(super) fn encode<'r>(
         encoder.row(form, row, body);
     }
     Ok(row.is_some())
-}
-
-fn count(lookup: &Lookup, is_found: bool) {
-    let counts = &lookup.counts;
-    let counter = match is_found {
-        true => &counts.found,
-        false => &counts.absent,
-    };
-    LookupCounts::add(counter, 1);
 }
 
 pub(super) fn no_row() -> Problem {

@@ -9,9 +9,9 @@ mod query;
 mod target;
 mod wait;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -29,9 +29,10 @@ use super::access_log::{AccessLog, Entry, LogWriter};
 use super::answers::Answers;
 use super::catalog::Catalog;
 use super::counters::{Counters, Layer, Path};
-use super::encode::Encoder;
+use super::encode::{Encoder, Form};
 use super::keeper::Keeper;
 use super::problem::Problem;
+use super::tag::Tag;
 
 /// Bodies of requests that have no business being large.
 const SMALL_BODY_SIZE_MAX: usize = 64 << 10;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     /// Streams of events that run.
     pub(crate) streams: AtomicU64,
     pub(crate) is_draining: AtomicBool,
+    /// One for each I/O thread, as they started.
+    pub(crate) wakers: Mutex<Vec<Waker>>,
     pub(crate) started: Instant,
     /// Tells validators of this process from those of another one.
     pub(crate) boot: u32,
@@ -72,6 +75,9 @@ impl Shared {
         self.catalog.store(catalog);
         // Release pairs with the acquire in `Thread::renew`: who sees the number finds the catalog.
         self.catalog_number.store(number, Ordering::Release);
+        // A thread without requests would keep the old tables in memory.
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().for_each(Waker::wake);
     }
 }
 
@@ -97,6 +103,8 @@ struct Face {
     catalog: Arc<Catalog>,
     /// For values of headers.
     text: RefCell<String>,
+    /// The validator that was sent last, and what it is of: tables, catalog and form.
+    tag: Cell<Option<((u64, u64, Form), Tag)>>,
     log: Option<RefCell<LogWriter>>,
 }
 
@@ -127,18 +135,24 @@ impl Thread {
         let catalog = shared.catalog.load_full();
         let (sender, completions) = unbounded();
         let thread_count = shared.counters.len() as u64;
+        let waker = io.waker(0);
+        let wakers = shared.wakers.lock();
+        wakers
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(waker.clone());
         Self {
             session: shared.knowledge.session(),
             values: Vec::new(),
             encoders: encoders(&catalog),
             answers: Answers::new(shared.answers_size_max / thread_count),
             body: Vec::new(),
-            waker: io.waker(0),
+            waker,
             sender,
             completions,
             face: Face {
                 index: io.thread_index(),
                 text: RefCell::default(),
+                tag: Cell::new(None),
                 log: shared.log.as_ref().map(AccessLog::writer).map(RefCell::new),
                 catalog,
                 shared,
@@ -328,6 +342,8 @@ impl Service for Thread {
 
     fn woken(&mut self, io: &mut Io, _: u64) {
         self.renew();
+        // Lets go of tables that were replaced.
+        self.session.generation();
         while let Ok(completion) = self.completions.try_recv() {
             self.complete(io, completion);
         }

@@ -11,7 +11,7 @@ use lookaside_http::{Io, Ticket, Waker};
 use lookaside_knowledge::{Error, Provenance, RowSet, Value};
 
 use super::super::answers::Key;
-use super::super::catalog::{Catalog, LookupCounts};
+use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::Problem;
@@ -166,7 +166,7 @@ impl Thread {
         let (rows, provenance) = match rows {
             Ok(answer) => answer,
             Err(error) => {
-                LookupCounts::add(&lookup.counts.failed, 1);
+                lookup.counts.add_failed(face.index, 1);
                 let problem = face.failed(lookup.name(), &error);
                 return face.refuse(visit, None, reply, &problem);
             }

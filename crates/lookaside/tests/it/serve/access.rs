@@ -152,6 +152,47 @@ fn other_machines_need_keys() {
 }
 
 #[test]
+fn answers_come_through_tls_and_a_renewed_certificate_is_taken() {
+    let project = project("[server]\ntls = { cert = 'cert.pem', key = 'key.pem' }\n");
+    let certify = || {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        project.write("cert.pem", &made.cert.pem());
+        project.write("key.pem", &made.signing_key.serialize_pem());
+    };
+    let fetch = |address: &str| {
+        let url = format!("https://{address}/v1/lookup/host?name=web-1")
+            .replace("127.0.0.1", "localhost");
+        std::process::Command::new("curl")
+            .args(["-sS", "-m", "20", "--cacert", "cert.pem", &url])
+            .current_dir(project.path())
+            .output()
+    };
+    certify();
+    let mut running = serve(&project, &["--log-level", "info"]);
+    assert!(
+        running.greeting.contains("https://"),
+        "{}",
+        running.greeting
+    );
+    for _ in 0..2 {
+        let Ok(output) = fetch(&running.address) else {
+            let told =
+                std::io::Write::write_all(&mut std::io::stderr(), b"SKIP no curl to test with\n");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "CI must have one: {told:?}"
+            );
+            return;
+        };
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.stdout, br#"{"name":"web-1","rack":7}"#, "{err}");
+        certify();
+        running.signal("HUP");
+        running.log_until("reloaded");
+    }
+}
+
+#[test]
 fn a_port_in_use_says_which_flag_helps() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

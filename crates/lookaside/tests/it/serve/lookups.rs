@@ -1,6 +1,8 @@
 //! Questions and answers: one, many, conditional, while the tables change.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,27 +47,21 @@ fn the_default_is_a_port_and_a_socket_of_the_user() {
     let (project, home) = (project(""), Project::empty());
     let mut command = Running::command(&project, &[]);
     command.env("XDG_RUNTIME_DIR", home.path());
-    // The port may be somebody's on this machine; then the message says what to do.
-    let output = {
-        let mut child = command
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        let path = home.file("lookaside.sock");
-        let begun = Instant::now();
-        while !path.exists() && child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(5));
-        }
-        if path.exists() {
-            let mut client = Client::unix(&path);
-            client.get("/v1/lookup/host?name=web-1").is(200);
-        }
-        let _ = child.kill();
-        child.wait_with_output().unwrap()
-    };
-    let err = String::from_utf8(output.stderr).unwrap();
-    let is_served = err.contains("http://127.0.0.1:8300\n") && err.contains("/lookaside.sock\n");
-    assert!(is_served || err.contains("`--listen 8301`"), "{err}");
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut err = String::new();
+    while !err.contains("try:  ") && stderr.read_line(&mut err).unwrap() > 0 {}
+    if err.contains("try:  ") {
+        assert!(err.contains("  http://127.0.0.1:8300\n"), "{err}");
+        assert!(err.contains("/lookaside.sock\n"), "{err}");
+        let mut client = Client::unix(&home.file("lookaside.sock"));
+        client.get("/v1/lookup/host?name=web-1").is(200);
+    } else {
+        // The port may be somebody's on this machine; then the message says what to do.
+        assert!(err.contains("`--listen 8301`"), "{err}");
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
 }
 
 #[test]
@@ -477,4 +473,65 @@ fn a_server_that_was_never_there_stops_nothing_else() {
     let (status, log) = running.end();
     assert!(status.success());
     assert!(!log.contains("hunter2"), "{log}");
+}
+
+/// A port that nobody listens on yet.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Carries bytes between connections to a port and a server, until the test ends.
+fn forward(port: u16, target: String) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    thread::spawn(move || {
+        for there in listener.incoming() {
+            let (mut there, mut back) = {
+                let there = there.unwrap();
+                (there.try_clone().unwrap(), there)
+            };
+            let here = std::net::TcpStream::connect(&target).unwrap();
+            let (mut here, mut server) = (here.try_clone().unwrap(), here);
+            thread::spawn(move || std::io::copy(&mut there, &mut here));
+            thread::spawn(move || std::io::copy(&mut server, &mut back));
+        }
+    });
+}
+
+#[test]
+fn a_server_that_comes_later_is_asked_then() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .tcp()
+        .sql("create table t (a int); insert into t values (7)")
+        .start()
+        .unwrap();
+    let url = postgres.tcp_url().unwrap();
+    let (user, rest) = url.split_once('@').unwrap();
+    let (server, database) = rest.split_once('/').unwrap();
+    let port = free_port();
+    let project = project(&format!(
+        "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 300\n\
+         connection_uri = '{user}@127.0.0.1:{port}/{database}'\n\
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\nparams.a = 'int'\n"
+    ));
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    client.get("/v1/lookup/away?a=7").is(503);
+    forward(port, server.to_owned());
+    let begun = Instant::now();
+    loop {
+        let answer = client.get("/v1/lookup/away?a=7");
+        if answer.status == 200 {
+            assert_eq!(answer.text(), "{\"a\":7}");
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the server was never asked");
+        thread::sleep(Duration::from_millis(50));
+    }
+    client.get("/v1/lookup/away?a=x").is(400);
+    assert!(running.end().0.success());
 }
