@@ -22,6 +22,20 @@
 //! server.join()?;
 //! # Ok::<(), lookaside_http::Error>(())
 //! ```
+//!
+//! - **Strict.** A request means one thing or is refused, and nothing behind a refused one is read.
+//!   Whatever can grow or last has a limit in [`Options`].
+//! - **Now or later.** A [`Reply`] is written straight into what is sent, or put off: a [`Ticket`] is
+//!   answered on its thread, a [`Deferred`] from any other. Replies leave in the order of the
+//!   requests, whatever is ready first.
+//! - **In pieces.** Bodies of [streamed](Route::streamed) routes go to a [`BodySink`] or, through a
+//!   [`BodyReader`], to another thread; those of replies come from a [`BodyStream`], a
+//!   [`BodyWriter`] or a [file](Reply::file). What is faster waits.
+//! - **On one poller.** A service [watches](Io::watch) descriptors of its own and begins
+//!   [timers](Io::timer), so that a connection to a database lives beside the requests that wait
+//!   for it, and [`Service::batch_end`] sends what a batch of them asked for at once.
+//! - **In one order.** A [`SerialStage`] sees the requests of its routes one after another, of all
+//!   threads, and owns its state without a lock.
 #![forbid(unsafe_code)]
 
 mod accept;
