@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::mailbox::{Mailbox, Message};
 use crate::{Response, Ticket};
@@ -94,6 +95,15 @@ impl Channel {
         self.moved
             .wait(flow)
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_within<'a>(
+        &self,
+        flow: MutexGuard<'a, Flow>,
+        patience: Duration,
+    ) -> MutexGuard<'a, Flow> {
+        let waited = self.moved.wait_timeout(flow, patience);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn break_off(&self) {
@@ -235,31 +245,74 @@ impl Read for BodyReader {
         if out.is_empty() {
             return Ok(0);
         }
-        if self.read_size == self.taken.len() && !self.take()? {
+        if self.read_size == self.taken.len() && self.take(None)? == Taken::End {
             return Ok(0);
         }
+        Ok(self.copy(out))
+    }
+}
+
+/// What came of waiting for bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Some,
+    End,
+    /// Nothing in time.
+    Nothing,
+}
+
+impl BodyReader {
+    /// As [`read`](Read::read), but waits no longer than that for the first byte; `None` when none
+    /// came in time.
+    ///
+    /// # Errors
+    ///
+    /// When the client has gone or was too slow.
+    pub fn read_within(&mut self, out: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
+        if out.is_empty() {
+            return Ok(Some(0));
+        }
+        if self.read_size == self.taken.len() {
+            match self.take(Some(Instant::now() + patience))? {
+                Taken::Some => {}
+                Taken::End => return Ok(Some(0)),
+                Taken::Nothing => return Ok(None),
+            }
+        }
+        Ok(Some(self.copy(out)))
+    }
+
+    /// Copies what was taken.
+    fn copy(&mut self, out: &mut [u8]) -> usize {
         let rest = &self.taken[self.read_size..];
         let size = out.len().min(rest.len());
         out[..size].copy_from_slice(&rest[..size]);
         self.read_size += size;
-        Ok(size)
+        size
     }
-}
 
-impl BodyReader {
-    /// Waits for bytes and takes them; `false` at the end.
-    fn take(&mut self) -> io::Result<bool> {
+    /// Waits for bytes, until a moment if there is one, and takes them.
+    fn take(&mut self, until: Option<Instant>) -> io::Result<Taken> {
         self.taken.clear();
         self.read_size = 0;
         let mut flow = self.channel.lock();
         while flow.bytes.is_empty() {
             if flow.is_ended {
-                return Ok(false);
+                return Ok(Taken::End);
             }
             if flow.is_broken {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            flow = self.channel.wait(flow);
+            flow = match until {
+                None => self.channel.wait(flow),
+                Some(until) => {
+                    let patience = until.saturating_duration_since(Instant::now());
+                    if patience.is_zero() {
+                        return Ok(Taken::Nothing);
+                    }
+                    self.channel.wait_within(flow, patience)
+                }
+            };
         }
         mem::swap(&mut flow.bytes, &mut self.taken);
         let is_wanted = mem::take(&mut flow.is_told);
@@ -267,7 +320,7 @@ impl BodyReader {
         if is_wanted {
             self.mailbox.send(Message::Resume(self.ticket));
         }
-        Ok(true)
+        Ok(Taken::Some)
     }
 }
 
