@@ -47,4 +47,4 @@ pub use run::{
     Transform, worker_count,
 };
 pub use sink::{Compression, Extent, Sink};
-pub use source::Source;
+pub use source::{LiveRead, Source};

@@ -294,12 +294,13 @@ fn work<T: Transform>(workers: Vec<Worker<T>>, shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, mpsc};
+    use std::time::Duration;
 
     use super::*;
     use crate::sink::Target;
-    use crate::{Extent, FormatOptions};
+    use crate::{Extent, FormatOptions, LiveRead};
 
     /// A file that fails at one of its steps: a write, or the step that makes it final.
     struct Failing {
@@ -339,6 +340,62 @@ mod tests {
             InputFormat::new("raw", &options).unwrap(),
             OutputFormat::new("raw", &options).unwrap(),
         )
+    }
+
+    /// Pieces from a channel, with the pauses of whoever sends them.
+    struct Pieces(mpsc::Receiver<Vec<u8>>);
+
+    impl LiveRead for Pieces {
+        fn read_within(
+            &mut self,
+            room: &mut [u8],
+            patience: Option<Duration>,
+        ) -> io::Result<Option<usize>> {
+            let piece = match patience {
+                None => self.0.recv().ok(),
+                Some(patience) => match self.0.recv_timeout(patience) {
+                    Ok(piece) => Some(piece),
+                    Err(mpsc::RecvTimeoutError::Timeout) => return Ok(None),
+                    Err(mpsc::RecvTimeoutError::Disconnected) => None,
+                },
+            };
+            let piece = piece.unwrap_or_default();
+            room[..piece.len()].copy_from_slice(&piece);
+            Ok(Some(piece.len()))
+        }
+    }
+
+    /// What is written, on a channel.
+    struct Written(mpsc::Sender<Vec<u8>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn events_do_not_wait_through_a_pause() {
+        let (to_run, pieces) = mpsc::channel();
+        let (written, from_run) = mpsc::channel();
+        let source = Source::new().with_live("in", Pieces(pieces));
+        let sink = Sink::writer("out", Written(written), |_| Ok(()));
+        let run = std::thread::spawn(move || {
+            flow().run(source, vec![Identity; 2], sink, RunOptions::default())
+        });
+        for (piece, expected) in [("a\nb", "a\n"), ("c\nd\n", "bc\nd\n")] {
+            to_run.send(piece.as_bytes().to_vec()).unwrap();
+            assert_eq!(from_run.recv().unwrap(), expected.as_bytes());
+        }
+        to_run.send(b"e".to_vec()).unwrap();
+        drop(to_run);
+        assert_eq!(from_run.recv().unwrap(), b"e\n");
+        assert_eq!(run.join().unwrap().unwrap().events_out, 4);
     }
 
     #[test]

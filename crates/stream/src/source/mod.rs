@@ -59,6 +59,23 @@ enum Opened {
     Stdin(File, Extent),
     Listener(TcpListener, String),
     Reader(String, Box<dyn Read + Send>),
+    Live(String, Box<dyn LiveRead>),
+}
+
+/// Bytes that come as somebody sends them, with pauses.
+///
+/// A run does not let the events that are whole wait through a pause.
+pub trait LiveRead: Send {
+    /// Reads some bytes, or 0 at the end. `None` if none came within `patience`; without one it waits
+    /// as long as it takes.
+    ///
+    /// # Errors
+    /// When there is no way on.
+    fn read_within(
+        &mut self,
+        room: &mut [u8],
+        patience: Option<Duration>,
+    ) -> io::Result<Option<usize>>;
 }
 
 impl Source {
@@ -150,6 +167,14 @@ impl Source {
         self
     }
 
+    /// Adds what comes with pauses; a read that waits does not hear a stop.
+    #[must_use]
+    pub fn with_live(mut self, name: &str, reader: impl LiveRead + 'static) -> Self {
+        let reader = Box::new(reader);
+        self.inputs.push(Opened::Live(name.to_string(), reader));
+        self
+    }
+
     /// The address of the first listener, for those who asked for port 0.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.inputs.iter().find_map(|input| match input {
@@ -182,7 +207,10 @@ impl Source {
     /// Whether the source ends by itself: listeners and followed files do not, and pipes may not.
     pub fn extent(&self) -> Extent {
         let endless = self.inputs.iter().any(|input| match input {
-            Opened::File(_) | Opened::Reader(..) | Opened::Stdin(_, Extent::Finite) => false,
+            Opened::File(_)
+            | Opened::Reader(..)
+            | Opened::Live(..)
+            | Opened::Stdin(_, Extent::Finite) => false,
             Opened::Pipe(..)
             | Opened::Stdin(_, Extent::Endless)
             | Opened::Follow(..)
@@ -202,7 +230,7 @@ impl Opened {
                 path.display().to_string()
             }
             Self::Stdin(..) => "standard input".to_string(),
-            Self::Listener(_, name) | Self::Reader(name, _) => name.clone(),
+            Self::Listener(_, name) | Self::Reader(name, _) | Self::Live(name, _) => name.clone(),
         }
     }
 
@@ -213,7 +241,7 @@ impl Opened {
             Self::Follow(_, file) | Self::Stdin(file, _) => {
                 Place::of_metadata(&file.metadata().ok()?)
             }
-            Self::Pipe(..) | Self::Listener(..) | Self::Reader(..) => None,
+            Self::Pipe(..) | Self::Listener(..) | Self::Reader(..) | Self::Live(..) => None,
         }
     }
 }

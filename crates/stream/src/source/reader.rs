@@ -1,5 +1,6 @@
 //! Reads the inputs of a source one after the other, block by block.
 
+use std::io;
 use std::time::Instant;
 use std::vec;
 
@@ -9,7 +10,7 @@ use super::follow::Follow;
 use super::pipe::Pipe;
 use super::tcp::Listener;
 use super::wake::{Wait, Wake};
-use super::{Got, Input, LINGER, Opened, Source, open_file};
+use super::{Got, Input, LINGER, LiveRead, Opened, Source, open_file};
 use crate::{Error, Extent, InputFormat, Progress, Result};
 
 /// Fills the blocks of all workers, one at a time.
@@ -114,9 +115,27 @@ fn start(opened: Opened, wake: &Wake, progress: &Progress) -> Result<Current> {
         }
         Opened::Pipe(_, file) | Opened::Stdin(file, _) => Box::new(Pipe { file, wake }),
         Opened::Reader(_, reader) => Box::new(Readable(reader)),
+        Opened::Live(_, reader) => Box::new(Live(reader)),
     };
     let lane = Lane::new(name.into());
     Ok(Current::One { input, lane })
+}
+
+/// What comes with pauses.
+struct Live(Box<dyn LiveRead>);
+
+impl Input for Live {
+    fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got> {
+        let patience = match wait {
+            Wait::Forever => None,
+            Wait::AtMost(patience) => Some(patience),
+        };
+        Ok(match self.0.read_within(room, patience)? {
+            None => Got::Idle,
+            Some(0) => Got::End,
+            Some(size) => Got::Bytes(size),
+        })
+    }
 }
 
 /// What an input has behind a block.
