@@ -4,15 +4,16 @@
 //! and the I/O thread, so a client that does not read is not read from. An answer that is short is
 //! sent whole, with what was left out in its headers; from then on it is sent as it comes.
 
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use lookaside_http::{BodyWriter, Deferred, Reply, Request, Response};
+use lookaside_http::{BodyReader, BodyWriter, Deferred, Reply, Request, Response};
 use lookaside_stream::{
-    Flow, FormatOptions, InputFormat, OutputFormat, RunOptions, Sink, Source, Strictness, Summary,
-    worker_count,
+    Flow, FormatOptions, InputFormat, LiveRead, OutputFormat, RunOptions, Sink, Source, Strictness,
+    Summary, worker_count,
 };
 
 use super::super::access_log::AccessLog;
@@ -22,7 +23,7 @@ use super::{Noted, Shared, Thread, Visit, log_line};
 use crate::cli::enrich::{ModelTransform, Tally};
 use crate::cli::failure::did_you_mean;
 
-/// Bytes of an answer before it is sent as it comes.
+/// Bytes of an answer before it is sent as it comes, to a request that says how long it is.
 const WHOLE_SIZE_MAX: usize = 64 << 10;
 
 /// Streams at once for each core; each has two threads and a session.
@@ -65,6 +66,11 @@ impl Thread {
                 body: Vec::new(),
             })),
             allow_origin,
+            // Who says how much there is sends it at once; who does not may wait for each answer.
+            whole_size_max: match request.content_length() {
+                Some(_) => WHOLE_SIZE_MAX,
+                None => 0,
+            },
         };
         let thread = thread::Builder::new().name("enrich".into());
         // Without a thread the request is dropped with the closure, which answers 500.
@@ -172,6 +178,8 @@ struct Stream {
     strictness: Strictness,
     answer: Arc<Mutex<Progress>>,
     allow_origin: Option<Box<[u8]>>,
+    /// Bytes of the answer before it is sent as it comes.
+    whole_size_max: usize,
 }
 
 /// How far the answer is.
@@ -185,18 +193,19 @@ enum Progress {
 }
 
 impl Stream {
-    fn run(self, reader: lookaside_http::BodyReader) {
+    fn run(self, reader: BodyReader) {
         let shared = &self.slot.0;
         let flow = Flow::with_names(
             self.model.names.clone(),
             self.input.clone(),
             self.output.clone(),
         );
-        let source = Source::new().with_reader("request", reader);
+        let source = Source::new().with_live("request", Events(reader));
         let out = Out {
             answer: self.answer.clone(),
             head: self.head(200),
             size: 0,
+            whole_size_max: self.whole_size_max,
         };
         let sink = Sink::writer("answer", out, |_| Ok(()));
         let transform = ModelTransform::new(
@@ -287,11 +296,28 @@ impl Stream {
     }
 }
 
+/// Where events come from.
+struct Events(BodyReader);
+
+impl LiveRead for Events {
+    fn read_within(
+        &mut self,
+        room: &mut [u8],
+        patience: Option<Duration>,
+    ) -> io::Result<Option<usize>> {
+        match patience {
+            Some(patience) => self.0.read_within(room, patience),
+            None => self.0.read(room).map(Some),
+        }
+    }
+}
+
 /// Where events go.
 struct Out {
     answer: Arc<Mutex<Progress>>,
     head: Response,
     size: usize,
+    whole_size_max: usize,
 }
 
 impl Write for Out {
@@ -300,7 +326,7 @@ impl Write for Out {
         self.size += bytes.len();
         if let Progress::Begun { body, .. } = &mut *progress {
             body.extend_from_slice(bytes);
-            if self.size <= WHOLE_SIZE_MAX {
+            if self.size <= self.whole_size_max {
                 return Ok(bytes.len());
             }
             let begun = std::mem::replace(&mut *progress, Progress::Over);

@@ -96,6 +96,9 @@ pub(crate) struct Thread {
     completions: Receiver<Completion>,
 }
 
+/// What a validator is of: the tables, the catalog, the form.
+type TagOf = (u64, u64, Form);
+
 /// The part of a thread that speaks: it sends, counts and logs.
 struct Face {
     shared: Arc<Shared>,
@@ -103,8 +106,8 @@ struct Face {
     catalog: Arc<Catalog>,
     /// For values of headers.
     text: RefCell<String>,
-    /// The validator that was sent last, and what it is of: tables, catalog and form.
-    tag: Cell<Option<((u64, u64, Form), Tag)>>,
+    /// The validator that was sent last, and what it is of.
+    tag: Cell<Option<(TagOf, Tag)>>,
     log: Option<RefCell<LogWriter>>,
 }
 

@@ -149,38 +149,30 @@ impl Sender {
             request.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
         request.push_str("\r\n");
-        self.out.write_all(request.as_bytes()).unwrap();
-        self.out.write_all(body).unwrap();
+        self.raw(request.as_bytes());
+        self.raw(body);
+    }
+
+    /// Sends bytes as they are.
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.out.write_all(bytes).unwrap();
     }
 }
 
 impl Receiver {
     pub(super) fn receive(&mut self, method: &str) -> Answer {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            let size = self.0.read_line(&mut head).expect("an answer comes");
-            assert_ne!(size, 0, "the server closed the connection after: {head}");
-        }
-        let status = head[9..12].parse().expect("a status");
-        let mut answer = Answer {
-            status,
-            head,
-            body: Vec::new(),
-        };
+        let mut answer = self.head(method);
+        let status = answer.status;
         if method == "HEAD" || status == 304 || status == 204 {
             return answer;
         }
         if answer.header("Transfer-Encoding") == Some("chunked") {
             loop {
-                let mut line = String::new();
-                self.0.read_line(&mut line).expect("a chunk comes");
-                let size = usize::from_str_radix(line.trim(), 16).expect("a chunk's size");
-                let mut chunk = vec![0; size + 2];
-                self.0.read_exact(&mut chunk).expect("a chunk is whole");
-                answer.body.extend_from_slice(&chunk[..size]);
-                if size == 0 {
+                let chunk = self.chunk();
+                if chunk.is_empty() {
                     return answer;
                 }
+                answer.body.extend_from_slice(&chunk);
             }
         }
         let size = answer.header("Content-Length").expect("a length");
@@ -189,5 +181,33 @@ impl Receiver {
             .read_exact(&mut answer.body)
             .expect("the body is whole");
         answer
+    }
+
+    /// Reads as far as the empty line.
+    pub(super) fn head(&mut self, method: &str) -> Answer {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let size = self.0.read_line(&mut head).expect("an answer comes");
+            assert_ne!(
+                size, 0,
+                "{method}: the server closed the connection after: {head}"
+            );
+        }
+        Answer {
+            status: head[9..12].parse().expect("a status"),
+            head,
+            body: Vec::new(),
+        }
+    }
+
+    /// Reads one piece of a chunked body; the last one is empty.
+    pub(super) fn chunk(&mut self) -> Vec<u8> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("a chunk comes");
+        let size = usize::from_str_radix(line.trim(), 16).expect("a chunk's size");
+        let mut chunk = vec![0; size + 2];
+        self.0.read_exact(&mut chunk).expect("a chunk is whole");
+        chunk.truncate(size);
+        chunk
     }
 }

@@ -84,3 +84,27 @@ fn a_long_stream_goes_both_ways_at_once() {
         );
     });
 }
+
+#[test]
+fn an_event_that_trickles_in_is_answered_before_the_next_one() {
+    let (_project, running) = start();
+    let mut client = running.client();
+    let target = format!("/v1/enrich/{}", model(&mut client));
+    let (receiver, sender) = client.split();
+    let head =
+        format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    sender.raw(head.as_bytes());
+    let chunk = format!("{:x}\r\n{EVENT}\r\n", EVENT.len());
+    for round in 0..3 {
+        sender.raw(chunk.as_bytes());
+        if round == 0 {
+            assert_eq!(receiver.head("POST").status, 200);
+        }
+        assert_eq!(receiver.chunk(), ENRICHED.as_bytes());
+    }
+    // A client that goes away in the middle ends its stream only.
+    drop(client);
+    let mut client = running.client();
+    client.post(&target, EVENT).is(200);
+    assert!(running.end().0.success());
+}
