@@ -89,6 +89,12 @@ impl Binaries {
         self.folder.join("initdb")
     }
 
+    /// A client program such as `psql`, of that major version or a newer one: the oldest that is
+    /// installed. It need not have a server beside it, and none is fetched.
+    pub fn client(name: &str, major_min: u32) -> Option<PathBuf> {
+        Places::of_process().ok()?.client(name, major_min)
+    }
+
     /// A client program such as `pg_dump`, of the server's major version: from beside the server,
     /// else from an installed PostgreSQL. Downloads hold no client programs.
     pub fn tool(&self, name: &str) -> Option<PathBuf> {

@@ -534,6 +534,16 @@ impl Error {
         )
     }
 
+    pub(crate) fn runs_still(folder: &Path) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "the server of `{}` runs; stop it first (`lookaside pg stop`)",
+                folder.display()
+            ),
+        )
+    }
+
     pub(crate) fn runs_otherwise(folder: &Path, what: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,

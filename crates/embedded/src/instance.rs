@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -303,6 +304,26 @@ impl Instance {
         ))
     }
 
+    /// Leaves the folder out of [`Instance::list`] until it is started again; its data stays.
+    /// `false` if the list has no such folder.
+    ///
+    /// # Errors
+    ///
+    /// If its server runs, which nobody would find then, or the cache cannot be written.
+    pub fn forget(&self) -> Result<bool> {
+        match self.status()? {
+            Status::Running(_) | Status::Owned { .. } => Err(Error::runs_still(&self.folder)),
+            Status::Absent | Status::Stopped { .. } => {
+                let note = note_of(&Cache::open()?, &self.folder)?;
+                match fs::remove_file(&note) {
+                    Ok(()) => Ok(true),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                    Err(error) => Err(Error::file("remove", &note, error)),
+                }
+            }
+        }
+    }
+
     /// Every folder that this user ever started and that still holds a cluster, sorted.
     ///
     /// # Errors
@@ -329,6 +350,12 @@ impl Instance {
 /// Notes a folder for [`Instance::list`].
 fn remember(folder: &Path) -> Result<()> {
     let cache = Cache::open()?;
-    let bytes = folder.as_os_str().as_bytes();
-    cache.write(&cache.folder(KNOWN)?.join(digest::of(bytes)), bytes)
+    cache.write(&note_of(&cache, folder)?, folder.as_os_str().as_bytes())
+}
+
+/// Where a folder is noted.
+fn note_of(cache: &Cache, folder: &Path) -> Result<PathBuf> {
+    Ok(cache
+        .folder(KNOWN)?
+        .join(digest::of(folder.as_os_str().as_bytes())))
 }

@@ -126,16 +126,31 @@ impl Places {
         if is_program(&own) {
             return Some(own);
         }
+        let programs = self.clients(name).into_iter();
+        let mut fitting = programs.filter(|(version, _)| version.major == major);
+        fitting.next().map(|(_, program)| program)
+    }
+
+    /// A client program of that major version or a newer one, the oldest there is.
+    pub(crate) fn client(&self, name: &str, major_min: u32) -> Option<PathBuf> {
+        let programs = self.clients(name).into_iter();
+        let fitting = programs.filter(|(version, _)| version.major >= major_min);
+        let oldest = fitting.min_by_key(|(version, _)| version.major)?;
+        Some(oldest.1)
+    }
+
+    /// All client programs of that name.
+    fn clients(&self, name: &str) -> Vec<(Version, PathBuf)> {
         let mut memo = Memo::read(None);
         let mut folders = self.folders(&mut memo);
         if let Ok(Some((folder, _))) = self.named(&mut memo) {
             folders.insert(0, folder);
         }
         let programs = folders.iter().map(|folder| folder.join(name));
-        let mut version = |program: &PathBuf| memo.version(program).ok();
         programs
             .filter(|program| is_program(program))
-            .find(|program| version(program).is_some_and(|version| version.major == major))
+            .filter_map(|program| Some((memo.version(&program).ok()?, program)))
+            .collect()
     }
 
     /// Every folder in which programs of PostgreSQL may be.
@@ -333,4 +348,34 @@ fn server_folder(folder: &Path) -> Option<PathBuf> {
 pub(super) fn is_program(path: &Path) -> bool {
     fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_as_old_as_may_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |major: u32| folder.path().join(major.to_string()).join("bin/psql");
+        for major in [18, 15, 17] {
+            let path = program(major);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let text = format!("#!/bin/sh\necho 'psql (PostgreSQL) {major}.1 (Debian)'\n");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let places = Places {
+            named: None,
+            path: Vec::new(),
+            families: vec![(folder.path().to_owned(), "", "bin")],
+            network: Network::Forbidden,
+            verify: Verify::Receipt,
+        };
+        for (major_min, expected) in [(14, Some(15)), (16, Some(17)), (18, Some(18)), (19, None)] {
+            let found = places.client("psql", major_min);
+            assert_eq!(found, expected.map(program), "{major_min}");
+        }
+        assert_eq!(places.client("pg_dump", 14), None);
+    }
 }

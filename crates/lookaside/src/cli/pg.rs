@@ -45,8 +45,9 @@ enum PgCommand {
     /// Say whether a folder's server runs; exit code 1 if it does not
     Status(instance::FolderArguments),
     Url(instance::UrlArguments),
-    /// List the folders that servers were started on
-    List,
+    List(instance::ListArguments),
+    /// Leave a folder out of the list until it is started again; its data stays
+    Forget(instance::FolderArguments),
     Shell(shell::ShellArguments),
     Dump(dump::DumpArguments),
     Restore(dump::RestoreArguments),
@@ -62,7 +63,8 @@ pub(crate) fn run(arguments: &PgArguments) -> Outcome {
         PgCommand::Stop(arguments) => instance::stop(arguments),
         PgCommand::Status(arguments) => instance::status(arguments),
         PgCommand::Url(arguments) => instance::url(arguments),
-        PgCommand::List => instance::list(),
+        PgCommand::List(arguments) => instance::list(arguments),
+        PgCommand::Forget(arguments) => instance::forget(arguments),
         PgCommand::Shell(arguments) => shell::run(arguments),
         PgCommand::Dump(arguments) => dump::dump(arguments),
         PgCommand::Restore(arguments) => dump::restore(arguments),

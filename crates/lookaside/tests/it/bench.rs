@@ -41,7 +41,12 @@ fn every_way_to_a_provider_is_measured() {
     let postgres = Postgres::builder().tcp().start().unwrap();
     let url = postgres.tcp_url().unwrap();
 
-    let provider = cases(&["provider", "--url", &url, "--rows", "2000"]);
+    let is_left = || {
+        let asked = postgres.execute("select 1 from lookaside_bench_kv limit 1");
+        asked.is_ok()
+    };
+    let provider = cases(&["provider", "--url", &url, "--rows", "2000", "--keep"]);
+    assert!(is_left());
     assert_eq!(provider.len(), 9, "{provider:?}");
     // A batch has keys of its own, none of them twice.
     assert_eq!(hashes(&provider[..8]).len(), 1, "{provider:?}");
@@ -49,6 +54,7 @@ fn every_way_to_a_provider_is_measured() {
     let options = ["--rows", "200", "--operations", "400", "--concurrency", "3"];
     let cache = cases(&[&["cache", "--url", &url][..], &options].concat());
     assert_eq!(cache.len(), 6, "{cache:?}");
+    assert!(!is_left());
     // Of 128 keys in turn, and of all keys.
     assert_eq!(hashes(&cache[..3]).len(), 1, "{cache:?}");
     assert_eq!(hashes(&cache[3..]).len(), 1, "{cache:?}");

@@ -313,6 +313,20 @@ fn a_folder_is_served_until_it_is_stopped() {
         .ended(1)
         .out_has(&["stopped, PostgreSQL "]);
     data.run(&["list"]).ended(0).out_has(&[&shown, "stopped"]);
+    let listed = |said: Said| -> Vec<serde_json::Value> {
+        let lines = said.out.lines().map(serde_json::from_str);
+        let entries: Result<Vec<serde_json::Value>, _> = lines.collect();
+        let entries = entries.expect("each line is JSON").into_iter();
+        entries.filter(|entry| entry["folder"] == shown).collect()
+    };
+    let entries = listed(data.run(&["list", "--json"]).ended(0));
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0]["state"], "stopped");
+    data.run(&["forget", "data"]).ended(0);
+    assert_eq!(listed(data.run(&["list", "--json"]).ended(0)).len(), 0);
+    data.run(&["forget", "data"])
+        .ended(1)
+        .err_has(&["the list has no folder `data`"]);
     data.run(&["url", "data"]).ended(1).err_has(&["stopped"]);
 
     // A shell serves a stopped folder for as long as it lasts.
@@ -321,6 +335,15 @@ fn a_folder_is_served_until_it_is_stopped() {
 
     // It does not listen on TCP unless it is asked to.
     data.run(&["start", "data"]).ended(0);
+    let entries = listed(data.run(&["list", "--json"]).ended(0));
+    assert_eq!(entries[0]["state"], "running");
+    assert!(
+        entries[0]["pid"].is_u64() && entries[0]["url"].is_string(),
+        "{entries:?}"
+    );
+    data.run(&["forget", "data"])
+        .ended(1)
+        .err_has(&["stop it first"]);
     data.run(&["url", "data", "--tcp"])
         .ended(1)
         .err_has(&["does not listen on TCP", "--tcp"]);

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use super::Result;
 use crate::cli::pg::bar::DownloadBar;
 
-/// The table of all benchmarks; it stays, so that the next run need not fill it.
+/// The table of all benchmarks.
 pub(super) const TABLE: &str = "lookaside_bench_kv";
 
 /// One row by its key, as the facade takes it.
@@ -26,9 +26,12 @@ const INSERT_ROW_COUNT: u64 = 5000;
 pub(crate) struct TargetArguments {
     /// The server to ask, as postgres://… or mysql://… [default: an embedded PostgreSQL, over TCP]
     ///
-    /// The benchmark makes a table lookaside_bench_kv there, and leaves it.
+    /// The benchmark makes a table lookaside_bench_kv there, and drops it at its end.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// Leave the table, so that the next run need not fill it.
+    #[arg(long, requires = "url")]
+    keep: bool,
 }
 
 /// A server with the table.
@@ -38,8 +41,10 @@ pub(super) struct Target {
     url: String,
     /// What answers, for the report.
     pub(super) server: String,
+    /// Whether the table stays.
+    keeps: bool,
     /// Ends with the benchmark.
-    _embedded: Option<Postgres>,
+    embedded: Option<Postgres>,
 }
 
 impl Target {
@@ -60,7 +65,8 @@ impl Target {
             config: Config::parse(&url, &Environment::of_process())?,
             url,
             server: String::new(),
-            _embedded: embedded,
+            keeps: arguments.keep,
+            embedded,
         };
         let runtime = current_thread()?;
         runtime.block_on(target.fill(row_count))?;
@@ -122,6 +128,25 @@ impl Target {
         );
         fs::write(folder.path().join("knowdb.toml"), text)?;
         Ok(Knowledge::open(folder.path())?)
+    }
+}
+
+impl Drop for Target {
+    /// Where the server is gone by now, or refuses, the table stays, and the next run uses it.
+    fn drop(&mut self) {
+        if self.keeps || self.embedded.is_some() {
+            return;
+        }
+        let Ok(runtime) = current_thread() else {
+            return;
+        };
+        let pool = Pool::new(self.config.clone(), PoolOptions::default());
+        runtime.block_on(async {
+            let _ = pool
+                .query(format!("drop table if exists {TABLE}"), &[])
+                .await;
+            pool.close().await;
+        });
     }
 }
 

@@ -1,4 +1,5 @@
-//! `lookaside pg start`, `stop`, `status`, `url` and `list`: servers that outlive the command.
+//! `lookaside pg start`, `stop`, `status`, `url`, `list` and `forget`: servers that outlive the
+//! command.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use lookaside_embedded::{Instance, Running, Status};
+use serde_json::{Value, json};
 
 use super::failure;
 use super::wishes::Wishes;
@@ -50,6 +52,14 @@ pub(super) struct UrlArguments {
     /// The URL for clients that need a host and a port; the server was started with --tcp
     #[arg(long)]
     tcp: bool,
+}
+
+/// List the folders that servers were started on
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    /// One object of JSON a line, for programs: folder, state, and what else is known
+    #[arg(long)]
+    json: bool,
 }
 
 /// A command that needs the folder and no more.
@@ -135,21 +145,33 @@ pub(super) fn url(arguments: &UrlArguments) -> Outcome {
     print_url(&arguments.dir, &running, arguments.tcp)
 }
 
-pub(super) fn list() -> Outcome {
+pub(super) fn list(arguments: &ListArguments) -> Outcome {
     let instances = Instance::list().map_err(|error| failure(&error))?;
+    let statuses: Vec<_> = instances.iter().map(Instance::status).collect();
+    if arguments.json {
+        return finish_stdout(|out| {
+            instances
+                .iter()
+                .zip(&statuses)
+                .try_for_each(|(instance, status)| {
+                    let folder = instance.folder().display().to_string();
+                    writeln!(out, "{}", entry(&folder, status.as_ref()))
+                })
+        });
+    }
     let mut table = Table::new();
     table
         .load_style(presets::UTF8_BORDERS_ONLY)
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(["folder", "state", "url"]);
-    for instance in &instances {
-        let (state, url) = match instance.status() {
-            Ok(Status::Running(running)) => {
-                let url = running.url.clone();
-                (state(&Status::Running(running)), url)
-            }
-            Ok(status) => (state(&status), String::new()),
-            Err(error) => (printable(&error.to_string()), String::new()),
+    for (instance, status) in instances.iter().zip(&statuses) {
+        let url = match status {
+            Ok(Status::Running(running)) => running.url.clone(),
+            _ => String::new(),
+        };
+        let state = match status {
+            Ok(status) => state(status),
+            Err(error) => printable(&error.to_string()),
         };
         let folder = printable(&instance.folder().display().to_string());
         table.add_row([folder, state, url]);
@@ -160,6 +182,42 @@ pub(super) fn list() -> Outcome {
         }
         writeln!(out, "{table}")
     })
+}
+
+/// A folder as an object of JSON. Its bytes that are no UTF-8 are replaced, as everywhere.
+fn entry(folder: &str, status: Result<&Status, &lookaside_embedded::Error>) -> Value {
+    let word = match status {
+        Ok(Status::Running(_)) => "running",
+        Ok(Status::Owned { .. }) => "owned",
+        Ok(Status::Stopped { .. }) => "stopped",
+        Ok(Status::Absent) => "absent",
+        Ok(_) => "unknown",
+        Err(_) => "failed",
+    };
+    let mut entry = json!({ "folder": folder, "state": word });
+    match status {
+        Ok(Status::Running(running)) => {
+            entry["version"] = running.version.to_string().into();
+            entry["pid"] = running.pid.into();
+            entry["url"] = running.url.as_str().into();
+            entry["tcp_url"] = running.tcp_url.as_deref().into();
+        }
+        Ok(Status::Owned { pid }) => entry["pid"] = (*pid).into(),
+        Ok(Status::Stopped { major }) => entry["version"] = major.to_string().into(),
+        Ok(_) => {}
+        Err(error) => entry["error"] = error.to_string().into(),
+    }
+    entry
+}
+
+pub(super) fn forget(arguments: &FolderArguments) -> Outcome {
+    let forgotten = at(&arguments.dir)?.forget();
+    if forgotten.map_err(|error| failure(&error))? {
+        return Ok(Exit::Done);
+    }
+    let folder = arguments.dir.display();
+    Err(Failure::new(format!("the list has no folder `{folder}`"))
+        .with_help("`lookaside pg list` shows those that it has"))
 }
 
 pub(super) fn at(folder: &Path) -> Result<Instance, Failure> {

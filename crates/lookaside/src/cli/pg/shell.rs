@@ -94,12 +94,39 @@ impl Place {
     }
 }
 
+/// The psql that a server wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Of this version, which is that of a server of ours.
+    Of(Version),
+    /// Of this major version or a newer one: an older psql asks for what is no more.
+    AtLeast(u32),
+    /// Nobody knows.
+    Any,
+}
+
 /// The server that is asked, which is kept up meanwhile if it is ours.
 struct Server {
     target: Target,
-    /// `None` where the server is not ours and its version not known.
-    version: Option<Version>,
+    version: Asked,
     owned: Option<Postgres>,
+}
+
+impl Server {
+    /// One that is not ours. It may want a password that only psql asks for; then its version stays
+    /// unknown.
+    fn elsewhere(target: Target) -> Self {
+        let version = target.connect(options()).ok().and_then(|connection| {
+            let version = connection.server_version();
+            let major = version.split(|byte: char| !byte.is_ascii_digit()).next()?;
+            major.parse().ok()
+        });
+        Self {
+            target,
+            version: version.map_or(Asked::Any, Asked::AtLeast),
+            owned: None,
+        }
+    }
 }
 
 pub(super) fn run(arguments: &ShellArguments) -> Outcome {
@@ -120,24 +147,14 @@ pub(super) fn run(arguments: &ShellArguments) -> Outcome {
 fn find(place: &Place) -> Result<Server, Failure> {
     let builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));
     let builder = match place {
-        Place::Url(url) => {
-            return Ok(Server {
-                target: Target::of_url(url)?,
-                version: None,
-                owned: None,
-            });
-        }
+        Place::Url(url) => return Ok(Server::elsewhere(Target::of_url(url)?)),
         Place::DatabaseUrl(url) => {
             let target = Target::of_url(url).map_err(|failure| {
                 failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
             })?;
             // Nobody named it on the command line.
             prompt::say(&format!("DATABASE_URL leads to {target}"));
-            return Ok(Server {
-                target,
-                version: None,
-                owned: None,
-            });
+            return Ok(Server::elsewhere(target));
         }
         Place::Temporary => builder,
         Place::Folder(folder) => {
@@ -147,7 +164,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
                 let running = running(folder, &instance)?;
                 return Ok(Server {
                     target: Target::of_ours(&running.url)?,
-                    version: Some(running.version),
+                    version: Asked::Of(running.version),
                     owned: None,
                 });
             }
@@ -157,24 +174,29 @@ fn find(place: &Place) -> Result<Server, Failure> {
     let owned = builder.start().map_err(|error| failure(&error))?;
     Ok(Server {
         target: Target::of_ours(&owned.url())?,
-        version: Some(owned.version()),
+        version: Asked::Of(owned.version()),
         owned: Some(owned),
     })
 }
 
-/// The psql that fits the server; of a server that we know nothing of, the one that a shell finds.
+/// The psql that fits the server; of a server that nobody knows, the one that a shell finds.
 fn psql(server: &Server) -> Option<PathBuf> {
     if let Some(owned) = &server.owned {
         return owned.binaries().tool("psql");
     }
-    let Some(version) = server.version else {
-        let path = std::env::var_os("PATH")?;
-        let mut found = std::env::split_paths(&path).map(|folder| folder.join("psql"));
-        return found.find(|program| program.is_file());
-    };
-    let requirement: VersionRequirement = version.major.to_string().parse().ok()?;
-    let binaries = Binaries::find(requirement, &()).ok()?;
-    binaries.tool("psql")
+    match server.version {
+        Asked::Of(version) => {
+            let requirement: VersionRequirement = version.major.to_string().parse().ok()?;
+            let binaries = Binaries::find(requirement, &()).ok()?;
+            binaries.tool("psql")
+        }
+        Asked::AtLeast(major) => Binaries::client("psql", major),
+        Asked::Any => {
+            let path = std::env::var_os("PATH")?;
+            let mut found = std::env::split_paths(&path).map(|folder| folder.join("psql"));
+            found.find(|program| program.is_file())
+        }
+    }
 }
 
 fn run_psql(arguments: &ShellArguments, target: &Target, program: PathBuf) -> Outcome {
@@ -221,14 +243,17 @@ fn options() -> Options {
 }
 
 /// What a person should know before the first statement.
-fn about_prompt(arguments: &ShellArguments, place: &Place, version: Option<Version>) -> String {
+fn about_prompt(arguments: &ShellArguments, place: &Place, version: Asked) -> String {
     let why = match (arguments.builtin, arguments.format, version) {
         (true, ..) => "--builtin".to_owned(),
         (false, Some(_), _) => "--format".to_owned(),
-        (false, None, Some(version)) => {
+        (false, None, Asked::Of(version)) => {
             format!("no psql of PostgreSQL {} was found", version.major)
         }
-        (false, None, None) => "no psql was found".to_owned(),
+        (false, None, Asked::AtLeast(major)) => {
+            format!("no psql of PostgreSQL {major} or newer was found")
+        }
+        (false, None, Asked::Any) => "no psql was found".to_owned(),
     };
     let mut about =
         format!("this is the small built-in prompt ({why}); \\? or help shows the help");
@@ -259,32 +284,38 @@ mod tests {
         for (line, version, why, is_temporary) in [
             (
                 &["shell"][..],
-                Some(version),
+                Asked::Of(version),
                 "no psql of PostgreSQL 17",
                 true,
             ),
             (
                 &["shell", "d"],
-                Some(version),
+                Asked::Of(version),
                 "no psql of PostgreSQL 17",
                 false,
             ),
             (
                 &["shell", "d", "--builtin"],
-                Some(version),
+                Asked::Of(version),
                 "--builtin",
                 false,
             ),
             (
                 &["shell", "--format", "csv"],
-                Some(version),
+                Asked::Of(version),
                 "--format",
                 true,
             ),
             (
                 &["shell", "--url", "postgres://h/d"],
-                None,
+                Asked::Any,
                 "no psql was",
+                false,
+            ),
+            (
+                &["shell", "--url", "postgres://h/d"],
+                Asked::AtLeast(18),
+                "no psql of PostgreSQL 18 or newer",
                 false,
             ),
         ] {

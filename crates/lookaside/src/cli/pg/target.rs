@@ -73,12 +73,19 @@ impl Target {
     /// Why there is none, for the user.
     pub(crate) fn no_connection(&self, error: &Error) -> Failure {
         if error.server().is_some() {
-            return client_failure(error);
+            let failure = client_failure(error);
+            return match error.way_out() {
+                Some(step) => failure.with_help(step),
+                None => failure,
+            };
         }
         if error.kind() != ErrorKind::Connection {
             return Failure::from_error(error);
         }
-        let failure = Failure::new(format!("cannot connect to {self}"));
+        let mut failure = Failure::new(format!("cannot connect to {self}"));
+        if let Some(step) = error.way_out() {
+            failure = failure.with_help(step);
+        }
         match std::error::Error::source(error) {
             Some(_) => failure.with_sources(error),
             None => failure.because(error),
