@@ -1,5 +1,6 @@
 //! The time of an I/O thread: read once per batch of events, and written as a header once a second.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::http_date;
@@ -10,6 +11,8 @@ pub(crate) struct Stamp {
     pub(crate) ok: Vec<u8>,
     /// The common headers: `Date`, and `Server` if it is wanted.
     pub(crate) common: Vec<u8>,
+    /// How many digits the length of the last body had that was filled in afterwards.
+    pub(crate) length_size: Cell<usize>,
 }
 
 pub(crate) struct Clock {
@@ -31,6 +34,7 @@ impl Clock {
             stamp: Stamp {
                 ok: Vec::new(),
                 common: Vec::new(),
+                length_size: Cell::new(1),
             },
             server_line: server_name.map_or(String::new(), |name| format!("Server: {name}\r\n")),
         };

@@ -13,10 +13,6 @@ pub(crate) struct Manner {
     pub(crate) close: bool,
 }
 
-/// Digits for which room is left where the length is filled in afterwards; blanks in front of a
-/// value mean nothing (RFC 9112, 5.1). A longer body moves by what is missing.
-const LENGTH_SIZE: usize = 7;
-
 /// What a client waits for that wants to know whether its body is wanted (RFC 9110, 10.1.1).
 pub(crate) const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -142,7 +138,9 @@ impl Draft {
         }
         self.out.extend_from_slice(b"Content-Length: ");
         let field = self.out.len();
-        self.out.extend_from_slice(&[b' '; LENGTH_SIZE]);
+        // Bodies are mostly as long as the one before, to the digit; others move by what differs.
+        let size_guess = stamp.length_size.get();
+        self.out.resize(field + size_guess, b' ');
         self.out.extend_from_slice(b"\r\n\r\n");
         let body = self.out.len();
         write(&mut self.out);
@@ -155,14 +153,12 @@ impl Draft {
         if self.manner.is_head {
             self.out.truncate(body);
         }
-        match LENGTH_SIZE.checked_sub(digits.len()) {
-            Some(blanks) => {
-                self.out[field + blanks..field + LENGTH_SIZE].copy_from_slice(digits);
-            }
-            None => drop(
-                self.out
-                    .splice(field..field + LENGTH_SIZE, digits.iter().copied()),
-            ),
+        let place = field..field + size_guess;
+        if digits.len() == size_guess {
+            self.out[place].copy_from_slice(digits);
+        } else {
+            stamp.length_size.set(digits.len());
+            self.out.splice(place, digits.iter().copied());
         }
         self.check(stamp);
     }

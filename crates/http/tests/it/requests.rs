@@ -23,7 +23,7 @@ fn replies_say_what_they_have_to() {
     assert_eq!(client.get("/rest/").text(), "");
     assert_eq!(client.get("/query?a=b&q=%C3%A9+x").text(), "é x");
     assert_eq!(client.get("http://other/query?q=1").text(), "1");
-    for size in [0, 9, 9_999_999, 10_000_000, 10_000_001] {
+    for size in [0, 9, 10, 10_000_000, 99, 9_999, 7] {
         let reply = client.get(&format!("/with/{size}"));
         assert_eq!(reply.header("content-length"), Some(&*size.to_string()));
     }
