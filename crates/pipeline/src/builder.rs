@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::Pipeline;
 use crate::ring::{LG_SIZE_MAX, Layout, Ring};
 use crate::sync::Arc;
-use crate::wait::spin_count_max;
+use crate::wait::{pause_count_max, spin_count_max};
 use crate::worker::{LastWorker, Worker};
 use crate::{Batch, LastBatch, Wait};
 
@@ -218,6 +218,7 @@ impl<T: Send> Ready<T> {
             producer_wait,
             stages,
             spin_count_max: spin_count_max(thread_count),
+            pause_count_max: pause_count_max(),
         }));
         Pipeline::start(ring, starts)
     }

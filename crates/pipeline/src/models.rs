@@ -56,6 +56,7 @@ fn ring<T>(shape: Shape<'_>) -> Arc<Ring<T>> {
             .map(|count| (String::new(), *count, options))
             .collect(),
         spin_count_max: 0,
+        pause_count_max: 0,
     }))
 }
 

@@ -13,6 +13,8 @@ pub struct Producer<T> {
     ring: Arc<Ring<T>>,
     /// The next position, where this is the sole producer.
     head: u64,
+    /// Where this is the sole producer, the positions from `head` to here are known to be free.
+    end: u64,
     /// What it last saw of the last stage's counter.
     freed: u64,
 }
@@ -22,6 +24,7 @@ impl<T> Producer<T> {
     pub(crate) fn new(ring: Arc<Ring<T>>) -> Self {
         Self {
             head: ring.head(),
+            end: ring.head(),
             freed: ring.start(),
             ring,
         }
@@ -30,7 +33,13 @@ impl<T> Producer<T> {
     /// Puts an item in, if there is a free slot and the pipeline goes on; gives it back otherwise.
     #[inline]
     pub fn try_push(&mut self, item: T) -> Result<(), Refused<T>> {
-        match self.claim(1) {
+        let claimed = if self.head != self.end && self.ring.stopped().is_none() {
+            self.head = self.head.wrapping_add(1);
+            Ok((self.head.wrapping_sub(1), 1))
+        } else {
+            self.claim(1)
+        };
+        match claimed {
             Ok((position, _)) => {
                 // SAFETY: the position is claimed and not filled, and is passed on once, here.
                 unsafe { self.ring.fill(position, item) };
@@ -69,12 +78,18 @@ impl<T> Producer<T> {
             Err(Reason::Full) => return Ok(0),
             Err(reason) => return Err(reason),
         };
-        let mut position = from;
-        for item in items.drain(..count as usize) {
-            // SAFETY: the positions are claimed and not filled, and each is filled once; they are
-            // passed on below. Nothing in between can panic.
-            unsafe { self.ring.fill(position, item) };
-            position = position.wrapping_add(1);
+        let (source, rest) = (items.as_mut_ptr(), items.len() - count as usize);
+        // SAFETY: the first `count` items of the vector are moved out, each once, and it is told that it
+        // has only the others, which are moved to its front. The positions are claimed and not filled, and
+        // each is filled once; they are passed on below. Nothing in between can panic.
+        unsafe {
+            items.set_len(0);
+            for index in 0..count {
+                let item = source.add(index as usize).read();
+                self.ring.fill(from.wrapping_add(index), item);
+            }
+            source.copy_from(source.add(count as usize), rest);
+            items.set_len(rest);
         }
         self.ring.pass(0, from, count);
         Ok(count as usize)
@@ -98,31 +113,35 @@ impl<T> Producer<T> {
     }
 
     /// Claims up to `want` free positions, at least one.
-    #[inline]
     fn claim(&mut self, want: u64) -> Result<(u64, u64), Reason> {
         if let Some(reason) = self.ring.stopped() {
             return Err(reason);
         }
-        loop {
-            let from = if self.ring.is_sole() {
-                self.head
-            } else {
-                self.ring.head()
-            };
-            let count = room(&self.ring, from, &mut self.freed, want);
-            if self.ring.is_sole() {
-                self.head = from.wrapping_add(count);
-            } else if count > 0 && !self.ring.claim_head(from, count) {
-                continue;
-            } else if count == 0 && self.ring.head() != from {
-                // Full as of a claim that another producer made meanwhile is not full.
-                continue;
+        if self.ring.is_sole() {
+            if self.head == self.end {
+                let size = self.ring.size();
+                let count = room(&self.ring, self.head, &mut self.freed, size);
+                self.end = self.head.wrapping_add(count);
             }
+            let from = self.head;
+            let count = self.end.wrapping_sub(from).min(want);
+            self.head = from.wrapping_add(count);
             return if count > 0 {
                 Ok((from, count))
             } else {
                 Err(Reason::Full)
             };
+        }
+        loop {
+            let from = self.ring.head();
+            let count = room(&self.ring, from, &mut self.freed, want);
+            if count > 0 && self.ring.claim_head(from, count) {
+                return Ok((from, count));
+            }
+            // Full as of a claim that another producer made meanwhile is not full.
+            if count == 0 && self.ring.head() == from {
+                return Err(Reason::Full);
+            }
         }
     }
 

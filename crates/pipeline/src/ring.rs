@@ -53,6 +53,7 @@ pub(crate) struct Ring<T> {
     /// Where producers sleep for a free slot.
     pub(crate) space: Bell,
     pub(crate) spin_count_max: u32,
+    pub(crate) pause_count_max: u32,
 }
 
 pub(crate) struct Stage {
@@ -92,6 +93,7 @@ pub(crate) struct Layout {
     pub(crate) producer_wait: Wait,
     pub(crate) stages: Vec<(String, usize, StageOptions)>,
     pub(crate) spin_count_max: u32,
+    pub(crate) pause_count_max: u32,
 }
 
 impl<T> Ring<T> {
@@ -130,6 +132,7 @@ impl<T> Ring<T> {
             dawn: Bell::new(),
             space: Bell::new(),
             spin_count_max: layout.spin_count_max,
+            pause_count_max: layout.pause_count_max,
         };
         assert!(
             !ring.stages.is_empty() && ring.last() as u64 <= ring.mask,
@@ -192,6 +195,12 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Whether one load tells all that has passed `boundary`.
+    #[inline]
+    pub(crate) fn is_counted(&self, boundary: usize) -> bool {
+        self.counter(boundary).is_some()
+    }
+
     /// How many positions from `from` on have passed `boundary`, without a gap and at most `want`.
     ///
     /// `seen` is the caller's copy of the boundary's counter. It is read again when it gives nothing,
@@ -231,9 +240,14 @@ impl<T> Ring<T> {
                 self.stamps[self.index(position)].store(stamp, Ordering::Release);
             }
         }
-        if !self.may_have_sleepers[boundary] {
-            return;
+        if self.may_have_sleepers[boundary] {
+            self.wake(boundary, count);
         }
+    }
+
+    /// Out of the way of rings that only spin.
+    #[inline(never)]
+    fn wake(&self, boundary: usize, count: u64) {
         // The partner of the fence in `Bell::sleep`.
         fence(Ordering::SeqCst);
         if boundary == self.last() {
@@ -328,7 +342,7 @@ impl<T> Ring<T> {
     /// The caller owns the position at boundary 0 and has not filled it yet.
     #[inline]
     pub(crate) unsafe fn fill(&self, position: u64, item: T) {
-        self.slots[self.index(position)].with_mut(|slot| {
+        self.slot(position).with_mut(|slot| {
             // SAFETY: the caller owns the slot, so nobody else reads or writes it; it is free, so no
             // item is lost by writing over it.
             unsafe { (*slot).write(item) };
@@ -343,7 +357,14 @@ impl<T> Ring<T> {
     /// moving the item out only as a pointer to uninitialised memory.
     #[inline]
     pub(crate) unsafe fn item(&self, position: u64) -> *mut T {
-        self.slots[self.index(position)].with_mut(|slot| slot.cast::<T>())
+        self.slot(position).with_mut(|slot| slot.cast::<T>())
+    }
+
+    #[inline]
+    fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
+        debug_assert_eq!(self.slots.len() as u64, self.size());
+        // SAFETY: there are as many slots as the mask has values, as neither ever changes.
+        unsafe { self.slots.get_unchecked(self.index(position)) }
     }
 
     /// Why the pipeline takes nothing any more.

@@ -30,6 +30,14 @@ const SPIN_NS_OWN_CORE: u32 = 20_000;
 /// at 2,000 pauses), as the thread that is waited for does not run meanwhile.
 const SPIN_NS_SHARED_CORE: u32 = 700;
 
+/// About what a cache line takes to another core and back: 314 to 380 ns.
+const PAUSE_NS: u32 = 1_000;
+
+/// How many rounds a thread pauses at most that would otherwise take a line from another one too often.
+pub(crate) fn pause_count_max() -> u32 {
+    PAUSE_NS / round_ns()
+}
+
 /// How many rounds of waiting `thread_count` threads of a pipeline stay awake for, of which another
 /// one is a producer outside of it.
 pub(crate) fn spin_count_max(thread_count: usize) -> u32 {

@@ -103,8 +103,18 @@ struct Hand<T> {
     position: u64,
     /// What it last saw of the counter of the boundary before.
     seen: u64,
+    /// Rounds that it pauses before it looks whether there is more.
+    ///
+    /// Who looks at once, and again after each item, stays at the heels of the stage before, and then
+    /// each look and each item costs the way of a cache line between the two. So where every look finds
+    /// something but little, it looks less often. A stage that does not keep up finds much and one that
+    /// waits finds nothing: neither pauses.
+    pause_count: u32,
     has_ended: bool,
 }
+
+/// A look that finds so many items was not too early.
+const WORTH_A_LOOK: u64 = 128;
 
 impl<T> Hand<T> {
     fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
@@ -114,6 +124,7 @@ impl<T> Hand<T> {
             ring,
             stage,
             thread,
+            pause_count: 0,
             has_ended: false,
         }
     }
@@ -176,12 +187,29 @@ impl<T> Hand<T> {
     /// Waits until there is something to do; `false` when there never will be.
     #[inline]
     fn wait(&mut self) -> bool {
-        let next = self.next();
         if self.ring.has_failed() {
             self.has_ended = true;
             return false;
         }
-        self.ring.passed(self.stage, next, &mut self.seen, 1) > 0 || self.wait_idle()
+        let next = self.next();
+        if self.seen.wrapping_sub(next) as i64 > 0 {
+            // Only what it has seen before; for stamps that is no more than a guess.
+            return true;
+        }
+        (0..self.pause_count).for_each(|_| spin_loop());
+        // Stamps are looked at one by one, so no more of them than are taken at once.
+        let worth_it = match self.ring.is_counted(self.stage) {
+            true => WORTH_A_LOOK,
+            false => WORTH_A_LOOK.min(u64::from(self.stage().options.batch_max.get())),
+        };
+        let want = worth_it.min(self.ring.size());
+        let count = self.ring.passed(self.stage, next, &mut self.seen, want);
+        self.pause_count = match count {
+            0 => 0,
+            _ if count < want => (self.pause_count * 2 + 1).min(self.ring.pause_count_max),
+            _ => self.pause_count / 2,
+        };
+        count > 0 || self.wait_idle()
     }
 
     #[cold]
@@ -191,7 +219,13 @@ impl<T> Hand<T> {
         }
         let mut spins: u32 = 0;
         let mut spins_in_all = 0;
-        while !self.has_news() {
+        loop {
+            spin_loop();
+            spins = spins.saturating_add(1);
+            spins_in_all += 1;
+            if self.has_news() {
+                break;
+            }
             if spins >= self.ring.spin_count_max {
                 match self.stage().options.wait {
                     Wait::Spin => {}
@@ -202,9 +236,6 @@ impl<T> Hand<T> {
                     }
                 }
             }
-            spin_loop();
-            spins = spins.saturating_add(1);
-            spins_in_all += 1;
         }
         self.stage().counters[self.thread].0.add_spins(spins_in_all);
         !self.ended()
