@@ -21,6 +21,7 @@ pub struct Request {
     pub(crate) goal: Goal,
     pub(crate) shape: Shape,
     pub(crate) place: Place,
+    pub(crate) is_bulk: bool,
 }
 
 /// Whether the columns of a result can change from one run to the next.
@@ -118,6 +119,7 @@ impl Request {
             goal: Goal::Run,
             shape: Shape::Described,
             place: Place::Anywhere,
+            is_bulk: false,
         }
     }
 
@@ -237,6 +239,30 @@ impl Request {
     pub fn pinned_columns(self) -> Self {
         Self {
             shape: Shape::Pinned,
+            ..self
+        }
+    }
+
+    /// Lets MariaDB take many parameter sets of an `INSERT`, `REPLACE`, `UPDATE` or `DELETE` with one
+    /// command, which is several times as fast. Other servers, and other statements, get them one by
+    /// one as ever.
+    ///
+    /// It is the caller's word that he does not mind what comes with it. Each set still has an answer,
+    /// but of those that went together:
+    ///
+    /// - the last one's [`row_count`](Answer::row_count) is that of all, and the others have none, so
+    ///   that the sum is right;
+    /// - outside of a transaction they commit together. If one fails, none is done, where the tables
+    ///   know transactions, and all have its error, which does not say whose it is;
+    /// - in a transaction, those before the one that failed may be done: to have none of them, go back
+    ///   to a savepoint.
+    ///
+    /// About half a mebibyte of values goes together, and sets whose parameters have the same types
+    /// but for NULL.
+    #[must_use]
+    pub fn in_bulk(self) -> Self {
+        Self {
+            is_bulk: true,
             ..self
         }
     }

@@ -1,9 +1,10 @@
 //! KILL QUERY, on a connection of its own.
 
+use std::ffi::CString;
 use std::time::Instant;
 
 use lookaside_wire::RequestId;
-use lookaside_wire::mysql::{Connection, Event, Request};
+use lookaside_wire::mysql::{Connection, Event, Greeting, Request};
 
 use super::login::Login;
 use crate::drive::{Sealed, Talk, Upgrade};
@@ -14,18 +15,44 @@ use crate::{Error, Result};
 pub struct KillErrand {
     connection: Connection,
     output: Output,
-    /// The session whose query is not wanted.
-    connection_id: u32,
+    /// Whose query is not wanted.
+    peer: Peer,
     is_input_ended: bool,
     is_over: bool,
 }
 
+/// The server of a session, and its place there.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peer {
+    server_version: CString,
+    /// The server's number of the connection.
+    connection_id: u32,
+}
+
+impl Peer {
+    pub(super) fn of(greeting: &Greeting<'_>) -> Self {
+        Self {
+            server_version: greeting.server_version.to_owned(),
+            connection_id: greeting.connection_id,
+        }
+    }
+
+    /// Whether a server that greets a later connection so can be the one of the session.
+    ///
+    /// A balancer may lead to another one. Servers say nothing that tells them apart for sure, but
+    /// they count their connections, so one with a lower number is another server's.
+    fn may_be_behind(&self, greeting: &Greeting<'_>) -> bool {
+        greeting.connection_id > self.connection_id
+            && greeting.server_version == &*self.server_version
+    }
+}
+
 impl KillErrand {
-    pub(super) fn new(login: &Login, connection_id: u32) -> Result<Self> {
+    pub(super) fn new(login: &Login, peer: Peer) -> Result<Self> {
         Ok(Self {
             connection: login.connection()?,
             output: Output::default(),
-            connection_id,
+            peer,
             is_input_ended: false,
             is_over: false,
         })
@@ -34,13 +61,15 @@ impl KillErrand {
     /// Takes what came; says whether there may be more.
     fn step(&mut self) -> bool {
         let is_let_in = match self.connection.next_event() {
+            // In the session's place there may be somebody else's.
+            Ok(Some(Event::Greeting(greeting))) if !self.peer.may_be_behind(&greeting) => false,
             Ok(Some(Event::Ok { id, .. })) => id == RequestId::STARTUP,
             // A query that is over cannot be killed, which is as good.
             Ok(Some(Event::Failed { .. } | Event::Fatal { .. } | Event::Closed)) | Err(_) => false,
             Ok(Some(_)) => return true,
             Ok(None) => return false,
         };
-        let sql = format!("KILL QUERY {}", self.connection_id);
+        let sql = format!("KILL QUERY {}", self.peer.connection_id);
         let is_asked = is_let_in && self.connection.queue(Request::Query(&sql)).is_ok();
         if !is_asked {
             self.connection.terminate();
@@ -99,5 +128,52 @@ impl Upgrade for KillErrand {
 
     fn tls_started(&mut self, _server_end_point: Option<&[u8]>) {
         self.is_over |= self.connection.tls_started().is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Transport;
+    use crate::{Config, Environment};
+
+    /// What a server says first.
+    fn greeting(version: &str, connection_id: u32) -> Vec<u8> {
+        let mut payload = vec![10];
+        payload.extend(version.as_bytes());
+        payload.push(0);
+        payload.extend(connection_id.to_le_bytes());
+        payload.extend(b"abcdefgh\0\x01\xa2\x2d\x02\0\x0e\x01\x15");
+        payload.extend([0; 10]);
+        payload.extend(b"abcdefghijkl\0mysql_native_password\0");
+        let mut packet = vec![payload.len() as u8, 0, 0, 0];
+        packet.extend(payload);
+        packet
+    }
+
+    #[test]
+    fn another_server_is_asked_nothing() {
+        let url = "mysql://amy:secret@localhost/shop?ssl-mode=disabled";
+        let Config::Mysql(config) = Config::parse(url, &Environment::empty()).unwrap() else {
+            unreachable!("the URL is MySQL's");
+        };
+        for (version, connection_id, expected) in [
+            ("9.7.4", 8, true),
+            ("9.7.4", 7, false),
+            ("9.7.4", 3, false),
+            ("9.7.5", 8, false),
+        ] {
+            let login = Login::new(&config, &config.hosts[0], Transport::Plain);
+            let peer = Peer {
+                server_version: c"9.7.4".to_owned(),
+                connection_id: 7,
+            };
+            let mut errand = KillErrand::new(&login, peer).unwrap();
+            let bytes = greeting(version, connection_id);
+            errand.receive_space(bytes.len())[..bytes.len()].copy_from_slice(&bytes);
+            errand.received(bytes.len());
+            errand.advance(Instant::now());
+            assert_eq!(!errand.is_over(), expected, "{version} {connection_id}");
+        }
     }
 }

@@ -23,23 +23,27 @@ pub(super) fn begin(
     transport: drive::Transport,
     options: Options,
 ) -> Result<Driver> {
-    let login = Login {
-        config: Arc::new(config.clone()),
-        transport: match host.place {
-            Place::Unix(_) => Transport::Protected,
-            Place::Tcp { .. } => Transport::Plain,
-        },
-        tls: match transport {
-            drive::Transport::Plain => TlsMode::Disable,
-            drive::Transport::TlsIfOffered => TlsMode::Prefer,
-            drive::Transport::Tls => TlsMode::Require,
-        },
-    };
+    let login = Login::new(config, host, transport);
     let driver = Driver::new(&login.startup()?, login.credentials()?, options)?;
     Ok(driver.with_login(login))
 }
 
 impl Login {
+    pub(super) fn new(config: &MysqlConfig, host: &Host, transport: drive::Transport) -> Self {
+        Self {
+            config: Arc::new(config.clone()),
+            transport: match host.place {
+                Place::Unix(_) => Transport::Protected,
+                Place::Tcp { .. } => Transport::Plain,
+            },
+            tls: match transport {
+                drive::Transport::Plain => TlsMode::Disable,
+                drive::Transport::TlsIfOffered => TlsMode::Prefer,
+                drive::Transport::Tls => TlsMode::Require,
+            },
+        }
+    }
+
     /// The same, for a connection that is to be inside of TLS, or not.
     pub(super) fn again(&self, is_encrypted: bool) -> Self {
         let tls = if is_encrypted {

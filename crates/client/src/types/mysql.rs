@@ -91,6 +91,17 @@ impl MyType {
     }
 }
 
+impl MyType {
+    /// The same for a whole number, where that is all there is to it: most columns of most tables.
+    #[inline]
+    pub(crate) fn decode_int(self, format: Format, field: &[u8]) -> Option<i64> {
+        match format {
+            Format::Binary => binary::decode_int(self.kind, field),
+            Format::Text => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     mod hostile;

@@ -28,6 +28,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// No bytes at all, in place of some that were taken already.
+    pub(crate) const EMPTY: Self = Self {
+        sequence: 0,
+        packet_count: 0,
+        payload_size: 0,
+    };
+
     /// Finds the first message in what was received, once all of it is here.
     ///
     /// Its size is checked with each head, so that nobody waits for what would be refused.

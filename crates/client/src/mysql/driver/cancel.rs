@@ -53,7 +53,11 @@ impl Cancel {
 
     /// Whether this was given up.
     fn wants(&self, step: &Step) -> bool {
-        matches!(step, Step::Run { run, .. } if self.wanted.contains(&run.ticket))
+        match step {
+            Step::Run { run, .. } => self.wanted.contains(&run.ticket),
+            Step::Bulk { span, .. } => self.wanted.contains(&span.ticket),
+            _ => false,
+        }
     }
 
     /// Takes the order to see to it.
@@ -77,6 +81,7 @@ impl Session {
             steps.iter().any(|step| match step {
                 Step::Own { .. } | Step::Guard { .. } | Step::Void { .. } => false,
                 Step::Run { run, .. } => run.ticket == ticket,
+                Step::Bulk { span, .. } => span.ticket == ticket,
                 Step::Prepare { key, .. } => {
                     let mut waiting = statements.waiting(key).iter();
                     waiting.any(|span| span.ticket == ticket)
@@ -108,7 +113,7 @@ impl Session {
         let step = self.steps.front()?;
         let is_unwanted = match step {
             Step::Own { .. } | Step::Guard { .. } | Step::Void { .. } => false,
-            Step::Run { .. } => self.cancel.wants(step),
+            Step::Run { .. } | Step::Bulk { .. } => self.cancel.wants(step),
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.
             Step::Prepare { key, .. } => {

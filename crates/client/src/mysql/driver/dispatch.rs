@@ -84,7 +84,9 @@ impl Driver {
             let values = job.params.set(span.start);
             if job.goal == Goal::Run && values.is_empty() {
                 let verb = Verb::of(&job.sql);
-                if verb == Verb::Begin && job.place == Place::Shared {
+                let begins =
+                    verb == Verb::Begin || verb == Verb::Set && Verb::sets_autocommit(&job.sql);
+                if begins && job.place == Place::Shared {
                     let error = Error::shared_transaction();
                     self.session.books.refuse(span, &error);
                     continue;
@@ -94,8 +96,15 @@ impl Driver {
                     continue;
                 }
             }
+            let extent = self.extent(&span);
+            let job = self.session.books.job(span.ticket);
+            let Some(job) = job else { continue };
+            let values = job.params.set(span.start);
             self.types.clear();
-            self.types.extend(values.iter().map(ParamType::of));
+            match &extent {
+                Some(extent) => self.types.extend_from_slice(&extent.types),
+                None => self.types.extend(values.iter().map(ParamType::of)),
+            }
             let key = KeyRef {
                 sql: &job.sql,
                 types: &self.types,
@@ -114,7 +123,11 @@ impl Driver {
                         let types = values.iter().map(ParamType::of);
                         types.eq(self.types.iter().copied())
                     };
-                    let first = span.split(sets.take_while(is_same).count());
+                    let count = match extent {
+                        Some(extent) => extent.count,
+                        None => sets.take_while(is_same).count(),
+                    };
+                    let first = span.split(count);
                     if matches!(found, Found::Preparing) {
                         self.session.statements.wait(key, first);
                     } else {
@@ -160,7 +173,7 @@ impl Driver {
             moment,
         };
         self.session.push(step);
-        if self.executes_along(span.first(), &key) {
+        if self.extent(&span).is_none() && self.executes_along(span.first(), &key) {
             self.push_run(span.first(), Work::Last, None, Verb::of(&key.sql));
             span.start += 1;
         }
@@ -224,7 +237,10 @@ impl Driver {
             }
             (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
             (Some(Goal::Run | Goal::Open(_)), None) => self.run_bare(span),
-            (Some(Goal::Run), Some(_)) => self.run(span, statement, now),
+            (Some(Goal::Run), Some(_)) => match self.extent(&span) {
+                Some(_) => self.bulk(span, statement),
+                None => self.run(span, statement, now),
+            },
             (Some(Goal::Open(fetch)), Some(_)) => self.open_cursor(span, statement, fetch),
             (Some(Goal::Copy | Goal::Fetch(_) | Goal::Close(_)), _) => {
                 panic!("what has no statement waits for none")

@@ -22,6 +22,14 @@ impl Session {
                 is_under_way = true;
                 job.settle(run.index, || error(Sent::Something));
             }
+            if let Step::Bulk { span, .. } = step
+                && span.ticket == ticket
+            {
+                is_under_way = true;
+                for index in span.start..span.end {
+                    job.settle(index, || error(Sent::Something));
+                }
+            }
         }
         if is_under_way || self.statements.is_awaited(ticket) {
             self.cancel.wanted.push(ticket);
@@ -36,6 +44,14 @@ impl Session {
         }
         let sent = error.of_query(Sent::Something);
         for step in self.steps.drain(..) {
+            if let Step::Bulk { span, chunk, .. } = &step
+                && output.is_sent(*chunk)
+                && let Some(job) = self.books.job_mut(span.ticket)
+            {
+                for index in span.start..span.end {
+                    job.settle(index, || sent.clone());
+                }
+            }
             let (run, error) = match step {
                 Step::Run { run, chunk, .. } if output.is_sent(chunk) => (run, sent.clone()),
                 // It was not done, whatever else happened.

@@ -41,6 +41,7 @@
 
 mod answer;
 mod books;
+mod bulk;
 mod cancel;
 mod cursor;
 mod dispatch;
@@ -307,7 +308,7 @@ impl Drive for Driver {
             return None;
         }
         let login = login.again(self.is_encrypted);
-        match KillErrand::new(&login, self.session.connection_id) {
+        match KillErrand::new(&login, self.session.peer.clone()) {
             Ok(errand) => Some(errand),
             // Who cannot ask waits.
             Err(_) => {

@@ -66,6 +66,9 @@ impl Plan {
                 return Value::Null;
             };
             size += cell.len();
+            if let Some(int) = my_type.decode_int(format, cell) {
+                return Value::Int(int);
+            }
             // A row is pushed whole, so what comes behind an error is read as well.
             my_type.decode(format, cell).unwrap_or_else(|error| {
                 failed.get_or_insert((index, error));

@@ -21,6 +21,7 @@ use super::statement::{self, Key, Statement};
 use super::statements::Statements;
 use super::step::{Step, Work};
 use super::verb::Verb;
+use crate::mysql::kill::Peer;
 use crate::output::Output;
 use crate::request::Portal;
 use crate::{Answer, Description, Error};
@@ -35,8 +36,8 @@ pub(super) const VICTIM_RETRY_COUNT_MAX: u8 = 3;
 pub(super) struct Session {
     pub(super) is_ready: bool,
     pub(super) end: Option<Error>,
-    /// The server's number of this connection, by which it is told to cancel.
-    pub(super) connection_id: u32,
+    /// Whom to tell that something is to be cancelled.
+    pub(super) peer: Peer,
     pub(super) books: Books,
     /// Queries that are not sent and wait for nothing but room.
     pub(super) backlog: VecDeque<Span>,
@@ -103,7 +104,7 @@ impl Session {
         Self {
             is_ready: false,
             end: None,
-            connection_id: 0,
+            peer: Peer::default(),
             books: Books::default(),
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max),
@@ -140,7 +141,7 @@ impl Session {
 
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) {
         match event {
-            Event::Greeting(greeting) => self.connection_id = greeting.connection_id,
+            Event::Greeting(greeting) => self.peer = Peer::of(&greeting),
             Event::Authentication(_) => {}
             Event::Ok {
                 id: RequestId::STARTUP,
@@ -251,6 +252,10 @@ impl Session {
                     };
                 }
                 return self.incoming = Incoming::default();
+            }
+            Some(Step::Bulk { span, .. }) => {
+                self.incoming.reset();
+                return self.bulk_done(&span, ok.affected_row_count);
             }
             Some(Step::Void { run, error, .. }) => {
                 self.incoming.reset();
@@ -393,6 +398,9 @@ impl Session {
             // The next Prepare then has no execution with it.
             Some(Step::Guard { .. }) => {}
             Some(Step::Void { run, error, .. }) => self.voided(run, error),
+            Some(Step::Bulk {
+                span, statement, ..
+            }) => self.bulk_failed(span, &statement, error),
             Some(Step::Run {
                 run,
                 work: Work::Prepare,

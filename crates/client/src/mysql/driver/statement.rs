@@ -72,8 +72,8 @@ pub(super) struct Prepared {
 pub(super) struct Scratch {
     types: Vec<ParameterType>,
     bytes: Vec<u8>,
-    /// Where in `bytes` each is.
-    ranges: Vec<Range<usize>>,
+    /// Where in `bytes` each is; nowhere if it is NULL.
+    ranges: Vec<Option<Range<usize>>>,
 }
 
 impl Statement {
@@ -88,18 +88,54 @@ impl Statement {
 impl Scratch {
     /// Takes the parameters.
     pub(super) fn encode(&mut self, values: &[Value]) -> Result<()> {
-        self.types.clear();
+        self.begin(values.iter().map(ParamType::of));
+        self.append(values)
+    }
+
+    /// Begins with many sets of parameters of these types.
+    pub(super) fn begin_bulk(&mut self, types: &[ParamType]) {
+        self.begin(types.iter().copied());
+    }
+
+    fn begin(&mut self, types: impl Iterator<Item = ParamType>) {
         self.bytes.clear();
         self.ranges.clear();
+        self.types.clear();
+        let types = types.map(|one| ParameterType::new(ColumnType(one.code())));
+        self.types.extend(types);
+    }
+
+    /// Takes one more set of parameters, or nothing of it.
+    pub(super) fn append(&mut self, values: &[Value]) -> Result<()> {
+        let before = (self.bytes.len(), self.ranges.len());
         for (index, value) in values.iter().enumerate() {
-            let code = ColumnType(ParamType::of(value).code());
-            self.types.push(ParameterType::new(code));
             let start = self.bytes.len();
-            types::encode(value, &mut self.bytes)
-                .map_err(|error| Error::misfit(error.in_parameter(format!("?{}", index + 1))))?;
-            self.ranges.push(start..self.bytes.len());
+            if let Err(error) = types::encode(value, &mut self.bytes) {
+                self.bytes.truncate(before.0);
+                self.ranges.truncate(before.1);
+                let error = error.in_parameter(format!("?{}", index + 1));
+                return Err(Error::misfit(error));
+            }
+            let is_null = ParamType::of(value).is_null();
+            self.ranges
+                .push((!is_null).then_some(start..self.bytes.len()));
         }
         Ok(())
+    }
+
+    /// How many bytes the values have.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() + self.ranges.len()
+    }
+
+    pub(super) fn types(&self) -> &[ParameterType] {
+        &self.types
+    }
+
+    /// The values, each as the server reads it, and nothing for NULL.
+    pub(super) fn values(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let ranges = self.ranges.iter().cloned();
+        ranges.map(|range| range.map(|range| &self.bytes[range]))
     }
 }
 
@@ -112,8 +148,11 @@ pub(super) fn execute(
 ) -> Result<()> {
     let execute = Execute { statement, cursor };
     let queued = connection.queue_execute(&execute, &scratch.types, |writer| {
-        for (one, range) in scratch.types.iter().zip(&scratch.ranges) {
-            write(writer, one.column_type, &scratch.bytes[range.clone()]);
+        for (one, value) in scratch.types.iter().zip(scratch.values()) {
+            match value {
+                Some(bytes) => write(writer, one.column_type, bytes),
+                None => writer.null(),
+            }
         }
     });
     queued.map(drop).map_err(Error::request)
@@ -122,7 +161,6 @@ pub(super) fn execute(
 fn write(writer: &mut ParameterWriter<'_>, column_type: ColumnType, bytes: &[u8]) {
     const FIXED: &str = "a number has the size of its type";
     match column_type {
-        ColumnType::NULL => writer.null(),
         ColumnType::TINY => writer.number::<1>(bytes.try_into().expect(FIXED)),
         ColumnType::LONGLONG | ColumnType::DOUBLE => {
             writer.number::<8>(bytes.try_into().expect(FIXED));

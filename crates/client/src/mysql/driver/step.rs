@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::span::Run;
+use super::span::{Run, Span};
 use super::statement::{Key, Statement};
 use super::verb::Verb;
 use crate::Error;
@@ -40,6 +40,15 @@ pub(super) enum Step {
         /// The chunk of the output that it is in.
         chunk: u64,
     },
+    /// COM_STMT_BULK_EXECUTE
+    Bulk {
+        span: Span,
+        statement: Arc<Statement>,
+        /// When it was queued.
+        moment: u64,
+        /// The chunk of the output that it is in.
+        chunk: u64,
+    },
     /// COM_STMT_EXECUTE of what was not prepared, so that nothing comes of it.
     Void {
         run: Run,
@@ -72,6 +81,7 @@ impl Step {
             | Self::Prepare { moment, .. }
             | Self::Guard { moment, .. }
             | Self::Run { moment, .. }
+            | Self::Bulk { moment, .. }
             | Self::Void { moment, .. } => moment,
         }
     }
@@ -80,7 +90,7 @@ impl Step {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             // It is over before it could be interrupted, and nobody would know whether it was.
-            Self::Own { .. } => false,
+            Self::Own { .. } | Self::Bulk { .. } => false,
             Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => true,
             Self::Run { work, verb, .. } => *verb == Verb::Read && work.is_repeatable(),
         }

@@ -42,6 +42,21 @@ impl Verb {
         }
     }
 
+    /// Whether a `SET` may turn off that each statement commits itself, which is to begin a
+    /// transaction.
+    pub(super) fn sets_autocommit(sql: &str) -> bool {
+        contains(sql, "autocommit")
+    }
+
+    /// Whether many parameter sets can be sent at once.
+    pub(super) fn takes_bulk(sql: &str) -> bool {
+        let (word, _) = first_word(sql);
+        let mut words = ["insert", "replace", "update", "delete"].iter();
+        let changes = words.any(|other| word.eq_ignore_ascii_case(other));
+        // MariaDB does not say before that there will be rows.
+        changes && !contains(sql, "returning")
+    }
+
     /// Whether a cursor is asked for. What changes rows and returns them MariaDB refuses with one.
     pub(super) fn takes_cursor(sql: &str) -> bool {
         Self::of(sql) == Self::Read || first_word(sql).0.eq_ignore_ascii_case("with")
@@ -51,6 +66,12 @@ impl Verb {
     pub(super) fn is_bare(self) -> bool {
         matches!(self, Self::Begin | Self::End | Self::Set)
     }
+}
+
+/// Whether this is anywhere in a statement, be it in a text.
+fn contains(sql: &str, name: &str) -> bool {
+    let mut parts = sql.as_bytes().windows(name.len());
+    parts.any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// The word that a statement begins with, behind space, comments and parentheses, and what follows
@@ -81,6 +102,31 @@ fn first_word(sql: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_many_sets() {
+        for (sql, expected) in [
+            ("insert into t values (?)", true),
+            ("/* */ DELETE from t where k = ?", true),
+            ("insert into t values (?) Returning k", false),
+            ("select ?", false),
+            ("call p(?)", false),
+        ] {
+            assert_eq!(Verb::takes_bulk(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_begins_a_transaction_by_a_setting() {
+        for (sql, expected) in [
+            ("set autocommit = 0", true),
+            ("SET NAMES utf8mb4, @@session.AutoCommit=off", true),
+            ("set names utf8mb4", false),
+            ("set", false),
+        ] {
+            assert_eq!(Verb::sets_autocommit(sql), expected, "{sql}");
+        }
+    }
 
     #[test]
     fn the_first_word_tells() {

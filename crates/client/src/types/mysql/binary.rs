@@ -8,6 +8,21 @@ use super::time;
 use crate::types::flaw::{Flaw, fixed};
 use crate::types::float::widen;
 
+/// A number that is an `i64`, if it is one.
+#[inline]
+pub(super) fn decode_int(kind: Kind, field: &[u8]) -> Option<i64> {
+    Some(match kind {
+        Kind::Int32 => i32::from_le_bytes(field.try_into().ok()?).into(),
+        Kind::Int64 => i64::from_le_bytes(field.try_into().ok()?),
+        Kind::UInt32 => u32::from_le_bytes(field.try_into().ok()?).into(),
+        Kind::Int16 => i16::from_le_bytes(field.try_into().ok()?).into(),
+        Kind::UInt16 => u16::from_le_bytes(field.try_into().ok()?).into(),
+        Kind::Int8 => i8::from_le_bytes(field.try_into().ok()?).into(),
+        Kind::UInt8 => u8::from_le_bytes(field.try_into().ok()?).into(),
+        _ => return None,
+    })
+}
+
 #[inline]
 pub(super) fn decode(kind: Kind, decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
     match kind {
@@ -54,6 +69,9 @@ mod tests {
             (Kind::Double, &0.1_f64.to_le_bytes(), Value::Float(0.1)),
             (Kind::Decimal, b"-1.50", decimal("-1.50")),
         ] {
+            if let Some(int) = decode_int(kind, field) {
+                assert_eq!(Value::Int(int), expected, "{kind:?}");
+            }
             assert_eq!(decode(kind, 0, field), Ok(expected), "{kind:?}");
         }
         for (kind, field, offset) in [
@@ -62,6 +80,7 @@ mod tests {
             (Kind::UInt8, &[], 0),
             (Kind::Double, &[0; 4], 4),
         ] {
+            assert_eq!(decode_int(kind, field), None, "{kind:?}");
             assert_eq!(
                 decode(kind, 0, field).unwrap_err().offset,
                 offset,

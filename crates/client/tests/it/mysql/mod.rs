@@ -1,6 +1,7 @@
 //! MySQL and MariaDB: their values, and our connections to them. A private MariaDB, and a MySQL
 //! where there is one.
 
+mod bulk;
 mod ddl;
 mod death;
 mod differential;

@@ -143,7 +143,13 @@ fn no_transaction_is_left_open_where_others_ask() {
     for site in sites() {
         run(async {
             let pool = pool(&site.url(), 1);
-            for begin in ["begin", "start transaction", "/* */ BEGIN WORK"] {
+            for begin in [
+                "begin",
+                "start transaction",
+                "/* */ BEGIN WORK",
+                "set autocommit = 0",
+                "set names utf8mb4, @@session.AutoCommit = off",
+            ] {
                 let error = pool.query(begin, &[]).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Misuse, "{begin}");
                 assert_eq!(shown(&pool.query("select 7", &[]).await), "7");

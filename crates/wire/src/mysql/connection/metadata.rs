@@ -228,6 +228,30 @@ impl Metadata {
         })
     }
 
+    /// The packets that are to come, if they are the same as the last time: right behind the first
+    /// packet of a result.
+    pub(super) fn known_packets(&self, step: Step) -> Option<&[u8]> {
+        match step {
+            Step::Definitions {
+                list: List::Columns(_),
+                ..
+            } => self.reader.known_packets(),
+            _ => None,
+        }
+    }
+
+    /// All definitions came, and are the same as the last time.
+    pub(super) fn all_known(
+        &mut self,
+        step: Step,
+        capabilities: Capabilities,
+    ) -> Result<Described, ProtocolError> {
+        match step {
+            Step::Definitions { list, .. } => self.definitions_ended(list, capabilities),
+            Step::End { .. } => panic!("definitions come before their end"),
+        }
+    }
+
     /// A further packet of a description.
     pub(super) fn step(
         &mut self,
@@ -243,18 +267,26 @@ impl Metadata {
                     let left = left - 1;
                     return Ok(Described::More(Step::Definitions { list, left }));
                 }
-                let definitions = self.reader.finish(capabilities)?;
-                let state = self.remember(list, definitions);
-                if capabilities.contains(Capabilities::DEPRECATE_EOF) {
-                    Ok(self.list_ended(list, state, None, capabilities))
-                } else {
-                    Ok(Described::More(Step::End { list, state }))
-                }
+                self.definitions_ended(list, capabilities)
             }
             Step::End { list, state } => {
                 let eof = Eof::decode(body)?;
                 Ok(self.list_ended(list, state, Some(eof), capabilities))
             }
+        }
+    }
+
+    fn definitions_ended(
+        &mut self,
+        list: List,
+        capabilities: Capabilities,
+    ) -> Result<Described, ProtocolError> {
+        let definitions = self.reader.finish(capabilities)?;
+        let state = self.remember(list, definitions);
+        if capabilities.contains(Capabilities::DEPRECATE_EOF) {
+            Ok(self.list_ended(list, state, None, capabilities))
+        } else {
+            Ok(Described::More(Step::End { list, state }))
         }
     }
 

@@ -230,6 +230,20 @@ impl Connection {
             if self.dialogue.wants_tls() && !unread.is_empty() {
                 return Err(ProtocolError::new("input", 0, Reason::Stuffed));
             }
+            if let Some(known) = self.dialogue.known_packets() {
+                let size = known.len();
+                if unread.starts_with(known) {
+                    self.input.take(size);
+                    if self.dialogue.absorb_known()? {
+                        continue;
+                    }
+                    return Ok(Some((Frame::EMPTY, Order::InOrder)));
+                }
+                if known.starts_with(unread) {
+                    // The rest is rather waited for than looked at packet by packet.
+                    return Ok(None);
+                }
+            }
             let is_trusted = self.dialogue.is_trusted();
             let size_max = self.limits.message_size_max;
             let found = Frame::find(unread, |size| {

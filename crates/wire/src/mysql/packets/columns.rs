@@ -13,19 +13,29 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{ProtocolError, Reason};
+use crate::mysql::frame::{HEADER_SIZE, PAYLOAD_SIZE_MAX};
 use crate::mysql::types::Width;
 use crate::mysql::{Capabilities, ColumnFlags, ColumnType};
 use crate::read::Reader;
 
 const MESSAGE: &str = "column definition";
 
+/// The number of the packet with the first definition, where the request was a single one.
+pub(crate) const FIRST_SEQUENCE: u8 = 2;
+
+/// The longest definition: one packet. Names have 64 letters at most, so it is far away.
+const DEFINITION_SIZE_MAX: usize = PAYLOAD_SIZE_MAX - 1;
+
 /// The columns of a result, or the parameters of a statement; iterates over them.
 pub struct Columns {
-    /// The definitions as they were sent, one behind another.
+    /// The packets of the definitions, one behind another, as they follow the first packet of a
+    /// result: so those of the next result can be compared all at once.
     bytes: Box<[u8]>,
     /// Where each of them ends.
     ends: Box<[u32]>,
     widths: Box<[Width]>,
+    /// How many bytes the values of a binary row have without NULLs, where that is always the same.
+    row_size: Option<usize>,
     capabilities: Capabilities,
 }
 
@@ -151,13 +161,21 @@ impl Columns {
         &self.widths
     }
 
+    /// See the field.
+    pub(crate) fn row_size(&self) -> Option<usize> {
+        self.row_size
+    }
+
     fn range(&self, index: usize) -> Option<Range<usize>> {
         let end = *self.ends.get(index)? as usize;
-        let start = match index {
+        Some(self.packet_start(index) + HEADER_SIZE..end)
+    }
+
+    fn packet_start(&self, index: usize) -> usize {
+        match index {
             0 => 0,
             _ => self.ends[index - 1] as usize,
-        };
-        Some(start..end)
+        }
     }
 }
 
@@ -234,6 +252,13 @@ impl ColumnsReader {
         self.ends.clear();
     }
 
+    /// The packets of all definitions, where they are known and none has come yet; they are right
+    /// behind the first packet of a result, if that has the number 1.
+    pub(crate) fn known_packets(&self) -> Option<&[u8]> {
+        let known = self.known.as_ref().filter(|_| self.count == 0)?;
+        Some(&known.bytes)
+    }
+
     /// Takes a definition.
     pub(crate) fn push(&mut self, bytes: &[u8], size_max: usize) -> Result<(), ProtocolError> {
         let index = self.count;
@@ -243,19 +268,28 @@ impl ColumnsReader {
             if range.is_some_and(|range| known.bytes[range] == *bytes) {
                 return Ok(());
             }
-            let start = known.range(index).map_or(0, |range| range.start);
+            let start = known.packet_start(index);
             self.bytes.extend_from_slice(&known.bytes[..start]);
             self.ends.extend_from_slice(&known.ends[..index]);
             self.known = None;
         }
-        let size = self.bytes.len() + bytes.len();
-        let size_max = size_max.min(u32::MAX as usize);
-        if size > size_max {
+        let size = self.bytes.len() - index * HEADER_SIZE + bytes.len();
+        let too_long = |size, size_max| {
             let reason = Reason::TooLong { size, size_max };
-            return Err(ProtocolError::new(MESSAGE, 0, reason));
+            Err(ProtocolError::new(MESSAGE, 0, reason))
+        };
+        if bytes.len() > DEFINITION_SIZE_MAX {
+            return too_long(bytes.len(), DEFINITION_SIZE_MAX);
         }
+        let size_max = size_max.min(u32::MAX as usize / 2);
+        if size > size_max {
+            return too_long(size, size_max);
+        }
+        let [low, middle, high, _] = (bytes.len() as u32).to_le_bytes();
+        let sequence = FIRST_SEQUENCE.wrapping_add(index as u8);
+        self.bytes.extend_from_slice(&[low, middle, high, sequence]);
         self.bytes.extend_from_slice(bytes);
-        self.ends.push(size as u32);
+        self.ends.push(self.bytes.len() as u32);
         Ok(())
     }
 
@@ -272,16 +306,23 @@ impl ColumnsReader {
         }
         let mut start = 0;
         let mut widths = Vec::with_capacity(self.ends.len());
+        let mut row_size = Some(0);
         for &end in &self.ends {
-            let bytes = &self.bytes[start..end as usize];
+            let bytes = &self.bytes[start + HEADER_SIZE..end as usize];
             let column = Column::decode(Reader::new(MESSAGE, bytes), capabilities)?;
-            widths.push(column.column_type.width());
+            let width = column.column_type.width();
+            row_size = match (row_size, width) {
+                (Some(row_size), Width::Fixed(size)) => Some(row_size + usize::from(size)),
+                _ => None,
+            };
+            widths.push(width);
             start = end as usize;
         }
         let columns = Columns {
             bytes: std::mem::take(&mut self.bytes).into(),
             ends: std::mem::take(&mut self.ends).into(),
             widths: widths.into(),
+            row_size,
             capabilities,
         };
         Ok(Definitions {

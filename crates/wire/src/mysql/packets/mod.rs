@@ -11,7 +11,7 @@ mod row;
 mod session_change;
 
 pub use columns::{Column, Columns, ColumnsIter};
-pub(crate) use columns::{ColumnsReader, Definitions};
+pub(crate) use columns::{ColumnsReader, Definitions, FIRST_SEQUENCE};
 pub(crate) use eof::Eof;
 pub use err::ErrPacket;
 pub use greeting::Greeting;

@@ -304,3 +304,61 @@ fn rows_of_described_columns_have_to_fit() {
            error: row at byte 4: bytes are left over behind the last field"#,
     );
 }
+
+/// Definitions that are known are taken all at once, wherever the bytes are cut, and however often the
+/// numbers of packets begin anew.
+#[test]
+fn many_definitions_are_compared_whole() {
+    let count = 600_u16;
+    let columns: Vec<_> = (0..count)
+        .map(|index| column(&format!("c{index}"), 3))
+        .collect();
+    let header = [&b"\xfc"[..], &count.to_le_bytes()].concat();
+    let result = |columns: &[Vec<u8>]| {
+        let payloads = [&header].into_iter().chain(columns).map(|one| &one[..]);
+        let payloads = payloads.chain([END]);
+        // The number of a packet has a byte.
+        let numbered = (1_u32..).map(|sequence| sequence as u8).zip(payloads);
+        let packets = numbered.map(|(sequence, payload)| packet(sequence, payload));
+        packets.collect::<Vec<_>>().concat()
+    };
+    let same = result(&columns);
+    let mut last_differs = columns.clone();
+    *last_differs.last_mut().unwrap() = column("c599", 8);
+    let mut connection = ready(MYSQL);
+    // A query, and a statement that was not described when it was prepared.
+    let statement = prepare(&mut connection, 1, &columns[..1]);
+    for is_query in [true, false] {
+        let mut ask = |stream: &[u8]| {
+            if is_query {
+                connection.queue(Request::Query("select")).unwrap();
+            } else {
+                execute(&mut connection, statement);
+            }
+            told(&mut connection, stream)
+        };
+        let (first, is_changed) = ask(&same);
+        assert!(is_changed && first.len() == usize::from(count));
+        let (second, is_changed) = ask(&same);
+        assert!(!is_changed && Arc::ptr_eq(&first, &second));
+        let (third, is_changed) = ask(&result(&last_differs));
+        assert!(is_changed);
+        let types = [&second, &third].map(|columns| columns.get(599).unwrap().column_type.0);
+        assert_eq!(types, [3, 8]);
+        assert_eq!(third.get(598), first.get(598));
+        assert_eq!(ask(&same).0, first);
+    }
+    for cut in (0..same.len()).step_by(7) {
+        execute(&mut connection, statement);
+        let mut tellings = Vec::new();
+        for part in [&same[..cut], &same[cut..]] {
+            connection.feed(part);
+            while let Some(event) = connection.next_event().unwrap() {
+                if let Event::Columns { is_changed, .. } = event {
+                    tellings.push(is_changed);
+                }
+            }
+        }
+        assert_eq!(tellings, [false], "{cut}");
+    }
+}

@@ -2,9 +2,9 @@
 
 use super::{Dialogue, Phase, is_rows_end};
 use crate::error::{ProtocolError, Reason};
-use crate::mysql::connection::metadata::{ColumnsState, Described, Owner};
+use crate::mysql::connection::metadata::{ColumnsState, Described, Owner, Step};
 use crate::mysql::connection::queue::{Kind, Waiting};
-use crate::mysql::packets::{ERR, LOCAL_INFILE, OK};
+use crate::mysql::packets::{ERR, FIRST_SEQUENCE, LOCAL_INFILE, OK};
 use crate::mysql::{Capabilities, Row, RowFormat};
 use crate::read::Reader;
 
@@ -53,6 +53,33 @@ impl Dialogue {
             (Phase::Rows { .. } | Phase::Unreadable, _) => return Ok(self.absorbs_row(payload)),
             _ => return Ok(false),
         };
+        Ok(self.described(described))
+    }
+
+    /// The definitions that come if they are the same as the last time, as long as none came: they
+    /// need not be looked at one by one.
+    pub(in crate::mysql::connection) fn known_packets(&self) -> Option<&[u8]> {
+        match self.phase {
+            Phase::Describing(step) if self.sequence == Some(FIRST_SEQUENCE) => {
+                self.metadata.known_packets(step)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the packets of [`known_packets`](Self::known_packets) in one. Says `false` if that has
+    /// to be told.
+    pub(in crate::mysql::connection) fn absorb_known(&mut self) -> Result<bool, ProtocolError> {
+        let Phase::Describing(step @ Step::Definitions { left, .. }) = self.phase else {
+            panic!("what is known is described");
+        };
+        self.sequence = Some(FIRST_SEQUENCE.wrapping_add(left as u8));
+        let described = self.metadata.all_known(step, self.capabilities)?;
+        Ok(self.described(described))
+    }
+
+    /// Whether there is nothing to tell.
+    fn described(&mut self, described: Described) -> bool {
         self.phase = match described {
             Described::More(step) => Phase::Describing(step),
             Described::Prepared(ok) => Phase::Prepared(ok),
@@ -62,10 +89,7 @@ impl Dialogue {
             Described::Columns(ColumnsState::Unknown, _) => Phase::Unreadable,
             Described::Columns(state, eof) => Phase::Columns(state, eof),
         };
-        Ok(matches!(
-            self.phase,
-            Phase::Describing(_) | Phase::Unreadable
-        ))
+        matches!(self.phase, Phase::Describing(_) | Phase::Unreadable)
     }
 
     /// The rows of a cursor have the columns of its statement.

@@ -1,0 +1,212 @@
+//! Many parameter sets in one command, where the server is MariaDB: COM_STMT_BULK_EXECUTE.
+//!
+//! Each statement of a bulk is done as if it were sent alone, but they commit together, fail
+//! together, and their changes are counted together. So it is done only at the caller's word.
+
+use std::sync::Arc;
+
+use lookaside_value::{ParamBatch, RowSetBuilder, Text, Value};
+use lookaside_wire::mysql::{BulkWriter, ColumnType, ErrPacket};
+
+use super::Driver;
+use super::session::{CANNOT_BE_PREPARED, Session};
+use super::span::{Run, Span};
+use super::statement::{Scratch, Statement};
+use super::step::Step;
+use super::verb::Verb;
+use crate::request::Goal;
+use crate::types::mysql::ParamType;
+use crate::{Answer, Error, Result};
+
+/// How many bytes of values one command takes, unless a set alone has more. Servers refuse what is
+/// longer than `max_allowed_packet`, of 1 MiB at least by any default; more gains nothing.
+const SIZE_MAX: usize = 512 * 1024;
+
+/// The types that parameter sets have in common: NULL has that of the others.
+pub(super) struct Extent {
+    pub(super) types: Vec<ParamType>,
+    /// How many sets follow one another that have them.
+    pub(super) count: usize,
+}
+
+impl Extent {
+    fn of(params: &ParamBatch, start: usize, end: usize) -> Self {
+        let mut types: Vec<_> = params.set(start).iter().map(ParamType::of).collect();
+        let mut count = 1;
+        for values in (start + 1..end).map(|index| params.set(index)) {
+            let found = || values.iter().map(ParamType::of);
+            let mut pairs = types.iter().zip(found());
+            if !pairs.all(|(&one, found)| one == found || one.is_null() || found.is_null()) {
+                break;
+            }
+            for (one, found) in types.iter_mut().zip(found()) {
+                if one.is_null() {
+                    *one = found;
+                }
+            }
+            count += 1;
+        }
+        Self { types, count }
+    }
+}
+
+impl Driver {
+    /// What a command can take of a span, if it may take more than one set.
+    pub(super) fn extent(&self, span: &Span) -> Option<Extent> {
+        let job = self.session.books.job(span.ticket)?;
+        let may_be = job.is_bulk && job.goal == Goal::Run && self.connection.can_execute_last();
+        let is_many = span.end - span.start > 1 && !job.params.set(span.start).is_empty();
+        if !may_be || !is_many || !Verb::takes_bulk(&job.sql) {
+            return None;
+        }
+        let extent = Extent::of(&job.params, span.start, span.end);
+        (extent.count > 1).then_some(extent)
+    }
+
+    /// Queues as much of a span as one command takes.
+    pub(super) fn bulk(&mut self, mut span: Span, statement: &Arc<Statement>) {
+        let Self {
+            connection,
+            session,
+            scratch,
+            ..
+        } = self;
+        let (Some(job), Some(prepared)) = (session.books.job(span.ticket), &statement.prepared)
+        else {
+            return;
+        };
+        let types = &*statement.key.types;
+        let wanted = prepared.parameter_count;
+        if types.len() != wanted {
+            let error = Error::parameter_count(types.len(), wanted);
+            return session.books.refuse(span, &error);
+        }
+        let mut end = span.start;
+        let mut refused = None;
+        scratch.begin_bulk(types);
+        while end < span.end && (end == span.start || scratch.size() < SIZE_MAX) {
+            let values = job.params.set(end);
+            if !fits(types, values) {
+                break;
+            }
+            if let Err(error) = scratch.append(values) {
+                refused = Some(error);
+                break;
+            }
+            end += 1;
+        }
+        if end == span.start {
+            // What cannot be written is an error of its own.
+            let error = refused.expect("the statement is for the types of the first set");
+            let run = span.first();
+            span.start += 1;
+            session.books.answer(run, Err(error));
+        } else {
+            let queued = connection.queue_bulk(prepared.id, scratch.types(), |writer| {
+                scratch.write_bulk(writer);
+            });
+            let sent = span.split(end - span.start);
+            match queued {
+                Ok(_) => {
+                    let moment = session.next_moment();
+                    session.push(Step::Bulk {
+                        span: sent,
+                        statement: Arc::clone(statement),
+                        moment,
+                        chunk: self.output.next_chunk(),
+                    });
+                }
+                Err(error) => session.books.refuse(sent, &Error::request(error)),
+            }
+        }
+        if !span.is_empty() {
+            self.session.backlog.push_front(span);
+        }
+    }
+}
+
+fn fits(types: &[ParamType], values: &[Value]) -> bool {
+    let mut pairs = types.iter().zip(values);
+    pairs.all(|(&one, value)| {
+        let found = ParamType::of(value);
+        found == one || found.is_null()
+    })
+}
+
+impl Scratch {
+    /// Writes the values of all sets that it took.
+    fn write_bulk(&self, writer: &mut BulkWriter<'_>) {
+        const FIXED: &str = "a number has the size of its type";
+        let types = self.types().iter().cycle();
+        for (one, value) in types.zip(self.values()) {
+            let Some(bytes) = value else {
+                writer.null();
+                continue;
+            };
+            match one.column_type {
+                ColumnType::TINY => writer.number::<1>(bytes.try_into().expect(FIXED)),
+                ColumnType::LONGLONG | ColumnType::DOUBLE => {
+                    writer.number::<8>(bytes.try_into().expect(FIXED));
+                }
+                _ => writer.bytes(bytes),
+            }
+        }
+    }
+}
+
+impl Session {
+    /// All sets of a command are done.
+    pub(super) fn bulk_done(&mut self, span: &Span, row_count: u64) {
+        for index in span.start..span.end {
+            // They are counted together, so that the sum is right.
+            let row_count = (index + 1 == span.end).then_some(row_count);
+            let answer = Answer {
+                rows: RowSetBuilder::new(std::iter::empty::<Text>()).build(),
+                row_count,
+                description: None,
+                script: None,
+            };
+            self.answer_one(span, index, Ok(answer));
+        }
+    }
+
+    /// None of them was done, unless a transaction is open.
+    pub(super) fn bulk_failed(
+        &mut self,
+        mut span: Span,
+        statement: &Arc<Statement>,
+        error: ErrPacket<'static>,
+    ) {
+        let is_stale = error.is_stale_statement();
+        if is_stale {
+            self.statements.evict(statement);
+        }
+        if is_stale && span.retry_count == 0 && self.can_repeat() {
+            span.retry_count += 1;
+            return self.backlog.push_front(span);
+        }
+        if error.code() == CANNOT_BE_PREPARED {
+            return self.without_bulk(span);
+        }
+        let error = Error::mysql_refused(error);
+        for index in span.start..span.end {
+            self.answer_one(&span, index, Err(error.clone()));
+        }
+    }
+
+    /// The server takes no bulk for this statement.
+    fn without_bulk(&mut self, span: Span) {
+        if let Some(job) = self.books.job_mut(span.ticket) {
+            job.is_bulk = false;
+            self.backlog.push_front(span);
+        }
+    }
+
+    fn answer_one(&mut self, span: &Span, index: usize, answer: Result<Answer>) {
+        let run = Run {
+            index,
+            ..span.first()
+        };
+        self.books.answer(run, answer);
+    }
+}
