@@ -25,7 +25,9 @@ const OVERHEAD: u64 = 160;
 /// Bodies of one I/O thread, in sets of two: the more recently used one stands first.
 pub(crate) struct Answers {
     hasher: RandomState,
+    /// Empty until the first answer: a server of native plans needs none.
     slots: Box<[Option<Slot>]>,
+    slot_count: usize,
     /// Bytes of all slots together.
     size: u64,
     size_max: u64,
@@ -84,17 +86,14 @@ impl Answers {
     /// A cache of about `size_max` bytes.
     pub(crate) fn new(size_max: u64) -> Self {
         // Answers of a few hundred bytes fill it; a power of two lets a mask find the set.
-        let count = (size_max / 512).clamp(0, 1 << 20);
-        let count = if count == 0 {
-            0
-        } else {
-            count.next_power_of_two().max(2)
+        let count = match (size_max / 512).min(1 << 20) {
+            0 => 0,
+            count => count.next_power_of_two().max(2),
         };
-        let mut slots = Vec::new();
-        slots.resize_with(count as usize, || None);
         Self {
             hasher: RandomState::default(),
-            slots: slots.into(),
+            slots: Box::default(),
+            slot_count: count as usize,
             size: 0,
             size_max,
             dice: 0x9e37_79b9,
@@ -134,11 +133,16 @@ impl Answers {
 
     /// Keeps an answer, perhaps in place of another one.
     pub(crate) fn keep(&mut self, key: Key<'_>, answer: &Answer, now: Instant) {
-        if self.slots.is_empty()
+        if self.slot_count == 0
             || answer.body.len() > BODY_SIZE_MAX
             || key.query.len() > QUERY_SIZE_MAX
         {
             return;
+        }
+        if self.slots.is_empty() {
+            let mut slots = Vec::new();
+            slots.resize_with(self.slot_count, || None);
+            self.slots = slots.into();
         }
         let hash = self.hash(key);
         let first = self.first_slot(hash);
@@ -193,7 +197,7 @@ impl Answers {
 
     /// Forgets everything: lookups have other numbers now.
     pub(crate) fn clear(&mut self) {
-        self.slots.iter_mut().for_each(|slot| *slot = None);
+        self.slots = Box::default();
         self.size = 0;
     }
 

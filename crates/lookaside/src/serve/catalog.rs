@@ -215,28 +215,64 @@ impl Catalog {
         self.position(name).map(|index| &self.lookups[index])
     }
 
-    /// Whether a lookup waits for its server to be there for the first time.
-    pub(crate) fn has_unprepared(&self) -> bool {
-        self.unprepared_count() > 0
-    }
-
-    /// How many lookups do.
-    pub(crate) fn unprepared_count(&self) -> usize {
-        let lookups = self.lookups.iter();
-        lookups.filter(|lookup| lookup.prepared.is_none()).count()
-    }
-
     /// Lets a reload lose the statements, as far as nobody else holds on to them.
     pub(crate) fn release(&self, knowledge: &Knowledge) {
         release(&self.lookups, knowledge);
     }
 
-    /// Holds on to the statements again.
-    pub(crate) fn hold(&self, knowledge: &Knowledge) {
-        for prepared in self.lookups.iter().flat_map(|lookup| &lookup.prepared) {
-            // On tables that it was prepared on before.
-            let _ = knowledge.prepare(prepared.statement.sql());
+    /// Lets a reload lose the statements that are not among those to come, and says which these are.
+    /// The others keep their plans from the first moment of the new tables on.
+    pub(crate) fn release_all_but(
+        &self,
+        next: &[LookupConfig],
+        knowledge: &Knowledge,
+    ) -> Vec<Statement> {
+        let prepared = self.lookups.iter().flat_map(|lookup| &lookup.prepared);
+        let statements = prepared.map(|prepared| &prepared.statement);
+        let gone: Vec<Statement> = statements
+            .filter(|statement| !next.iter().any(|config| config.sql == statement.sql()))
+            .cloned()
+            .collect();
+        for statement in &gone {
+            // It was prepared by this engine.
+            let _ = knowledge.release(statement);
         }
+        gone
+    }
+
+    /// Lets go of all but those statements, which were let go of already.
+    pub(crate) fn release_rest(&self, gone: &[Statement], knowledge: &Knowledge) {
+        for prepared in self.lookups.iter().flat_map(|lookup| &lookup.prepared) {
+            let statement = &prepared.statement;
+            if !gone.iter().any(|other| other.id() == statement.id()) {
+                // It was prepared by this engine.
+                let _ = knowledge.release(statement);
+            }
+        }
+    }
+
+    /// Whether a lookup that waits for its server could be prepared now.
+    pub(crate) fn can_prepare_more(&self, knowledge: &Knowledge) -> bool {
+        let mut waiting = self
+            .lookups
+            .iter()
+            .filter(|lookup| lookup.prepared.is_none());
+        waiting.any(|lookup| match knowledge.prepare(&lookup.config.sql) {
+            Ok(statement) => {
+                // It was prepared by this engine; whoever makes the catalog holds on to it.
+                let _ = knowledge.release(&statement);
+                true
+            }
+            // What is refused is refused again, with its place.
+            Err(error) => !error.is_retryable(),
+        })
+    }
+}
+
+/// Holds on to statements again, on tables that they were prepared on before.
+pub(crate) fn hold(statements: &[Statement], knowledge: &Knowledge) {
+    for statement in statements {
+        let _ = knowledge.prepare(statement.sql());
     }
 }
 

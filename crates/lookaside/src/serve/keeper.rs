@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use lookaside_knowledge::Config;
 use tracing::{info, warn};
 
-use super::catalog::{Catalog, Parts};
+use super::catalog::{Catalog, Parts, hold};
 use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
 use super::models::Models;
 use super::service::Shared;
@@ -83,6 +83,7 @@ impl KeeperThread {
             shared: Arc::downgrade(shared),
             file,
             server,
+            told: None,
         };
         let thread = thread::Builder::new().name("keeper".into());
         let thread = thread.spawn(move || work.run(&orders.0))?;
@@ -111,6 +112,8 @@ struct Work {
     server: ServerConfig,
     /// The tables that the catalog was made for.
     generation: u64,
+    /// Why the lookups stayed as they were, as the log has it last.
+    told: Option<String>,
 }
 
 impl Work {
@@ -158,19 +161,22 @@ impl Work {
         // What can be wrong in the file is found before anything changes.
         let files = Files::read(&self.file)?;
         // Lookups may go together with their tables.
-        catalog.release(&shared.knowledge);
+        let gone = catalog.release_all_but(&files.lookups, &shared.knowledge);
         let generation = match shared.knowledge.reload() {
             Ok(generation) => generation,
             Err(error) => {
-                catalog.hold(&shared.knowledge);
+                hold(&gone, &shared.knowledge);
                 return Err(Failure::from_error(&error));
             }
         };
         self.generation = generation;
         match self.make(shared, files, catalog) {
-            Ok(next) => shared.publish(next),
+            Ok(next) => {
+                shared.publish(next);
+                catalog.release_rest(&gone, &shared.knowledge);
+            }
             Err(failure) => {
-                catalog.hold(&shared.knowledge);
+                hold(&gone, &shared.knowledge);
                 let line = failure.line();
                 let told = "the tables are new, the lookups stay as they were";
                 return Err(Failure::new(format!("{told}: {line}")));
@@ -224,30 +230,26 @@ impl Work {
     fn look(&mut self, shared: &Shared) {
         let generation = shared.knowledge.generation();
         let catalog = shared.catalog.load_full();
-        if generation == self.generation && !catalog.has_unprepared() {
+        let is_new = generation != self.generation;
+        if !is_new && !catalog.can_prepare_more(&shared.knowledge) {
             return;
         }
+        self.generation = generation;
         let made = Files::read(&self.file).and_then(|files| self.make(shared, files, &catalog));
         match made {
-            // Nothing but what waits for its server may be new, and that still waits.
-            Ok(next)
-                if generation == self.generation
-                    && next.unprepared_count() == catalog.unprepared_count() =>
-            {
-                next.release(&shared.knowledge);
-            }
             Ok(next) => {
-                catalog.release(&shared.knowledge);
                 shared.publish(next);
+                catalog.release(&shared.knowledge);
             }
             Err(failure) => {
                 let reason = failure.line();
-                if generation != self.generation {
-                    warn!(reason, "tables loaded again, the lookups stay as they were");
+                // It may be tried each second.
+                if self.told.as_ref() != Some(&reason) {
+                    warn!(reason, "the lookups stay as they were");
+                    self.told = Some(reason);
                 }
             }
         }
-        self.generation = generation;
     }
 }
 

@@ -191,8 +191,8 @@ impl<'de> Visitor<'de> for Set<'_, '_> {
         let params = batch.params;
         let mut places = Places::new(params, &mut batch.values);
         let start = places.begin();
-        while let Some(name) = members.next_key::<std::borrow::Cow<'de, str>>()? {
-            match places.place(&name) {
+        while let Some(found) = members.next_key_seed(Name(&mut places))? {
+            match found {
                 Some(index) => {
                     let value = members.next_value_seed(Scalar(params[index].kind))?;
                     places.put(start, index, value);
@@ -240,6 +240,29 @@ impl<'de> Visitor<'de> for Set<'_, '_> {
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
         self.alone(Some(Value::Null))
+    }
+}
+
+/// The name of a parameter, as the position that it has; it is compared where it stands.
+struct Name<'a, 'p>(&'a mut Places<'p>);
+
+impl<'de> DeserializeSeed<'de> for Name<'_, '_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_, '_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a parameter")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.place(name))
     }
 }
 
