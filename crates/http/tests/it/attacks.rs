@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lookaside_http::{
-    Deferred, Io, Listen, Method, Options, Response, Route, Router, SerialReply, SerialRequest,
-    Server, Ticket,
+    BodyReader, Deferred, Io, Listen, Method, Options, Response, Route, Router, SerialReply,
+    SerialRequest, Server, Ticket,
 };
 
 use crate::client::Client;
@@ -23,6 +23,8 @@ struct State {
     quiet: Vec<Ticket>,
     /// Streams that never end.
     endless: Vec<Ticket>,
+    /// Bodies that nobody reads.
+    _readers: Vec<BodyReader>,
     /// Where requests go that the test answers itself.
     remote: Option<Sender<Deferred>>,
 }
@@ -126,6 +128,11 @@ fn streams(router: &mut Router<State>) {
                 let mut writer = deferred.stream(Response::new(200));
                 writer.write_all(b"half").unwrap();
             });
+        })
+        .get("/file", |_, _, reply| {
+            let file = Arc::new(std::fs::File::open(file()).unwrap());
+            let size = file.metadata().unwrap().len();
+            reply.file(file, 0..size);
         })
         .get("/file-split", |_, _, reply| {
             let file = Arc::new(std::fs::File::open(file()).unwrap());
@@ -405,4 +412,72 @@ fn a_body_without_a_length_that_is_cut_does_not_look_whole() {
     let mut bytes = Vec::new();
     let error = client.stream().read_to_end(&mut bytes).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+/// Whoever waits, for whatever reason, costs no turns of the loop.
+#[test]
+fn nothing_that_waits_keeps_the_processor_busy() {
+    let (server, remote) = begin(Options {
+        drain_timeout: Duration::ZERO,
+        ..single()
+    });
+    let mut clients = Vec::new();
+    let mut check = |what: &str, bytes: &[u8], ends: bool| {
+        let client = Client::connect(&server);
+        client.stream().set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        let begun = Instant::now();
+        // As much as is taken: what is not read stays in the sockets.
+        while sent < bytes.len() && begun.elapsed() < Duration::from_millis(300) {
+            match (&mut client.stream()).write(&bytes[sent..]) {
+                Ok(size) => sent += size,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+        if ends {
+            client.stream().shutdown(Shutdown::Write).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(150));
+        let before = server.counters().batches;
+        std::thread::sleep(Duration::from_millis(200));
+        let count = server.counters().batches - before;
+        assert!(count < 20, "{what}: {count} turns in 200 ms");
+        clients.push(client);
+    };
+    check("a parked request", get("/park").as_bytes(), false);
+    check("a half-closed one", get("/park").as_bytes(), true);
+    check("a head that is not whole", b"GET /hel", false);
+    let many = get("/park").repeat(100_000);
+    check("more than is read", many.as_bytes(), false);
+    check(
+        "more than is read, half-closed",
+        many[..65_536].as_bytes(),
+        true,
+    );
+    let large = get("/large").repeat(10_000);
+    check("replies that nobody reads", large.as_bytes(), false);
+    check(
+        "replies that nobody reads, half-closed",
+        large.as_bytes(),
+        true,
+    );
+    check(
+        "a stream that nobody reads",
+        get("/endless").as_bytes(),
+        true,
+    );
+    check("a file that nobody reads", get("/file").as_bytes(), true);
+    check(
+        "a request that is refused",
+        b"GET / HTTP/3.0\r\n\r\n",
+        false,
+    );
+    let body = b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 50000000\r\n\r\n".to_vec();
+    let body = [body, vec![b'x'; 20_000_000]].concat();
+    check("a body that nobody reads", &body, false);
+    check("a body that nobody reads, half-closed", &body, true);
+    drop(remote);
 }
