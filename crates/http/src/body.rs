@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::parse::{ChunkDecoder, Framing, Head, Progress, Refusal};
-use crate::remote::Feed;
+use crate::remote::{Feed, Pushed};
 use crate::slab::Key;
 use crate::{Io, Reply, Route, Ticket};
 
@@ -154,7 +154,15 @@ impl Receiving {
                     return Err(Refusal(500));
                 }
             }
-            Target::Feed { feed, .. } => self.is_paused = !feed.push(piece),
+            Target::Feed { feed, .. } => match feed.push(piece) {
+                Pushed::HasRoom => self.is_paused = false,
+                Pushed::Full => self.is_paused = true,
+                Pushed::Unwanted => {
+                    self.is_paused = false;
+                    self.size_max = self.size_max.min(self.size + DISCARD_SIZE_MAX);
+                    self.target = Target::Nobody;
+                }
+            },
             Target::Unknown | Target::Nobody => {}
         }
         Ok(())

@@ -12,7 +12,8 @@ use crate::{Readiness, Service};
 /// What one call receives at most.
 const READ_SIZE: usize = 64 << 10;
 
-/// How often a connection is read before the others have their turn.
+/// How often a connection whose body comes is read before the others have their turn. Requests,
+/// which take longer for their size, are read once.
 const READ_COUNT_MAX: usize = 4;
 
 impl<S: Service> Worker<S> {
@@ -45,10 +46,11 @@ impl<S: Service> Worker<S> {
             let is_emptied = self.read_into(key, &mut buffer);
             self.io.read_buffer = buffer;
             let connection = self.io.connections.get_mut(key);
-            let wants_input = |connection: &mut Connection| {
-                !connection.is_input_ended && connection.wants_input(&self.io.options)
+            let wants_body = |connection: &mut Connection| {
+                let receives = connection.receiving.is_some();
+                receives && !connection.is_input_ended && connection.wants_input(&self.io.options)
             };
-            if is_emptied || !connection.is_some_and(wants_input) {
+            if is_emptied || !connection.is_some_and(wants_body) {
                 return;
             }
         }

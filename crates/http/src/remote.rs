@@ -338,20 +338,31 @@ pub(crate) struct Feed {
     channel: Arc<Channel>,
 }
 
+/// What became of a piece that was given to a [`Feed`].
+pub(crate) enum Pushed {
+    HasRoom,
+    /// It was taken; for the next one there is no room.
+    Full,
+    /// Nobody reads the body any more.
+    Unwanted,
+}
+
 impl Feed {
-    /// Takes a piece of the body, and says whether there is room for more. What nobody reads any
-    /// more is thrown away.
-    pub(crate) fn push(&self, bytes: &[u8]) -> bool {
+    /// Takes a piece of the body.
+    pub(crate) fn push(&self, bytes: &[u8]) -> Pushed {
         let mut flow = self.channel.lock();
         if flow.is_broken {
-            return true;
+            return Pushed::Unwanted;
         }
         flow.bytes.extend_from_slice(bytes);
         flow.is_told = flow.bytes.len() >= CHANNEL_SIZE_MAX;
-        let has_room = !flow.is_told;
+        let pushed = match flow.is_told {
+            true => Pushed::Full,
+            false => Pushed::HasRoom,
+        };
         drop(flow);
         self.channel.moved.notify_all();
-        has_room
+        pushed
     }
 
     /// The body is whole.

@@ -231,7 +231,8 @@ impl Draft {
     }
 }
 
-/// Whether these bytes are one header and no more.
+/// Whether these bytes are one header, no more, and one that a handler may write: those that say
+/// where the reply ends are the server's business.
 pub(crate) fn is_header(name: &str, value: &[u8]) -> bool {
     // Without a way out in the middle the compiler looks at many bytes at once.
     let is_split = |bytes: &[u8]| {
@@ -240,7 +241,13 @@ pub(crate) fn is_header(name: &str, value: &[u8]) -> bool {
         });
         split != 0
     };
-    !is_split(value) && !is_split(name.as_bytes()) && !name.is_empty()
+    let is_framing = match name.len() {
+        10 => name.eq_ignore_ascii_case("connection"),
+        14 => name.eq_ignore_ascii_case("content-length"),
+        17 => name.eq_ignore_ascii_case("transfer-encoding"),
+        size => size == 0,
+    };
+    !is_split(value) && !is_split(name.as_bytes()) && !is_framing
 }
 
 /// How the pieces of a body are written.

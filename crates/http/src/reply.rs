@@ -18,8 +18,8 @@ use crate::{BodyReader, BodySink, Deferred, Io, Response, Ticket, Timer};
 ///
 /// Status and headers come first, then one of the methods that end it. Nothing is copied twice:
 /// what is written lies in the connection's output. A reply that is dropped without an end, a
-/// header with a line feed, or a status after a header are mistakes of the handler and become a
-/// 500 that closes the connection.
+/// header with a line feed or about the framing, or a status after a header are mistakes of the
+/// handler and become a 500 that closes the connection.
 pub struct Reply<'a> {
     io: &'a mut Io,
     key: Key,
@@ -116,7 +116,7 @@ impl<'a> Reply<'a> {
     }
 
     /// A header. `Date`, `Content-Length`, `Transfer-Encoding` and `Connection` are written by the
-    /// server.
+    /// server; a handler that writes one of the last three has made a mistake.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.draft
             .header(self.io.clock.stamp(), name, value.as_ref());

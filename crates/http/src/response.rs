@@ -21,7 +21,8 @@ impl Response {
         }
     }
 
-    /// Adds a header. One with a line feed in it is a mistake, and makes the reply a 500.
+    /// Adds a header. One with a line feed in it, or one about the framing, is a mistake, and makes
+    /// the reply a 500.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref();
         if !is_header(name, value) {

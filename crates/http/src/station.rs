@@ -87,31 +87,37 @@ impl Attendant {
 
 impl Entrance {
     /// Puts jobs into the ring; those for which it has no room stay in the list. Jobs of this
-    /// thread may come back at once, by `returned`. An error says that the stage is no more.
+    /// thread may come back at once, by `returned`. About `budget` jobs are done here, which may
+    /// be those of other threads; `true` says that this thread has to go on soon. An error says
+    /// that the stage is no more.
     pub(crate) fn enter(
         &mut self,
         jobs: &mut Vec<Job>,
         returned: &mut Vec<Job>,
-    ) -> Result<(), lookaside_pipeline::Reason> {
+        budget: &mut usize,
+    ) -> Result<bool, lookaside_pipeline::Reason> {
         let count = self.producer.try_push_batch(jobs)?;
         let Some(shared) = &self.shared else {
-            return Ok(());
+            return Ok(false);
         };
         shared.waiting.fetch_add(count, Ordering::Relaxed);
-        loop {
+        while *budget > 0 {
             // Partner: the fence below. Either whoever is at work sees our jobs when it has let go,
             // or we find that nobody is.
             fence(Ordering::SeqCst);
             let mut station = match shared.station.try_lock() {
                 Ok(station) => station,
                 Err(TryLockError::Poisoned(station)) => station.into_inner(),
-                Err(TryLockError::WouldBlock) => return Ok(()),
+                Err(TryLockError::WouldBlock) => return Ok(false),
             };
             let Station { worker, attendant } = &mut *station;
             let Some(worker) = worker else {
-                return Ok(());
+                return Ok(false);
             };
-            while let Step::Handled(count) = worker.step(|batch| attendant.attend(batch)) {
+            while *budget > 0
+                && let Step::Handled(count) = worker.step(|batch| attendant.attend(batch))
+            {
+                *budget = budget.saturating_sub(count);
                 // Relaxed: the fences order it against the lock.
                 shared.waiting.fetch_sub(count, Ordering::Relaxed);
                 returned.append(&mut attendant.done[self.thread]);
@@ -120,9 +126,10 @@ impl Entrance {
             drop(station);
             fence(Ordering::SeqCst);
             if shared.waiting.load(Ordering::Relaxed) == 0 {
-                return Ok(());
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 }
 

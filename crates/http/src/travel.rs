@@ -15,6 +15,10 @@ use crate::{Reply, Ticket};
 /// As many jobs are kept for later ones.
 const JOB_COUNT_MAX: usize = 256;
 
+/// Jobs that a thread does for the stage before its own connections have their turn: as many as
+/// come back together.
+const WORK_COUNT_MAX: usize = 64;
+
 /// A thread's share of the serial stage.
 #[derive(Default)]
 pub(crate) struct Travel {
@@ -27,6 +31,22 @@ pub(crate) struct Travel {
     /// Jobs that have come back.
     pub(crate) returned: Vec<Job>,
     spare: Vec<Job>,
+    /// How many jobs may still be done here in this batch of events.
+    budget: usize,
+    /// Whether this thread left the stage with work to do, and has to go on.
+    is_owing: bool,
+}
+
+impl Travel {
+    /// A batch of events ends.
+    pub(crate) fn renew(&mut self) {
+        self.budget = WORK_COUNT_MAX;
+    }
+
+    /// Whether there is work that nobody else may do.
+    pub(crate) fn is_owing(&self) -> bool {
+        self.is_owing
+    }
 }
 
 impl Io {
@@ -85,14 +105,15 @@ impl Io {
     pub(crate) fn send_jobs(&mut self) {
         let travel = &mut self.travel;
         travel.leaving.extend(travel.open.take());
-        if travel.leaving.is_empty() {
+        if travel.leaving.is_empty() && !travel.is_owing {
             return;
         }
         let Some(entrance) = &mut travel.entrance else {
             return;
         };
         let mut returned = mem::take(&mut travel.returned);
-        let entered = entrance.enter(&mut travel.leaving, &mut returned);
+        let entered = entrance.enter(&mut travel.leaving, &mut returned, &mut travel.budget);
+        travel.is_owing = entered.unwrap_or(false);
         for job in returned.drain(..) {
             self.arrive(job);
         }

@@ -100,7 +100,8 @@ impl<S: Service> Worker<S> {
 
     /// How long to wait for events at most.
     fn timeout(&self) -> Option<Timespec> {
-        if !(self.io.dirty.is_empty() && self.io.writable.is_empty()) {
+        let is_done = self.io.dirty.is_empty() && self.io.writable.is_empty();
+        if !is_done || self.io.travel.is_owing() {
             return Some(Timespec {
                 tv_sec: 0,
                 tv_nsec: 0,
@@ -125,6 +126,7 @@ impl<S: Service> Worker<S> {
     /// Lets the service send what it gathered, and sends what it answered meanwhile; that may make
     /// room for requests that waited, and so on.
     fn end_batch(&mut self) {
+        self.io.travel.renew();
         for _ in 0..ROUND_COUNT_MAX {
             self.hook(|service, io| service.batch_end(io));
             self.io.send_jobs();

@@ -293,11 +293,33 @@ fn read_length(value: &[u8]) -> Result<u64, Refusal> {
     })
 }
 
-/// A host and perhaps a port. An empty one is what a client sends whose target has no authority.
+/// A host and perhaps a port (RFC 3986, 3.2.2). An empty one is what a client sends whose target
+/// has no authority.
 fn read_host(value: &[u8]) -> Result<&str, Refusal> {
-    let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
-    match value.iter().all(is_host) {
-        true => std::str::from_utf8(value).map_err(|_| BAD_REQUEST),
+    let text = std::str::from_utf8(value).map_err(|_| BAD_REQUEST)?;
+    if text.is_empty() {
+        return Ok(text);
+    }
+    let (is_host, rest) = match text.strip_prefix('[') {
+        Some(literal) => {
+            let (address, rest) = literal.split_once(']').ok_or(BAD_REQUEST)?;
+            let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
+            let is_host = address.contains(':') && address.bytes().all(is_digit);
+            (is_host, rest)
+        }
+        None => {
+            let (name, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+            let is_part =
+                |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
+            (!name.is_empty() && name.bytes().all(is_part), rest)
+        }
+    };
+    let is_port = match rest.strip_prefix(':') {
+        Some(port) => port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()),
+        None => rest.is_empty(),
+    };
+    match is_host && is_port {
+        true => Ok(text),
         false => Err(BAD_REQUEST),
     }
 }
@@ -437,6 +459,8 @@ mod tests {
         for (target, path) in [
             ("http://other:8080/x?y", "/x Some(\"y\") other:8080"),
             ("HTTP://[::1]", "/ None [::1]"),
+            ("http://[::ffff:1.2.3.4]:80/", "/ None [::ffff:1.2.3.4]:80"),
+            ("http://a_b%20:/", "/ None a_b%20:"),
             ("https://o?q", "/ Some(\"q\") o"),
         ] {
             check(
@@ -454,6 +478,16 @@ mod tests {
             ("Host: a b\r\n", 400),
             ("Host: a/b\r\n", 400),
             ("Host: user@a\r\n", 400),
+            ("Host: a:b\r\n", 400),
+            ("Host: a:1:2\r\n", 400),
+            ("Host: a:123456\r\n", 400),
+            ("Host: :80\r\n", 400),
+            ("Host: a[b]\r\n", 400),
+            ("Host: [::1\r\n", 400),
+            ("Host: [::1]x\r\n", 400),
+            ("Host: [a.b]\r\n", 400),
+            ("Host: []\r\n", 400),
+            ("Host: \u{e9}\r\n", 400),
             ("Host: h\r\nContent-Length: 1\r\nContent-Length: 1\r\n", 400),
             ("Host: h\r\nContent-Length: 1, 1\r\n", 400),
             ("Host: h\r\nContent-Length: +1\r\n", 400),
@@ -526,6 +560,7 @@ mod tests {
             ("GET * HTTP/1.1\r\n", 400),
             ("GET ftp://h/ HTTP/1.1\r\n", 400),
             ("GET http:///x HTTP/1.1\r\n", 400),
+            ("GET http://h:x/ HTTP/1.1\r\n", 400),
             ("GET http://u:p@h/x HTTP/1.1\r\n", 400),
             ("G\0T / HTTP/1.1\r\n", 400),
             ("CONNECT h:1 HTTP/1.1\r\n", 501),

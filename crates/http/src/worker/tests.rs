@@ -93,3 +93,20 @@ fn a_connection_that_waits_is_small() {
     // The table of connections doubles, and the buffers of the thread are in it.
     assert!(each < 3 << 10, "{each} bytes each");
 }
+
+#[test]
+fn a_connection_that_always_asks_lets_others_in_between() {
+    let (mut worker, mut batch) = worker();
+    let mut client = connect(&mut worker);
+    client.set_nonblocking(true).unwrap();
+    let request = "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n";
+    let bytes = request.repeat(10_000);
+    let sent = client.write(bytes.as_bytes()).unwrap();
+    assert!(sent > 100_000, "{sent} bytes are more than one read");
+    worker.turn(&mut batch).unwrap();
+    let count = worker.io.counters.requests;
+    assert!(
+        count > 0 && count as usize <= (64 << 10) / request.len(),
+        "{count}"
+    );
+}

@@ -134,7 +134,10 @@ fn check_order(server: Server) {
     assert!(ring.pushed > 0);
     let numbers = Client::connect(&server).get("/next");
     assert_eq!(numbers.header("x-number"), Some(numbers.text()));
-    assert_eq!(server.counters().requests, server.counters().replies_2xx);
+    wait_until("all are counted", || {
+        let counters = server.counters();
+        counters.requests == counters.replies_2xx
+    });
     server.stop();
     server.join().unwrap();
 }
