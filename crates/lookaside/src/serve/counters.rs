@@ -160,6 +160,35 @@ impl Counters {
     }
 }
 
+/// What all threads did, as far as the console shows it.
+pub(crate) struct Sums {
+    pub(crate) requests: u64,
+    /// Who had how many answers.
+    pub(crate) answers: [(Layer, u64); Layer::ALL.len()],
+    /// Single lookups by how long they took: the bounds in seconds, and one count more than those.
+    pub(crate) lookup_bounds_s: [f64; BOUNDS_NS.len()],
+    pub(crate) lookup_counts: [u64; BOUNDS_NS.len() + 1],
+}
+
+/// Adds the threads up.
+pub(crate) fn sums(threads: &[Counters]) -> Sums {
+    let sum = |of: &dyn Fn(&Counters) -> u64| -> u64 { threads.iter().map(of).sum() };
+    let lookups = Path::Lookup as usize;
+    Sums {
+        requests: sum(&|counters| counters.requests.iter().flatten().map(read).sum()),
+        answers: Layer::ALL.map(|layer| {
+            (
+                layer,
+                sum(&|counters| read(&counters.layers[layer as usize])),
+            )
+        }),
+        lookup_bounds_s: BOUNDS_NS.map(|bound| bound as f64 / 1e9),
+        lookup_counts: std::array::from_fn(|bucket| {
+            sum(&|counters| read(&counters.seconds[lookups][bucket]))
+        }),
+    }
+}
+
 /// Appends the sums of all threads in the text format of Prometheus.
 pub(crate) fn write_metrics(
     threads: &[Counters],

@@ -1,5 +1,6 @@
 //! From a project to a running service, and to its end.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use super::catalog::Catalog;
 use super::config::{Place, ServerConfig};
 use super::counters::Counters;
 use super::keeper::{Files, Keeper, KeeperThread, Reloaded};
-use super::service::{Shared, Thread};
+use super::service::{Shared, Thread, console_policy};
 use crate::cli::failure::Failure;
 
 /// Threads that may wait: batches for a provider, metrics, ad-hoc queries. They sleep nearly always,
@@ -57,6 +58,7 @@ impl Service {
         options: StartOptions,
     ) -> Result<Self, Failure> {
         let cannot = |error: &dyn std::error::Error| Failure::new("cannot serve").because(error);
+        let project = project_name(&files.project.config.file);
         let (file, config) = (files.project.config.file.clone(), files.server.clone());
         let parts = files.into_parts(&knowledge)?;
         let catalog = Catalog::new(parts, &knowledge, None)?;
@@ -90,6 +92,8 @@ impl Service {
             streams: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
             wakers: Mutex::default(),
+            project,
+            console_policy: console_policy(),
             started: Instant::now(),
             boot: u32::from_ne_bytes(boot),
             body_size_max: config.body_size_max,
@@ -153,6 +157,13 @@ impl Service {
         self.runtime.shutdown_timeout(Duration::from_millis(100));
         ended
     }
+}
+
+/// What people call a project: its folder's name.
+fn project_name(file: &Path) -> String {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let folder = file.parent().and_then(Path::file_name);
+    folder.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// Starts the I/O threads on all places that can be had.

@@ -3,6 +3,7 @@
 mod arena;
 mod bench;
 mod bench_http;
+mod browser;
 mod commands;
 mod enrich;
 mod live;

@@ -2,6 +2,7 @@
 
 mod access;
 mod client;
+mod console;
 mod lookups;
 mod running;
 mod streams;

@@ -14,7 +14,10 @@ use super::head::Head;
 use super::wait::Ready;
 use super::{Face, Shared, Thread, Visit};
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
+
+/// The text format of Prometheus.
+pub(super) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Face {
     /// A document that a catalog brings along.
@@ -70,9 +73,16 @@ impl Face {
 }
 
 impl Thread {
-    /// Numbers for Prometheus. To add them up takes locks that lookups take, too, so it happens
-    /// elsewhere.
-    pub(super) fn metrics(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+    /// Answers with what `write` says of the state. To add numbers up takes locks that lookups take,
+    /// too, so it happens elsewhere.
+    pub(super) fn told(
+        &mut self,
+        mut visit: Visit,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+        content_type: &'static str,
+        write: fn(&Shared) -> String,
+    ) {
         let face = &self.face;
         if let Err(problem) = face.begin_waiting() {
             return face.refuse(visit, Some(request), reply, &problem);
@@ -82,8 +92,8 @@ impl Thread {
         let later = self.later(visit, reply.defer());
         self.face.shared.runtime.spawn_blocking(move || {
             later.answer(Ok(Ready {
-                content_type: "text/plain; version=0.0.4; charset=utf-8",
-                body: metrics(&shared).into_bytes(),
+                content_type,
+                body: write(&shared).into_bytes(),
                 layer: None,
                 extra: None,
             }));
@@ -122,7 +132,8 @@ impl Thread {
     }
 }
 
-fn metrics(shared: &Shared) -> String {
+/// Numbers for Prometheus.
+pub(super) fn metrics(shared: &Shared) -> String {
     MetricsTelemetry::publish(&shared.knowledge.snapshot());
     let mut text = shared.prometheus.render();
     let catalog = shared.catalog.load();

@@ -1,6 +1,7 @@
 //! What answers requests: one value an I/O thread, and what the threads share.
 
 mod batch;
+mod console;
 mod enrich;
 mod head;
 mod info;
@@ -21,7 +22,9 @@ use lookaside_knowledge::{Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::warn;
 
+pub(super) use self::console::policy as console_policy;
 use self::head::Head;
+use self::info::{JSON, PROMETHEUS};
 use self::target::Target;
 use self::wait::Completion;
 use super::access::{Caller, Want};
@@ -61,6 +64,10 @@ pub(crate) struct Shared {
     pub(crate) is_draining: AtomicBool,
     /// One for each I/O thread, as they started.
     pub(crate) wakers: Mutex<Vec<Waker>>,
+    /// What the console calls it.
+    pub(crate) project: String,
+    /// What browsers let the console do.
+    pub(crate) console_policy: String,
     pub(crate) started: Instant,
     /// Tells validators of this process from those of another one.
     pub(crate) boot: u32,
@@ -219,9 +226,11 @@ impl Thread {
             Target::Enrich(name) => self.enrich(visit, name, request, reply),
             Target::Query => self.query(visit, request, reply),
             Target::Reload => self.reload(visit, request, reply),
+            Target::Console => face.console(visit, request, reply),
+            Target::Status => self.told(visit, request, reply, JSON, console::status),
             Target::Lookups => face.document(visit, &face.catalog.overview, request, reply),
             Target::OpenApi => face.document(visit, &face.catalog.openapi, request, reply),
-            Target::Metrics => self.metrics(visit, request, reply),
+            Target::Metrics => self.told(visit, request, reply, PROMETHEUS, info::metrics),
             Target::Health => face.health(visit, request, reply),
             Target::Ready => face.ready_state(visit, request, reply),
             Target::Unknown => unreachable!("it has no methods"),

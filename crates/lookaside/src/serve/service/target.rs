@@ -11,6 +11,8 @@ pub(super) enum Target<'a> {
     Enrich(&'a str),
     Query,
     Reload,
+    Console,
+    Status,
     Lookups,
     OpenApi,
     Metrics,
@@ -37,6 +39,8 @@ impl<'a> Target<'a> {
         match path {
             "/v1/query" => Self::Query,
             "/v1/reload" => Self::Reload,
+            "/" => Self::Console,
+            "/v1/status" => Self::Status,
             "/v1/lookups" => Self::Lookups,
             "/openapi.json" => Self::OpenApi,
             "/metrics" => Self::Metrics,
@@ -68,7 +72,7 @@ impl<'a> Target<'a> {
 
     /// Whether it needs no key: it tells nothing but that the server is there.
     pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Health | Self::Ready)
+        matches!(self, Self::Console | Self::Health | Self::Ready)
     }
 
     /// What metrics call it.

@@ -1,0 +1,131 @@
+//! The console: one page, and the numbers behind its plots.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+
+use base64::Engine as _;
+use lookaside_http::{Reply, Request};
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+
+use super::super::counters::sums;
+use super::{Face, Shared, Visit};
+
+/// The page, with all that it needs: it works without the Internet and without a build.
+const PAGE: &str = include_str!("../console.html");
+
+/// What the page may do, which is to run its own script and style and to ask this server. Text that
+/// comes out of a table can be no script, whatever it says.
+pub(in crate::serve) fn policy() -> String {
+    let hash = |tag: &str| {
+        let (begin, end) = (format!("<{tag}>"), format!("</{tag}>"));
+        let inner = PAGE
+            .split_once(&begin)
+            .and_then(|(_, rest)| rest.split_once(&end))
+            .map_or("", |(inner, _)| inner);
+        let digest = Sha256::digest(inner.as_bytes());
+        base64::engine::general_purpose::STANDARD.encode(digest)
+    };
+    format!(
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        hash("script"),
+        hash("style")
+    )
+}
+
+impl Face {
+    /// The page. It tells nothing but that it is there; what it shows it asks for, with a key where
+    /// one is needed.
+    pub(super) fn console(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+        reply
+            .header("Content-Security-Policy", &self.shared.console_policy)
+            .header("X-Content-Type-Options", "nosniff")
+            .header("Referrer-Policy", "no-referrer")
+            .header("Cache-Control", "no-cache")
+            .send("text/html; charset=utf-8", PAGE.as_bytes());
+        self.count(&visit, Some(request), 200, PAGE.len());
+    }
+}
+
+/// What a page that looks every second needs: numbers that only grow, so that it makes rates of them
+/// itself, and how things are now.
+pub(super) fn status(shared: &Shared) -> String {
+    let knowledge = &shared.knowledge;
+    let snapshot = knowledge.snapshot();
+    let report = knowledge.load_report();
+    let sums = sums(&shared.counters);
+    let answers: serde_json::Map<String, Json> = sums
+        .answers
+        .iter()
+        .map(|(layer, count)| (layer.name().to_owned(), (*count).into()))
+        .collect();
+    let providers = knowledge.providers().into_iter();
+    let providers: Vec<Json> = providers
+        .map(|provider| {
+            let pool = provider.pool;
+            // The last error stays where it is when all is well again.
+            let health = match (pool.connection_count, &pool.last_error) {
+                (0, None) => "idle",
+                (0, Some(_)) => "down",
+                _ => "up",
+            };
+            let last_error = pool.last_error.filter(|_| health == "down");
+            json!({
+                "name": provider.name,
+                "kind": provider.kind.to_string(),
+                "place": provider.place,
+                "health": health,
+                "connections": pool.connection_count,
+                "last_error": last_error.map(|error| error.to_string()),
+            })
+        })
+        .collect();
+    let status = json!({
+        "project": shared.project,
+        "version": env!("CARGO_PKG_VERSION"),
+        "ready": !shared.is_draining.load(Ordering::Relaxed),
+        "uptime_s": shared.started.elapsed().as_secs_f64(),
+        "generation": snapshot.generation,
+        "memory_bytes": resident_size(),
+        "tables": report.tables.len(),
+        "rows": report.tables.iter().map(|table| table.rows).sum::<u64>(),
+        "cache_bytes": snapshot.l1_size,
+        "requests": sums.requests,
+        "answers": answers,
+        "latency": {"bounds_s": sums.lookup_bounds_s, "counts": sums.lookup_counts},
+        "providers": providers,
+    });
+    format!("{status}\n")
+}
+
+/// Bytes of this process in memory; nothing where the system does not say.
+fn resident_size() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_asks_nobody_else_and_its_policy_names_its_parts() {
+        for part in ["<script>", "</script>", "<style>", "</style>"] {
+            assert_eq!(PAGE.matches(part).count(), 1, "{part}");
+        }
+        // Inline styles and handlers would be refused by the policy.
+        assert!(!PAGE.contains(" style=\"") && !PAGE.contains(" onclick"));
+        for elsewhere in [
+            "src=\"http",
+            "href=\"http",
+            "import ",
+            "@import",
+            "url(http",
+        ] {
+            assert!(!PAGE.contains(elsewhere), "{elsewhere}");
+        }
+        assert_eq!(policy().matches("'sha256-").count(), 2);
+    }
+}

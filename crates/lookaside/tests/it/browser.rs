@@ -1,0 +1,196 @@
+//! A real browser for the tests of a page: headless Chromium, driven by W3C WebDriver.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long a page may take to become what is expected of it; a machine that also compiles is slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where Debian and others have the two programs.
+const DRIVERS: [&str; 3] = [
+    "/usr/bin/chromedriver",
+    "/usr/lib/chromium-browser/chromedriver",
+    "/usr/local/bin/chromedriver",
+];
+const BROWSERS: [&str; 4] = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+    "/usr/local/bin/chromium",
+];
+
+/// One window of one browser, closed with this value.
+pub(crate) struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+impl Browser {
+    /// Starts one; nothing, said loudly, where there is none. In CI there is one.
+    pub(crate) fn start() -> Option<Self> {
+        let first = |places: &[&'static str]| {
+            let found = places.iter().find(|place| Path::new(place).exists());
+            found.copied()
+        };
+        let (Some(driver), Some(browser)) = (first(&DRIVERS), first(&BROWSERS)) else {
+            let missing = "no chromium with chromedriver (packages chromium, chromium-driver)";
+            assert!(std::env::var_os("CI").is_none(), "{missing}");
+            eprintln!("SKIP {missing}");
+            return None;
+        };
+        let mut driver = Command::new(driver)
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the driver starts");
+        let said = BufReader::new(driver.stdout.take().expect("it was piped"));
+        let port = said
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                let (_, port) = line.split_once("started successfully on port ")?;
+                port.trim_end_matches('.').parse().ok()
+            })
+            .expect("the driver says its port");
+        let mut started = Self {
+            driver,
+            port,
+            session: String::new(),
+        };
+        // Root's browser has no sandbox, and containers have little shared memory.
+        let arguments = json!([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--window-size=1200,1400"
+        ]);
+        let options = json!({"binary": browser, "args": arguments});
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }}});
+        let session = started.ask("POST", "/session", &wanted);
+        started.session = session["sessionId"].as_str().expect("an id").to_owned();
+        Some(started)
+    }
+
+    pub(crate) fn open(&self, url: &str) {
+        self.command("url", &json!({"url": url}));
+    }
+
+    /// What a script returns; `return` is part of it.
+    pub(crate) fn run(&self, script: &str) -> Value {
+        self.command("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Waits until an expression of the page is true.
+    pub(crate) fn wait_for(&self, expression: &str) {
+        let begin = Instant::now();
+        while self.run(&format!("return Boolean({expression})")) != json!(true) {
+            if begin.elapsed() > PATIENCE {
+                let text = self.run("return document.body.innerText");
+                panic!("never came: {expression}\nthe page says: {text}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Types into a field, as a user does.
+    pub(crate) fn type_into(&self, selector: &str, text: &str) {
+        let element = self.element(selector);
+        self.command(&format!("element/{element}/value"), &json!({"text": text}));
+    }
+
+    pub(crate) fn click(&self, selector: &str) {
+        let element = self.element(selector);
+        self.command(&format!("element/{element}/click"), &json!({}));
+    }
+
+    /// The picture of the page, as base64 of a PNG.
+    pub(crate) fn screenshot(&self) -> String {
+        let path = format!("/session/{}/screenshot", self.session);
+        let picture = self.ask("GET", &path, &Value::Null);
+        picture.as_str().expect("base64").to_owned()
+    }
+
+    /// What the page's scripts complained about, resources that failed to load included.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let log = self.command("se/log", &json!({"type": "browser"}));
+        let entries = log.as_array().expect("a list of entries").iter();
+        entries
+            .filter(|entry| entry["level"] == "SEVERE")
+            .map(|entry| entry["message"].to_string())
+            .collect()
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let found = self.command(
+            "element",
+            &json!({"using": "css selector", "value": selector}),
+        );
+        let ids = found.as_object().expect("one element").values();
+        ids.map(|id| id.as_str().expect("an id").to_owned())
+            .next()
+            .expect("an id")
+    }
+
+    fn command(&self, name: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("/session/{}/{name}", self.session), body)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.try_ask(method, path, body)
+            .unwrap_or_else(|problem| panic!("{method} {path}: {problem}"))
+    }
+
+    fn try_ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.port,
+            body.len()
+        );
+        let exchange = || -> io::Result<String> {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            stream.write_all(request.as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        let answer = exchange().map_err(|error| error.to_string())?;
+        let (_, body) = answer.split_once("\r\n\r\n").ok_or("no head")?;
+        let mut answer: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
+        match answer["value"].take() {
+            value if value["error"].is_null() => Ok(value),
+            problem => Err(problem.to_string()),
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The browser ends with its session, also after a failed test; killing the driver alone
+        // would leave it.
+        if !self.session.is_empty() {
+            let _ = self.try_ask(
+                "DELETE",
+                &format!("/session/{}", self.session),
+                &Value::Null,
+            );
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
