@@ -11,6 +11,7 @@ mod mistakes;
 mod pg;
 mod program;
 mod providers;
+mod schema;
 mod serve;
 mod signals;
 mod tidy;
