@@ -105,6 +105,28 @@ fn arrows_between_crates_go_down_only() {
 }
 
 #[test]
+fn the_library_brings_nothing_of_the_program() {
+    let manifest = fs::read_to_string(root().join("crates/lookaside/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let dependencies = manifest["dependencies"].as_table().unwrap();
+    let is_library = |name: &str| name.starts_with("lookaside-") && name != "lookaside-http";
+    let found = dependencies
+        .iter()
+        .filter(|(name, entry)| {
+            let is_optional = entry
+                .get("optional")
+                .is_some_and(|it| it.as_bool() == Some(true));
+            !is_library(name) && !is_optional
+        })
+        .map(|(name, _)| name.clone())
+        .collect();
+    assert_none(
+        found,
+        "a dependency of the program that is not optional, of the feature cli",
+    );
+}
+
+#[test]
 fn library_roots_forbid_unsafe_code() {
     let mut found = Vec::new();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
