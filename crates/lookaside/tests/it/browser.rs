@@ -162,16 +162,27 @@ impl Browser {
             self.port,
             body.len()
         );
-        let exchange = || -> io::Result<String> {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-            stream.write_all(request.as_bytes())?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
+        // The driver keeps its side open, so an answer ends where its length says.
+        let exchange = || -> io::Result<Vec<u8>> {
+            let stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            (&stream).write_all(request.as_bytes())?;
+            let mut reader = BufReader::new(stream);
+            let (mut line, mut size) = (String::new(), 0);
+            while reader.read_line(&mut line)? > 2 {
+                if let Some((name, value)) = line.split_once(':')
+                    && name.eq_ignore_ascii_case("content-length")
+                {
+                    size = value.trim().parse().unwrap_or(0);
+                }
+                line.clear();
+            }
+            let mut body = vec![0; size];
+            reader.read_exact(&mut body)?;
+            Ok(body)
         };
-        let answer = exchange().map_err(|error| error.to_string())?;
-        let (_, body) = answer.split_once("\r\n\r\n").ok_or("no head")?;
-        let mut answer: Value = serde_json::from_str(body).map_err(|error| error.to_string())?;
+        let body = exchange().map_err(|error| error.to_string())?;
+        let mut answer: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
         match answer["value"].take() {
             value if value["error"].is_null() => Ok(value),
             problem => Err(problem.to_string()),
