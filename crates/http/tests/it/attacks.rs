@@ -476,7 +476,7 @@ fn nothing_that_waits_keeps_the_processor_busy() {
     check("more than is read", many.as_bytes(), false);
     check(
         "more than is read, half-closed",
-        many[..65_536].as_bytes(),
+        &many.as_bytes()[..65_536],
         true,
     );
     let large = get("/large").repeat(10_000);
