@@ -26,6 +26,8 @@ pub(crate) struct Draft {
     /// Whether the status line is written.
     has_head: bool,
     is_broken: bool,
+    /// Whoever was to append a body has overwritten replies before this one.
+    pub(crate) is_lost: bool,
 }
 
 impl Draft {
@@ -37,6 +39,7 @@ impl Draft {
             status: 200,
             has_head: false,
             is_broken: false,
+            is_lost: false,
         }
     }
 
@@ -136,7 +139,8 @@ impl Draft {
             self.out.extend_from_slice(b"\r\n");
             return self.check(stamp);
         }
-        self.out.extend_from_slice(b"Content-Length: ");
+        const NAME: &[u8] = b"Content-Length: ";
+        self.out.extend_from_slice(NAME);
         let field = self.out.len();
         // Bodies are mostly as long as the one before, to the digit; others move by what differs.
         let size_guess = stamp.length_size.get();
@@ -144,8 +148,12 @@ impl Draft {
         self.out.extend_from_slice(b"\r\n\r\n");
         let body = self.out.len();
         write(&mut self.out);
-        if self.out.len() < body {
+        let is_appended = self.out.len() >= body && self.out[..field].ends_with(NAME);
+        if !is_appended {
+            // A handler has written `*out = body`, say.
+            self.is_lost = self.start > 0;
             self.is_broken = true;
+            self.out.clear();
             return self.check(stamp);
         }
         let mut digits = itoa::Buffer::new();
@@ -213,6 +221,7 @@ impl Draft {
         };
         self.out.truncate(self.start);
         let mut draft = Self::new(std::mem::take(&mut self.out), manner);
+        draft.is_lost = self.is_lost;
         draft.refusal(stamp, 500);
         *self = draft;
     }
@@ -264,15 +273,22 @@ pub(crate) enum Pieces {
 const CHUNK_SIZE_SIZE: usize = 8;
 
 impl Pieces {
-    /// Lets somebody append a piece. An empty one is none: it would be the end.
-    pub(crate) fn write(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Lets somebody append a piece. An empty one is none: it would be the end. Says whether it was
+    /// appended; if not, all of the buffer is lost.
+    pub(crate) fn write(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        const SIZE: &[u8] = b"00000000\r\n";
         let start = out.len();
         if self == Self::Chunked {
-            out.extend_from_slice(b"00000000\r\n");
+            out.extend_from_slice(SIZE);
         }
         let body = out.len();
         write(out);
-        let size = out.len().saturating_sub(body);
+        let Some(size) = out.len().checked_sub(body) else {
+            return false;
+        };
+        if self == Self::Chunked && !out[..body].ends_with(SIZE) {
+            return false;
+        }
         match self {
             _ if size == 0 => out.truncate(start),
             Self::None => out.truncate(start),
@@ -285,6 +301,7 @@ impl Pieces {
                 out.extend_from_slice(b"\r\n");
             }
         }
+        true
     }
 
     pub(crate) fn end(self, out: &mut Vec<u8>) {

@@ -371,6 +371,9 @@ impl<'a> Reply<'a> {
         self.io.counters.reply(self.draft.sent_status());
         let out = mem::take(&mut self.draft.out);
         let manner = self.draft.manner;
+        if self.draft.is_lost {
+            return self.io.break_off(self.key);
+        }
         if self.place != Place::Direct {
             self.store(Answer::Done, out);
         } else if let Some(connection) = self.io.connections.get_mut(self.key) {

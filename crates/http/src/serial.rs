@@ -292,6 +292,10 @@ impl SerialReply<'_> {
         self.job.counters.reply(self.draft.sent_status());
         self.job.close |= self.draft.manner.close;
         self.job.output = mem::take(&mut self.draft.out);
+        if self.draft.is_lost {
+            // The connection closes without a word.
+            self.job.output.clear();
+        }
     }
 }
 

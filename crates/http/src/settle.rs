@@ -210,6 +210,20 @@ impl Io {
     }
 }
 
+impl Io {
+    /// Ends a connection whose output is lost.
+    pub(crate) fn break_off(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.output.clear();
+            connection.sent = 0;
+            connection.pending.clear();
+            connection.is_cut = true;
+            connection.end_after_reply();
+            self.mark(key);
+        }
+    }
+}
+
 impl Connection {
     /// The reply that closes the connection is in the output.
     pub(crate) fn end_after_reply(&mut self) {

@@ -16,7 +16,7 @@ pub struct BodyStream<'a> {
     key: Key,
     position: usize,
     pieces: Pieces,
-    /// Where the piece begins that somebody is appending.
+    /// How much is good of what is written, while somebody appends a piece or after it was none.
     written_from: Option<usize>,
 }
 
@@ -51,9 +51,11 @@ impl<'a> BodyStream<'a> {
         let size = self.out().len();
         self.written_from = Some(size);
         // In its place, so that a panic does not take the replies before it along.
-        pieces.write(self.out(), write);
+        let is_appended = pieces.write(self.out(), write);
         self.written_from = None;
-        if self.out().len() > size {
+        if !is_appended {
+            self.lose(0);
+        } else if self.out().len() > size {
             self.io.mark(self.key);
         }
     }
@@ -77,6 +79,9 @@ impl<'a> BodyStream<'a> {
 
     /// Ends the body.
     pub fn finish(mut self) {
+        if self.written_from.is_some() {
+            return;
+        }
         let pieces = self.pieces;
         pieces.end(self.out());
         let position = self.position;
@@ -107,7 +112,18 @@ impl<'a> BodyStream<'a> {
     /// Breaks the connection after what was written, so that the client sees that the body is not
     /// whole.
     pub fn abort(mut self) {
-        self.cut();
+        // Dropping it does so.
+        self.written_from.get_or_insert(usize::MAX);
+    }
+
+    /// Keeps so much of what was written, and ends the connection behind it.
+    fn lose(&mut self, size: usize) {
+        self.written_from = Some(size);
+        self.out().truncate(size);
+        if self.position == 0 {
+            let connection = self.connection();
+            connection.sent = connection.sent.min(connection.output.len());
+        }
     }
 
     fn cut(&mut self) {
@@ -144,8 +160,8 @@ impl<'a> BodyStream<'a> {
 impl Drop for BodyStream<'_> {
     fn drop(&mut self) {
         if let Some(size) = self.written_from {
-            // A panic has left a piece that is not whole.
-            self.out().truncate(size);
+            // A panic has left a piece that is not whole, or what is there is no reply any more.
+            self.lose(size);
             self.cut();
         }
     }

@@ -144,6 +144,17 @@ fn streams(router: &mut Router<State>) {
                 writer.write_all(b"half").unwrap();
             });
         })
+        .get("/overwrite/{size}", |_, request, reply| {
+            let size = request.param("size").unwrap().parse().unwrap();
+            reply.send_with("text/plain", |out| *out = vec![b'y'; size]);
+        })
+        .get("/stream-overwrites", |state, _, mut reply| {
+            let ticket = state.quiet.pop().unwrap();
+            let mut stream = reply.io().stream(ticket).unwrap();
+            stream.write_with(|out| *out = vec![b'y'; 10_000]);
+            stream.finish();
+            reply.text("to nobody");
+        })
         .get("/file", |_, _, reply| {
             let file = Arc::new(std::fs::File::open(file()).unwrap());
             let size = file.metadata().unwrap().len();
@@ -586,4 +597,32 @@ fn an_io_thread_that_works_for_the_others_does_its_own_work_too() {
     for thread in threads {
         thread.join().unwrap();
     }
+}
+
+#[test]
+fn who_overwrites_replies_ends_the_connection() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    assert_eq!(client.get("/overwrite/0").status, 500);
+    for requests in [
+        [get("/hello"), get("/hello"), get("/overwrite/0")],
+        [get("/hello"), get("/hello"), get("/overwrite/10000")],
+        [get("/hello"), get("/quiet"), get("/stream-overwrites")],
+        // A part of what is lost was sent.
+        [
+            get("/large").repeat(20),
+            get("/large").repeat(20),
+            get("/overwrite/9"),
+        ],
+    ] {
+        let mut client = Client::connect(&server);
+        client.send(requests.concat());
+        let mut bytes = Vec::new();
+        // Reset or not, it ends.
+        let _ = client.stream().read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.contains("yyyy"), "{}", requests[2]);
+    }
+    assert_eq!(Client::connect(&server).get("/hello").text(), "hello");
+    assert_eq!(server.counters().panics, 0);
 }
