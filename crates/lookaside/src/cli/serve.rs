@@ -4,6 +4,7 @@ use std::env;
 use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use clap::Args;
 use lookaside_stream::{StopFlag, worker_count};
@@ -74,6 +75,9 @@ pub(crate) struct ServeArguments {
     quiet: bool,
 }
 
+/// What SIGHUP does once there is something to load again.
+type Reloader = Box<dyn Fn() + Send + Sync>;
+
 fn place(text: &str) -> Result<Place, &'static str> {
     Place::parse(text)
 }
@@ -89,13 +93,24 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         None if files.server.threads > 0 => files.server.threads,
         None => worker_count(),
     };
+    let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
+    let reloader: Arc<OnceLock<Reloader>> = Arc::default();
+    // From the first on, since loading takes a while. A reload that is asked for until then is what
+    // happens anyway.
+    let _signals = SignalListener::start(stop.clone(), {
+        let reloader = reloader.clone();
+        move || {
+            if let Some(reload) = reloader.get() {
+                reload();
+            }
+        }
+    })?;
     let knowledge = files.project.load_with(LoadOptions {
         watch: arguments.watch || files.server.watch,
         telemetry: true,
     })?;
     let prometheus = metrics::recorder()
         .map_err(|error| Failure::new("cannot collect metrics").because(&error))?;
-    let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
     let name = arguments.dir.display().to_string();
     let options = StartOptions {
         listen,
@@ -103,7 +118,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         prometheus,
     };
     let service = Service::start(files, knowledge, options)?;
-    let _signals = SignalListener::start(stop.clone(), service.reloader())?;
+    // Nobody else sets it.
+    let _ = reloader.set(Box::new(service.reloader()));
     if !arguments.quiet {
         // Without standard error there is nobody left to tell.
         let _ = io::stderr()

@@ -135,7 +135,7 @@ impl Service {
     }
 
     /// What loads everything again, from any thread.
-    pub(crate) fn reloader(&self) -> impl Fn() + Send + 'static {
+    pub(crate) fn reloader(&self) -> impl Fn() + Send + Sync + 'static {
         let keeper = self.shared.keeper.clone();
         // What comes of it stands in the log.
         move || keeper.reload(|_: Result<Reloaded, String>| {})

@@ -124,8 +124,15 @@ pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Probl
     let Some(first) = request.header("Accept") else {
         return Ok(offers[0]);
     };
+    // What programs write, who seldom say it twice.
     if first == b"*/*" {
         return Ok(offers[0]);
+    }
+    let exact = offers
+        .iter()
+        .find(|form| form.media_type().as_bytes() == first);
+    if let Some(form) = exact {
+        return Ok(*form);
     }
     let accept: Vec<&[u8]> = request
         .headers()

@@ -13,7 +13,7 @@ use super::super::catalog::{Catalog, Lookup, Validity};
 use super::super::counters::Layer;
 use super::super::encode::{Encoder, Form};
 use super::super::params::read_query;
-use super::super::problem::Problem;
+use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::head::{Head, form, holds};
 use super::wait::Question;
@@ -166,7 +166,7 @@ impl Face {
         };
         lookup.counts.add(self.index, is_found);
         if !is_found {
-            no_row().write(given.body);
+            given.body.extend_from_slice(NO_ROW);
         }
         let provenance = given.provenance;
         let is_of_tables = lookup
@@ -237,7 +237,7 @@ impl Face {
         }
         let head = match answer.is_found {
             true => Head::new(200, form.content_type()),
-            false => Head::problem(&no_row()),
+            false => Head::new(404, PROBLEM_TYPE),
         };
         let head = Head {
             tag: tag.as_ref().map(Tag::as_str),
@@ -307,6 +307,10 @@ pub(super) fn encode<'r>(
     Ok(row.is_some())
 }
 
+/// What [`no_row`] writes; as common as a row, so it is written once.
+const NO_ROW: &[u8] =
+    b"{\"type\":\"about:blank\",\"title\":\"there is no row for these parameters\",\"status\":404}\n";
+
 pub(super) fn no_row() -> Problem {
     Problem::new(404, "there is no row for these parameters")
 }
@@ -327,4 +331,16 @@ pub(super) fn no_lookup(catalog: &Catalog, name: &str) -> Problem {
     let hint = did_you_mean(name, names);
     let problem = Problem::new(404, "there is no lookup of that name");
     problem.detail(format!("GET /v1/lookups lists them{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_row_is_written_as_the_problem_that_it_is() {
+        let mut body = Vec::new();
+        no_row().write(&mut body);
+        assert_eq!(body, NO_ROW);
+    }
 }
