@@ -85,3 +85,48 @@ impl Error {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Host, Place};
+
+    #[test]
+    fn who_cannot_connect_hears_where_to_look() {
+        let host = Host {
+            place: Place::Tcp {
+                name: "db".to_owned(),
+                address: None,
+            },
+            port: 5432,
+            password: None,
+        };
+        for (kind, expected) in [
+            (
+                io::ErrorKind::ConnectionRefused,
+                Some("does the server run"),
+            ),
+            (io::ErrorKind::NotFound, Some("there is no such socket")),
+            (io::ErrorKind::TimedOut, Some("a firewall")),
+            (io::ErrorKind::PermissionDenied, Some("not this user's")),
+            (io::ErrorKind::OutOfMemory, None),
+        ] {
+            let error = Error::cannot_connect(&host, kind.into());
+            // Behind what a pool says of it, too.
+            let waited = Error::no_connection(Duration::from_secs(1), Some(error.clone()));
+            for error in [error, waited] {
+                let found = error.way_out();
+                assert_eq!(found.is_some(), expected.is_some(), "{kind}: {found:?}");
+                assert!(
+                    found
+                        .unwrap_or_default()
+                        .contains(expected.unwrap_or_default())
+                );
+                assert!(!error.is_log_in_refused());
+            }
+        }
+        assert_eq!(Error::deadline(Sent::Nothing).way_out(), None);
+    }
+}

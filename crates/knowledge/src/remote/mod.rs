@@ -1,7 +1,8 @@
 //! Another database that answers: a PostgreSQL or MySQL server behind a pool of connections.
 //!
-//! Questions go out from one thread ([`runtime`]), as many at once as a caller has ([`entries`]),
-//! and come back as rows whose columns are those that the statement was described with.
+//! The connections live on one thread ([`runtime`]). Callers ask them from wherever they are, for as
+//! much at once as they miss ([`entries`]), and get rows whose columns are those that the statement
+//! was described with.
 
 mod entries;
 mod flight;

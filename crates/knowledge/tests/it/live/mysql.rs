@@ -180,3 +180,20 @@ fn a_server_that_is_killed_and_started_again_answers_again() {
     assert_eq!(answer, Some(Value::Int(2)));
     assert!(begun.elapsed().as_secs() < 3, "{:?}", begun.elapsed());
 }
+
+#[test]
+fn a_database_that_is_missing_is_said_in_words() {
+    for server in servers() {
+        let folder = project(
+            &server.url("there_is_none"),
+            "acquire_timeout_ms = 2000",
+            "",
+        );
+        let error = open(&folder).probe_provider("my").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        let text = error.to_string();
+        assert!(text.contains("Unknown database 'there_is_none'"), "{text}");
+        assert!(text.ends_with("at the end of the URL's path"), "{text}");
+        assert!(!text.contains("select"), "{text}");
+    }
+}
