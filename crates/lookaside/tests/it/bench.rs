@@ -1,4 +1,4 @@
-//! The benchmarks of providers run, on next to nothing, and all ways bring the same answers.
+//! Benchmarks run, on next to nothing, and all ways bring the same answers.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -66,6 +66,24 @@ fn every_way_to_a_provider_is_measured() {
         models[0]["hash"], models[1]["hash"],
         "a model without a lookup"
     );
+}
+
+#[test]
+fn a_ring_is_measured() {
+    let cases = cases(&["pipeline", "--wait", "stage-empty", "--batch", "8"]);
+    let names: Vec<_> = cases
+        .iter()
+        .filter_map(|case| case["case"].as_str())
+        .collect();
+    let expected = [
+        "one-stage, stage-empty, batch 8",
+        "two-stages, stage-empty, batch 8",
+        "headroom, stage-empty, batch 8",
+        "idle, stage-empty, 1 ms",
+    ];
+    assert_eq!(names, expected);
+    // All but the last handed on the same numbers.
+    assert_eq!(hashes(&cases[..3]).len(), 1, "{cases:?}");
 }
 
 #[test]

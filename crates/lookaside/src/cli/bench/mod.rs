@@ -9,6 +9,7 @@ pub(super) mod measure;
 mod metadata;
 mod oml;
 mod oml_provider;
+mod pipeline;
 mod project;
 mod provider;
 mod report;
@@ -35,6 +36,7 @@ Examples:
   lookaside bench load --range-count 411961 --json
   lookaside bench provider                        an embedded PostgreSQL, by every way
   lookaside bench cache --shape warm --url postgres://localhost/test
+  lookaside bench pipeline --case one-stage --wait spin
   lookaside bench http http://127.0.0.1:8300/healthz")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
@@ -52,6 +54,7 @@ enum Bench {
     OmlProvider(oml_provider::OmlProviderArguments),
     Metadata(metadata::MetadataArguments),
     Http(Box<http::HttpArguments>),
+    Pipeline(pipeline::PipelineArguments),
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
@@ -64,6 +67,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         Bench::Cache(arguments) => cache::run(arguments),
         Bench::OmlProvider(arguments) => oml_provider::run(arguments),
         Bench::Metadata(arguments) => metadata::run(arguments),
+        Bench::Pipeline(arguments) => pipeline::run(arguments),
         Bench::Http(arguments) => return http::run(arguments),
     };
     done.map(|()| Exit::Done)
