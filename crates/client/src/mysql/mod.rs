@@ -12,7 +12,7 @@ mod kill;
 mod login;
 mod target;
 
-pub use driver::{Driver, Options};
+pub use driver::{Definitions, Driver, Options};
 pub use kill::KillErrand;
 pub use lookaside_wire::mysql::ErrPacket;
 

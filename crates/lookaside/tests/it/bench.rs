@@ -104,6 +104,27 @@ fn definitions_of_columns_are_measured() {
             let found = cases(&[&["metadata", "--url", &url][..], &shape].concat());
             assert_eq!(hashes(&found).len(), 1, "{found:?}");
         }
+        assert_eq!(
+            cases(&["metadata", "--url", &url, "--mode", "parse"]).len(),
+            1
+        );
+        connection.query("create user far", &[]).unwrap();
+        let grant = "grant all privileges on bench.* to far";
+        connection.query(grant, &[]).unwrap();
+        let far = format!(
+            "mysql://far@127.0.0.1:{}/bench?ssl-mode=disabled",
+            server.port()
+        );
+        let shape = ["--columns", "3", "--rows", "2", "--delay", "20"];
+        let found = cases(&[&["metadata", "--url", &far][..], &shape].concat());
+        assert_eq!(hashes(&found).len(), 1, "{found:?}");
+        for case in &found {
+            let fastest = case["wall_ns_per_op"]["min"].as_f64().unwrap();
+            assert!(fastest >= 20e6, "{case:?}");
+        }
+        let on_a_socket = ["bench", "metadata", "--delay", "20", "--url", &url];
+        let output = lookaside().args(on_a_socket).output().unwrap();
+        Said::from(output).ended(1).err_has(&["--delay"]);
         let mistaken = ["bench", "metadata", "--url", "postgres://amy@localhost/a"];
         let output = lookaside().args(mistaken).output().unwrap();
         Said::from(output).ended(1).err_has(&["mysql://"]);

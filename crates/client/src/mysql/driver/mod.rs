@@ -59,7 +59,7 @@ mod verb;
 
 use std::time::{Duration, Instant};
 
-use lookaside_wire::mysql::{Connection, Credentials, Startup};
+use lookaside_wire::mysql::{Capabilities, Connection, Credentials, Startup};
 
 use super::kill::KillErrand;
 use super::login::{self, Login};
@@ -71,7 +71,7 @@ use crate::{
     Error, Host, MysqlConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
 };
 
-pub use options::Options;
+pub use options::{Definitions, Options};
 use session::Session;
 use statement::Scratch;
 
@@ -89,6 +89,7 @@ pub struct Driver {
     window: usize,
     /// How long the definitions of pinned columns are believed.
     pinned_check_after: Option<Duration>,
+    definitions: Definitions,
     /// How to reach the same server once more.
     login: Option<Login>,
 }
@@ -107,6 +108,10 @@ impl Driver {
             Some(_) => startup.optional_metadata(),
             None => *startup,
         };
+        let startup = match options.definitions {
+            Definitions::Compare => startup,
+            Definitions::Read => startup.without(Capabilities::MARIADB_CACHE_METADATA),
+        };
         let window = options.window.clamp(1, options.wire.request_count_max);
         let connection = Connection::new(&startup, credentials, options.wire.clone());
         Ok(Self {
@@ -120,6 +125,7 @@ impl Driver {
             query_count_max: options.query_count_max,
             window,
             pinned_check_after: options.pinned_check_after,
+            definitions: options.definitions,
             login: None,
         })
     }
@@ -136,11 +142,18 @@ impl Driver {
             connection,
             session,
             output,
+            definitions,
             ..
         } = self;
         while session.end.is_none() {
             match connection.next_event() {
-                Ok(Some(event)) => session.take(event, output),
+                Ok(Some(event)) => {
+                    let is_last = event.is_last();
+                    session.take(event, output);
+                    if is_last && *definitions == Definitions::Read {
+                        connection.forget_columns();
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => session.end(Error::protocol(error), output),
             }

@@ -43,8 +43,23 @@ pub struct Options {
     /// read, which costs little but the network. MariaDB leaves them out by itself, and safely.
     pub pinned_check_after: Option<Duration>,
 
+    /// What is done with the definitions of columns that come. The default compares them.
+    pub definitions: Definitions,
+
     /// What the connection itself takes.
     pub wire: lookaside_wire::Limits,
+}
+
+/// What is done with the definitions of a result's columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Definitions {
+    /// They are compared with those of the last time, and read if they differ. MariaDB leaves them out
+    /// where they do not.
+    #[default]
+    Compare,
+    /// They come with each answer and are read each time, as most drivers do it: to measure what that
+    /// costs.
+    Read,
 }
 
 impl Default for Options {
@@ -55,6 +70,7 @@ impl Default for Options {
             window: 1,
             result_size_max: 1 << 30,
             pinned_check_after: None,
+            definitions: Definitions::Compare,
             wire: lookaside_wire::Limits::default(),
         }
     }

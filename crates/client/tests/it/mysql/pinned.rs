@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lookaside_client::Request;
-use lookaside_client::mysql::{Options, blocking::Connection};
+use lookaside_client::mysql::{Definitions, Options, blocking::Connection};
 use lookaside_value::Value;
 
 use super::{Site, run, shown, sites};
@@ -99,5 +99,38 @@ fn a_check_finds_the_rest() {
         let names: Vec<_> = answer.rows.columns().iter().map(|name| &**name).collect();
         assert_eq!(names, ["k", "b", "a"]);
         assert_eq!(shown(&Ok(answer)), "1,3,2");
+    }
+}
+
+/// Definitions that are read each time are right, and sent by MariaDB as well.
+#[test]
+fn definitions_can_be_read_each_time() {
+    for site in sites() {
+        let columns: Vec<_> = (0..100)
+            .map(|index| format!("column_{index} int"))
+            .collect();
+        site.execute(&[
+            &format!("create table wide(k int, {})", columns.join(", ")),
+            "insert into wide(k) values (1)",
+        ]);
+        for window in [1, 16] {
+            let mut connection = site.connect_with(Options {
+                window,
+                definitions: Definitions::Read,
+                ..Options::default()
+            });
+            let sql = "select * from wide where k = ?";
+            let first = pinned(&mut connection, sql);
+            let before = bytes_sent(&mut connection);
+            for _ in 0..10 {
+                assert_eq!(pinned(&mut connection, sql), first);
+                assert_eq!(shown(&connection.query("select 'x' as y", &[])), "x");
+            }
+            let size = bytes_sent(&mut connection) - before;
+            assert!(size > 10 * 100 * 30, "{size}");
+            site.execute(&["alter table wide modify k bigint"]);
+            assert_eq!(pinned(&mut connection, sql), first);
+            site.execute(&["alter table wide modify k int"]);
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! What do the definitions of a result's columns cost, and what is saved when they need not be read
 //! or sent?
 
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use lookaside_client::mysql::Options;
 use lookaside_client::mysql::blocking::Connection;
-use lookaside_client::{Answer, Config, Environment, Request};
+use lookaside_client::mysql::{Definitions, Options};
+use lookaside_client::{Answer, Config, Environment, MysqlConfig, Place, Request};
 use lookaside_value::{ParamBatch, Value};
 
 use super::Result;
 use super::measure::{AnswerHash, Measured, Rounds, measure};
+use super::relay::Relay;
 use super::report;
 
 /// Rows of each table.
@@ -23,8 +25,8 @@ const HASHED: usize = 100;
 
 /// Wide and long results of MySQL or MariaDB, by what is done with the columns' definitions
 ///
-/// The tables are lookaside_bench_wide_N with N integer columns; they stay. To see what the bytes
-/// cost on a slow link, give the URL of a relay.
+/// The tables are lookaside_bench_wide_N with N integer columns; they stay. The published shapes are
+/// `--columns 2` with `--rows 10000` and with `--rows 1`, each without and with `--delay 30`.
 #[derive(Debug, Args)]
 pub(crate) struct MetadataArguments {
     /// The server to ask, as mysql://user:password@host/database.
@@ -42,12 +44,18 @@ pub(crate) struct MetadataArguments {
     /// Questions under way at once.
     #[arg(long, default_value_t = 1, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     window: u16,
+    /// Milliseconds that a round trip takes longer, through a relay in this process, whose CPU time
+    /// counts then.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    delay: Option<u64>,
     #[command(flatten)]
     rounds: Rounds,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Mode {
+    /// They come each time, and are read each time, as most drivers do it.
+    Parse,
     /// MySQL sends them each time, and they are read when they differ from the last ones; MariaDB
     /// leaves them out while they are the same.
     Default,
@@ -59,18 +67,55 @@ enum Mode {
 const PINNED_CHECK_AFTER: Duration = Duration::from_secs(60);
 
 pub(super) fn run(arguments: &MetadataArguments) -> Result<()> {
-    let mut fill = Bench::connect(arguments)?;
+    let mut config = arguments.config()?;
+    let mut fill = Bench::connect(arguments, &config, Mode::Default)?;
     fill.fill()?;
+    if let Some(delay) = arguments.delay {
+        config = relayed(config, Duration::from_millis(delay))?;
+    }
     let modes = match arguments.mode {
         Some(mode) => vec![mode],
-        None if fill.server.contains("MariaDB") => vec![Mode::Default],
+        None if fill.server.contains("MariaDB") => vec![Mode::Parse, Mode::Default],
         None => Mode::value_variants().to_vec(),
     };
     for mode in modes {
-        let measured = Bench::connect(arguments)?.measure(mode)?;
+        let measured = Bench::connect(arguments, &config, mode)?.measure(mode)?;
         report::print(&measured, arguments.rounds.json)?;
     }
     Ok(())
+}
+
+impl MetadataArguments {
+    fn config(&self) -> Result<MysqlConfig> {
+        match Config::parse(&self.url, &Environment::of_process())? {
+            Config::Mysql(config) => Ok(config),
+            _ => Err(
+                "PostgreSQL sends definitions only when it is asked to, so the URL has to \
+                be mysql://…"
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// The same server through a link that takes its time.
+fn relayed(mut config: MysqlConfig, round_trip: Duration) -> Result<MysqlConfig> {
+    let host = config.hosts.first_mut().ok_or("a URL names a server")?;
+    let Place::Tcp { name, address } = &mut host.place else {
+        return Err(
+            "a link is a TCP connection, so with --delay the URL has to name a host".into(),
+        );
+    };
+    let target = match address {
+        Some(ip) => Some(SocketAddr::new(*ip, host.port)),
+        None => (name.as_str(), host.port).to_socket_addrs()?.next(),
+    };
+    let target = target.ok_or_else(|| format!("{name} has no address"))?;
+    // A certificate is still checked for the name.
+    *address = Some(Ipv4Addr::LOCALHOST.into());
+    host.port = Relay::start(target, round_trip / 2)?.port;
+    config.hosts.truncate(1);
+    Ok(config)
 }
 
 struct Bench<'a> {
@@ -80,21 +125,17 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn connect(arguments: &'a MetadataArguments) -> Result<Self> {
-        let Config::Mysql(config) = Config::parse(&arguments.url, &Environment::of_process())?
-        else {
-            return Err(
-                "PostgreSQL sends definitions only when it is asked to, so the URL has to \
-                be mysql://…"
-                    .into(),
-            );
-        };
+    fn connect(arguments: &'a MetadataArguments, config: &MysqlConfig, mode: Mode) -> Result<Self> {
         let options = Options {
             window: arguments.window.into(),
             pinned_check_after: Some(PINNED_CHECK_AFTER),
+            definitions: match mode {
+                Mode::Parse => Definitions::Read,
+                Mode::Default | Mode::Pinned => Definitions::Compare,
+            },
             ..Options::default()
         };
-        let mut connection = Connection::connect(&config, options)?;
+        let mut connection = Connection::connect(config, options)?;
         let version = connection.query("select version()", &[])?;
         let version = version.rows.row(0)[0].to_text();
         let server = match version.contains("MariaDB") {
@@ -160,7 +201,7 @@ impl<'a> Bench<'a> {
             }
             let request = Request::many(Arc::clone(&sql), keys);
             let request = match mode {
-                Mode::Default => request,
+                Mode::Parse | Mode::Default => request,
                 Mode::Pinned => request.pinned_columns(),
             };
             let answers = self.connection.request(request)?;
@@ -181,11 +222,15 @@ impl<'a> Bench<'a> {
         })?;
         let mode = mode.to_possible_value().expect("no mode is hidden");
         let MetadataArguments { columns, rows, .. } = self.arguments;
+        let link = match self.arguments.delay {
+            Some(delay) => format!(", {delay} ms"),
+            None => String::new(),
+        };
         Ok(Measured {
             engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
             bench: "metadata",
             case: format!(
-                "{}, {columns} columns, {rows} rows, window {window}",
+                "{}, {columns} columns, {rows} rows, window {window}{link}",
                 mode.get_name()
             ),
             ops,

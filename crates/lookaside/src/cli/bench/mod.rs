@@ -12,6 +12,7 @@ mod oml_provider;
 mod pipeline;
 mod project;
 mod provider;
+mod relay;
 mod report;
 mod target;
 pub(super) mod workload;

@@ -91,6 +91,15 @@ impl Dialogue {
         self.queue.ids()
     }
 
+    pub(super) fn forget_columns(&mut self) {
+        if !self
+            .capabilities
+            .contains(Capabilities::MARIADB_CACHE_METADATA)
+        {
+            self.metadata.forget_all();
+        }
+    }
+
     pub(super) fn status(&self) -> StatusFlags {
         self.status
     }

@@ -128,6 +128,12 @@ impl Metadata {
         self.last_prepared = None;
     }
 
+    /// What comes is read as if it had never come before.
+    pub(super) fn forget_all(&mut self) {
+        self.statements.clear();
+        self.query = None;
+    }
+
     /// The server forgot all statements.
     pub(super) fn reset(&mut self) {
         self.statements.clear();

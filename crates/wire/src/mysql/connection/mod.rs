@@ -271,6 +271,12 @@ impl Connection {
         }
     }
 
+    /// Forgets the columns of all statements, so that those of the next results are read as if they
+    /// were new: that is what comparing them saves. Where the server leaves them out, they are kept.
+    pub fn forget_columns(&mut self) {
+        self.dialogue.forget_columns();
+    }
+
     /// The requests that were queued and have no last event. After the connection's end nobody
     /// knows whether the server did them; those whose bytes were never sent it did not.
     pub fn unanswered(&self) -> RequestIds {
