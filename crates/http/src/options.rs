@@ -28,7 +28,8 @@ pub struct Options {
     /// How many pipelined requests of a connection wait for answers before no more are read.
     /// Load generators send 16, and each costs a buffer when they are answered later.
     pub pipeline_count_max: usize,
-    /// A connection whose client leaves more bytes than this unread is not read any more.
+    /// A connection whose client leaves more bytes than this unread, or for which more wait behind
+    /// a reply that is late, is not read any more.
     /// Enough for one send to fill the pipe, little enough for thousands of slow readers.
     pub output_size_max: usize,
     /// How many connections a thread holds; others wait in the system's queue.

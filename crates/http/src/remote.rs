@@ -273,7 +273,8 @@ impl BodyReader {
             return Ok(Some(0));
         }
         if self.read_size == self.taken.len() {
-            match self.take(Some(Instant::now() + patience))? {
+            // A moment that no clock will ever show is none.
+            match self.take(Instant::now().checked_add(patience))? {
                 Taken::Some => {}
                 Taken::End => return Ok(Some(0)),
                 Taken::Nothing => return Ok(None),

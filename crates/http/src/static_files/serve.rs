@@ -40,10 +40,12 @@ impl StaticFiles {
         let Some((encoding, file)) = entry.choose(request) else {
             return entry.vary(reply.status(406)).empty();
         };
+        // RFC 9110, 14.2: parts are for GET alone.
+        let is_get = request.method() == Method::Get;
         let conditions = Conditions {
             if_none_match: request.header("If-None-Match"),
             if_modified_since: request.header("If-Modified-Since"),
-            range: request.header("Range"),
+            range: request.header("Range").filter(|_| is_get),
             if_range: request.header("If-Range"),
         };
         let size = file.size();

@@ -1,12 +1,14 @@
 //! A server in the same process, and clients that behave and misbehave.
 
 mod attacks;
+mod awkward;
 mod client;
 mod encoding;
 mod fuzz;
 mod later;
 mod life;
 mod memory;
+mod mistakes;
 mod refusals;
 mod requests;
 mod serial;

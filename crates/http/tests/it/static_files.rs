@@ -119,6 +119,11 @@ fn heads_and_other_methods() {
             (200, Some(size))
         );
     }
+    // RFC 9110, 14.2: parts are for GET alone.
+    client.send("HEAD /static/app.js HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\n\r\n");
+    let reply = client.receive_head();
+    let length = reply.header("content-length");
+    assert_eq!((reply.status, length), (200, Some("8")));
     client.send("DELETE /static/app.js HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.receive().status, 405);
 }
