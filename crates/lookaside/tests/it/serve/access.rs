@@ -17,7 +17,8 @@ fn key(flags: &[&str]) -> (String, String) {
 
 #[test]
 fn keys_let_in() {
-    let (plain, lines) = key(&["--name", "plain", "--per-second", "3"]);
+    let (plain, lines) = key(&["--name", "plain", "--per-second", "1"]);
+    let lines = lines.replace("per_second = 1", "per_second = 1\nburst = 3");
     let (admin, more) = key(&["--name", "boss", "--admin"]);
     let project = project(&format!("[server]\nquery_rows_max = 2\n{lines}{more}"));
     let log = project.file("access.log");
@@ -61,8 +62,10 @@ fn keys_let_in() {
     client.ask("POST", "/v1/reload", &as_plain, b"").is(403);
     client.ask("POST", "/v1/reload", &as_admin, b"").is(200);
     client.get_with(target, &as_plain).is(200);
-    let wait = client.get_with(target, &as_plain).is(429);
-    assert_eq!(wait.header("Retry-After"), Some("1"));
+    // A busy machine may fill the bucket again in between, but not for ever.
+    let mut answers = (0..1000).map(|_| client.get_with(target, &as_plain));
+    let wait = answers.find(|answer| answer.status != 200);
+    assert_eq!(wait.unwrap().is(429).header("Retry-After"), Some("1"));
     assert!(running.end().0.success());
 
     let text = fs::read_to_string(&log).unwrap();
