@@ -1,7 +1,9 @@
 //! What is checked of certificates, and what is said of bad ones.
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use lookaside_client::ErrorKind;
 
@@ -150,5 +152,42 @@ fn files_that_cannot_be_used_are_named() {
     for face in FACES {
         let said = said(&error(face, &server.url("anybody", "verify-ca")));
         assert!(said.starts_with("there are no root certificates"), "{said}");
+    }
+}
+
+/// In a process of its own, whose environment says where the system has its roots.
+#[test]
+fn the_roots_of_the_system_are_believed() {
+    const NAME: &str = "live::tls::certificates::the_roots_of_the_system_are_believed";
+    const URL: &str = "LOOKASIDE_TEST_SYSTEM_ROOTS_URL";
+    const IS_TRUSTED: &str = "LOOKASIDE_TEST_SYSTEM_ROOTS_ARE_RIGHT";
+    if let Ok(url) = env::var(URL) {
+        for face in FACES {
+            if env::var_os(IS_TRUSTED).is_some() {
+                assert_eq!(outcome(face, &url), "tls", "{face:?}");
+            } else {
+                let said = said(&error(face, &url));
+                assert!(said.contains("is not trusted"), "{face:?}: {said}");
+            }
+        }
+        return;
+    }
+    let authority = Authority::new("issuer");
+    let Some(server) = Server::start("18", &authority.issue(&["db"]), &authority) else {
+        return;
+    };
+    let url = server.url("anybody", "verify-full") + "&sslrootcert=system";
+    for (authority, is_trusted) in [(&authority, true), (&Authority::new("other"), false)] {
+        let roots = server.file("system.crt", &authority.pem());
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", NAME, "--nocapture"]);
+        command.env("SSL_CERT_FILE", roots).env(URL, &url);
+        // Where the system has more of them.
+        command.env_remove("SSL_CERT_DIR");
+        if is_trusted {
+            command.env(IS_TRUSTED, "1");
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{is_trusted}: {output:?}");
     }
 }
