@@ -69,9 +69,10 @@ pub struct StageSnapshot {
     pub batches: Vec<u64>,
     /// Rounds that its threads have waited awake.
     pub spins: u64,
-    /// Times that one of its threads went to sleep.
+    /// Times that one of its threads went to sleep. Stages that wait for an idle upstream sleep in one
+    /// place, behind the first: each of them has the sum.
     pub sleeps: u64,
-    /// Times that one of them was woken.
+    /// Times that one of them was woken; the same holds.
     pub wakes: u64,
 }
 
