@@ -102,6 +102,29 @@ fn take(
 }
 
 #[test]
+fn what_is_flushed_is_answered_with_the_next_turn() {
+    for postgres in databases() {
+        let mut poller = Loop::new(&[postgres.url()]);
+        while !poller.connections[0].is_ready() {
+            poller.round(|_, reply| panic!("{reply:?} was not asked for"));
+        }
+        let connection = &mut poller.connections[0];
+        let ticket = connection.submit(Request::new("select 7", &[])).unwrap();
+        connection.flush(Instant::now());
+        assert!(!connection.wants_write());
+        // The answer to what prepares the statement may be here, and is not looked for.
+        std::thread::sleep(Duration::from_millis(20));
+        connection.flush(Instant::now());
+        assert!(connection.next_reply().is_none());
+        let mut replies = Vec::new();
+        while replies.is_empty() {
+            poller.round(|_, reply| replies.push(reply.ticket));
+        }
+        assert_eq!(replies, [ticket]);
+    }
+}
+
+#[test]
 fn flights_and_deadlines_work_on_a_loop_too() {
     for postgres in databases() {
         let mut poller = Loop::new(&[postgres.url()]);

@@ -8,11 +8,15 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::{Options, poll::Connection};
 use lookaside_client::{Answer, Error, PostgresConfig, Request, Ticket};
-use lookaside_http::{Interest, Io, Timer, Watch};
+use lookaside_http::{Interest, Io, Readiness, Timer, Watch};
 
 /// How many queries wait on one connection. What is more waits here, for the first that is free:
 /// a deeper queue makes no server faster.
 const WINDOW: usize = 64;
+
+/// How many queries go to a connection that has something to send before another one gets any: with
+/// 64 clients that is 2.4 system calls a request where the shallowest queue each time makes 2.6.
+const FILL: usize = 8;
 
 /// When a query is given up, and the server told to.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,9 +35,21 @@ pub(super) struct Database<P> {
     statements: &'static [&'static str],
     slots: Vec<Slot<P>>,
     waiting: VecDeque<(Request, P)>,
-    answered: VecDeque<(P, Option<Answer>)>,
+    answered: VecDeque<(P, Outcome)>,
     /// Whether somebody was told that there is no connection.
     is_away: bool,
+}
+
+/// What came of a query.
+pub(super) type Outcome = Result<Answer, Silence>;
+
+/// Why there is no answer. Whether the database has done what it was asked is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Silence {
+    /// There is no connection, or it was lost.
+    Away,
+    /// It was refused, or took too long.
+    Failed,
 }
 
 struct Slot<P> {
@@ -55,6 +71,8 @@ struct Open<P> {
     asked: VecDeque<(Ticket, Option<P>)>,
     /// Whether there is something to do at the end of the batch.
     is_due: bool,
+    /// Whether the poller says that something has come.
+    is_readable: bool,
     since: Instant,
 }
 
@@ -90,23 +108,23 @@ impl<P> Database<P> {
     /// Asks, as soon as there is room. Where there is no connection the answer is none, at once.
     pub(super) fn ask(&mut self, request: Request, purpose: P, now: Instant) {
         if self.slots.iter_mut().all(|slot| slot.open().is_none()) {
-            self.answered.push_back((purpose, None));
+            self.answered.push_back((purpose, Err(Silence::Away)));
         } else {
             let request = request.deadline(now + QUERY_TIMEOUT);
             self.waiting.push_back((request, purpose));
         }
     }
 
-    /// The next answer. It is none if the database did not give one; whether it has done what it
-    /// was asked is not known then.
-    pub(super) fn next_answer(&mut self) -> Option<(P, Option<Answer>)> {
+    /// The next answer.
+    pub(super) fn next_answer(&mut self) -> Option<(P, Outcome)> {
         self.answered.pop_front()
     }
 
     /// A connection can be read or written.
-    pub(super) fn ready(&mut self, index: usize) {
+    pub(super) fn ready(&mut self, index: usize, readiness: Readiness) {
         if let Some(open) = self.slots[index].open() {
             open.is_due = true;
+            open.is_readable |= readiness.read;
         }
     }
 
@@ -140,7 +158,11 @@ impl<P> Database<P> {
     fn hand_out(&mut self) {
         while !self.waiting.is_empty() {
             let open = self.slots.iter_mut().filter_map(Slot::open);
-            let least = open.min_by_key(|open| open.asked.len());
+            let least = open.min_by_key(|open| match open.asked.len() {
+                // What goes out together with others costs no send of its own.
+                count if open.is_due && count < FILL => 0,
+                count => count + 1,
+            });
             let Some(open) = least.filter(|open| open.asked.len() < WINDOW) else {
                 return;
             };
@@ -150,7 +172,7 @@ impl<P> Database<P> {
             open.is_due = true;
             match open.connection.submit(request) {
                 Ok(ticket) => open.asked.push_back((ticket, Some(purpose))),
-                Err(_) => self.answered.push_back((purpose, None)),
+                Err(_) => self.answered.push_back((purpose, Err(Silence::Away))),
             }
         }
     }
@@ -160,19 +182,23 @@ impl<P> Database<P> {
         let slot = &mut self.slots[index];
         let Some(open) = slot.open() else { return };
         open.is_due = false;
-        open.connection.turn(now);
+        match std::mem::take(&mut open.is_readable) {
+            true => open.connection.turn(now),
+            false => open.connection.flush(now),
+        }
         while let Some(reply) = open.connection.next_reply() {
             let mut asked = open.asked.iter();
             let place = asked.position(|(ticket, _)| *ticket == reply.ticket);
             // A preparation that fails does so again, with the query that needs it.
             if let Some((_, Some(purpose))) = place.and_then(|place| open.asked.remove(place)) {
-                let answer = reply.into_answer();
-                if let Err(error) = &answer
-                    && !error.is_connection_lost()
-                {
-                    say(&format!("a query failed: {}", chain(error)));
-                }
-                self.answered.push_back((purpose, answer.ok()));
+                let outcome = reply.into_answer().map_err(|error| {
+                    if error.is_connection_lost() {
+                        return Silence::Away;
+                    }
+                    say(&format!("a query failed: {}", chain(&error)));
+                    Silence::Failed
+                });
+                self.answered.push_back((purpose, outcome));
             }
         }
         if let Some(error) = open.connection.end() {
@@ -228,6 +254,7 @@ impl<P> Database<P> {
                     watch,
                     asked: asked.into_iter().map(|ticket| (ticket, None)).collect(),
                     is_due: true,
+                    is_readable: false,
                     since: io.now(),
                 }));
             }
@@ -252,16 +279,16 @@ impl<P> Database<P> {
             // A descriptor that cannot be taken off the poller leaves it when it is closed.
             let _ = io.unwatch(watch, connection.as_fd());
             let purposes = asked.into_iter().filter_map(|(_, purpose)| purpose);
-            self.answered
-                .extend(purposes.map(|purpose| (purpose, None)));
+            let away = purposes.map(|purpose| (purpose, Err(Silence::Away)));
+            self.answered.extend(away);
         }
         if self.slots.iter_mut().all(|slot| slot.open().is_none()) {
             if !std::mem::replace(&mut self.is_away, true) {
                 say(&format!("the database is away: {why}; it is tried again"));
             }
             let waiting = self.waiting.drain(..);
-            self.answered
-                .extend(waiting.map(|(_, purpose)| (purpose, None)));
+            let away = waiting.map(|(_, purpose)| (purpose, Err(Silence::Away)));
+            self.answered.extend(away);
         }
     }
 }

@@ -168,7 +168,9 @@ fn router(arena: Arena) -> Router<Arena> {
         .post("/crud/items", Arena::create)
         .get("/crud/items/{id}", Arena::read)
         .put("/crud/items/{id}", Arena::update)
-        .on_ready(|arena, _, token, _| arena.database.ready(token as usize))
+        .on_ready(|arena, _, token, readiness| {
+            arena.database.ready(token as usize, readiness);
+        })
         .on_timer(|arena, io, token| match token & DATABASE_TIMER {
             0 => arena.delay_over(io, token),
             _ => {

@@ -5,6 +5,7 @@ use lookaside_http::{Io, Reply, Request, Ticket};
 use lookaside_value::Value;
 
 use super::cache::{Fill, Found};
+use super::database::Silence;
 use super::items::{self, Changed, Created};
 use super::simple::{query_number, refuse};
 use super::{Arena, fortunes};
@@ -152,8 +153,8 @@ impl Arena {
         self.database.turn(io);
         while let Some((purpose, answer)) = self.database.next_answer() {
             match answer {
-                Some(answer) => self.answer(io, purpose, &answer),
-                None => self.fall_back(io, purpose),
+                Ok(answer) => self.answer(io, purpose, &answer),
+                Err(silence) => self.fall_back(io, purpose, silence),
             }
         }
     }
@@ -204,10 +205,10 @@ impl Arena {
     }
 
     /// The database has not answered.
-    fn fall_back(&mut self, io: &mut Io, purpose: Purpose) {
+    fn fall_back(&mut self, io: &mut Io, purpose: Purpose, silence: Silence) {
         match purpose {
             // The arena wants an empty list while the database is away.
-            Purpose::Range(ticket) => send(io, ticket, |reply| {
+            Purpose::Range(ticket) if silence == Silence::Away => send(io, ticket, |reply| {
                 reply.send_with(JSON, |out| items::write_range([].into_iter(), out));
             }),
             Purpose::Create(ticket, id) | Purpose::Update(ticket, id) => {
@@ -215,9 +216,10 @@ impl Arena {
                 self.shared.cache.invalidate(id, io.now());
                 send(io, ticket, unavailable);
             }
-            Purpose::One(ticket, _) | Purpose::List { ticket, .. } | Purpose::Fortunes(ticket) => {
-                send(io, ticket, unavailable);
-            }
+            Purpose::Range(ticket)
+            | Purpose::One(ticket, _)
+            | Purpose::List { ticket, .. }
+            | Purpose::Fortunes(ticket) => send(io, ticket, unavailable),
         }
     }
 }
