@@ -1,5 +1,6 @@
 //! What follows from what was sent: more requests, other interests, the end.
 
+use std::collections::VecDeque;
 use std::mem;
 
 use rustix::net::{Shutdown, shutdown};
@@ -13,6 +14,10 @@ use crate::{Io, Options};
 
 /// How long a client is given to see that it was sent away.
 const LINGER_MS: u64 = 2_000;
+
+/// A connection that has been answered keeps room for so many requests that wait: as many as most
+/// clients pipeline, and little beside the rest of it.
+const PENDING_COUNT_KEPT: usize = 16;
 
 /// What there is to do for a connection after it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +119,9 @@ impl Io {
         if connection.state == State::Lingering && connection.is_input_ended {
             self.close(key);
             return Settled::Nothing;
+        }
+        if connection.pending.is_empty() && connection.pending.capacity() > PENDING_COUNT_KEPT {
+            connection.pending = VecDeque::new();
         }
         let interest = Interest {
             read: !connection.is_input_ended && connection.wants_input(&self.options),

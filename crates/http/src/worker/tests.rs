@@ -110,3 +110,23 @@ fn a_connection_that_always_asks_lets_others_in_between() {
         "{count}"
     );
 }
+
+#[test]
+fn a_connection_that_asked_for_much_at_once_is_small_again() {
+    const COUNT: u64 = 100;
+    let (mut worker, mut batch) = worker();
+    let requests = "GET /later HTTP/1.1\r\nHost: h\r\n\r\n".repeat(60);
+    let mut clients = Vec::new();
+    let counted = allocation_counter::measure(|| {
+        for _ in 0..COUNT {
+            let mut client = connect(&mut worker);
+            client.write_all(requests.as_bytes()).unwrap();
+            worker.turn(&mut batch).unwrap();
+            client.read_exact(&mut [0; 6_000]).unwrap();
+            clients.push(client);
+        }
+    });
+    assert_eq!(worker.io.counters.replies_2xx, 60 * COUNT);
+    let each = counted.bytes_current / COUNT as i64;
+    assert!(each < 3 << 10, "{each} bytes each");
+}
