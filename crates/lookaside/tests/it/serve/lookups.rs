@@ -369,10 +369,11 @@ fn the_end_answers_what_is_here() {
     );
     let mut client = Client::unix(&path);
     client.get("/readyz").is(200);
-    for target in ["late?rack=8", "late?rack=7", "host?name=web-1"] {
-        client.send("GET", &format!("/v1/lookup/{target}"), &[], b"");
-    }
-    // The first has come, so all of them were read: they were sent together.
+    // In one piece, so that all of them are there when the first is answered.
+    let targets = ["late?rack=8", "late?rack=7", "host?name=web-1"];
+    let requests = targets
+        .map(|target| format!("GET /v1/lookup/{target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    client.split().1.raw(requests.concat().as_bytes());
     client.receive("GET").is(200);
     running.signal("TERM");
     client.receive("GET").is(200);
