@@ -188,6 +188,12 @@ fn commands_in_the_documents_exist() {
     assert_none(found, "a command that does not exist");
 }
 
+/// Whether a help lists a command of that name.
+fn has_command(help: &str, name: &str) -> bool {
+    let mut lines = help.lines().skip_while(|line| *line != "Commands:");
+    lines.any(|line| line.starts_with("  ") && line.split_whitespace().next() == Some(name))
+}
+
 /// What is wrong with a line of a shell session: a script that is not there, or a command or flag
 /// that the program does not know.
 fn mistake(line: &str) -> Option<String> {
@@ -205,9 +211,15 @@ fn mistake(line: &str) -> Option<String> {
         _ => return None,
     };
     let command = arguments.first()?;
-    let help = run([command, &"--help"]);
+    let mut help = run([command, &"--help"]);
     if help.code != 0 {
         return Some(format!("no command {command}"));
+    }
+    // `bench http` has flags that `bench` has not.
+    if let Some(part) = arguments.get(1)
+        && has_command(&help.out, part)
+    {
+        help = run([command, part, &"--help"]);
     }
     let flags = arguments.iter().filter(|word| word.starts_with("--"));
     let names = flags.map(|flag| flag.split('=').next().unwrap_or(flag));
