@@ -12,6 +12,7 @@ mod pool;
 mod pooler;
 pub(crate) mod restart;
 mod scripts;
+mod standby;
 pub(crate) mod streams;
 pub(crate) mod tls;
 pub(crate) mod tokio;
