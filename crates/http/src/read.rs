@@ -12,6 +12,10 @@ use crate::{Readiness, Service};
 /// What one call receives at most.
 const READ_SIZE: usize = 64 << 10;
 
+/// What one call receives of requests at most, as these take longer for their size: it holds 400
+/// small ones.
+const REQUEST_READ_SIZE: usize = 16 << 10;
+
 /// How often a connection whose body comes is read before the others have their turn. Requests,
 /// which take longer for their size, are read once.
 const READ_COUNT_MAX: usize = 4;
@@ -43,7 +47,15 @@ impl<S: Service> Worker<S> {
             let mut buffer = mem::take(&mut self.io.read_buffer);
             // It is lost when a sink panics.
             buffer.resize(READ_SIZE, 0);
-            let is_emptied = self.read_into(key, &mut buffer);
+            let size_max = match self.io.connections.get(key) {
+                // A record of TLS is larger.
+                Some(connection) if connection.sealing.is_none() => match connection.receiving {
+                    Some(_) => READ_SIZE,
+                    None => REQUEST_READ_SIZE,
+                },
+                _ => READ_SIZE,
+            };
+            let is_emptied = self.read_into(key, &mut buffer[..size_max]);
             self.io.read_buffer = buffer;
             let connection = self.io.connections.get_mut(key);
             let wants_body = |connection: &mut Connection| {

@@ -106,7 +106,7 @@ fn a_connection_that_always_asks_lets_others_in_between() {
     worker.turn(&mut batch).unwrap();
     let count = worker.io.counters.requests;
     assert!(
-        count > 0 && count as usize <= (64 << 10) / request.len(),
+        count > 0 && count as usize <= (16 << 10) / request.len(),
         "{count}"
     );
 }
