@@ -41,7 +41,7 @@ impl Browser {
         let (Some(driver), Some(browser)) = (first(&DRIVERS), first(&BROWSERS)) else {
             let missing = "no chromium with chromedriver (packages chromium, chromium-driver)";
             assert!(std::env::var_os("CI").is_none(), "{missing}");
-            eprintln!("SKIP {missing}");
+            let _ = writeln!(io::stderr(), "SKIP {missing}");
             return None;
         };
         let mut driver = Command::new(driver)
