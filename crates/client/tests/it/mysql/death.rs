@@ -36,9 +36,11 @@ fn a_server_is_killed() {
             for (index, answer) in answers.into_iter().enumerate() {
                 let error = answer.unwrap_err();
                 assert!(error.is_connection_lost(), "{error:?}");
-                // Beyond the window nothing was sent. On MariaDB a guard behind the Prepare is in it.
-                let sent_count = 16 - usize::from(brand == Brand::MariaDb);
-                assert_eq!(error.is_retryable(), index >= sent_count, "{index}");
+                // Beyond the window nothing was sent. On MariaDB a guard behind the Prepare is in it
+                // until it is answered, which the server may or may not have done.
+                if index != 15 || brand == Brand::MySql {
+                    assert_eq!(error.is_retryable(), index >= 16, "{index}");
+                }
             }
         });
         assert!(connection.is_closed());
