@@ -150,7 +150,9 @@ impl Driver {
                 Ok(Some(event)) => {
                     let is_last = event.is_last();
                     session.take(event, output);
-                    if is_last && *definitions == Definitions::Read {
+                    // What a cursor gives comes without definitions.
+                    let is_needed = !session.streams.is_empty();
+                    if is_last && !is_needed && *definitions == Definitions::Read {
                         connection.forget_columns();
                     }
                 }

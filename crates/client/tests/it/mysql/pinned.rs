@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lookaside_client::Request;
 use lookaside_client::mysql::{Definitions, Options, blocking::Connection};
+use lookaside_client::{Request, TransactionOptions};
 use lookaside_value::Value;
 
 use super::{Site, run, shown, sites};
@@ -112,6 +112,8 @@ fn definitions_can_be_read_each_time() {
         site.execute(&[
             &format!("create table wide(k int, {})", columns.join(", ")),
             "insert into wide(k) values (1)",
+            "create table many(v int)",
+            "insert into many values (1), (2), (3), (4), (5)",
         ]);
         for window in [1, 16] {
             let mut connection = site.connect_with(Options {
@@ -128,6 +130,17 @@ fn definitions_can_be_read_each_time() {
             }
             let size = bytes_sent(&mut connection) - before;
             assert!(size > 10 * 100 * 30, "{size}");
+            let mut transaction = connection.begin(TransactionOptions::default()).unwrap();
+            let mut stream = transaction.stream("select v from many", &[], 2);
+            let mut sizes = Vec::new();
+            while let Some(rows) = stream.next_chunk().unwrap() {
+                sizes.push(rows.len());
+                let other = stream.transaction().query("select 7", &[]);
+                assert_eq!(shown(&other), "7");
+            }
+            assert_eq!(sizes, [2, 2, 1]);
+            drop(stream);
+            transaction.commit().unwrap();
             site.execute(&["alter table wide modify k bigint"]);
             assert_eq!(pinned(&mut connection, sql), first);
             site.execute(&["alter table wide modify k int"]);
