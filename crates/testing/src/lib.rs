@@ -1,5 +1,5 @@
-//! MySQL and MariaDB servers for the tests of the other crates, each with a folder, a socket and a
-//! port of its own. For PostgreSQL there is `lookaside-embedded`.
+//! What the tests of several crates need: MySQL and MariaDB servers, each with a folder, a socket and
+//! a port of its own, and mutations of a corpus. For PostgreSQL there is `lookaside-embedded`.
 //!
 //! A server ends with whoever started it, however that ends: a shell holds it and waits for the end
 //! of a pipe from the test. So a server that all tests of a binary share needs nobody to stop it.
@@ -11,7 +11,9 @@
 )]
 
 mod install;
+mod mutations;
 mod server;
 
 pub use install::{Brand, mysql_folder};
+pub use mutations::never_panics;
 pub use server::Server;
