@@ -27,12 +27,11 @@ use crate::negotiate::{self, Encoding};
 /// How bodies are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodingOptions {
-    /// Of gzip, 1 (fast) to 12 (small); streams take 9 for what is above. 6 by default: 11 % less
-    /// than level 1 for twice its time, 27 us for JSON of 7 KB; beyond, each percent costs a third
-    /// more.
+    /// Of gzip, 1 (fast) to 12 (small); streams take 9 for what is above. 6 by default, as zlib has it:
+    /// what is gained beyond costs more and more time.
     pub gzip_level: u8,
-    /// Of brotli, 0 to 11. 5 by default, the first that is smaller than gzip; it takes 0.2 ms for
-    /// JSON of 7 KB.
+    /// Of brotli, 0 to 11. 5 by default, the first that makes JSON smaller than gzip does; it
+    /// takes several times as long.
     pub brotli_quality: u8,
     /// Bodies below this many bytes are left as they are. 1024 by default: they fill one packet
     /// with their head, compressed or not.

@@ -1,7 +1,7 @@
 //! Where threads sleep until there is something to do, and how they are woken without a wake being
 //! lost or paid for nothing.
 //!
-//! Waking a sleeping thread costs its waker about two microseconds, as long as hundreds of items take.
+//! Waking a sleeping thread costs its waker a system call, as long as hundreds of items take.
 //! So whoever has news first asks whether anybody sleeps at all, which is one load of a line that
 //! nobody writes to under load, and a thread that is being woken is not woken twice.
 

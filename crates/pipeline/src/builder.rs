@@ -26,8 +26,8 @@ pub struct StageOptions {
 impl Default for StageOptions {
     fn default() -> Self {
         Self {
-            // A wake costs some 2 µs, which is then 31 ns an item; and at 1 µs an item the next stage
-            // begins after 64 µs.
+            // Enough that a wake is shared by many items, and few enough that the next stage begins
+            // soon where an item takes long.
             batch_max: const { NonZeroU32::new(64).unwrap() },
             wait: Wait::default(),
         }

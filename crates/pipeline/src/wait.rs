@@ -21,16 +21,15 @@ pub enum Wait {
     StageEmpty,
 }
 
-/// How long to stay awake where each thread has a core: about twice what sleeping and being woken
-/// costs (4.8 to 9.6 µs until a sleeper runs), so that waiting never costs more than three times the
-/// better choice.
+/// How long to stay awake where each thread has a core: more than sleeping and being woken costs, which
+/// is an estimate, so that a thread never sleeps for less than that.
 const SPIN_NS_OWN_CORE: u32 = 20_000;
 
-/// The same where threads share cores: 50 pauses. Longer spins cost throughput there (a fifth to a half
-/// at 2,000 pauses), as the thread that is waited for does not run meanwhile.
+/// The same where threads share cores: some dozens of pauses. Longer spins cost throughput there, as the
+/// thread that is waited for does not run meanwhile.
 const SPIN_NS_SHARED_CORE: u32 = 700;
 
-/// About what a cache line takes to another core and back: 314 to 380 ns.
+/// A few times what a cache line takes to another core and back, an estimate.
 const PAUSE_NS: u32 = 1_000;
 
 /// How many rounds a thread pauses at most that would otherwise take a line from another one too often.
