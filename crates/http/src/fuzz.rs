@@ -1,8 +1,6 @@
 //! The body of the fuzz target over what clients send.
 
-use crate::parse::{
-    ChunkDecoder, Framing, HeadLimits, Outcome, Progress, Refusal, headers, parse_head,
-};
+use crate::parse::{ChunkDecoder, Framing, HeadLimits, Outcome, Progress, Refusal, parse_head};
 
 /// Small ones, so that they are reached.
 const LIMITS: HeadLimits = HeadLimits {
@@ -103,7 +101,7 @@ fn begin(
     body: &mut Option<Body>,
     requests: &mut Vec<(String, Vec<u8>)>,
 ) -> Result<Option<usize>, Refusal> {
-    let mut space = headers();
+    let mut space = Vec::new();
     let Outcome::Whole(head) = parse_head(bytes, &mut space, LIMITS)? else {
         return Ok(None);
     };
@@ -111,11 +109,16 @@ fn begin(
     assert!(head.minor == 0 || head.host.is_some());
     let mut text = format!(
         "{} {} {:?} {:?} {}",
-        head.method_name, head.path, head.query, head.host, head.keep_alive
+        head.method_name.escape_ascii(),
+        head.path,
+        head.query,
+        head.host
+            .map(<[u8]>::escape_ascii)
+            .map(|host| host.to_string()),
+        head.keep_alive
     );
-    for header in head.headers {
-        let value = header.value.escape_ascii();
-        text += &format!(" {}={value}", header.name);
+    for (name, value) in head.fields() {
+        text += &format!(" {}={}", name.escape_ascii(), value.escape_ascii());
     }
     requests.push((text, Vec::new()));
     *body = match head.framing {

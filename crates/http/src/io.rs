@@ -12,7 +12,7 @@ use crate::connection::{Answer, Connection, Pending};
 use crate::counters::Counters;
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Waker};
-use crate::parse::HeadLimits;
+use crate::parse::{HeadLimits, Header};
 use crate::pool::Pool;
 use crate::remote::Deferred;
 use crate::slab::{Key, Slab};
@@ -42,6 +42,8 @@ pub struct Io {
     pub(crate) tls: Arc<[Option<Tls>]>,
     /// Where bytes are received; empty while it is in use.
     pub(crate) read_buffer: Vec<u8>,
+    /// Where the headers of a request lie; empty while it is in use.
+    pub(crate) headers: Vec<Header>,
     /// Connections that have output, or room again, outside of their own events.
     pub(crate) dirty: Vec<Key>,
     /// The tickets of streamed replies that have room again.
@@ -323,6 +325,7 @@ impl Io {
             pool: Pool::new(),
             tls,
             read_buffer: Vec::new(),
+            headers: Vec::new(),
             dirty: Vec::new(),
             writable: Vec::new(),
             travel: Travel::default(),

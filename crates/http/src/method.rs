@@ -28,17 +28,17 @@ pub enum Method {
 
 impl Method {
     /// Methods are case-sensitive (RFC 9110, 9.1).
-    pub(crate) fn from_name(name: &str) -> Self {
+    pub(crate) fn from_name(name: &[u8]) -> Self {
         match name {
-            "GET" => Self::Get,
-            "HEAD" => Self::Head,
-            "POST" => Self::Post,
-            "PUT" => Self::Put,
-            "DELETE" => Self::Delete,
-            "PATCH" => Self::Patch,
-            "OPTIONS" => Self::Options,
-            "TRACE" => Self::Trace,
-            "CONNECT" => Self::Connect,
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"PATCH" => Self::Patch,
+            b"OPTIONS" => Self::Options,
+            b"TRACE" => Self::Trace,
+            b"CONNECT" => Self::Connect,
             _ => Self::Other,
         }
     }

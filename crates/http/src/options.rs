@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// The most headers that [`Options::header_count_max`] may allow; they are held on the stack.
+/// The most headers that [`Options::header_count_max`] may allow.
 pub(crate) const HEADER_COUNT_LIMIT: usize = 256;
 
 /// The most that [`Options::connection_count_max`] may allow: a ticket has so much room for an index.

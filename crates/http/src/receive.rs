@@ -1,10 +1,11 @@
 //! From received bytes to calls of the service.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::body::{Receiving, Target, is_short};
 use crate::connection::{Answer, Pending, State};
-use crate::parse::{Framing, Head, Outcome, Refusal, headers, parse_head};
+use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::render::{INTERIM, Manner};
 use crate::request::Request;
 use crate::slab::Key;
@@ -48,8 +49,14 @@ impl<S: Service> Worker<S> {
     /// Reads a head, and the body if that is here, and calls the service. Says how many bytes that
     /// took; `None` when the head is not whole.
     fn begin(&mut self, key: Key, bytes: &[u8]) -> Option<usize> {
-        let mut space = headers();
-        let head = match parse_head(bytes, &mut space, self.io.head_limits) {
+        let mut space = mem::take(&mut self.io.headers);
+        let size = self.begin_in(key, bytes, &mut space);
+        self.io.headers = space;
+        size
+    }
+
+    fn begin_in(&mut self, key: Key, bytes: &[u8], space: &mut Vec<Header>) -> Option<usize> {
+        let head = match parse_head(bytes, space, self.io.head_limits) {
             Ok(Outcome::Whole(head)) => head,
             Ok(Outcome::Partial) => return None,
             Err(refusal) => {
@@ -146,7 +153,7 @@ impl<S: Service> Worker<S> {
                 // It is here as a whole: a chunked body in one piece.
                 let request = Request::new(head, body, route, origin);
                 self.call(key, &request, head, false);
-                self.io.pool.give(std::mem::take(body));
+                self.io.pool.give(mem::take(body));
                 return head.bytes.len() + size;
             }
             Ok(None) => {
@@ -206,16 +213,16 @@ impl<S: Service> Worker<S> {
 
     /// Calls the service with a head that was kept.
     fn call_kept(&mut self, key: Key, bytes: &[u8], body: &[u8], route: &Route) {
-        let mut space = headers();
+        let mut space = mem::take(&mut self.io.headers);
         let parsed = parse_head(bytes, &mut space, self.io.head_limits);
         let Ok(Outcome::Whole(head)) = parsed else {
             unreachable!("the same bytes were a head before");
         };
-        let Some(connection) = self.io.connections.get_mut(key) else {
-            return;
-        };
-        let request = Request::new(&head, body, route, connection.origin);
-        self.call(key, &request, &head, false);
+        if let Some(connection) = self.io.connections.get(key) {
+            let request = Request::new(&head, body, route, connection.origin);
+            self.call(key, &request, &head, false);
+        }
+        self.io.headers = space;
     }
 
     /// Calls the service. The connection closes after the reply if the client wants that, or if

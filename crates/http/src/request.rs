@@ -54,7 +54,7 @@ impl<'a> Request<'a> {
 
     /// The method as it was sent.
     pub fn method_name(&self) -> &'a str {
-        self.head.method_name
+        ascii(self.head.method_name)
     }
 
     /// The path as it was sent, so percent-encoded. It begins with `/`, or is the `*` of an
@@ -80,11 +80,7 @@ impl<'a> Request<'a> {
 
     /// The first header of a name, in any case of letters.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.head
-            .headers
-            .iter()
-            .find(|header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| header.value)
+        self.header_values(name).next()
     }
 
     /// The first header of a name; `None` also when it is no UTF-8.
@@ -94,21 +90,21 @@ impl<'a> Request<'a> {
 
     /// The values of all headers of a name, in order.
     pub fn header_values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> + Clone {
-        let headers = self.head.headers.iter();
-        headers
-            .filter(move |header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| header.value)
+        let fields = self.head.fields();
+        fields
+            .filter(move |(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
     }
 
     /// All headers, in order.
     pub fn headers(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        let headers = self.head.headers;
-        headers.iter().map(|header| (header.name, header.value))
+        let fields = self.head.fields();
+        fields.map(|(name, value)| (ascii(name), value))
     }
 
     /// The host that the client means, perhaps with a port. Clients of HTTP/1.0 may leave it out.
     pub fn host(&self) -> Option<&'a str> {
-        self.head.host
+        self.head.host.map(ascii)
     }
 
     /// The body. On a [streamed](Route::streamed) route it is empty here.
@@ -145,7 +141,7 @@ impl<'a> Request<'a> {
         self.origin.is_tls
     }
 
-    /// 0 or 1: the version is HTTP/1.0 or HTTP/1.1.
+    /// 0 or 1: the version is HTTP/1.0 or HTTP/1.1, which a later 1.x counts as.
     pub fn version_minor(&self) -> u8 {
         self.head.minor
     }
@@ -154,4 +150,9 @@ impl<'a> Request<'a> {
     pub fn route(&self) -> &'a Route {
         self.route
     }
+}
+
+/// What the parser has let through as tokens or a host.
+fn ascii(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("the parser takes ASCII only here")
 }

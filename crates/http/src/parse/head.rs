@@ -1,15 +1,8 @@
-//! The head of a request: request line and headers.
-//!
-//! httparse splits it and refuses what the grammar does. It is generous in one thing, bare line
-//! feeds, and what the headers mean is not its business; both are looked after here.
+//! The head of a request: request line and headers, and what they mean.
 
-use std::mem::MaybeUninit;
-
-use httparse::{Error, Header, Status};
-
+use super::scan::{Header, Scanner, Stop, table};
 use super::{BAD_REQUEST, Refusal};
 use crate::Method;
-use crate::options::HEADER_COUNT_LIMIT;
 
 /// How large a head may be.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +25,17 @@ pub(crate) enum Framing {
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a> {
     pub(crate) method: Method,
-    pub(crate) method_name: &'a str,
+    /// A token, so ASCII.
+    pub(crate) method_name: &'a [u8],
     /// Begins with `/`, or is `*`.
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
-    /// `None` only for HTTP/1.0.
-    pub(crate) host: Option<&'a str>,
+    /// `None` only for HTTP/1.0. It is ASCII.
+    pub(crate) host: Option<&'a [u8]>,
+    /// 0 or 1.
     pub(crate) minor: u8,
-    pub(crate) headers: &'a [Header<'a>],
+    /// Where they lie in `bytes`.
+    pub(crate) headers: &'a [Header],
     pub(crate) framing: Framing,
     /// Whether the client wants the connection to go on.
     pub(crate) keep_alive: bool,
@@ -48,57 +44,66 @@ pub(crate) struct Head<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+impl<'a> Head<'a> {
+    /// The headers' names, which are ASCII, and values, in order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
+        let bytes = self.bytes;
+        let headers = self.headers.iter();
+        headers.map(move |header| (header.name(bytes), header.value(bytes)))
+    }
+}
+
 pub(crate) enum Outcome<'a> {
     Whole(Head<'a>),
     Partial,
 }
 
-/// Space for the headers of one head, on its caller's stack.
-pub(crate) type Headers<'a> = [MaybeUninit<Header<'a>>; HEADER_COUNT_LIMIT];
-
-pub(crate) fn headers<'a>() -> Headers<'a> {
-    [const { MaybeUninit::uninit() }; HEADER_COUNT_LIMIT]
-}
-
-/// Reads the head that `bytes` begin with.
+/// Reads the head that `bytes` begin with. `headers` is room for where its headers lie, to be used
+/// again and again.
 pub(crate) fn parse_head<'a>(
     bytes: &'a [u8],
-    headers: &'a mut Headers<'a>,
+    headers: &'a mut Vec<Header>,
     limits: HeadLimits,
 ) -> Result<Outcome<'a>, Refusal> {
-    let mut request = httparse::Request::new(&mut []);
-    let space = &mut headers[..limits.header_count_max];
-    let size = match request.parse_with_uninit_headers(bytes, space) {
-        Ok(Status::Complete(size)) => size,
-        Ok(Status::Partial) => return partial(bytes, limits).map(|()| Outcome::Partial),
-        Err(error) => return Err(refusal(error, bytes, limits)),
-    };
-    if size > limits.head_size_max {
-        return Err(Refusal(431));
+    let size = bytes.len().min(limits.head_size_max);
+    match scan(&bytes[..size], headers, limits) {
+        Ok(head) => Ok(Outcome::Whole(head)),
+        Err(Stop::Partial) if size == limits.head_size_max => Err(Refusal(431)),
+        Err(Stop::Partial) => Ok(Outcome::Partial),
+        Err(Stop::Refused(refusal)) => Err(refusal),
     }
-    let (Some(method_name), Some(target), Some(minor)) =
-        (request.method, request.path, request.version)
-    else {
-        return Err(BAD_REQUEST);
-    };
-    // The second of them says so of a head that comes in pieces, and must not depend on the pieces.
-    if target.len() > limits.target_size_max || is_target_long(bytes, limits) {
-        return Err(Refusal(414));
-    }
-    let headers: &'a [Header<'a>] = request.headers;
-    check_line_ends(&bytes[..size], method_name, headers)?;
-    let fields = Fields::read(headers, minor)?;
+}
+
+#[inline]
+fn scan<'a>(
+    bytes: &'a [u8],
+    headers: &'a mut Vec<Header>,
+    limits: HeadLimits,
+) -> Result<Head<'a>, Stop> {
+    let mut scanner = Scanner::new(bytes);
+    let method_name = scanner.method()?;
+    let target = scanner.target(limits.target_size_max)?;
+    let minor = scanner.version()?;
     let method = Method::from_name(method_name);
     let target = Target::read(target, method)?;
+    let mut fields = Fields::default();
+    headers.clear();
+    while let Some(header) = scanner.header()? {
+        if headers.len() == limits.header_count_max {
+            return Err(Stop::Refused(Refusal(431)));
+        }
+        fields.note(header.name(bytes), header.value(bytes))?;
+        headers.push(header);
+    }
     let host = match (target.authority, fields.host) {
         // RFC 9112, 3.2.2: the authority of an absolute target replaces the header, which has to
         // be there all the same.
         (Some(authority), Some(_)) => Some(authority),
         (authority, None) if minor == 0 => authority,
         (None, Some(host)) => Some(host),
-        (_, None) => return Err(BAD_REQUEST),
+        (_, None) => return Err(BAD_REQUEST.into()),
     };
-    Ok(Outcome::Whole(Head {
+    Ok(Head {
         method,
         method_name,
         path: target.path,
@@ -106,146 +111,81 @@ pub(crate) fn parse_head<'a>(
         host,
         minor,
         headers,
-        framing: fields.framing,
+        framing: fields.framing(minor)?,
         keep_alive: fields.keep_alive(minor),
         // RFC 9110, 10.1.1: the expectation of an HTTP/1.0 client is ignored.
         expects_continue: fields.expects_continue && minor > 0,
-        bytes: &bytes[..size],
-    }))
+        bytes: scanner.taken(),
+    })
 }
 
-/// Whether more bytes can still make it a head.
-fn partial(bytes: &[u8], limits: HeadLimits) -> Result<(), Refusal> {
-    if bytes.len() >= limits.head_size_max {
-        return Err(match is_target_long(bytes, limits) {
-            true => Refusal(414),
-            false => Refusal(431),
-        });
-    }
-    if is_target_long(bytes, limits) {
-        return Err(Refusal(414));
-    }
-    // A bare line feed can be seen now; a client that sends them would wait for an answer.
-    match memchr::memchr_iter(b'\n', bytes).any(|at| at == 0 || bytes[at - 1] != b'\r') {
-        true => Err(BAD_REQUEST),
-        false => Ok(()),
-    }
-}
-
-/// Whether the first line goes on behind the longest target that is allowed.
-fn is_target_long(bytes: &[u8], limits: HeadLimits) -> bool {
-    /// Methods are short words; this is room for the longest registered one twice.
-    const METHOD_SIZE_MAX: usize = 64;
-    let size_max = limits.target_size_max + METHOD_SIZE_MAX;
-    bytes.len() > size_max && memchr::memchr(b'\n', &bytes[..size_max]).is_none()
-}
-
-fn refusal(error: Error, bytes: &[u8], limits: HeadLimits) -> Refusal {
-    match error {
-        Error::TooManyHeaders => Refusal(431),
-        Error::Version if is_other_version(bytes) => Refusal(505),
-        _ if is_target_long(bytes, limits) => Refusal(414),
-        _ => BAD_REQUEST,
-    }
-}
-
-/// Whether the first line ends in a version of HTTP that we do not speak, but somebody may.
-fn is_other_version(bytes: &[u8]) -> bool {
-    let line_size = memchr::memchr2(b'\r', b'\n', bytes).unwrap_or(bytes.len());
-    let line = &bytes[..line_size];
-    let mut parts = line.split(|&byte| byte == b' ');
-    let (Some(_), Some(_), Some(version), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return false;
-    };
-    match version.strip_prefix(b"HTTP/") {
-        Some([major, b'.', minor]) => major.is_ascii_digit() && minor.is_ascii_digit(),
-        Some([major]) => major.is_ascii_digit(),
-        _ => false,
-    }
-}
-
-/// Every line has to end in CR LF: whoever takes a bare LF for an end, and whoever does not, see
-/// different requests in the same bytes.
-fn check_line_ends(head: &[u8], method_name: &str, headers: &[Header<'_>]) -> Result<(), Refusal> {
-    let offset = |part: &str| part.as_ptr() as usize - head.as_ptr() as usize;
-    // Empty lines before the request line are skipped by the parser.
-    let is_begin_strict = head[..offset(method_name)]
-        .chunks(2)
-        .all(|line| line == b"\r\n");
-    // The line before each header ends right before its name, and the last one before the end.
-    let are_strict = headers
-        .iter()
-        .all(|header| head[..offset(header.name)].ends_with(b"\r\n"));
-    match is_begin_strict && are_strict && head.ends_with(b"\r\n\r\n") {
-        true => Ok(()),
-        false => Err(BAD_REQUEST),
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 
 /// What the headers say that matters to the server itself.
 #[derive(Default)]
 struct Fields<'a> {
-    host: Option<&'a str>,
-    framing: Framing,
+    host: Option<&'a [u8]>,
+    length: Option<u64>,
+    coding: Coding,
     close: bool,
     keep_alive: bool,
     expects_continue: bool,
 }
 
 impl<'a> Fields<'a> {
-    fn read(headers: &[Header<'a>], minor: u8) -> Result<Self, Refusal> {
-        let mut fields = Self::default();
-        let mut coding = Coding::None;
-        for header in headers {
-            // The lengths of the names that matter are a cheap sieve.
-            match header.name.len() {
-                4 if header.name.eq_ignore_ascii_case("host") => {
-                    if fields.host.is_some() {
-                        return Err(BAD_REQUEST);
-                    }
-                    fields.host = Some(read_host(header.value)?);
+    #[inline]
+    fn note(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
+        // The lengths of the names that matter are a cheap sieve.
+        match name.len() {
+            4 if name.eq_ignore_ascii_case(b"host") => {
+                if self.host.is_some() {
+                    return Err(BAD_REQUEST);
                 }
-                6 if header.name.eq_ignore_ascii_case("expect") => {
-                    if !header.value.eq_ignore_ascii_case(b"100-continue") {
-                        return Err(Refusal(417));
-                    }
-                    fields.expects_continue = true;
-                }
-                10 if header.name.eq_ignore_ascii_case("connection") => {
-                    for option in tokens(header.value) {
-                        fields.close |= option.eq_ignore_ascii_case(b"close");
-                        fields.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-                    }
-                }
-                14 if header.name.eq_ignore_ascii_case("content-length") => {
-                    // Two lengths are an attempt to smuggle, even where they agree.
-                    if fields.framing != Framing::None {
-                        return Err(BAD_REQUEST);
-                    }
-                    fields.framing = Framing::Length(read_length(header.value)?);
-                }
-                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    for token in tokens(header.value) {
-                        coding = coding.then(token)?;
-                    }
-                    if coding == Coding::None {
-                        return Err(BAD_REQUEST);
-                    }
-                }
-                _ => {}
+                self.host = Some(read_host(value)?);
             }
+            6 if name.eq_ignore_ascii_case(b"expect") => {
+                if !value.eq_ignore_ascii_case(b"100-continue") {
+                    return Err(Refusal(417));
+                }
+                self.expects_continue = true;
+            }
+            10 if name.eq_ignore_ascii_case(b"connection") => {
+                for option in tokens(value) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            14 if name.eq_ignore_ascii_case(b"content-length") => {
+                // Two lengths are an attempt to smuggle, even where they agree.
+                if self.length.is_some() {
+                    return Err(BAD_REQUEST);
+                }
+                self.length = Some(read_length(value)?);
+            }
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                for token in tokens(value) {
+                    self.coding = self.coding.then(token)?;
+                }
+            }
+            _ => {}
         }
-        match coding {
-            Coding::None => {}
+        Ok(())
+    }
+
+    fn framing(&self, minor: u8) -> Result<Framing, Refusal> {
+        match (self.coding, self.length) {
+            (Coding::None, None) => Ok(Framing::None),
+            (Coding::None, Some(length)) => Ok(Framing::Length(length)),
             // A length beside a coding, or a coding from a client of HTTP/1.0, is what smuggling
             // looks like (RFC 9112, 6.1 and 6.3).
-            _ if fields.framing != Framing::None || minor == 0 => return Err(BAD_REQUEST),
-            Coding::Chunked => fields.framing = Framing::Chunked,
-            Coding::Unknown => return Err(Refusal(501)),
+            _ if self.length.is_some() || minor == 0 => Err(BAD_REQUEST),
+            (Coding::Chunked, _) => Ok(Framing::Chunked),
+            (Coding::Unknown, _) => Err(Refusal(501)),
         }
-        Ok(fields)
     }
 
     fn keep_alive(&self, minor: u8) -> bool {
@@ -254,8 +194,9 @@ impl<'a> Fields<'a> {
 }
 
 /// The transfer codings so far.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Coding {
+    #[default]
     None,
     Chunked,
     Unknown,
@@ -293,34 +234,38 @@ fn read_length(value: &[u8]) -> Result<u64, Refusal> {
     })
 }
 
+/// What the name of a host is made of (RFC 3986, 3.2.2).
+const HOST: [bool; 256] = table(b"-._~%!$&'()*+,;=");
+
 /// A host and perhaps a port (RFC 3986, 3.2.2). An empty one is what a client sends whose target
 /// has no authority.
-fn read_host(value: &[u8]) -> Result<&str, Refusal> {
-    let text = std::str::from_utf8(value).map_err(|_| BAD_REQUEST)?;
-    if text.is_empty() {
-        return Ok(text);
+fn read_host(value: &[u8]) -> Result<&[u8], Refusal> {
+    if value.is_empty() {
+        return Ok(value);
     }
-    let (is_host, rest) = match text.strip_prefix('[') {
+    let rest = match value.strip_prefix(b"[") {
         Some(literal) => {
-            let (address, rest) = literal.split_once(']').ok_or(BAD_REQUEST)?;
-            let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
-            let is_host = address.contains(':') && address.bytes().all(is_digit);
-            (is_host, rest)
+            let end = memchr::memchr(b']', literal).ok_or(BAD_REQUEST)?;
+            let (address, rest) = literal.split_at(end);
+            let is_part = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+            if !address.contains(&b':') || !address.iter().all(is_part) {
+                return Err(BAD_REQUEST);
+            }
+            &rest[1..]
         }
         None => {
-            let (name, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
-            let is_part =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
-            (!name.is_empty() && name.bytes().all(is_part), rest)
+            let is_other = |&byte: &u8| !HOST[usize::from(byte)];
+            let size = value.iter().position(is_other).unwrap_or(value.len());
+            if size == 0 {
+                return Err(BAD_REQUEST);
+            }
+            &value[size..]
         }
     };
-    let is_port = match rest.strip_prefix(':') {
-        Some(port) => port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit()),
-        None => rest.is_empty(),
-    };
-    match is_host && is_port {
-        true => Ok(text),
-        false => Err(BAD_REQUEST),
+    match rest.split_first() {
+        None => Ok(value),
+        Some((b':', port)) if port.len() <= 5 && port.iter().all(u8::is_ascii_digit) => Ok(value),
+        Some(_) => Err(BAD_REQUEST),
     }
 }
 
@@ -328,11 +273,12 @@ fn read_host(value: &[u8]) -> Result<&str, Refusal> {
 struct Target<'a> {
     path: &'a str,
     query: Option<&'a str>,
-    authority: Option<&'a str>,
+    authority: Option<&'a [u8]>,
 }
 
 impl<'a> Target<'a> {
-    fn read(target: &'a str, method: Method) -> Result<Self, Refusal> {
+    fn read(target: &'a [u8], method: Method) -> Result<Self, Refusal> {
+        let target = std::str::from_utf8(target).map_err(|_| BAD_REQUEST)?;
         // A tunnel is a thing that this server does not do.
         if method == Method::Connect {
             return Err(Refusal(501));
@@ -367,7 +313,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    fn split(target: &'a str, authority: Option<&'a str>) -> Result<Self, Refusal> {
+    fn split(target: &'a str, authority: Option<&'a [u8]>) -> Result<Self, Refusal> {
         let bytes = target.as_bytes();
         // A fragment is the client's own business and never sent.
         let (path, query) = match memchr::memchr2(b'?', b'#', bytes) {
@@ -404,16 +350,15 @@ mod tests {
 
     /// What the server understands, in one line.
     fn read(bytes: &[u8]) -> String {
-        let mut space = headers();
-        match parse_head(bytes, &mut space, LIMITS) {
+        match parse_head(bytes, &mut Vec::new(), LIMITS) {
             Err(Refusal(status)) => status.to_string(),
             Ok(Outcome::Partial) => "partial".into(),
             Ok(Outcome::Whole(head)) => format!(
                 "{} {} {:?} {} {:?}{}{}",
-                head.method_name,
+                head.method_name.escape_ascii(),
                 head.path,
                 head.query,
-                head.host.unwrap_or("-"),
+                head.host.unwrap_or(b"-").escape_ascii(),
                 head.framing,
                 if head.keep_alive { "" } else { " close" },
                 if head.expects_continue { " expect" } else { "" },
@@ -446,6 +391,16 @@ mod tests {
             &get("Expect: 100-Continue\r\n"),
             "GET /a Some(\"b=c\") h None expect",
         );
+        for minor in 1..=9 {
+            let head = format!("GET / HTTP/1.{minor}\r\n{host}\r\n");
+            check(&head, "GET / None h None");
+            // Nothing of HTTP/1.0 holds for it.
+            let head = format!(
+                "GET / HTTP/1.{minor}\r\n{host}Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+            );
+            check(&head, "GET / None h Chunked expect");
+            check(&format!("GET / HTTP/1.{minor}\r\n\r\n"), "400");
+        }
         check("GET / HTTP/1.0\r\n\r\n", "GET / None - None close");
         check(
             "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\nExpect: 100-continue\r\n\r\n",
@@ -541,7 +496,14 @@ mod tests {
         );
         for (line, status) in [
             ("GET / HTTP/2.0\r\n", 505),
-            ("GET / HTTP/1.2\r\n", 505),
+            ("GET / HTTP/0.9\r\n", 505),
+            ("GET / HTTP/1.10\r\n", 400),
+            ("GET / HTTP/1.\r\n", 400),
+            ("GET / HTTP/1.x\r\n", 400),
+            ("GET / HTTP/.1\r\n", 400),
+            ("GET / HTTP/01.1\r\n", 400),
+            ("GET / HTTP/10\r\n", 400),
+            ("GET / HTTP/\r\n", 400),
             ("GET / HTTP/3\r\n", 505),
             ("GET / HTTP/11\r\n", 400),
             ("GET / http/1.1\r\n", 400),
@@ -573,6 +535,8 @@ mod tests {
             "414",
         );
         check(&format!("GET /{}", "x".repeat(1100)), "414");
+        check(&"x".repeat(64), "partial");
+        check(&"x".repeat(65), "501");
         check(&format!("GET /{}", "x".repeat(5000)), "414");
         check("GET / HTTP/1.1\r\nHost: h\n\n", "400");
     }

@@ -2,9 +2,11 @@
 
 mod chunked;
 mod head;
+mod scan;
 
 pub(crate) use chunked::{ChunkDecoder, Progress};
-pub(crate) use head::{Framing, Head, HeadLimits, Outcome, headers, parse_head};
+pub(crate) use head::{Framing, Head, HeadLimits, Outcome, parse_head};
+pub(crate) use scan::Header;
 
 /// Why bytes are no request that is answered: the status that says so. The connection closes, as
 /// nobody knows where the next request would begin.

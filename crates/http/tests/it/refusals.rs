@@ -83,7 +83,9 @@ fn what_is_no_request_is_refused_and_nothing_behind_it_is_read() {
         // Other versions and protocols.
         ("GET / HTTP/2.0\r\nHost: h\r\n\r\n".into(), 505),
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), 505),
-        ("GET / HTTP/1.9\r\nHost: h\r\n\r\n".into(), 505),
+        ("GET / HTTP/0.9\r\nHost: h\r\n\r\n".into(), 505),
+        ("GET / HTTP/3\r\nHost: h\r\n\r\n".into(), 505),
+        ("GET / HTTP/1.10\r\nHost: h\r\n\r\n".into(), 400),
         ("GET /\r\n\r\n".into(), 400),
         ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".into(), 400),
         ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n".into(), 501),

@@ -44,6 +44,28 @@ fn replies_say_what_they_have_to() {
 }
 
 #[test]
+fn a_later_minor_version_is_served_as_ours() {
+    let server = start(single());
+    let mut client = Client::connect(&server);
+    for minor in 1..=9 {
+        let line = format!("GET /hello HTTP/1.{minor}");
+        client.send(format!(
+            "{line}\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        ));
+        // The client reads `HTTP/1.1` only.
+        let reply = client.receive();
+        assert_eq!((reply.status, reply.text()), (200, "hello"), "{line}");
+        assert_eq!(reply.header("connection"), None, "{line}");
+        client.send(format!(
+            "POST /body HTTP/1.{minor}\r\nHost: h\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
+        ));
+        assert_eq!(client.receive().status, 100, "{line}");
+        client.send("x");
+        assert_eq!(client.receive().text(), "x", "{line}");
+    }
+}
+
+#[test]
 fn connections_last_as_long_as_the_client_wants() {
     let server = start(single());
     for (request, connection) in [
