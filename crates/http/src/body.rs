@@ -192,7 +192,7 @@ impl Io {
             connection.end(true);
         }
         if let Some(reply) = self.reply(ticket) {
-            reply.close().refuse(refusal.0);
+            reply.close().refuse_request(refusal);
         } else if let Some(stream) = self.stream(ticket) {
             // The reply has begun, so only its end can say that something went wrong.
             stream.abort();

@@ -73,6 +73,7 @@ mod settle;
 mod slab;
 mod static_files;
 mod station;
+mod status;
 mod stream;
 mod ticket;
 mod tls;

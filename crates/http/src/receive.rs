@@ -266,7 +266,7 @@ impl Io {
         if connection.is_none_or(|connection| connection.says_close) {
             return;
         }
-        Reply::of_call(self, key, manner).refuse(refusal.0);
+        Reply::of_call(self, key, manner).refuse_request(refusal);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.receiving = None;
             connection.end(true);

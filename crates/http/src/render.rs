@@ -1,6 +1,8 @@
 //! Replies as bytes.
 
 use crate::clock::Stamp;
+use crate::parse::Refusal;
+use crate::status::{PROBLEM_TYPE, problem, reason, refusal_problem};
 
 /// What of a request decides how its reply looks. It waits together with the request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -222,15 +224,22 @@ impl Draft {
         self.out.truncate(self.start);
         let mut draft = Self::new(std::mem::take(&mut self.out), manner);
         draft.is_lost = self.is_lost;
-        draft.refusal(stamp, 500);
+        draft.problem(stamp, 500);
         *self = draft;
     }
 
     /// Answers with a status and its name.
-    pub(crate) fn refusal(&mut self, stamp: &Stamp, status: u16) {
+    pub(crate) fn problem(&mut self, stamp: &Stamp, status: u16) {
         self.status(status);
-        self.header(stamp, "Content-Type", b"text/plain; charset=utf-8");
-        self.body(stamp, reason(status).as_bytes());
+        self.header(stamp, "Content-Type", PROBLEM_TYPE.as_bytes());
+        self.body(stamp, problem(status).as_bytes());
+    }
+
+    /// Answers what is no request, and says why.
+    pub(crate) fn refusal(&mut self, stamp: &Stamp, refusal: Refusal) {
+        self.status(refusal.0);
+        self.header(stamp, "Content-Type", PROBLEM_TYPE.as_bytes());
+        self.body(stamp, refusal_problem(refusal).as_bytes());
     }
 
     fn check(&mut self, stamp: &Stamp) {
@@ -308,56 +317,5 @@ impl Pieces {
         if self == Self::Chunked {
             out.extend_from_slice(b"0\r\n\r\n");
         }
-    }
-}
-
-/// The name of a status (RFC 9110, 15; RFC 6585).
-pub(crate) fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        203 => "Non-Authoritative Information",
-        204 => "No Content",
-        205 => "Reset Content",
-        206 => "Partial Content",
-        300 => "Multiple Choices",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        408 => "Request Timeout",
-        409 => "Conflict",
-        410 => "Gone",
-        411 => "Length Required",
-        412 => "Precondition Failed",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        415 => "Unsupported Media Type",
-        416 => "Range Not Satisfiable",
-        417 => "Expectation Failed",
-        421 => "Misdirected Request",
-        422 => "Unprocessable Content",
-        425 => "Too Early",
-        426 => "Upgrade Required",
-        428 => "Precondition Required",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        // A client goes by the number (RFC 9112, 4).
-        _ => "Status",
     }
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::body::Target;
 use crate::connection::{Answer, Pending};
+use crate::parse::Refusal;
 use crate::remote::Source;
 use crate::render::{Draft, Manner};
 use crate::slab::Key;
@@ -172,9 +173,15 @@ impl<'a> Reply<'a> {
         self.body(&[]);
     }
 
-    /// Ends it with a status and its name as the text.
+    /// Ends it with a status and, as `application/problem+json` (RFC 9457), its name.
     pub fn refuse(mut self, status: u16) {
-        self.draft.refusal(self.io.clock.stamp(), status);
+        self.draft.problem(self.io.clock.stamp(), status);
+        self.finish();
+    }
+
+    /// Ends it with why the server itself does not answer.
+    pub(crate) fn refuse_request(mut self, refusal: Refusal) {
+        self.draft.refusal(self.io.clock.stamp(), refusal);
         self.finish();
     }
 

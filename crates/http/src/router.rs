@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::service::{PARAM_COUNT_MAX, Params};
+use crate::status::{PROBLEM_TYPE, problem};
 use crate::{Io, Method, Readiness, Reply, Request, Route, Service, Ticket};
 
 type Handler<T> = Box<dyn Fn(&mut T, &Request<'_>, Reply<'_>)>;
@@ -266,7 +267,7 @@ impl<T: 'static> Router<T> {
             }
         }
         let reply = reply.status(405).header("Allow", allow);
-        reply.text("Method Not Allowed");
+        reply.send(PROBLEM_TYPE, problem(405).as_bytes());
     }
 }
 

@@ -281,9 +281,9 @@ impl SerialReply<'_> {
         self.body(&[]);
     }
 
-    /// Ends it with a status and its name as the text.
+    /// Ends it with a status and its name, see [`Reply::refuse`](crate::Reply::refuse).
     pub fn refuse(mut self, status: u16) {
-        self.draft.refusal(self.stamp, status);
+        self.draft.problem(self.stamp, status);
         self.finish();
     }
 

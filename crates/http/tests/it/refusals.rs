@@ -27,6 +27,21 @@ fn check(server: &lookaside_http::Server, bytes: impl AsRef<[u8]>, status: u16) 
         (status, Some("close")),
         "{shown}"
     );
+    // One language of errors, with the way out (RFC 9457).
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/problem+json"),
+        "{shown}"
+    );
+    let text = reply.text();
+    assert!(
+        text.starts_with(r#"{"type":"about:blank","title":""#),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!(r#"","status":{status},"detail":""#)),
+        "{text}"
+    );
     assert!(client.is_closed(), "{shown}");
 }
 
@@ -200,7 +215,13 @@ fn clients_that_loiter_are_told_and_sent_away() {
     parked.send("GET /park/a HTTP/1.1\r\nHost: h\r\n\r\n");
     for (index, (client, _, is_told)) in waiting.iter_mut().enumerate() {
         if *is_told {
-            assert_eq!(client.receive().status, 408, "{index}");
+            let reply = client.receive();
+            let kind = reply.header("content-type");
+            assert_eq!(
+                (reply.status, kind),
+                (408, Some("application/problem+json")),
+                "{index}"
+            );
         } else if index == 6 {
             // Its reply has begun, so that only the end can tell.
             while client.try_receive(false).is_some() {}

@@ -36,6 +36,10 @@ fn replies_say_what_they_have_to() {
         (reply.status, reply.header("allow")),
         (405, Some("GET, HEAD, PUT"))
     );
+    assert_eq!(
+        reply.text(),
+        r#"{"type":"about:blank","title":"Method Not Allowed","status":405}"#
+    );
     client.send("HEAD /hello HTTP/1.1\r\nHost: h\r\n\r\nHEAD /with/7 HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.receive_head().header("content-length"), Some("5"));
     assert_eq!(client.receive_head().header("content-length"), Some("7"));
@@ -178,7 +182,10 @@ fn mistakes_of_handlers_are_500_and_take_nobody_along() {
             (500, Some("close")),
             "{target}"
         );
-        assert_eq!(reply.text(), "Internal Server Error");
+        assert_eq!(
+            reply.text(),
+            r#"{"type":"about:blank","title":"Internal Server Error","status":500}"#
+        );
         assert!(client.is_closed(), "{target}");
     }
     assert_eq!(other.get("/hello").status, 200);

@@ -1,0 +1,159 @@
+//! The names of statuses, and the bodies of refusals: problems by RFC 9457, so that whatever is built
+//! on this server can speak one language of errors.
+
+use crate::parse::Refusal;
+
+/// The media type of a problem.
+pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
+
+/// A problem, rendered while this is compiled: a refusal costs no more than a copy.
+macro_rules! problem {
+    ($status:literal, $title:literal $(, $detail:literal)?) => {
+        concat!(
+            "{\"type\":\"about:blank\",\"title\":\"", $title, "\",\"status\":", $status,
+            $(",\"detail\":\"", $detail, "\"",)? "}",
+        )
+    };
+}
+
+macro_rules! statuses {
+    ($($status:literal $name:literal,)*) => {
+        /// The name of a status (RFC 9110, 15; RFC 6585).
+        pub(crate) fn reason(status: u16) -> &'static str {
+            match status {
+                $($status => $name,)*
+                // A client goes by the number (RFC 9112, 4).
+                _ => "Status",
+            }
+        }
+
+        /// A problem of which nothing is known but its status.
+        pub(crate) fn problem(status: u16) -> &'static str {
+            match status {
+                $($status => problem!($status, $name),)*
+                _ => "{\"type\":\"about:blank\",\"title\":\"Status\"}",
+            }
+        }
+    };
+}
+
+statuses! {
+    200 "OK",
+    201 "Created",
+    202 "Accepted",
+    203 "Non-Authoritative Information",
+    204 "No Content",
+    205 "Reset Content",
+    206 "Partial Content",
+    300 "Multiple Choices",
+    301 "Moved Permanently",
+    302 "Found",
+    303 "See Other",
+    304 "Not Modified",
+    307 "Temporary Redirect",
+    308 "Permanent Redirect",
+    400 "Bad Request",
+    401 "Unauthorized",
+    403 "Forbidden",
+    404 "Not Found",
+    405 "Method Not Allowed",
+    406 "Not Acceptable",
+    408 "Request Timeout",
+    409 "Conflict",
+    410 "Gone",
+    411 "Length Required",
+    412 "Precondition Failed",
+    413 "Content Too Large",
+    414 "URI Too Long",
+    415 "Unsupported Media Type",
+    416 "Range Not Satisfiable",
+    417 "Expectation Failed",
+    421 "Misdirected Request",
+    422 "Unprocessable Content",
+    425 "Too Early",
+    426 "Upgrade Required",
+    428 "Precondition Required",
+    429 "Too Many Requests",
+    431 "Request Header Fields Too Large",
+    500 "Internal Server Error",
+    501 "Not Implemented",
+    502 "Bad Gateway",
+    503 "Service Unavailable",
+    504 "Gateway Timeout",
+    505 "HTTP Version Not Supported",
+}
+
+/// Why the server itself does not answer a request, with the way out.
+pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
+    match refusal.0 {
+        400 => problem!(
+            400,
+            "Bad Request",
+            "what came is not one request of HTTP/1.1 that can be understood in one way only"
+        ),
+        408 => problem!(
+            408,
+            "Request Timeout",
+            "the request did not come as fast as it has to; send it at once"
+        ),
+        413 => problem!(
+            413,
+            "Content Too Large",
+            "the body is longer than it may be here; send less in one request"
+        ),
+        414 => problem!(
+            414,
+            "URI Too Long",
+            "the target is longer than it may be; send what is long in a body"
+        ),
+        417 => problem!(
+            417,
+            "Expectation Failed",
+            "100-continue is all that can be expected here"
+        ),
+        431 => problem!(
+            431,
+            "Request Header Fields Too Large",
+            "the headers are more or longer than they may be; leave out cookies, say"
+        ),
+        501 => problem!(
+            501,
+            "Not Implemented",
+            "chunked is the only transfer coding here, there are no tunnels, and methods are short"
+        ),
+        505 => problem!(
+            505,
+            "HTTP Version Not Supported",
+            "this server speaks HTTP/1.1 and HTTP/1.0"
+        ),
+        status => problem(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_have_the_members_of_the_rfc() {
+        assert_eq!(
+            problem(404),
+            r#"{"type":"about:blank","title":"Not Found","status":404}"#
+        );
+        assert_eq!(
+            refusal_problem(Refusal(505)),
+            r#"{"type":"about:blank","title":"HTTP Version Not Supported","status":505,"detail":"this server speaks HTTP/1.1 and HTTP/1.0"}"#
+        );
+        for status in 400..600 {
+            for text in [problem(status), refusal_problem(Refusal(status))] {
+                let title = format!(r#"{{"type":"about:blank","title":"{}""#, reason(status));
+                assert!(text.starts_with(&title), "{text}");
+                let number = format!(r#","status":{status}"#);
+                assert!(
+                    reason(status) == "Status" || text.contains(&number),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
