@@ -16,6 +16,8 @@ pub(crate) struct CsvOut {
     pub(crate) extra: Extra,
     /// Named by the option, or by the first record.
     pub(crate) columns: OnceLock<Box<[Text]>>,
+    /// What a message writes before an option.
+    pub(crate) advice: &'static str,
 }
 
 /// What becomes of a record with a field that has no column.
@@ -54,6 +56,7 @@ impl CsvOut {
             has_header: false,
             extra: self.extra,
             columns,
+            advice: self.advice,
         })
     }
 
@@ -149,9 +152,10 @@ impl Encoder for CsvEncoder {
                 && let Some(name) = self.extra(record)
             {
                 let reason = format!(
-                    "no csv column for `{}`; name all columns (--output-option columns=a,b,c) or \
-                     leave such fields out (extra=ignore)",
-                    batch.names().text(name)
+                    "no csv column for `{}`; name all columns ({prefix}columns=a,b,c) or leave such \
+                     fields out ({prefix}extra=ignore)",
+                    batch.names().text(name),
+                    prefix = self.csv.advice
                 );
                 let mut json = String::new();
                 write_record(record, batch.names(), &mut json);

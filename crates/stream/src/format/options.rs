@@ -15,7 +15,11 @@ use crate::{Error, Result};
 /// assert!(InputFormat::new("json", &options).is_err());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct FormatOptions(Vec<(String, String)>);
+pub struct FormatOptions {
+    all: Vec<(String, String)>,
+    /// What a message writes before an option that it advises.
+    prefix: &'static str,
+}
 
 impl FormatOptions {
     /// No option: every default holds.
@@ -27,8 +31,15 @@ impl FormatOptions {
     #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
-        self.0.retain(|(known, _)| *known != name);
-        self.0.push((name, value.into()));
+        self.all.retain(|(known, _)| *known != name);
+        self.all.push((name, value.into()));
+        self
+    }
+
+    /// How whoever reads a message sets an option: `--output-option ` before `NAME=VALUE`, say.
+    #[must_use]
+    pub fn advised_as(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
         self
     }
 
@@ -38,7 +49,7 @@ impl FormatOptions {
         format: &'static str,
         known: &[&str],
     ) -> Result<OptionReader<'a>> {
-        match self.0.iter().find(|(name, _)| !known.contains(&&**name)) {
+        match self.all.iter().find(|(name, _)| !known.contains(&&**name)) {
             Some((name, _)) => Err(Error::unknown_option(format, name, known)),
             None => Ok(OptionReader {
                 options: self,
@@ -57,10 +68,14 @@ pub(crate) struct OptionReader<'a> {
 
 impl<'a> OptionReader<'a> {
     pub(crate) fn text(self, name: &str) -> Option<&'a str> {
-        let mut options = self.options.0.iter();
+        let mut options = self.options.all.iter();
         options
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn prefix(self) -> &'static str {
+        self.options.prefix
     }
 
     pub(crate) fn parse<T: FromStr<Err: Display>>(

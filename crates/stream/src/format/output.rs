@@ -45,13 +45,7 @@ impl OutputFormat {
         let Some(format) = Self::NAMES.into_iter().find(|&known| known == name) else {
             return Err(Error::unknown_format("output", name, &Self::NAMES));
         };
-        let known: &[&str] = match format {
-            "json" => &["times"],
-            "csv" => &["delimiter", "header", "columns", "extra", "times"],
-            "kv" => &["pair_separator", "value_separator", "times"],
-            _ => &[],
-        };
-        let options = options.of(format, known)?;
+        let options = options.of(format, Self::option_names(format))?;
         let kind = match format {
             "json" => Kind::Json,
             "csv" => Kind::Csv(Arc::new(csv(options)?)),
@@ -66,6 +60,16 @@ impl OutputFormat {
         };
         let times = Times::of(options)?;
         Ok(Self { kind, times })
+    }
+
+    /// The options of the format of that name.
+    pub fn option_names(name: &str) -> &'static [&'static str] {
+        match name {
+            "json" => &["times"],
+            "csv" => &["delimiter", "header", "columns", "extra", "times"],
+            "kv" => &["pair_separator", "value_separator", "times"],
+            _ => &[],
+        }
     }
 
     /// The format's name.
@@ -162,5 +166,6 @@ fn csv(options: OptionReader<'_>) -> Result<CsvOut> {
             Some(other) => return Err(options.bad("extra", other, "`reject` or `ignore`")),
         },
         columns,
+        advice: options.prefix(),
     })
 }

@@ -188,9 +188,8 @@ fn input(arguments: &EnrichArguments, project: &Project) -> Result<Vec<String>, 
 
 pub(super) fn merged(settings: &[(String, String)], flags: &[(String, String)]) -> FormatOptions {
     let all = settings.iter().chain(flags);
-    all.fold(FormatOptions::new(), |options, (name, value)| {
-        options.set(name, value)
-    })
+    let none = FormatOptions::new().advised_as("--output-option ");
+    all.fold(none, |options, (name, value)| options.set(name, value))
 }
 
 fn output_format(arguments: &EnrichArguments, project: &Project) -> Result<OutputFormat, Failure> {

@@ -94,15 +94,21 @@ fn formats(
         Problem::new(400, "this format is not known, or lacks an option").detail(chain(error))
     };
     let (mut input, mut output, mut strictness) = (None, None, Strictness::Lenient);
+    let mut output_options = Vec::new();
     for (name, value) in request.query_pairs() {
         match (&*name, &*value) {
             ("format", value) => input = Some(value.to_owned()),
             ("output_format", value) => output = Some(value.to_owned()),
             ("strict", "true") => strictness = Strictness::Strict,
             ("strict", "false") => {}
+            ("columns" | "extra", value) => {
+                output_options.push((name.to_string(), value.to_owned()));
+            }
             _ => {
-                return Err(Problem::new(400, "a parameter is unknown")
-                    .detail("there are format, output_format and strict=true"));
+                return Err(Problem::new(400, "a parameter is unknown").detail(
+                    "there are format, output_format and strict=true, and for answers in CSV \
+                     columns=a,b,c and extra=ignore",
+                ));
             }
         }
     }
@@ -130,22 +136,27 @@ fn formats(
         }
     };
     // Options belong to their format: those of the file are of no use to another one.
-    let options = |is_usual: bool, options: &[(String, String)]| {
-        let options = if is_usual { options } else { &[] };
-        let all = options.iter();
-        all.fold(FormatOptions::new(), |all, (name, value)| {
-            all.set(name, value)
-        })
-    };
     let is_usual = settings.format.as_ref() == Some(&input);
-    let input = InputFormat::new(&input, &options(is_usual, &settings.options));
-    let is_usual = settings.output_format.as_deref().unwrap_or("json") == output;
-    let output = OutputFormat::new(&output, &options(is_usual, &settings.output_options));
+    let options = settings.options.iter().filter(|_| is_usual);
+    let input = InputFormat::new(&input, &all(options));
+    // Of outputs, formats share some, which mean the same in each.
+    let known = OutputFormat::option_names(&output);
+    let options = settings.output_options.iter();
+    let options = options.filter(|(name, _)| known.contains(&name.as_str()));
+    let options = all(options.chain(&output_options)).advised_as("?");
+    let output = OutputFormat::new(&output, &options);
     Ok((
         input.map_err(|error| bad(&error))?,
         output.map_err(|error| bad(&error))?,
         strictness,
     ))
+}
+
+/// Options, of which a later one counts in place of an earlier one.
+fn all<'o>(options: impl Iterator<Item = &'o (String, String)>) -> FormatOptions {
+    options.fold(FormatOptions::new(), |all, (name, value)| {
+        all.set(name, value)
+    })
 }
 
 /// A place among the streams that run.

@@ -51,8 +51,55 @@ fn events_are_enriched() {
     client.post("/v1/enrich/nothing", EVENT).is(404);
     client.post(&format!("{target}?format=xml"), EVENT).is(400);
     client.post(&format!("{target}?frmat=json"), EVENT).is(400);
-    client.get(&target).is(405);
+    let refused = client.get(&target).is(405).json();
+    assert_eq!(refused["detail"], "ask with one of POST, OPTIONS");
     assert!(running.end().0.success());
+}
+
+#[test]
+fn the_columns_of_a_csv_are_those_that_the_request_names() {
+    let (project, running) = start();
+    let mut client = running.client();
+    let target = format!("/v1/enrich/{}", model(&mut client));
+    let csv = [("Accept", "text/csv")];
+    let events = format!("{EVENT}{{\"host\":\"web-1\",\"status\":200,\"more\":1}}\n");
+    let ask = |query: &str| {
+        running
+            .client()
+            .ask("POST", &format!("{target}{query}"), &csv, events.as_bytes())
+    };
+    let answer = ask("?columns=host,more,rack").is(200);
+    assert_eq!(answer.header("X-Rejected"), Some("2"));
+    let answer = ask("?columns=host,more,rack&extra=ignore").is(200);
+    assert_eq!(answer.text(), "host,more,rack\nweb-1,,7\nweb-1,1,7\n");
+    let answer = ask("?columns=host,status,class,owner,rack,more&strict=true").is(200);
+    assert_eq!(answer.header("X-Rejected"), None);
+    let refused = ask("?strict=true").is(422).json();
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("?columns=a,b,c") && !detail.contains("--"),
+        "{detail}"
+    );
+    ask("?columns=host,host").is(400);
+    // JSON has no columns.
+    let refused = client.post(&format!("{target}?columns=a"), EVENT).is(400);
+    assert!(refused.text().contains("columns"), "{}", refused.text());
+    let unknown = client.post(&format!("{target}?frmat=json"), EVENT).is(400);
+    assert!(unknown.text().contains("columns"), "{}", unknown.text());
+
+    // What the file says counts where the request says nothing.
+    let config = std::fs::read_to_string(project.file("knowdb.toml")).unwrap();
+    let config = config.split("[enrich]").next().unwrap();
+    let options =
+        "output_format = 'csv'\noutput_options = { columns = 'host,rack', extra = 'ignore' }";
+    project.write("knowdb.toml", &format!("{config}\n[enrich]\n{options}\n"));
+    client.post("/v1/reload", "").is(200);
+    assert_eq!(ask("").is(200).text(), "host,rack\nweb-1,7\nweb-1,7\n");
+    let named = ask("?columns=rack,host").is(200);
+    assert_eq!(named.text(), "rack,host\n7,web-1\n7,web-1\n");
+    let json = [("Accept", "application/json")];
+    let answer = client.ask("POST", &target, &json, EVENT.as_bytes()).is(200);
+    assert_eq!(answer.text(), ENRICHED);
 }
 
 #[test]

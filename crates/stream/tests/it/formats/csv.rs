@@ -188,7 +188,7 @@ fn sample() -> Batch {
 fn the_first_record_decides_the_columns() {
     assert_eq!(
         encode("csv", &[], &sample()),
-        "a,b,c\n1,\"x,\"\"y\"\"\",\n2,\"{\"\"k\"\":[1]}\",\n,,\n! no csv column for `d`; name all columns (--output-option columns=a,b,c) or leave such fields \
+        "a,b,c\n1,\"x,\"\"y\"\"\",\n2,\"{\"\"k\"\":[1]}\",\n,,\n! no csv column for `d`; name all columns (columns=a,b,c) or leave such fields \
          out (extra=ignore)\n"
     );
     assert_eq!(
