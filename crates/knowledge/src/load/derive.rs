@@ -13,17 +13,35 @@ use crate::error::Error;
 /// Digits that a REAL holds exactly, whatever they are.
 const REAL_DIGIT_COUNT_MAX: usize = 15;
 
-/// Cells that are no numbers after which a column is text beyond doubt, and no note is due.
-const TEXT_COUNT_MAX: u32 = 100;
+/// Cells of another sort than most, after which a column is text beyond doubt, and no note is due.
+const ODD_COUNT_MAX: u64 = 100;
 
 /// A column of a derived table.
 pub(super) struct Column {
     name: String,
     kind: Kind,
-    number_count: u64,
-    text_count: u32,
-    /// The line of the first cell that is no number, and what it is instead.
-    first_text: Option<(u64, &'static str)>,
+    numbers: Cells,
+    dates: Cells,
+    others: Cells,
+    /// What the first cell is that is no number.
+    first_text: &'static str,
+}
+
+/// The cells of a column that are of one sort.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cells {
+    count: u64,
+    /// The line of the first of them, if there is one.
+    first_line: u64,
+}
+
+impl Cells {
+    fn see(&mut self, line: u64) {
+        if self.count == 0 {
+            self.first_line = line;
+        }
+        self.count += 1;
+    }
 }
 
 /// What all values of a column are so far.
@@ -65,7 +83,7 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
             Next::End => return Ok(columns),
         }
         for (column, &index) in columns.iter_mut().zip(&mapping) {
-            if column.text_count < TEXT_COUNT_MAX {
+            if column.others.count < ODD_COUNT_MAX {
                 column.see(records.field(index), records.line());
             }
         }
@@ -77,9 +95,10 @@ impl Column {
         Self {
             name,
             kind: Kind::Empty,
-            number_count: 0,
-            text_count: 0,
-            first_text: None,
+            numbers: Cells::default(),
+            dates: Cells::default(),
+            others: Cells::default(),
+            first_text: "",
         }
     }
 
@@ -87,28 +106,42 @@ impl Column {
         let kind = kind_of(field);
         self.kind = self.kind.max(kind);
         match kind {
-            Kind::Empty => {}
-            Kind::Integer | Kind::Real => self.number_count += 1,
-            Kind::Text => {
-                self.text_count += 1;
-                self.first_text
-                    .get_or_insert_with(|| (line, why_text(field)));
-            }
+            Kind::Empty => return,
+            Kind::Integer | Kind::Real => return self.numbers.see(line),
+            Kind::Text => {}
+        }
+        if self.dates.count + self.others.count == 0 {
+            self.first_text = why_text(field);
+        }
+        match is_date(field) {
+            true => self.dates.see(line),
+            false => self.others.see(line),
         }
     }
 
-    /// Why the column is text although most of its cells are numbers.
+    /// Why the column is text although most of its cells are numbers, or which of its cells is no
+    /// date although most are.
     fn note(&self) -> Option<String> {
-        let (line, why) = self.first_text?;
-        let is_odd =
-            self.text_count < TEXT_COUNT_MAX && self.number_count > u64::from(self.text_count);
-        is_odd.then(|| {
-            format!(
-                "column {:?} is text: line {line} {why}; correct it, or write \
-                 create.sql",
-                self.name
-            )
-        })
+        let (numbers, dates, others) = (self.numbers, self.dates, self.others);
+        let (text_count, dateless_count) =
+            (dates.count + others.count, numbers.count + others.count);
+        // The line that is named holds a cell of the sort that there is less of.
+        let first = |a: Cells, b: Cells| {
+            let lines = [a, b].into_iter().filter(|cells| cells.count > 0);
+            lines.map(|cells| cells.first_line).min()
+        };
+        let why = if numbers.count > text_count && text_count < ODD_COUNT_MAX {
+            format!("line {} {}", first(dates, others)?, self.first_text)
+        } else if dates.count > dateless_count && dateless_count < ODD_COUNT_MAX {
+            let line = first(numbers, others)?;
+            format!("most of its cells are dates, and line {line} is none")
+        } else {
+            return None;
+        };
+        let name = &self.name;
+        Some(format!(
+            "column {name:?} is text: {why}; correct it, or write create.sql"
+        ))
     }
 }
 
@@ -194,6 +227,18 @@ fn kind_of(field: &[u8]) -> Kind {
     }
 }
 
+/// Whether a cell begins with a day as in 2026-01-31, alone or before a time.
+fn is_date(field: &[u8]) -> bool {
+    let Some((day, rest)) = field.split_at_checked(10) else {
+        return false;
+    };
+    let is_day = day.iter().enumerate().all(|(index, byte)| match index {
+        4 | 7 => *byte == b'-',
+        _ => byte.is_ascii_digit(),
+    });
+    is_day && matches!(rest.first(), None | Some(b'T' | b't' | b' '))
+}
+
 /// What a cell of [`Kind::Text`] is, without showing it.
 fn why_text(field: &[u8]) -> &'static str {
     let Ok(field) = std::str::from_utf8(field) else {
@@ -244,10 +289,32 @@ mod tests {
             assert!(note.starts_with(&format!("{start}{expected}")), "{note}");
         }
         assert!(note(&["n/a", "1", "2"]).unwrap().contains("line 2 is not"));
+        let (day, time) = ("2026-01-31", "2026-02-01T08:00:00Z");
+        let dates = "column \"price\" is text: most of its cells are dates, and line";
+        for (cells, line) in [
+            (&[day, "20260201", time][..], 3),
+            (&[day, time, "", "31.01.2026"], 5),
+            (&["soon", day, "7", day, day, "2026-02-01 08:00"], 2),
+            (&[day, day, "2026-1-31"], 4),
+        ] {
+            let note = note(cells).unwrap();
+            assert!(
+                note.starts_with(&format!("{dates} {line} is none;")),
+                "{note}"
+            );
+        }
+        let note_of_numbers = note(&["1", "2", day]).unwrap();
+        assert!(
+            note_of_numbers.contains("line 4 is not a number"),
+            "{note_of_numbers}"
+        );
         for quiet in [
             &["1", "2", ""][..],
             &["a", "b", "1"],
             &["1", "a"],
+            &[day, day],
+            &[day, "1"],
+            &[day, "a", "1"],
             &[""],
             &[],
         ] {
