@@ -8,7 +8,7 @@ use crate::telemetry::{CacheOutcome, Layer};
 
 /// Declares the counters once for the writers, the sum and the addition.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($($(#[doc = $doc:literal])+ $name:ident),* $(,)?) => {
         /// What one session counts. Only the session writes; it stands alone on its cache lines,
         /// so that a writer never waits for another one.
         #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counts {
-            $($(#[$doc])* pub $name: u64,)*
+            $($(#[doc = $doc])+ pub $name: u64,)*
         }
 
         impl Counts {
@@ -32,6 +32,13 @@ macro_rules! counters {
             /// Each counter with its name.
             pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),*].into_iter()
+            }
+
+            /// What each counter counts, with its name.
+            pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+                let texts = [$((stringify!($name), concat!($($doc),+))),*].into_iter();
+                // A comment's line begins with a blank.
+                texts.map(|(name, text)| (name, text.trim_start()))
             }
         }
     };

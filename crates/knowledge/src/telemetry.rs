@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::counters::Counts;
 use crate::remote::ProviderStatus;
 use crate::snapshot::Snapshot;
 
@@ -97,6 +98,91 @@ pub trait Telemetry: Debug + Send + Sync {
     }
 }
 
+/// What the counters tell that are none of [`Counts`].
+const COUNTERS: [(&str, &str); 7] = [
+    (
+        "lookaside_reloads_total",
+        "Loads of the tables after the first one, by outcome.",
+    ),
+    (
+        "lookaside_pool_opened_total",
+        "Connections to a provider that were opened.",
+    ),
+    (
+        "lookaside_pool_open_failures_total",
+        "Connections to a provider that could not be opened.",
+    ),
+    (
+        "lookaside_pool_lost_total",
+        "Connections to a provider that were lost.",
+    ),
+    (
+        "lookaside_pool_waits_total",
+        "Requests that waited for a connection to a provider.",
+    ),
+    (
+        "lookaside_pool_wait_milliseconds_total",
+        "How long requests waited for a connection to a provider, in all.",
+    ),
+    (
+        "lookaside_pool_wait_timeouts_total",
+        "Requests that waited for a connection to a provider in vain.",
+    ),
+];
+
+const GAUGES: [(&str, &str); 9] = [
+    (
+        "lookaside_generation",
+        "The number of the tables that are served; 1 at the start.",
+    ),
+    ("lookaside_sessions", "Sessions that are open."),
+    ("lookaside_statements", "Statements that are known."),
+    ("lookaside_l1_entries", "Answers in the shared cache."),
+    (
+        "lookaside_l1_bytes",
+        "Bytes of the answers in the shared cache.",
+    ),
+    (
+        "lookaside_store_bytes",
+        "Bytes of the SQLite database in memory.",
+    ),
+    (
+        "lookaside_pool_connections",
+        "Connections to a provider, by state.",
+    ),
+    (
+        "lookaside_pool_in_flight",
+        "Requests to a provider that are under way.",
+    ),
+    (
+        "lookaside_pool_waiting",
+        "Requests that wait for a connection to a provider.",
+    ),
+];
+
+const HISTOGRAMS: [(&str, &str); 5] = [
+    (
+        "lookaside_query_seconds",
+        "How long databases took for queries.",
+    ),
+    (
+        "lookaside_reload_seconds",
+        "How long loads of the tables took.",
+    ),
+    (
+        "lookaside_flight_seconds",
+        "How long requests to a provider took.",
+    ),
+    (
+        "lookaside_flight_queries",
+        "How many queries went in one request to a provider.",
+    ),
+    (
+        "lookaside_stale_answer_age_seconds",
+        "How old answers were that stood in for those of a failing provider.",
+    ),
+];
+
 /// Records through the [`metrics`] facade; the program chooses the exporter.
 ///
 /// | metric | kind | labels |
@@ -128,6 +214,22 @@ pub trait Telemetry: Debug + Send + Sync {
 pub struct MetricsTelemetry;
 
 impl MetricsTelemetry {
+    /// Says what each metric tells, to the recorder that is installed; once, before it is read.
+    pub fn describe() {
+        for (name, text) in Counts::described() {
+            metrics::describe_counter!(format!("lookaside_{name}_total"), text);
+        }
+        for (name, text) in COUNTERS {
+            metrics::describe_counter!(name, text);
+        }
+        for (name, text) in GAUGES {
+            metrics::describe_gauge!(name, text);
+        }
+        for (name, text) in HISTOGRAMS {
+            metrics::describe_histogram!(name, text);
+        }
+    }
+
     /// Publishes the numbers of a snapshot; call it before the exporter is read, or on a timer.
     pub fn publish(snapshot: &Snapshot) {
         for (name, count) in snapshot.counts.named() {

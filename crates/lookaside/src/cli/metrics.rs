@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{Knowledge, MetricsTelemetry};
 use lookaside_stream::{Progress, StopFlag};
-use metrics::counter;
+use metrics::{counter, describe_counter};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{info, warn};
@@ -31,6 +31,37 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Bounds of the histograms in seconds: a query takes microseconds, a reload up to minutes.
 const QUERY_SECONDS: [f64; 10] = [1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 const RELOAD_SECONDS: [f64; 8] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0];
+
+/// What the numbers of [`publish`] tell.
+const DESCRIPTIONS: [(&str, &str); 9] = [
+    (
+        "lookaside_events_in_total",
+        "Events read, rejects among them.",
+    ),
+    ("lookaside_events_out_total", "Events written."),
+    (
+        "lookaside_bytes_in_total",
+        "Bytes of the events read, uncompressed.",
+    ),
+    (
+        "lookaside_bytes_out_total",
+        "Bytes of the events written, uncompressed.",
+    ),
+    (
+        "lookaside_rejects_total",
+        "Lines that do not parse, and events that cannot be written.",
+    ),
+    ("lookaside_lookup_failures_total", "Lookups that failed."),
+    (
+        "lookaside_lookups_total",
+        "Lookups, one a statement and event.",
+    ),
+    (
+        "lookaside_lookups_asked_total",
+        "Lookups that were asked for; equal ones of a batch once.",
+    ),
+    ("lookaside_lookups_absent_total", "Lookups without a row."),
+];
 
 /// `9464` or `127.0.0.1:9464`; a port alone is of the loopback interface.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -60,11 +91,16 @@ pub(crate) fn publish(knowledge: &Knowledge, progress: &Progress, tally: &Tally)
 /// Collects metrics from now on; once a process.
 pub(crate) fn recorder() -> Result<PrometheusHandle, BuildError> {
     let buckets = |name: &str| Matcher::Full(name.to_owned());
-    PrometheusBuilder::new()
+    let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(buckets("lookaside_query_seconds"), &QUERY_SECONDS)?
         .set_buckets_for_metric(buckets("lookaside_flight_seconds"), &QUERY_SECONDS)?
         .set_buckets_for_metric(buckets("lookaside_reload_seconds"), &RELOAD_SECONDS)?
-        .install_recorder()
+        .install_recorder()?;
+    MetricsTelemetry::describe();
+    for (name, text) in DESCRIPTIONS {
+        describe_counter!(name, text);
+    }
+    Ok(handle)
 }
 
 /// Answers on a thread of its own until it is dropped.

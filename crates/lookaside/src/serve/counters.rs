@@ -199,7 +199,12 @@ pub(crate) fn write_metrics(
     let sum = |of: &dyn Fn(&Counters) -> &AtomicU64| -> u64 {
         threads.iter().map(|counters| read(of(counters))).sum()
     };
-    head(text, "lookaside_http_requests_total", "counter");
+    head(
+        text,
+        "lookaside_http_requests_total",
+        "counter",
+        "Requests, by what was asked for and the class of the status.",
+    );
     for path in Path::ALL {
         for class in 0..4 {
             let count = sum(&|counters| &counters.requests[path as usize][class]);
@@ -211,13 +216,23 @@ pub(crate) fn write_metrics(
             );
         }
     }
-    head(text, "lookaside_http_not_modified_total", "counter");
+    head(
+        text,
+        "lookaside_http_not_modified_total",
+        "counter",
+        "Answers that are as the client has them.",
+    );
     line(
         text,
         "lookaside_http_not_modified_total",
         sum(&|counters| &counters.not_modified),
     );
-    head(text, "lookaside_http_answers_total", "counter");
+    head(
+        text,
+        "lookaside_http_answers_total",
+        "counter",
+        "Answers, by who had them.",
+    );
     for layer in Layer::ALL {
         let count = sum(&|counters| &counters.layers[layer as usize]);
         line(
@@ -226,7 +241,12 @@ pub(crate) fn write_metrics(
             count,
         );
     }
-    head(text, "lookaside_http_lookups_total", "counter");
+    head(
+        text,
+        "lookaside_http_lookups_total",
+        "counter",
+        "Answers by lookup and outcome, one a parameter set.",
+    );
     for lookup in &catalog.lookups {
         let name = lookup.name();
         for (outcome, count) in lookup.counts.named() {
@@ -235,7 +255,12 @@ pub(crate) fn write_metrics(
             line(text, &metric, count);
         }
     }
-    head(text, "lookaside_http_request_seconds", "histogram");
+    head(
+        text,
+        "lookaside_http_request_seconds",
+        "histogram",
+        "How long requests took, from the whole request to the answer.",
+    );
     for path in Path::ALL {
         let mut total = 0;
         for bucket in 0..=BOUNDS_NS.len() {
@@ -264,13 +289,18 @@ pub(crate) fn write_metrics(
             total,
         );
     }
-    head(text, "lookaside_http_waiting", "gauge");
+    head(
+        text,
+        "lookaside_http_waiting",
+        "gauge",
+        "Requests that wait for a database.",
+    );
     line(text, "lookaside_http_waiting", waiting);
 }
 
-/// Says what kind of metric comes next.
-pub(crate) fn head(text: &mut String, name: &str, kind: &str) {
-    writeln!(text, "# TYPE {name} {kind}").expect("a string takes any text");
+/// Says which metric comes next, and what it tells.
+pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n").expect("a string takes any text");
 }
 
 /// One number.

@@ -131,6 +131,10 @@ fn metrics_are_served_while_events_flow() {
     for line in body.lines().filter(|line| line.starts_with("# TYPE ")) {
         let name = line.split(' ').nth(2).unwrap();
         assert!(
+            body.contains(&format!("# HELP {name} ")),
+            "no help for {name}"
+        );
+        assert!(
             docs.contains(&format!("`{name}")),
             "docs/CLI.md has no {name}"
         );

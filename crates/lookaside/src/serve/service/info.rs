@@ -143,33 +143,60 @@ pub(super) fn metrics(shared: &Shared) -> String {
         return text;
     };
     let counters = monitor.counters();
-    for (name, count) in [
-        ("connections", counters.accepted),
-        ("refused", counters.refused),
-        ("write_timeouts", counters.write_timeouts),
-        ("panics", counters.panics),
-        ("received_bytes", counters.bytes_in),
-        ("sent_bytes", counters.bytes_out),
+    for (name, count, help) in [
+        (
+            "connections",
+            counters.accepted,
+            "Connections that were accepted.",
+        ),
+        (
+            "refused",
+            counters.refused,
+            "Requests that were no HTTP, or came too slowly.",
+        ),
+        (
+            "write_timeouts",
+            counters.write_timeouts,
+            "Connections that were closed because the client took nothing.",
+        ),
+        ("panics", counters.panics, "Defects of the server."),
+        ("received_bytes", counters.bytes_in, "Bytes that came."),
+        ("sent_bytes", counters.bytes_out, "Bytes that went."),
     ] {
         let name = format!("lookaside_http_{name}_total");
-        head(&mut text, &name, "counter");
+        head(&mut text, &name, "counter", help);
         line(&mut text, &name, count);
     }
-    head(&mut text, "lookaside_http_open_connections", "gauge");
+    head(
+        &mut text,
+        "lookaside_http_open_connections",
+        "gauge",
+        "Connections that are open.",
+    );
     line(
         &mut text,
         "lookaside_http_open_connections",
         counters.open(),
     );
     if let Some(log) = &shared.log {
-        head(&mut text, "lookaside_access_log_dropped_total", "counter");
+        head(
+            &mut text,
+            "lookaside_access_log_dropped_total",
+            "counter",
+            "Lines of the access log that a slow disk cost.",
+        );
         line(
             &mut text,
             "lookaside_access_log_dropped_total",
             log.dropped(),
         );
     }
-    head(&mut text, "lookaside_uptime_seconds", "gauge");
+    head(
+        &mut text,
+        "lookaside_uptime_seconds",
+        "gauge",
+        "Seconds since the start.",
+    );
     let uptime = shared.started.elapsed().as_secs_f64();
     writeln!(text, "lookaside_uptime_seconds {uptime:.3}").expect("a string takes any text");
     text
