@@ -69,9 +69,10 @@ impl Problem {
                 set: Some(index),
                 ..Self::params(faults)
             },
-            BatchFault::Malformed(message) => {
-                Self::new(400, "the body is not what this lookup reads").detail(message)
-            }
+            BatchFault::Malformed(set, message) => Self {
+                set,
+                ..Self::new(400, "the body is not what this lookup reads").detail(message)
+            },
             BatchFault::TooMany => Self::new(413, "too many parameter sets in one request")
                 .detail(format!("{} at most; send several requests", SET_COUNT_MAX)),
         }

@@ -16,8 +16,9 @@ pub(crate) const SET_COUNT_MAX: usize = 200_000;
 /// Why a batch is refused.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BatchFault {
-    /// The text is not what it should be; the message names the place.
-    Malformed(String),
+    /// The text is not what it should be; the message names the place. With the set that it is in,
+    /// counted from 0, unless it is in none.
+    Malformed(Option<usize>, String),
     /// A set is wrong; counted from 0.
     Set(usize, Vec<ParamFault>),
     TooMany,
@@ -40,15 +41,19 @@ pub(crate) fn read_batch(
         true => read_lines(body, &mut batch),
         false => {
             let mut json = serde_json::Deserializer::from_slice(body);
+            let is_array = body.trim_ascii_start().first() == Some(&b'[');
             let read = Sets(&mut batch).deserialize(&mut json);
-            read.and_then(|()| json.end())
-                .map_err(|error| error.to_string())
+            match read {
+                // What is broken is the set behind those that were read.
+                Err(error) => Err((is_array.then_some(batch.set_count), error.to_string())),
+                Ok(()) => json.end().map_err(|error| (None, error.to_string())),
+            }
         }
     };
     if let Some(fault) = batch.fault {
         return Err(fault);
     }
-    read.map_err(BatchFault::Malformed)?;
+    read.map_err(|(set, message)| BatchFault::Malformed(set, message))?;
     let mut sets = ParamBatch::new(params.len());
     let mut values = batch.values.into_iter();
     for _ in 0..batch.set_count {
@@ -57,15 +62,18 @@ pub(crate) fn read_batch(
     Ok(sets)
 }
 
-fn read_lines(body: &[u8], batch: &mut Batch<'_>) -> Result<(), String> {
+fn read_lines(body: &[u8], batch: &mut Batch<'_>) -> Result<(), (Option<usize>, String)> {
     for (index, line) in body.split(|byte| *byte == b'\n').enumerate() {
         if line.trim_ascii().is_empty() {
             continue;
         }
+        let set = batch.set_count;
         let mut json = serde_json::Deserializer::from_slice(line);
         let read = Set(batch).deserialize(&mut json);
-        read.and_then(|()| json.end())
-            .map_err(|error| format!("line {}: {}", index + 1, without_line(&error.to_string())))?;
+        read.and_then(|()| json.end()).map_err(|error| {
+            let message = without_line(&error.to_string());
+            (Some(set), format!("line {}: {message}", index + 1))
+        })?;
     }
     Ok(())
 }
@@ -403,7 +411,8 @@ mod tests {
                     .collect();
                 format!("{index}: {}", faults.join("; "))
             }
-            Err(BatchFault::Malformed(message)) => message,
+            Err(BatchFault::Malformed(Some(set), message)) => format!("{set}: {message}"),
+            Err(BatchFault::Malformed(None, message)) => message,
             other => panic!("{other:?}"),
         };
         for (json, expected) in [
@@ -419,7 +428,16 @@ mod tests {
             ),
             (
                 r#"[1]"#,
-                "a set must be an object with the parameters by name at line 1 column 2",
+                "0: a set must be an object with the parameters by name at line 1 column 2",
+            ),
+            (
+                r#"[{"id":1,"name":"a"},[]]"#,
+                "1: invalid type: sequence, expected a parameter set, an object with the parameters \
+                 by name at line 1 column 23",
+            ),
+            (
+                r#"[{"id":1,"name":"a"},{"id":}]"#,
+                "1: expected value at line 1 column 28",
             ),
             (
                 "{}",
@@ -430,11 +448,19 @@ mod tests {
         ] {
             assert_eq!(fault(json), expected, "{json}");
         }
-        let lines = b"{\"id\":1,\"name\":\"a\"}\n{";
-        let Err(BatchFault::Malformed(message)) = read_batch(lines, true, &two) else {
-            panic!("half an object");
-        };
-        assert_eq!(message, "line 2: EOF while parsing an object at column 1");
+        for (end, expected) in [
+            ("{", "line 3: EOF while parsing an object at column 1"),
+            (
+                "{\"id\":1,\"name\":\"\"} x",
+                "line 3: trailing characters at column 20",
+            ),
+        ] {
+            let lines = format!("{{\"id\":1,\"name\":\"a\"}}\n\n{end}");
+            assert_eq!(
+                read_batch(lines.as_bytes(), true, &two).unwrap_err(),
+                BatchFault::Malformed(Some(1), expected.to_owned())
+            );
+        }
     }
 
     #[test]
