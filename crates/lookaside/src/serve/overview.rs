@@ -1,6 +1,7 @@
 //! What the server tells about its lookups: a list for people and programs, and OpenAPI 3.1.
 
 use lookaside_knowledge::PlanKind;
+use lookaside_stream::{InputFormat, OutputFormat};
 use serde_json::{Map, Value as Json, json};
 
 use super::catalog::{Catalog, Lookup, Prepared};
@@ -162,10 +163,20 @@ pub(super) fn openapi(catalog: &Catalog) -> Vec<u8> {
         }
         paths.insert(path.to_owned(), json!({"get": get}));
     }
+    let reloaded = json!({
+        "type": "object",
+        "required": ["generation", "ms", "warnings"],
+        "properties": {
+            "generation": {"type": "integer", "description": "The number of the tables"},
+            "ms": {"type": "integer", "description": "How long it took"},
+            "warnings": {"type": "array", "items": {"type": "string"},
+                         "description": "What someone should look at"},
+        },
+    });
     let reload = json!({"post": {
         "operationId": "reload",
         "summary": "Load the tables, lookups and keys again",
-        "responses": {"200": answer("It is done", &["application/json"], &json!({"type": "object"})),
+        "responses": {"200": answer("It is done", &["application/json"], &reloaded),
                       "default": {"$ref": "#/components/responses/Problem"}},
     }});
     paths.insert("/v1/reload".to_owned(), reload);
@@ -271,6 +282,15 @@ fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
         false => json!({"anyOf": [row, {"type": "null"}, failed]}),
     };
     let list = json!({"type": "array", "items": item});
+    let types = [
+        "application/json",
+        "application/x-ndjson",
+        "application/vnd.msgpack",
+    ];
+    let mut answered = answer("An answer for each set, in their order", &types, &list);
+    answered["headers"] = json!({
+        "X-Failed": count_header("Sets whose answer is an error; absent if none"),
+    });
     operation(
         lookup,
         "batch",
@@ -280,8 +300,7 @@ fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
                 "application/x-ndjson": {"schema": {}},
             }},
             "responses": {
-                "200": answer("An answer for each set, in their order",
-                              &["application/json", "application/x-ndjson", "application/vnd.msgpack"], &list),
+                "200": answered,
                 "400": {"$ref": "#/components/responses/Problem"},
                 "default": {"$ref": "#/components/responses/Problem"},
             },
@@ -303,6 +322,16 @@ fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {
     operation
 }
 
+/// A parameter of a query, or one that a header of an answer is like.
+fn enrich_param(name: &str, description: &str, schema: Json) -> Json {
+    json!({"name": name, "in": "query", "description": description, "schema": schema})
+}
+
+/// A header with a number.
+fn count_header(description: &str) -> Json {
+    json!({"description": description, "schema": {"type": "integer", "minimum": 0}})
+}
+
 fn enrich(model: &str) -> Json {
     let any = |types: &[&str]| -> Json {
         let types = types.iter();
@@ -314,16 +343,57 @@ fn enrich(model: &str) -> Json {
     json!({"post": {
         "operationId": format!("enrich_{model}"),
         "summary": format!("Stream events through the model {model}"),
+        "parameters": [
+            enrich_param(
+                "format",
+                "How events are read; else as Content-Type or [enrich] says, else as JSON lines",
+                json!({"type": "string", "enum": InputFormat::NAMES}),
+            ),
+            enrich_param(
+                "output_format",
+                "How events are written; else as Accept or [enrich] says, else as JSON lines",
+                json!({"type": "string", "enum": OutputFormat::NAMES}),
+            ),
+            enrich_param(
+                "columns",
+                "Of answers in CSV: the names of the columns, parted by commas; else those of the \
+                 first event",
+                json!({"type": "string"}),
+            ),
+            enrich_param(
+                "extra",
+                "Of answers in CSV: whether an event with a field that has no column is rejected, or \
+                 the field is left out",
+                json!({"type": "string", "enum": ["reject", "ignore"], "default": "reject"}),
+            ),
+            enrich_param(
+                "strict",
+                "Whether the first event that is rejected, or whose lookup fails, ends the stream",
+                json!({"type": "boolean", "default": false}),
+            ),
+        ],
         "requestBody": {"required": true, "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},
         "responses": {
             "200": {"description": "Events as they leave the model, in their order",
-                    "content": any(&["application/x-ndjson", "text/csv"])},
+                    "headers": {
+                        "X-Events": count_header(
+                            "Events in the answer; as the others, of an answer that is short"),
+                        "X-Rejected": count_header(
+                            "Lines that do not parse, and events that do not fit the CSV; absent if none"),
+                        "X-Failed": count_header("Failed lookups; absent if none"),
+                    },
+                    "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }})
 }
 
 fn query() -> Json {
+    let rows = json!({"type": "array", "items": {"type": "object"}});
+    let mut answered = answer("Its rows", &Form::ALL.map(Form::media_type), &rows);
+    answered["headers"] = json!({
+        "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
+    });
     json!({"post": {
         "operationId": "query",
         "summary": "Ask a statement that is no lookup",
@@ -333,8 +403,7 @@ fn query() -> Json {
             "properties": {"sql": {"type": "string"}, "params": {"type": "object"}},
         }}}},
         "responses": {
-            "200": answer("Its rows", &Form::ALL.map(Form::media_type),
-                          &json!({"type": "array", "items": {"type": "object"}})),
+            "200": answered,
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }})
