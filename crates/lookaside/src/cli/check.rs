@@ -77,6 +77,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     })?;
     match verdict.problems.split_first() {
         None => {
+            files
+                .server
+                .guard(files.server.listen.as_deref().unwrap_or_default())?;
+            files.server.load_tls()?;
             let catalog = Catalog::new(files.into_parts(&knowledge)?, &knowledge, None)?;
             write_stdout(|out| {
                 let mut lookups = catalog.lookups.iter();

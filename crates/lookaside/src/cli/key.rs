@@ -2,11 +2,11 @@
 
 use std::io::Write as _;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
-use crate::serve::new_key;
+use crate::serve::{PER_SECOND_MAX, key_name, new_key};
 
 /// Make keys for `lookaside serve`
 #[derive(Debug, Args)]
@@ -29,16 +29,20 @@ Example:
   lookaside key new --name dashboard >>my-project/knowdb.toml")]
 struct NewArguments {
     /// What logs call it
-    #[arg(long, default_value = "key-1")]
+    #[arg(long, default_value = "key-1", value_parser = name)]
     name: String,
 
     /// How many requests a second it may make [default: any number]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = value_parser!(u64).range(1..=PER_SECOND_MAX))]
     per_second: Option<u64>,
 
     /// Whether it may reload and ask ad-hoc queries
     #[arg(long)]
     admin: bool,
+}
+
+fn name(text: &str) -> Result<String, &'static str> {
+    key_name(text).map(|()| text.to_owned())
 }
 
 pub(crate) fn run(arguments: &KeyArguments) -> Outcome {
@@ -57,8 +61,8 @@ pub(crate) fn run(arguments: &KeyArguments) -> Outcome {
     finish_stdout(|out| {
         writeln!(
             out,
-            "\n[[server.keys]]\nname = {:?}\nsha256 = \"{hash}\"",
-            arguments.name
+            "\n[[server.keys]]\nname = {}\nsha256 = \"{hash}\"",
+            toml::Value::from(arguments.name.as_str())
         )?;
         if let Some(rate) = arguments.per_second {
             writeln!(out, "per_second = {rate}")?;

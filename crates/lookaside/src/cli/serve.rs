@@ -83,11 +83,8 @@ fn place(text: &str) -> Result<Place, &'static str> {
 }
 
 pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
-    let mut files = Files::read(&arguments.dir)?;
-    if let Some(name) = &arguments.access_log {
-        files.server.access_log = Some(name.clone());
-    }
-    let listen = places(arguments, &files)?;
+    let files = Files::read(&arguments.dir)?;
+    let places = Places::of(arguments, &files)?;
     let thread_count = match arguments.threads {
         Some(count) => count.get(),
         None if files.server.threads > 0 => files.server.threads,
@@ -113,8 +110,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         .map_err(|error| Failure::new("cannot collect metrics").because(&error))?;
     let name = arguments.dir.display().to_string();
     let options = StartOptions {
-        listen,
+        listen: places.listen,
         thread_count,
+        access_log: arguments.access_log.clone(),
         prometheus,
     };
     let service = Service::start(files, knowledge, options)?;
@@ -124,7 +122,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         // Without standard error there is nobody left to tell.
         let _ = io::stderr()
             .lock()
-            .write_all(greeting(&name, &service).as_bytes());
+            .write_all(greeting(&name, &service, places.note).as_bytes());
     }
     wait(&stop)?;
     service.drain()?;
@@ -132,34 +130,48 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
 }
 
 /// Where to listen, as far as that is safe.
-fn places(arguments: &ServeArguments, files: &Files) -> Result<Vec<(Place, Needed)>, Failure> {
-    let said = match arguments.listen.is_empty() {
-        false => Some(arguments.listen.clone()),
-        true => files.server.listen.clone(),
-    };
-    let Some(said) = said else {
-        let address = Place::parse(DEFAULT_ADDRESS).expect("it is an address");
-        let mut places = vec![(address, Needed::Must)];
-        // Whoever has no such folder has no such socket.
-        if let Some(folder) = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
-            let socket = PathBuf::from(folder).join(DEFAULT_SOCKET);
-            places.push((Place::Unix(socket), Needed::May));
-        }
-        return Ok(places);
-    };
-    let open = said.iter().find(|place| place.is_open());
-    if let Some(open) = open.filter(|_| files.server.keys.is_empty()) {
-        let message = format!("{open} can be reached from other machines, and there are no keys");
-        return Err(Failure::new(message).with_help(
-            "make one with `lookaside key new` and put the line that it prints into [[server.keys]]; \
-             or listen on 127.0.0.1 and let a proxy in front decide who may ask",
-        ));
-    }
-    Ok(said
-        .into_iter()
-        .map(|place| (place, Needed::Must))
-        .collect())
+struct Places {
+    listen: Vec<(Place, Needed)>,
+    /// What was left out, a line for the start.
+    note: Option<&'static str>,
 }
+
+impl Places {
+    fn of(arguments: &ServeArguments, files: &Files) -> Result<Self, Failure> {
+        let said = match arguments.listen.is_empty() {
+            false => Some(arguments.listen.clone()),
+            true => files.server.listen.clone(),
+        };
+        let Some(said) = said else {
+            return Ok(Self::usual());
+        };
+        files.server.guard(&said)?;
+        let listen = said.into_iter().map(|place| (place, Needed::Must));
+        Ok(Self {
+            listen: listen.collect(),
+            note: None,
+        })
+    }
+
+    fn usual() -> Self {
+        let address = Place::parse(DEFAULT_ADDRESS).expect("it is an address");
+        let mut listen = vec![(address, Needed::Must)];
+        let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+        let note = match &runtime {
+            Some(folder) => {
+                let socket = PathBuf::from(folder).join(DEFAULT_SOCKET);
+                listen.push((Place::Unix(socket), Needed::May));
+                None
+            }
+            None => Some(NO_SOCKET),
+        };
+        Self { listen, note }
+    }
+}
+
+/// Said where the user has no folder for sockets.
+const NO_SOCKET: &str =
+    "  no socket: XDG_RUNTIME_DIR is not set; `--listen unix:PATH` makes one elsewhere\n";
 
 /// Said where nothing is served yet.
 const NO_LOOKUP: &str = "\
@@ -169,7 +181,7 @@ there is no lookup; write one into knowdb.toml, and send SIGHUP:
 ";
 
 /// What the user reads when it has begun.
-fn greeting(name: &str, service: &Service) -> String {
+fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
     let catalog = service.catalog();
     let plural =
         |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
@@ -180,18 +192,30 @@ fn greeting(name: &str, service: &Service) -> String {
     for place in &places {
         text.push_str(&format!("  {place}\n"));
     }
+    text.push_str(note.unwrap_or_default());
     if catalog.lookups.is_empty() {
         text.push_str(NO_LOOKUP);
     }
+    // The shell fills it in, so that a key need not be written where others see it.
+    let key = match catalog.access.has_keys() {
+        true => "-H \"Authorization: Bearer $LOOKASIDE_KEY\" ",
+        false => "",
+    };
     let curl = match places.iter().find(|place| !place.starts_with("unix:")) {
-        Some(url) => format!("curl '{url}"),
+        Some(url) => format!("curl {key}'{}", callable(url)),
         None => format!(
-            "curl --unix-socket {} 'http://localhost",
+            "curl {key}--unix-socket {} 'http://localhost",
             places[0].trim_start_matches("unix:")
         ),
     };
     text.push_str(&format!("try:  {curl}{}'\n", tried(&catalog)));
     text
+}
+
+/// The URL of this machine for one that stands for all its addresses, which nobody can call.
+fn callable(url: &str) -> String {
+    url.replacen("//0.0.0.0:", "//127.0.0.1:", 1)
+        .replacen("//[::]:", "//[::1]:", 1)
 }
 
 /// A URL that has an answer.

@@ -29,6 +29,13 @@ pub(crate) enum Want {
     Admin,
 }
 
+/// How a request brings its key.
+const HOW: &str = "send it as `Authorization: Bearer KEY` or as `X-API-Key: KEY`";
+
+/// The same where one was brought.
+const HOW_KNOWN: &str = "send one that [[server.keys]] lists, whole and as `lookaside key new` \
+                         printed it, as `Authorization: Bearer KEY` or as `X-API-Key: KEY`";
+
 /// The rules of one catalog.
 pub(crate) struct Access {
     keys: Vec<Key>,
@@ -100,13 +107,12 @@ impl Access {
         if self.keys.is_empty() {
             return self.admit_neighbour(caller).map(|()| None);
         }
-        let key = presented(caller.authorization, caller.api_key).ok_or_else(|| {
-            Problem::new(401, "a key is needed")
-                .detail("send it as Authorization: Bearer KEY, or as X-API-Key")
-        })?;
+        let key = presented(caller.authorization, caller.api_key)
+            .ok_or_else(|| Problem::new(401, "a key is needed").detail(HOW))?;
         let known = self.keys.iter().map(|key| key.config.hash);
         let index = KeyHash::of(key).find(known);
-        let index = index.ok_or_else(|| Problem::new(401, "this key is not known"))?;
+        let index =
+            index.ok_or_else(|| Problem::new(401, "this key is not known").detail(HOW_KNOWN))?;
         let key = &self.keys[index];
         if let Some(bucket) = &key.bucket {
             bucket.take(now).map_err(|wait| {

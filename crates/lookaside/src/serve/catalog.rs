@@ -353,13 +353,6 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
             return Err(Failure::new(problem).with_help("parameters are written :name in the SQL"));
         }
     }
-    for (name, _) in &config.example {
-        if !names.iter().any(|known| known == name.as_str()) {
-            let problem =
-                format!("has an example of {name}, which is no parameter of its statement");
-            return Err(Failure::new(place(&problem)));
-        }
-    }
     let kind = |name: &Text| {
         let declared = config
             .params
@@ -367,6 +360,20 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
             .find(|(declared, _)| name == declared.as_str());
         declared.map_or(ParamType::Any, |(_, kind)| *kind)
     };
+    for (name, text) in &config.example {
+        let Some(param) = names.iter().find(|known| *known == name.as_str()) else {
+            let problem =
+                format!("has an example of {name}, which is no parameter of its statement");
+            return Err(Failure::new(place(&problem)));
+        };
+        let kind = kind(param);
+        if kind.parse(text).is_none() {
+            let (at, lookup, wanted) = (&config.place, &config.name, kind.wanted());
+            let problem = format!("{at}: lookups.{lookup}.example.{name} is {text:?} and {wanted}");
+            let help = format!("correct it, or the type in params.{name}");
+            return Err(Failure::new(problem).with_help(help));
+        }
+    }
     let params = names.iter().map(|name| Param {
         name: name.clone(),
         kind: kind(name),

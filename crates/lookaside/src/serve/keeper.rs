@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use super::catalog::{Catalog, Parts, hold};
 use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
 use super::models::Models;
+use super::problem::chain;
 use super::service::Shared;
 use crate::cli::failure::Failure;
 use crate::cli::project::Project;
@@ -27,10 +28,12 @@ const TICK: Duration = Duration::from_secs(1);
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// What a reload did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reloaded {
     pub(crate) generation: u64,
     pub(crate) elapsed: Duration,
+    /// What someone should look at, a line each.
+    pub(crate) warnings: Vec<String>,
 }
 
 type Tell = Box<dyn FnOnce(Result<Reloaded, String>) + Send>;
@@ -140,13 +143,17 @@ impl Work {
         let begun = Instant::now();
         let catalog = shared.catalog.load_full();
         let result = self.load(shared, &catalog);
-        match &result {
-            Ok(generation) => {
+        match result {
+            Ok((generation, warnings)) => {
+                for warning in &warnings {
+                    warn!("{warning}");
+                }
                 let elapsed = begun.elapsed();
                 info!(generation, ?elapsed, "reloaded");
                 Ok(Reloaded {
-                    generation: *generation,
+                    generation,
                     elapsed,
+                    warnings,
                 })
             }
             Err(failure) => {
@@ -157,9 +164,12 @@ impl Work {
         }
     }
 
-    fn load(&mut self, shared: &Shared, catalog: &Catalog) -> Result<u64, Failure> {
+    fn load(&mut self, shared: &Shared, catalog: &Catalog) -> Result<(u64, Vec<String>), Failure> {
         // What can be wrong in the file is found before anything changes.
         let files = Files::read(&self.file)?;
+        // Where it listens stays; the keys that this needs must stay, too.
+        files.server.guard(&shared.places)?;
+        let mut warnings = self.restart_warning(&files.server);
         // Lookups may go together with their tables.
         let gone = catalog.release_all_but(&files.lookups, &shared.knowledge);
         let generation = match shared.knowledge.reload() {
@@ -170,7 +180,7 @@ impl Work {
             }
         };
         self.generation = generation;
-        match self.make(shared, files, catalog) {
+        match Self::make(shared, files, catalog) {
             Ok(next) => {
                 shared.publish(next);
                 catalog.release_rest(&gone, &shared.knowledge);
@@ -187,37 +197,32 @@ impl Work {
         }
         // Certificates are renewed as files of the same name.
         if let Some(Err(error)) = shared.tls.get().map(|tls| tls.reload()) {
-            warn!(%error, "certificate not loaded again, the old one stays");
+            let error = chain(&error);
+            warnings.push(format!(
+                "certificate not loaded again, the old one stays: {error}"
+            ));
         }
-        Ok(generation)
+        warnings.extend(table_warnings(shared));
+        Ok((generation, warnings))
     }
 
-    fn make(
-        &self,
-        shared: &Shared,
-        files: Files,
-        catalog: &Catalog,
-    ) -> Result<Arc<Catalog>, Failure> {
-        let fixed = |server: &ServerConfig| {
-            let ServerConfig {
-                listen,
-                threads,
-                tls,
-                body_size_max,
-                answers_size_max,
-                access_log,
-                watch,
-                drain_timeout,
-                ..
-            } = server.clone();
-            let sizes = (threads, body_size_max, answers_size_max);
-            (listen, sizes, tls, access_log, watch, drain_timeout)
+    /// What of the file counts from the next start on, if something was changed there.
+    fn restart_warning(&self, next: &ServerConfig) -> Vec<String> {
+        let changes = self.server.changes_at_a_restart(next);
+        let names: Vec<String> = changes.iter().map(|key| format!("server.{key}")).collect();
+        let Some((last, others)) = names.split_last() else {
+            return Vec::new();
         };
-        if fixed(&files.server) != fixed(&self.server) {
-            warn!(
-                "listen, threads, tls, access_log, watch and sizes of [server] change at the next start"
-            );
-        }
+        vec![match others {
+            [] => format!("{last} changes with a restart only"),
+            _ => format!(
+                "{} and {last} change with a restart only",
+                others.join(", ")
+            ),
+        }]
+    }
+
+    fn make(shared: &Shared, files: Files, catalog: &Catalog) -> Result<Arc<Catalog>, Failure> {
         let parts = files.into_parts(&shared.knowledge)?;
         Ok(Arc::new(Catalog::new(
             parts,
@@ -235,11 +240,19 @@ impl Work {
             return;
         }
         self.generation = generation;
-        let made = Files::read(&self.file).and_then(|files| self.make(shared, files, &catalog));
+        let made = Files::read(&self.file).and_then(|files| {
+            files.server.guard(&shared.places)?;
+            let warnings = self.restart_warning(&files.server);
+            Ok((Self::make(shared, files, &catalog)?, warnings))
+        });
         match made {
-            Ok(next) => {
+            Ok((next, mut warnings)) => {
                 shared.publish(next);
                 catalog.release(&shared.knowledge);
+                if is_new {
+                    warnings.extend(table_warnings(shared));
+                    warnings.iter().for_each(|warning| warn!("{warning}"));
+                }
             }
             Err(failure) => {
                 let reason = failure.line();
@@ -251,6 +264,18 @@ impl Work {
             }
         }
     }
+}
+
+/// What someone should look at in the tables that are served now.
+fn table_warnings(shared: &Shared) -> Vec<String> {
+    let report = shared.knowledge.load_report();
+    let tables = report.tables.iter();
+    tables
+        .flat_map(|table| {
+            let told = table.warnings.iter();
+            told.map(|warning| format!("table {}: {warning}", table.name))
+        })
+        .collect()
 }
 
 /// What the project's files say.

@@ -30,7 +30,7 @@ mod start;
 mod tag;
 
 pub(crate) use self::catalog::{Catalog, Lookup};
-pub(crate) use self::config::{LOOKUPS, Place, SERVER};
+pub(crate) use self::config::{LOOKUPS, PER_SECOND_MAX, Place, SERVER, key_name};
 pub(crate) use self::keeper::Files;
 pub(crate) use self::keys::new_key;
 pub(crate) use self::overview::{answered_by, example};

@@ -68,7 +68,7 @@ impl ParamType {
     }
 
     /// What a value must be, for messages that begin with the parameter's name.
-    fn wanted(self) -> &'static str {
+    pub(crate) fn wanted(self) -> &'static str {
         match self {
             Self::Text => "must be a text",
             Self::Int => "must be a whole number within 64 bits",

@@ -28,6 +28,8 @@ pub(crate) struct StartOptions {
     pub(crate) listen: Vec<(Place, Needed)>,
     /// I/O threads, from 1.
     pub(crate) thread_count: usize,
+    /// Where to log requests, in place of what the file says.
+    pub(crate) access_log: Option<String>,
     pub(crate) prometheus: PrometheusHandle,
 }
 
@@ -68,7 +70,8 @@ impl Service {
             .thread_name("serve-wait")
             .build()
             .map_err(|error| cannot(&error))?;
-        let log = config.access_log.as_deref().map(|name| {
+        let log = options.access_log.as_ref().or(config.access_log.as_ref());
+        let log = log.map(|name| {
             AccessLog::start(name).map_err(|error| {
                 Failure::new(format!("cannot write the access log {name}")).because(&error)
             })
@@ -98,6 +101,11 @@ impl Service {
             boot: u32::from_ne_bytes(boot),
             body_size_max: config.body_size_max,
             answers_size_max: config.answers_size_max,
+            places: options
+                .listen
+                .iter()
+                .map(|(place, _)| place.clone())
+                .collect(),
             knowledge,
         });
         let (server, tls) = listen(&shared, &config, options.listen, options.thread_count)?;
@@ -173,12 +181,7 @@ fn listen(
     mut places: Vec<(Place, Needed)>,
     thread_count: usize,
 ) -> Result<(Server, Option<Tls>), Failure> {
-    let tls = config
-        .tls
-        .as_ref()
-        .map(|files| Tls::from_files(&files.cert, &files.key))
-        .transpose()
-        .map_err(|error| Failure::from_error(&error))?;
+    let tls = config.load_tls()?;
     loop {
         let listens = places.iter().map(|(place, _)| match (place, &tls) {
             (Place::Tcp(address), Some(tls)) => Listen::tcp(*address).tls(tls.clone()),

@@ -4,7 +4,9 @@ mod access;
 mod client;
 mod console;
 mod lookups;
+mod reload;
 mod running;
+mod starting;
 mod streams;
 
 use self::client::{Answer, Client};

@@ -7,4 +7,6 @@ mod server;
 mod tests;
 
 pub(crate) use self::lookups::{LOOKUPS, LookupConfig, read_lookups};
-pub(crate) use self::server::{KeyConfig, Place, SERVER, ServerConfig, read_server};
+pub(crate) use self::server::{
+    KeyConfig, PER_SECOND_MAX, Place, SERVER, ServerConfig, key_name, read_server,
+};

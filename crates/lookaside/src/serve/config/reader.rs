@@ -43,12 +43,16 @@ impl<'a> Section<'a> {
         self.table.keys().map(String::as_str)
     }
 
-    /// An error at a key, or at the section where the key is missing.
-    pub(super) fn failure(&self, key: &str, message: &str) -> Failure {
+    /// Where a key stands, or the section where the key is missing: `knowdb.toml:12`.
+    pub(super) fn place(&self, key: &str) -> String {
         let line = self.config.section_line(&format!("{}.{key}", self.path));
         let line = line.or_else(|| self.config.section_line(&self.path));
-        let (file, line) = (self.config.file.display(), line.unwrap_or(1));
-        Failure::new(format!("{file}:{line}: {message}"))
+        format!("{}:{}", self.config.file.display(), line.unwrap_or(1))
+    }
+
+    /// An error at a key.
+    pub(super) fn failure(&self, key: &str, message: &str) -> Failure {
+        Failure::new(format!("{}: {message}", self.place(key)))
     }
 
     /// An error about the value of a key.
@@ -96,7 +100,16 @@ impl<'a> Section<'a> {
 
     /// A string or a list of them.
     pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<&'a str>>, Failure> {
-        self.typed(key, "a string or a list of strings", |value| match value {
+        self.strings_like(key, "a string or a list of strings")
+    }
+
+    /// A string or a list of them, which a message describes as `wanted`.
+    pub(super) fn strings_like(
+        &self,
+        key: &str,
+        wanted: &str,
+    ) -> Result<Option<Vec<&'a str>>, Failure> {
+        self.typed(key, wanted, |value| match value {
             Value::String(text) => Some(vec![text.as_str()]),
             Value::Array(items) => items.iter().map(Value::as_str).collect(),
             _ => None,
@@ -156,17 +169,30 @@ impl<'a> Section<'a> {
         let Some(value) = self.table.get(key) else {
             return Ok(None);
         };
-        let found = match value {
-            Value::String(_) => "a string",
-            Value::Integer(_) | Value::Float(_) => "a number",
-            Value::Boolean(_) => "true or false",
-            Value::Datetime(_) => "a date",
-            Value::Array(_) => "a list",
-            Value::Table(_) => "a table",
-        };
-        let problem = || format!("must be {wanted}, not {found}");
+        let problem = || format!("must be {wanted}, not {}", found(value));
         read(value)
             .map(Some)
             .ok_or_else(|| self.bad(key, &problem()))
+    }
+}
+
+/// What a value is that should have been something else.
+fn found(value: &Value) -> String {
+    let kind = |value: &Value| match value {
+        Value::String(_) => "a string",
+        Value::Integer(_) | Value::Float(_) => "a number",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a table",
+    };
+    // Lists are of strings nearly everywhere, so it is an item that is wrong.
+    let odd = match value {
+        Value::Array(items) => items.iter().find(|item| !item.is_str()),
+        _ => None,
+    };
+    match odd {
+        Some(item) => format!("a list that holds {}", kind(item)),
+        None => kind(value).to_owned(),
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lookaside_http::Tls;
 use lookaside_knowledge::Config;
 
 use super::reader::Section;
@@ -32,6 +33,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
+/// A limit beyond this limits nothing, and intervals are counted in nanoseconds.
+pub(crate) const PER_SECOND_MAX: u64 = 1_000_000_000;
+
+const KEY_NAME_SIZE_MAX: usize = 64;
+
+const LISTEN_WANTED: &str = "\"ADDRESS:PORT\" such as \"127.0.0.1:8300\", a port of that address \
+                             such as \"8300\", \"unix:PATH\", or a list of those";
+
 const KEYS: [&str; 13] = [
     "listen",
     "threads",
@@ -53,6 +62,8 @@ const KEYS: [&str; 13] = [
 pub(crate) struct ServerConfig {
     /// `None` where the file is silent.
     pub(crate) listen: Option<Vec<Place>>,
+    /// Where that stands: `knowdb.toml:12`.
+    pub(crate) listen_place: String,
     /// I/O threads; 0 is one a core.
     pub(crate) threads: usize,
     pub(crate) keys: Vec<KeyConfig>,
@@ -96,12 +107,15 @@ pub(crate) struct KeyConfig {
 pub(crate) struct TlsConfig {
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
+    /// Where they are named: `knowdb.toml:12`.
+    pub(crate) place: String,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: None,
+            listen_place: String::new(),
             threads: 0,
             keys: Vec::new(),
             tls: None,
@@ -153,6 +167,71 @@ impl std::fmt::Display for Place {
     }
 }
 
+impl ServerConfig {
+    /// Refuses a place that other machines reach while there are no keys.
+    pub(crate) fn guard(&self, places: &[Place]) -> Result<(), Failure> {
+        let open = places.iter().find(|place| place.is_open());
+        let Some(open) = open.filter(|_| self.keys.is_empty()) else {
+            return Ok(());
+        };
+        let message = format!("{open} can be reached from other machines, and there are no keys");
+        // What a flag says stands in no file.
+        let is_of_file = self.listen.as_ref().is_some_and(|all| all.contains(open));
+        let message = match is_of_file {
+            true => format!("{}: server.listen: {message}", self.listen_place),
+            false => message,
+        };
+        Err(Failure::new(message).with_help(
+            "make one with `lookaside key new` and put the line that it prints into [[server.keys]]; \
+             or listen on 127.0.0.1 and let a proxy in front decide who may ask",
+        ))
+    }
+
+    /// Loads the certificate and its key.
+    pub(crate) fn load_tls(&self) -> Result<Option<Tls>, Failure> {
+        let load = |files: &TlsConfig| {
+            Tls::from_files(&files.cert, &files.key).map_err(|error| {
+                let message = format!("{}: server.tls: {error}", files.place);
+                Failure::new(message).with_sources(&error)
+            })
+        };
+        self.tls.as_ref().map(load).transpose()
+    }
+
+    /// What differs of that which counts from a start on, by the keys' names.
+    pub(crate) fn changes_at_a_restart(&self, next: &Self) -> Vec<&'static str> {
+        let files = |server: &Self| {
+            let tls = server.tls.as_ref();
+            tls.map(|files| (files.cert.clone(), files.key.clone()))
+        };
+        [
+            ("listen", self.listen != next.listen),
+            ("threads", self.threads != next.threads),
+            ("tls", files(self) != files(next)),
+            ("body_size_max", self.body_size_max != next.body_size_max),
+            (
+                "answers_size_max",
+                self.answers_size_max != next.answers_size_max,
+            ),
+            ("access_log", self.access_log != next.access_log),
+            ("watch", self.watch != next.watch),
+            ("drain_timeout_ms", self.drain_timeout != next.drain_timeout),
+        ]
+        .into_iter()
+        .filter_map(|(key, is_changed)| is_changed.then_some(key))
+        .collect()
+    }
+}
+
+/// Whether a text may be the name of a key, or what such a name is.
+pub(crate) fn key_name(name: &str) -> Result<(), &'static str> {
+    let is_name =
+        !name.is_empty() && name.len() <= KEY_NAME_SIZE_MAX && !name.chars().any(char::is_control);
+    is_name
+        .then_some(())
+        .ok_or("must be a name for logs of 1 to 64 bytes, without control characters")
+}
+
 /// Reads the section; a file without it gives the defaults.
 pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
     let default = ServerConfig::default();
@@ -160,7 +239,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
         return Ok(default);
     };
     section.only(&KEYS)?;
-    let listen = match section.strings("listen")? {
+    let listen = match section.strings_like("listen", LISTEN_WANTED)? {
         None => None,
         Some(texts) if texts.is_empty() => {
             return Err(section.bad("listen", "is empty; leave it out for the default"));
@@ -178,6 +257,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
     let query_rows_max = section.number("query_rows_max", 1, 10_000_000)?;
     Ok(ServerConfig {
         listen,
+        listen_place: section.place("listen"),
         threads: section.number("threads", 1, THREAD_COUNT_MAX)?.unwrap_or(0) as usize,
         keys: read_keys(&section)?,
         tls: read_tls(config, &section)?,
@@ -216,9 +296,7 @@ fn read_keys(section: &Section<'_>) -> Result<Vec<KeyConfig>, Failure> {
         key.only(&["name", "sha256", "per_second", "burst", "admin"])?;
         let make = "the line that `lookaside key new` prints";
         let name = key.needed_string("name", make)?;
-        if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-            return Err(key.bad("name", "must be a short name for logs and metrics"));
-        }
+        key_name(name).map_err(|wanted| key.bad("name", wanted))?;
         let hash = key.needed_string("sha256", make)?;
         let hash = KeyHash::parse(hash).ok_or_else(|| {
             let problem = "is no SHA-256 in hexadecimal; `lookaside key new` makes a key and prints \
@@ -228,8 +306,8 @@ fn read_keys(section: &Section<'_>) -> Result<Vec<KeyConfig>, Failure> {
         if keys.iter().any(|other| other.name == name) {
             return Err(key.bad("name", &format!("{name:?} stands here twice")));
         }
-        let per_second = key.number("per_second", 1, 1_000_000_000)?;
-        let burst = key.number("burst", 1, 1_000_000_000)?;
+        let per_second = key.number("per_second", 1, PER_SECOND_MAX)?;
+        let burst = key.number("burst", 1, PER_SECOND_MAX)?;
         if burst.is_some() && per_second.is_none() {
             return Err(key.bad("burst", "needs per_second beside it"));
         }
@@ -255,6 +333,7 @@ fn read_tls(config: &Config, section: &Section<'_>) -> Result<Option<TlsConfig>,
     Ok(Some(TlsConfig {
         cert: file("cert")?,
         key: file("key")?,
+        place: section.place("tls"),
     }))
 }
 

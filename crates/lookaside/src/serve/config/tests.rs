@@ -102,7 +102,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ("[server]\nlisten = []", "FILE:3: server.listen is empty"),
         (
             "[server]\nlisten = [1]",
-            "FILE:3: server.listen must be a string or a list",
+            "FILE:3: server.listen must be \"ADDRESS:PORT\" such as",
         ),
         (
             "[server]\nthreads = 0",

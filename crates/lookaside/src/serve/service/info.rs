@@ -113,8 +113,13 @@ impl Thread {
                 Ok(Reloaded {
                     generation,
                     elapsed,
+                    warnings,
                 }) => {
-                    let done = json!({"generation": generation, "ms": elapsed.as_millis() as u64});
+                    let done = json!({
+                        "generation": generation,
+                        "ms": elapsed.as_millis() as u64,
+                        "warnings": warnings,
+                    });
                     Ok(Ready {
                         content_type: JSON,
                         body: format!("{done}\n").into_bytes(),

@@ -31,6 +31,7 @@ use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};
 use super::answers::Answers;
 use super::catalog::Catalog;
+use super::config::Place;
 use super::counters::{Counters, Layer, Path};
 use super::encode::{Encoder, Form};
 use super::keeper::Keeper;
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) boot: u32,
     pub(crate) body_size_max: usize,
     pub(crate) answers_size_max: u64,
+    /// Where it was to listen.
+    pub(crate) places: Vec<Place>,
 }
 
 impl Shared {
@@ -202,9 +205,9 @@ impl Thread {
             let problem = match target {
                 Target::Unknown => Problem::new(404, "there is nothing here")
                     .detail("GET /v1/lookups lists what can be asked, /openapi.json how"),
-                _ => {
-                    Problem::new(405, "this can be asked in another way only").allow(target.allow())
-                }
+                _ => Problem::new(405, "this can be asked in another way only")
+                    .allow(target.allow())
+                    .detail(format!("ask with one of {}", target.allow())),
             };
             return face.refuse(visit, Some(request), reply, &problem);
         }

@@ -27,7 +27,14 @@ fn keys_let_in() {
     let target = "/v1/lookup/host?name=web-1";
     let refused = client.get(target).is(401);
     assert_eq!(refused.header("WWW-Authenticate"), Some("Bearer"));
-    client.get_with(target, &[("X-API-Key", "lsk_1")]).is(401);
+    for refused in [
+        refused,
+        client.get_with(target, &[("X-API-Key", "lsk_1")]).is(401),
+    ] {
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("`Authorization: Bearer KEY`"), "{detail}");
+        assert!(detail.contains("`X-API-Key: KEY`"), "{detail}");
+    }
     let bearer = format!("Bearer {admin}");
     // With keys, names and origins decide nothing.
     let headers = [
@@ -339,6 +346,8 @@ fn the_server_tells_about_itself() {
             docs.contains(&mark) || all.contains(&mark),
             "docs/SERVE.md has no {name}"
         );
+        let help = format!("# HELP {name} ");
+        assert!(metrics.text().contains(&help), "no help for {name}");
     }
 }
 
@@ -385,6 +394,41 @@ fn the_document_is_openapi() {
         document["paths"].as_object().unwrap().len(),
         SERVED.matches("[lookups.").count() + 7
     );
+}
+
+#[test]
+fn the_document_says_what_enrich_takes_and_tells() {
+    let project = Project::new();
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = client.get("/openapi.json").is(200).json();
+    let paths = document["paths"].as_object().unwrap();
+    let (path, item) = paths
+        .iter()
+        .find(|(path, _)| path.starts_with("/v1/enrich/"))
+        .unwrap();
+    let enrich = &item["post"];
+    // Each parameter that is written is one that is read.
+    for param in enrich["parameters"].as_array().unwrap() {
+        assert_eq!(param["in"], "query");
+        let (name, schema) = (param["name"].as_str().unwrap(), &param["schema"]);
+        let value = match (&schema["enum"], &schema["default"], name) {
+            (serde_json::Value::Array(_), _, "format") => "json",
+            (serde_json::Value::Array(words), ..) => words[0].as_str().unwrap(),
+            (_, serde_json::Value::Bool(_), _) => "true",
+            _ => "host",
+        };
+        let target = format!("{path}?{name}={value}");
+        let csv = [("Accept", "text/csv")];
+        client.ask("POST", &target, &csv, b"").is(200);
+    }
+    let names = enrich["parameters"].as_array().unwrap().len();
+    let refused = client.post(&format!("{path}?x=1"), "").is(400).json();
+    let told = refused["detail"].as_str().unwrap();
+    assert_eq!(names, 5, "{told}");
+    let headers = enrich["responses"]["200"]["headers"].as_object().unwrap();
+    let names: Vec<&String> = headers.keys().collect();
+    assert_eq!(names, ["X-Events", "X-Failed", "X-Rejected"]);
 }
 
 /// Every reference leads somewhere.

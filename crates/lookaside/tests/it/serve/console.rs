@@ -55,6 +55,10 @@ fn the_console_shows_and_asks_lookups() {
     browser.wait_for(
         "document.querySelector('#notice').innerText.includes('what served still serves')",
     );
+    // One that succeeds says what someone should look at.
+    project.write("hosts/data.csv", "name,rack\nweb-1,7\nweb-2,8\nweb-3,x\n");
+    browser.click("#reload");
+    browser.wait_for("document.querySelector('#notice').innerText.includes('line 4 is not a')");
     project.write("hosts/data.csv", "name,rack\nweb-1,7\n");
     browser.click("#reload");
     browser.wait_for("document.querySelector('#notice').hidden");

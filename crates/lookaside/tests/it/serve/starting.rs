@@ -1,0 +1,139 @@
+//! What the program says to who begins with it: before it serves, and when it does.
+
+use super::running::configure;
+use super::{Running, project, serve};
+use crate::program::{lookaside, run};
+
+/// What `check` finds and `serve` refuses, the same way.
+#[track_caller]
+fn both_refuse(more: &str, expected: &[&str]) {
+    let project = project(more);
+    for command in [&["check", "."][..], &["serve", "."]] {
+        let said = project.run(command).ended(1).err_has(&["knowdb.toml:"]);
+        said.err_has(expected);
+    }
+}
+
+#[test]
+fn check_refuses_what_serve_would() {
+    both_refuse(
+        "[server]\nthreads = 1\nlisten = '0.0.0.0:0'\n",
+        &[
+            "0.0.0.0:0 can be reached from other machines, and there are no keys",
+            "lookaside key new",
+        ],
+    );
+    both_refuse(
+        "[lookups.x]\nsql = 'select :rack as rack'\nparams.rack = 'int'\nexample.rack = 'seven'\n",
+        &[
+            "lookups.x.example.rack is \"seven\" and must be a whole number within 64 bits",
+            "correct it",
+        ],
+    );
+    both_refuse(
+        "[server]\ntls = { cert = 'none.pem', key = 'none.pem' }\n",
+        &["none.pem"],
+    );
+}
+
+#[test]
+fn a_place_to_listen_is_shown_how_it_is_written() {
+    for (value, found) in [
+        ("8378", "not a number"),
+        ("[8378]", "not a list that holds a number"),
+        ("['8300', true]", "not a list that holds true or false"),
+    ] {
+        both_refuse(
+            &format!("[server]\nlisten = {value}\n"),
+            &[
+                "server.listen must be",
+                "\"127.0.0.1:8300\"",
+                "\"8300\"",
+                "\"unix:PATH\"",
+                found,
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_key_that_no_server_takes_is_not_made() {
+    for (flags, reason) in [
+        (&["--per-second", "0"][..], "1..=1000000000"),
+        (&["--per-second", "1000000001"], "1..=1000000000"),
+        (&["--name", ""], "1 to 64"),
+        (&["--name", "a\u{7}b"], "control"),
+    ] {
+        let said = run([&["key", "new"], flags].concat()).ended(2);
+        said.err_has(&[reason]);
+    }
+    // What is printed is TOML whatever the name is.
+    let name = "d\u{e4}sh \"board\" \u{200b}\\";
+    let lines = run(["key", "new", "--name", name]).ended(0).out;
+    let project = project(&lines);
+    project.run(&["check", "."]).ended(0);
+}
+
+#[test]
+fn the_first_request_that_is_shown_can_be_sent() {
+    let lines = run(["key", "new"]).ended(0).out;
+    let project = project(&lines);
+    for listen in ["0.0.0.0:0", "127.0.0.1:0"] {
+        let running = Running::start(&project, &["--listen", listen]);
+        let port = running.address.rsplit_once(':').unwrap().1;
+        let expected = format!(
+            "try:  curl -H \"Authorization: Bearer $LOOKASIDE_KEY\" \
+             'http://127.0.0.1:{port}/v1/lookup/dice'\n"
+        );
+        assert!(running.greeting.contains(&expected), "{}", running.greeting);
+    }
+    configure(&project, "");
+    let running = serve(&project, &[]);
+    assert!(
+        running.greeting.contains("try:  curl 'http://127.0.0.1:"),
+        "{}",
+        running.greeting
+    );
+}
+
+#[test]
+fn a_socket_that_is_not_made_is_told() {
+    let project = project("");
+    // Where it listens by itself is one port for everybody, so it may be taken; then it says so.
+    let said = |runtime: Option<&str>| {
+        let mut command = lookaside();
+        command.args(["serve", "."]).current_dir(project.path());
+        match runtime {
+            Some(folder) => command.env("XDG_RUNTIME_DIR", folder),
+            None => command.env_remove("XDG_RUNTIME_DIR"),
+        };
+        let mut child = command
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut text = String::new();
+        while !text.contains("try:  ") && !text.contains("error: ") {
+            let size = std::io::BufRead::read_line(&mut stderr, &mut text).unwrap();
+            assert_ne!(size, 0, "{text}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        text
+    };
+    let text = said(None);
+    if !text.contains("error: ") {
+        assert!(
+            text.contains("no socket: XDG_RUNTIME_DIR is not set; `--listen unix:PATH`"),
+            "{text}"
+        );
+    }
+    let text = said(Some(project.path().to_str().unwrap()));
+    assert!(!text.contains("no socket"), "{text}");
+    let running = serve(&project, &[]);
+    assert!(
+        !running.greeting.contains("no socket"),
+        "{}",
+        running.greeting
+    );
+}
