@@ -20,7 +20,8 @@ use hashbrown::HashMap;
 use lookaside_client::{Config, Environment, PostgresConfig};
 use lookaside_http::encoding::{Compressor, EncodingOptions};
 use lookaside_http::{
-    Listen, Method, Options, Route, Router, Server, StaticFiles, StaticOptions, Ticket, Tls,
+    Deferred, Listen, Method, Options, Route, Router, Server, StaticFiles, StaticOptions, Ticket,
+    Tls,
 };
 
 use cache::ItemCache;
@@ -65,7 +66,7 @@ pub(crate) struct Settings {
 /// What all threads share.
 struct Shared {
     things: Vec<Thing>,
-    cache: ItemCache,
+    cache: Arc<ItemCache<Deferred>>,
     /// Holds the files that were made.
     _data: Data,
 }
@@ -98,7 +99,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
     };
     let shared = Arc::new(Shared {
         things: settings.data.things()?,
-        cache: ItemCache::new(),
+        cache: Arc::new(ItemCache::new()),
         _data: settings.data.clone(),
     });
     let site: PathBuf = settings.data.site.clone();

@@ -1,7 +1,9 @@
 //! What needs the database: from a request to a query, and from its rows to the reply.
 
+use std::sync::Arc;
+
 use lookaside_client::{Answer, Request as Query, Syncs};
-use lookaside_http::{Io, Reply, Request, Ticket};
+use lookaside_http::{Deferred, Io, Reply, Request, Response, Ticket};
 use lookaside_value::Value;
 
 use super::cache::{Fill, Found};
@@ -29,7 +31,7 @@ const PAGE_MAX: i64 = 1 << 40;
 /// Whom an answer is for, and what becomes of it.
 pub(super) enum Purpose {
     Range(Ticket),
-    One(Ticket, Fill),
+    One(Ticket, Fill<Deferred>),
     List {
         ticket: Ticket,
         page: i64,
@@ -83,18 +85,21 @@ impl Arena {
         });
     }
 
-    /// One item, from the cache if it was read within the last 200 ms.
+    /// One item, from the cache if it was read within the last 200 ms. While it is read for one, the
+    /// others wait for that, whatever thread they are on.
     pub(super) fn read(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         let Some(id) = id_of(request) else {
             return reply.status(404).json(NOT_FOUND);
         };
-        match self.shared.cache.find(id, reply.now()) {
+        let cache = Arc::clone(&self.shared.cache);
+        match cache.find(id, reply.now()) {
             Found::Hit(body) => reply.header("X-Cache", "HIT").json(&body),
             Found::Miss(fill) => {
                 // Reads of one batch may share a Sync: they change nothing.
                 let query = Query::new(items::ONE, &[Value::Int(id.into())]).syncs(Syncs::Shared);
                 self.ask(query, reply, |ticket| Purpose::One(ticket, fill));
             }
+            Found::UnderWay(queue) => queue.join(reply.defer_remote()),
         }
     }
 
@@ -174,12 +179,18 @@ impl Arena {
             }),
             Purpose::One(ticket, fill) => {
                 let Some(row) = rows.iter().next() else {
+                    answer_all(fill.end(), || {
+                        Response::new(404).content_type(JSON).body(NOT_FOUND)
+                    });
                     return send(io, ticket, |reply| reply.status(404).json(NOT_FOUND));
                 };
                 let mut body = Vec::with_capacity(256);
                 items::write_item(row, &mut body);
                 // Others want it, even if the one who asked has gone.
-                self.shared.cache.fill(fill, &body, io.now());
+                answer_all(fill.keep(&body, io.now()), || {
+                    let response = Response::new(200).content_type(JSON);
+                    response.header("X-Cache", "MISS").body(&*body)
+                });
                 send(io, ticket, |reply| {
                     reply.header("X-Cache", "MISS").json(&body)
                 });
@@ -216,10 +227,16 @@ impl Arena {
                 self.shared.cache.invalidate(id, io.now());
                 send(io, ticket, unavailable);
             }
-            Purpose::Range(ticket)
-            | Purpose::One(ticket, _)
-            | Purpose::List { ticket, .. }
-            | Purpose::Fortunes(ticket) => send(io, ticket, unavailable),
+            Purpose::One(ticket, fill) => {
+                answer_all(fill.end(), || {
+                    let response = Response::new(503).content_type(JSON);
+                    response.header("Retry-After", "1").body(UNAVAILABLE)
+                });
+                send(io, ticket, unavailable);
+            }
+            Purpose::Range(ticket) | Purpose::List { ticket, .. } | Purpose::Fortunes(ticket) => {
+                send(io, ticket, unavailable)
+            }
         }
     }
 }
@@ -228,9 +245,18 @@ const JSON: &str = "application/json";
 
 const NOT_FOUND: &[u8] = b"{\"error\":\"there is no such item\"}";
 
+const UNAVAILABLE: &[u8] = b"{\"error\":\"the database does not answer\"}";
+
 fn unavailable(reply: Reply<'_>) {
     let reply = reply.status(503).header("Retry-After", "1");
-    reply.json(b"{\"error\":\"the database does not answer\"}");
+    reply.json(UNAVAILABLE);
+}
+
+/// Answers those who wait for what somebody else asked.
+fn answer_all(waiting: Vec<Deferred>, answer: impl Fn() -> Response) {
+    for deferred in waiting {
+        deferred.respond(answer());
+    }
 }
 
 fn id_of(request: &Request<'_>) -> Option<i32> {

@@ -3,6 +3,7 @@
 mod client;
 mod crud;
 mod database;
+mod flights;
 mod plain;
 #[path = "../../../examples/arena/server/mod.rs"]
 mod server;
