@@ -9,6 +9,7 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
+use lookaside_http::negotiate::Encoding;
 
 use super::encode::Form;
 use super::tag::Tag;
@@ -38,6 +39,7 @@ struct Slot {
     hash: u64,
     lookup: u32,
     form: Form,
+    coding: Encoding,
     query: Box<str>,
     answer: Answer,
 }
@@ -79,6 +81,8 @@ impl Moment {
 pub(crate) struct Key<'a> {
     pub(crate) lookup: u32,
     pub(crate) form: Form,
+    /// What the body is in; each is an answer of its own.
+    pub(crate) coding: Encoding,
     pub(crate) query: &'a str,
 }
 
@@ -105,7 +109,10 @@ impl Answers {
         state.write_u32(key.lookup);
         key.form.hash(&mut state);
         state.write(key.query.as_bytes());
-        state.finish()
+        // Nothing for a body as it is, which is what is asked for first. Codings of one answer lie in
+        // sets of their own, so that they do not push each other out.
+        let coding = (key.coding as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        state.finish() ^ coding
     }
 
     fn first_slot(&self, hash: u64) -> usize {
@@ -162,6 +169,7 @@ impl Answers {
             hash,
             lookup: key.lookup,
             form: key.form,
+            coding: key.coding,
             query: key.query.into(),
             answer: Answer {
                 // As large as it is: the original has room for larger ones.
@@ -215,6 +223,7 @@ impl Slot {
         self.hash == hash
             && self.lookup == key.lookup
             && self.form == key.form
+            && self.coding == key.coding
             && *self.query == *key.query
     }
 
@@ -255,6 +264,7 @@ mod tests {
         Key {
             lookup: 0,
             form: Form::Json,
+            coding: Encoding::Identity,
             query,
         }
     }
@@ -282,6 +292,10 @@ mod tests {
             },
             Key {
                 form: Form::Csv,
+                ..key("id=1")
+            },
+            Key {
+                coding: Encoding::Gzip,
                 ..key("id=1")
             },
         ] {

@@ -2,6 +2,7 @@
 
 mod access;
 mod client;
+mod coding;
 mod console;
 mod lookups;
 mod reload;

@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
 use super::super::counters::sums;
+use super::coding::coding;
 use super::{Face, Shared, Visit};
 
 /// The page, with all that it needs: it works without the Internet and without a build.
@@ -38,13 +39,21 @@ impl Face {
     /// The page. It tells nothing but that it is there; what it shows it asks for, with a key where
     /// one is needed.
     pub(super) fn console(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
-        reply
+        let coding = coding(request);
+        let reply = match coding.name() {
+            Some(name) => reply.header("Content-Encoding", name),
+            None => reply,
+        };
+        let reply = reply
+            .header("Vary", "Accept-Encoding")
             .header("Content-Security-Policy", &self.shared.console_policy)
             .header("X-Content-Type-Options", "nosniff")
             .header("Referrer-Policy", "no-referrer")
-            .header("Cache-Control", "no-cache")
-            .send("text/html; charset=utf-8", PAGE.as_bytes());
-        self.count(&visit, Some(request), 200, PAGE.len());
+            .header("Cache-Control", "no-cache");
+        self.press.with(coding, PAGE.as_bytes(), |page| {
+            reply.send("text/html; charset=utf-8", page);
+            self.count(&visit, Some(request), 200, page.len());
+        });
     }
 }
 

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use lookaside_http::encoding::EncodingStream;
+use lookaside_http::negotiate::Encoding;
 use lookaside_http::{BodyReader, BodyWriter, Deferred, Reply, Request, Response};
 use lookaside_stream::{
     Flow, FormatOptions, InputFormat, LiveRead, OutputFormat, RunOptions, Sink, Source, Strictness,
@@ -19,6 +21,8 @@ use lookaside_stream::{
 use super::super::access_log::AccessLog;
 use super::super::models::Served;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
+use super::coding::{CODED_SIZE_MIN, OPTIONS, Press};
+use super::head::vary;
 use super::{Noted, Shared, Thread, Visit, log_line};
 use crate::cli::enrich::{ModelTransform, Tally};
 use crate::cli::failure::did_you_mean;
@@ -52,6 +56,11 @@ impl Thread {
         };
         face.note(&mut visit, request);
         let allow_origin = visit.origin.clone();
+        let varies_by_origin = face.catalog.access.has_cors();
+        // Who says how much there is sends it at once; who does not may wait for each answer, which
+        // a coding would hold back.
+        let is_sized = request.content_length().is_some();
+        let coding = visit.coding;
         let (reader, deferred) = reply.receive_remote();
         let stream = Stream {
             slot,
@@ -66,11 +75,9 @@ impl Thread {
                 body: Vec::new(),
             })),
             allow_origin,
-            // Who says how much there is sends it at once; who does not may wait for each answer.
-            whole_size_max: match request.content_length() {
-                Some(_) => WHOLE_SIZE_MAX,
-                None => 0,
-            },
+            varies_by_origin,
+            coding: is_sized.then_some(coding),
+            whole_size_max: if is_sized { WHOLE_SIZE_MAX } else { 0 },
         };
         let thread = thread::Builder::new().name("enrich".into());
         // Without a thread the request is dropped with the closure, which answers 500.
@@ -189,6 +196,9 @@ struct Stream {
     strictness: Strictness,
     answer: Arc<Mutex<Progress>>,
     allow_origin: Option<Box<[u8]>>,
+    varies_by_origin: bool,
+    /// What a long answer is in, where one may be chosen.
+    coding: Option<Encoding>,
     /// Bytes of the answer before it is sent as it comes.
     whole_size_max: usize,
 }
@@ -197,8 +207,8 @@ struct Stream {
 enum Progress {
     /// Nothing was sent.
     Begun { deferred: Deferred, body: Vec<u8> },
-    /// The head was sent.
-    Sending(BodyWriter),
+    /// The head was sent, and so many bytes of the body.
+    Sending { writer: BodyWriter, size: u64 },
     /// It was sent, or given up.
     Over,
 }
@@ -212,13 +222,16 @@ impl Stream {
             self.output.clone(),
         );
         let source = Source::new().with_live("request", Events(reader));
+        let packer = self.coding.filter(|coding| *coding != Encoding::Identity);
         let out = Out {
             answer: self.answer.clone(),
-            head: self.head(200),
+            head: self.head(self.coding),
+            packer: packer.map(|coding| EncodingStream::new(coding, &OPTIONS)),
+            packed: Vec::new(),
             size: 0,
             whole_size_max: self.whole_size_max,
         };
-        let sink = Sink::writer("answer", out, |_| Ok(()));
+        let sink = Sink::writer("answer", out, Out::finish);
         let transform = ModelTransform::new(
             self.model.program.evaluator(),
             shared.knowledge.session(),
@@ -233,29 +246,32 @@ impl Stream {
         let progress = std::mem::replace(&mut *lock(&self.answer), Progress::Over);
         let (status, size) = match (run, progress) {
             (Ok(summary), Progress::Begun { deferred, body }) => {
+                let coding = self.coding.filter(|_| body.len() >= CODED_SIZE_MIN);
+                let body = match coding {
+                    None | Some(Encoding::Identity) => body,
+                    Some(coding) => Press::default().with(coding, &body, <[u8]>::to_vec),
+                };
                 let size = body.len();
-                deferred.respond(self.counted(&summary).body(body));
+                deferred.respond(self.counted(coding, &summary).body(body));
                 (200, size as u64)
             }
-            (Ok(summary), Progress::Sending(writer)) => {
+            (Ok(_), Progress::Sending { writer, size }) => {
                 writer.finish();
-                (200, summary.bytes_out)
+                (200, size)
             }
             (Err(error), Progress::Begun { deferred, .. }) => {
                 let problem = Problem::new(422, "the events could not be read to their end");
                 let mut body = Vec::new();
                 problem.detail(chain(&error)).write(&mut body);
-                deferred.respond(
-                    self.with_origin(Response::new(422))
-                        .header("Content-Type", PROBLEM_TYPE)
-                        .body(body),
-                );
+                let vary = vary(false, false, self.varies_by_origin);
+                let head = self.with_origin(Response::new(422), vary);
+                deferred.respond(head.header("Content-Type", PROBLEM_TYPE).body(body));
                 (422, 0)
             }
             // Dropping the writer breaks the connection: the client sees that something is missing.
-            (Err(error), Progress::Sending(_)) => {
+            (Err(error), Progress::Sending { size, .. }) => {
                 tracing::warn!(model = self.model.name, %error, "a stream of events broke off");
-                (500, error.summary().map_or(0, |summary| summary.bytes_out))
+                (500, size)
             }
             (_, Progress::Over) => (500, 0),
         };
@@ -272,27 +288,34 @@ impl Stream {
         }
     }
 
-    fn with_origin(&self, response: Response) -> Response {
-        match &self.allow_origin {
-            Some(origin) => response
-                .header("Access-Control-Allow-Origin", origin)
-                .header("Vary", "Origin"),
+    fn with_origin(&self, mut response: Response, vary: Option<&str>) -> Response {
+        if let Some(origin) = &self.allow_origin {
+            response = response.header("Access-Control-Allow-Origin", origin);
+        }
+        match vary {
+            Some(vary) => response.header("Vary", vary),
             None => response,
         }
     }
 
-    fn head(&self, status: u16) -> Response {
+    /// The head of an answer in a coding, if one was chosen.
+    fn head(&self, coding: Option<Encoding>) -> Response {
         let content_type = match self.output.name() {
             "json" => "application/x-ndjson",
             "csv" => "text/csv; charset=utf-8",
             _ => "text/plain; charset=utf-8",
         };
-        self.with_origin(Response::new(status))
-            .header("Content-Type", content_type)
+        let vary = vary(true, coding.is_some(), self.varies_by_origin);
+        let head = self.with_origin(Response::new(200), vary);
+        let head = head.header("Content-Type", content_type);
+        match coding.and_then(Encoding::name) {
+            Some(name) => head.header("Content-Encoding", name),
+            None => head,
+        }
     }
 
     /// The head of an answer that is whole, so that all is counted.
-    fn counted(&self, summary: &Summary) -> Response {
+    fn counted(&self, coding: Option<Encoding>, summary: &Summary) -> Response {
         let counts = [
             ("X-Events", summary.events_out),
             ("X-Rejected", summary.rejects.count()),
@@ -301,7 +324,7 @@ impl Stream {
         counts
             .into_iter()
             .filter(|(name, count)| *name == "X-Events" || *count > 0)
-            .fold(self.head(200), |head, (name, count)| {
+            .fold(self.head(coding), |head, (name, count)| {
                 head.header(name, count.to_string())
             })
     }
@@ -327,13 +350,44 @@ impl LiveRead for Events {
 struct Out {
     answer: Arc<Mutex<Progress>>,
     head: Response,
+    packer: Option<EncodingStream>,
+    /// What came out of it.
+    packed: Vec<u8>,
     size: usize,
     whole_size_max: usize,
 }
 
+impl Out {
+    /// Sends more of a body that is sent as it comes, in its coding.
+    fn send(&mut self, writer: &mut BodyWriter, bytes: &[u8]) -> io::Result<u64> {
+        let Some(packer) = &mut self.packer else {
+            writer.write_all(bytes)?;
+            return Ok(bytes.len() as u64);
+        };
+        self.packed.clear();
+        packer.write(bytes, &mut self.packed);
+        writer.write_all(&self.packed)?;
+        Ok(self.packed.len() as u64)
+    }
+
+    /// Sends the end of such a body.
+    fn finish(mut self) -> io::Result<()> {
+        if let Progress::Sending { writer, size } = &mut *lock(&self.answer)
+            && let Some(packer) = self.packer.take()
+        {
+            self.packed.clear();
+            packer.finish(&mut self.packed);
+            writer.write_all(&self.packed)?;
+            *size += self.packed.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut progress = lock(&self.answer);
+        let answer = self.answer.clone();
+        let mut progress = lock(&answer);
         self.size += bytes.len();
         if let Progress::Begun { body, .. } = &mut *progress {
             body.extend_from_slice(bytes);
@@ -346,12 +400,15 @@ impl Write for Out {
             };
             let head = std::mem::replace(&mut self.head, Response::new(200));
             let mut writer = deferred.stream(head);
-            writer.write_all(&body)?;
-            *progress = Progress::Sending(writer);
+            let size = self.send(&mut writer, &body)?;
+            *progress = Progress::Sending { writer, size };
             return Ok(bytes.len());
         }
         match &mut *progress {
-            Progress::Sending(writer) => writer.write(bytes),
+            Progress::Sending { writer, size } => {
+                *size += self.send(writer, bytes)?;
+                Ok(bytes.len())
+            }
             _ => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
 
 use super::super::counters::Layer;
@@ -20,6 +21,8 @@ pub(super) struct Head<'h> {
     /// How old an answer of a moment is, and for how long it is still right.
     pub(super) freshness: Option<(Duration, Duration)>,
     pub(super) is_negotiated: bool,
+    /// The coding of the body, where one was chosen by what the client accepts.
+    pub(super) coding: Option<Encoding>,
     pub(super) retry_after: Option<u64>,
     pub(super) allow: Option<&'h str>,
     /// One more header with a number.
@@ -35,6 +38,7 @@ impl<'h> Head<'h> {
             layer: None,
             freshness: None,
             is_negotiated: false,
+            coding: None,
             retry_after: None,
             allow: None,
             extra: None,
@@ -58,8 +62,21 @@ impl<'h> Head<'h> {
         text: &mut String,
     ) -> Reply<'a> {
         let mut reply = reply.status(self.status);
-        if let Some(tag) = self.tag {
-            reply = reply.header("ETag", tag);
+        let coding = self.coding.and_then(Encoding::name);
+        reply = match (self.tag, coding) {
+            (Some(tag), Some(_)) => {
+                text.clear();
+                text.push_str(WEAK);
+                text.push_str(tag);
+                reply.header("ETag", text.as_str())
+            }
+            (Some(tag), None) => reply.header("ETag", tag),
+            (None, _) => reply,
+        };
+        if let Some(name) = coding
+            && self.status != 304
+        {
+            reply = reply.header("Content-Encoding", name);
         }
         if let Some(layer) = self.layer {
             text.clear();
@@ -91,12 +108,10 @@ impl<'h> Head<'h> {
                 _ => reply.header("Cache-Control", "private, no-cache"),
             };
         }
-        reply = match (self.is_negotiated, varies_by_origin) {
-            (true, true) => reply.header("Vary", "Accept, Origin"),
-            (true, false) => reply.header("Vary", "Accept"),
-            (false, true) => reply.header("Vary", "Origin"),
-            (false, false) => reply,
-        };
+        let vary = vary(self.is_negotiated, self.coding.is_some(), varies_by_origin);
+        if let Some(vary) = vary {
+            reply = reply.header("Vary", vary);
+        }
         if let Some(seconds) = self.retry_after {
             reply = reply.header_number("Retry-After", seconds);
         }
@@ -117,6 +132,23 @@ impl<'h> Head<'h> {
         }
         reply
     }
+}
+
+/// What stands before a validator that says no more than that the meaning is the same.
+const WEAK: &str = "W/";
+
+/// Which headers of its request an answer depends on.
+pub(super) fn vary(by_form: bool, by_coding: bool, by_origin: bool) -> Option<&'static str> {
+    Some(match (by_form, by_coding, by_origin) {
+        (true, false, false) => "Accept",
+        (true, true, false) => "Accept, Accept-Encoding",
+        (true, false, true) => "Accept, Origin",
+        (true, true, true) => "Accept, Accept-Encoding, Origin",
+        (false, true, false) => "Accept-Encoding",
+        (false, true, true) => "Accept-Encoding, Origin",
+        (false, false, true) => "Origin",
+        (false, false, false) => return None,
+    })
 }
 
 /// Which of the forms a client wants most; the first one if it does not say.
@@ -147,13 +179,25 @@ pub(super) fn form(request: &Request<'_>, offers: &[Form]) -> Result<Form, Probl
     })
 }
 
+/// How a client wrote the validator of what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// It has the very bytes.
+    Strong,
+    /// It has the same in some coding.
+    Weak,
+}
+
 /// Whether an `If-None-Match` holds a validator. Comparison is the weak one, as RFC 9110 wants it there.
-pub(super) fn holds(value: &[u8], tag: &str) -> bool {
-    value.split(|byte| *byte == b',').any(|part| {
+pub(super) fn held(value: &[u8], tag: &str) -> Option<Held> {
+    value.split(|byte| *byte == b',').find_map(|part| {
         let part = part.trim_ascii();
-        let part = part.strip_prefix(b"W/").unwrap_or(part);
+        let (part, held) = match part.strip_prefix(WEAK.as_bytes()) {
+            Some(part) => (part, Held::Weak),
+            None => (part, Held::Strong),
+        };
         // `*` asks whether there is anything at all, which nobody does who reads.
-        part == tag.as_bytes()
+        (part == tag.as_bytes()).then_some(held)
     })
 }
 
@@ -164,15 +208,16 @@ mod tests {
     #[test]
     fn validators_are_found_in_lists() {
         for (value, expected) in [
-            ("\"a\"", true),
-            ("W/\"a\"", true),
-            ("\"b\", \"a\"", true),
-            ("*", false),
-            ("\"b\"", false),
-            ("a", false),
-            ("", false),
+            ("\"a\"", Some(Held::Strong)),
+            ("W/\"a\"", Some(Held::Weak)),
+            ("\"b\", \"a\"", Some(Held::Strong)),
+            ("\"b\",W/\"a\"", Some(Held::Weak)),
+            ("*", None),
+            ("\"b\"", None),
+            ("a", None),
+            ("", None),
         ] {
-            assert_eq!(holds(value.as_bytes(), "\"a\""), expected, "{value}");
+            assert_eq!(held(value.as_bytes(), "\"a\""), expected, "{value}");
         }
     }
 }

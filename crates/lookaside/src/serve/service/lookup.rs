@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Provenance, Text, Value};
 
@@ -15,7 +16,8 @@ use super::super::encode::{Encoder, Form};
 use super::super::params::read_query;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
-use super::head::{Head, form, holds};
+use super::coding::{CODED_SIZE_MIN, coding};
+use super::head::{Head, Held, form, held};
 use super::wait::Question;
 use super::{Face, Thread, Visit};
 use crate::cli::failure::did_you_mean;
@@ -48,6 +50,7 @@ impl Thread {
             // A file holds fewer.
             lookup: index as u32,
             form,
+            coding: Encoding::Identity,
             query: request.query().unwrap_or_default(),
         };
         let if_none_match = request.header("If-None-Match");
@@ -64,7 +67,10 @@ impl Thread {
             && let Some(answer) = self.answers.find(key, generation, now)
         {
             lookup.counts.add(face.index, answer.is_found);
-            return face.answer(visit, &asked, answer, Layer::Body, Some(request), reply);
+            return match answer.body.len() < CODED_SIZE_MIN {
+                true => face.answer(visit, &asked, answer, Layer::Body, Some(request), reply),
+                false => self.answer_long(visit, asked, request, reply),
+            };
         }
         self.values.clear();
         if let Err(faults) = read_query(key.query, &prepared.params, &mut self.values) {
@@ -74,9 +80,9 @@ impl Thread {
             && let Some(known) = if_none_match
         {
             let tag = face.tables_tag(generation, form);
-            if holds(known, tag.as_str()) {
+            if let Some(held) = held(known, tag.as_str()) {
                 // What has this validator has it as long as the tables: nothing needs to be asked.
-                return face.not_modified(visit, &tag, None, Some(request), reply);
+                return face.not_modified(visit, (&tag, held), None, Some(request), reply);
             }
         }
         let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
@@ -128,7 +134,52 @@ impl Thread {
     }
 }
 
+impl Thread {
+    /// Sends a body that is kept and is long enough to be compressed; that, too, is done once.
+    fn answer_long(
+        &mut self,
+        visit: Visit,
+        asked: Asked<'_>,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let (face, answers) = (&self.face, &mut self.answers);
+        let (generation, now) = (asked.generation, asked.now);
+        let key = Key {
+            coding: coding(request),
+            ..asked.key
+        };
+        let asked_coded = Asked { key, ..asked };
+        if let Some(answer) = answers.find(key, generation, now) {
+            return face.answer(
+                visit,
+                &asked_coded,
+                answer,
+                Layer::Body,
+                Some(request),
+                reply,
+            );
+        }
+        let plain = answers.find(asked.key, generation, now);
+        let plain = plain.expect("it was found a moment ago");
+        let coded = face.press.with(key.coding, &plain.body, |body| Answer {
+            body: body.to_vec(),
+            ..*plain
+        });
+        face.answer(
+            visit,
+            &asked_coded,
+            &coded,
+            Layer::Body,
+            Some(request),
+            reply,
+        );
+        answers.keep(key, &coded, now);
+    }
+}
+
 /// What was asked for, as far as its answer depends on it.
+#[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) key: Key<'a>,
     /// The tables that were served when it was asked.
@@ -231,9 +282,10 @@ impl Face {
             Some(moment) => (moment.tag, Some(moment.freshness(asked.now))),
         };
         if let (Some(tag), Some(known)) = (&tag, asked.if_none_match)
-            && holds(known, tag.as_str())
+            && let Some(held) = held(known, tag.as_str())
         {
-            return self.not_modified(visit, tag, Some((layer, freshness)), request, reply);
+            let from = Some((layer, freshness));
+            return self.not_modified(visit, (tag, held), from, request, reply);
         }
         let head = match answer.is_found {
             true => Head::new(200, form.content_type()),
@@ -246,13 +298,20 @@ impl Face {
             is_negotiated: true,
             ..head
         };
-        self.send(visit, request, reply, &head, &answer.body);
+        match asked.key.coding {
+            Encoding::Identity => self.send(visit, request, reply, &head, &answer.body),
+            coding => {
+                let coding = Some(coding);
+                let head = Head { coding, ..head };
+                self.send_as_is(visit, request, reply, &head, &answer.body);
+            }
+        }
     }
 
     fn not_modified(
         &self,
         visit: Visit,
-        tag: &Tag,
+        (tag, held): (&Tag, Held),
         from: Option<(Layer, Option<(Duration, Duration)>)>,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
@@ -262,6 +321,11 @@ impl Face {
             layer: from.map(|(layer, _)| layer),
             freshness: from.and_then(|(_, freshness)| freshness),
             is_negotiated: true,
+            // A client that has a compressed answer is told the validator of that one.
+            coding: Some(match held {
+                Held::Strong => Encoding::Identity,
+                Held::Weak => Encoding::Gzip,
+            }),
             ..Head::new(304, "")
         };
         self.send(visit, request, reply, &head, &[]);

@@ -1,6 +1,7 @@
 //! What answers requests: one value an I/O thread, and what the threads share.
 
 mod batch;
+mod coding;
 mod console;
 mod enrich;
 mod head;
@@ -17,11 +18,13 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Io, Method, Monitor, Peer, Reply, Request, Route, Service, Tls, Waker};
 use lookaside_knowledge::{Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tracing::warn;
 
+use self::coding::{CODED_SIZE_MIN, Press, coding};
 pub(super) use self::console::policy as console_policy;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
@@ -118,6 +121,7 @@ struct Face {
     text: RefCell<String>,
     /// The validator that was sent last, and what it is of.
     tag: Cell<Option<(TagOf, Tag)>>,
+    press: Press,
     log: Option<RefCell<LogWriter>>,
 }
 
@@ -131,6 +135,8 @@ struct Visit {
     origin: Option<Box<[u8]>>,
     /// For the log of requests that are answered later.
     noted: Option<Box<Noted>>,
+    /// What such a request likes its answer to be in.
+    coding: Encoding,
     /// Who had the answer, for the log.
     layer: Option<&'static str>,
 }
@@ -166,6 +172,7 @@ impl Thread {
                 index: io.thread_index(),
                 text: RefCell::default(),
                 tag: Cell::new(None),
+                press: Press::default(),
                 log: shared.log.as_ref().map(AccessLog::writer).map(RefCell::new),
                 catalog,
                 shared,
@@ -196,6 +203,7 @@ impl Thread {
             key: None,
             origin: access.allowed_origin(caller.origin).map(Into::into),
             noted: None,
+            coding: Encoding::Identity,
             layer: None,
         };
         if request.method() == Method::Options {
@@ -284,6 +292,21 @@ impl Face {
     /// Sends an answer whose parts are all here.
     fn send(
         &self,
+        visit: Visit,
+        request: Option<&Request<'_>>,
+        reply: Reply<'_>,
+        head: &Head<'_>,
+        body: &[u8],
+    ) {
+        match body.len() < CODED_SIZE_MIN {
+            true => self.send_as_is(visit, request, reply, head, body),
+            false => self.send_long(visit, request, reply, head, body),
+        }
+    }
+
+    /// Sends an answer whose body is in its coding.
+    fn send_as_is(
+        &self,
         mut visit: Visit,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
@@ -316,8 +339,9 @@ impl Face {
         log_line(&mut log.borrow_mut(), visit, noted, status, size);
     }
 
-    /// Keeps what the log needs of a request that is answered later.
+    /// Keeps what is needed of a request that is answered later.
     fn note(&self, visit: &mut Visit, request: &Request<'_>) {
+        visit.coding = coding(request);
         if self.log.is_some() {
             visit.noted = Some(Box::new(Noted::of(request)));
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crossbeam_channel::Sender;
+use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Io, Ticket, Waker};
 use lookaside_knowledge::{Error, Provenance, RowSet, Value};
 
@@ -15,6 +16,7 @@ use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::Problem;
+use super::coding::{CODED_SIZE_MIN, Press};
 use super::head::Head;
 use super::lookup::{Asked, Given, encode};
 use super::{Face, Thread, Visit};
@@ -42,7 +44,7 @@ pub(super) struct Completion {
 
 enum Outcome {
     Rows(Question, Result<(RowSet, Provenance), Error>),
-    Body(Result<Ready, Problem>),
+    Body(Result<(Ready, Option<Encoding>), Problem>),
 }
 
 /// A body that was made elsewhere.
@@ -54,6 +56,19 @@ pub(super) struct Ready {
     pub(super) extra: Option<(&'static str, u64)>,
 }
 
+impl Ready {
+    /// The same in a coding, if that is worth it, and in which it is then.
+    fn coded(mut self, coding: Encoding) -> (Self, Option<Encoding>) {
+        if self.body.len() < CODED_SIZE_MIN {
+            return (self, None);
+        }
+        if coding != Encoding::Identity {
+            self.body = Press::default().with(coding, &self.body, <[u8]>::to_vec);
+        }
+        (self, Some(coding))
+    }
+}
+
 /// The way back to the I/O thread, with the request that waits there. Dropped unused, as by a panic,
 /// it is answered with 500.
 pub(super) struct Later {
@@ -63,10 +78,11 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Sends a body, or what is wrong.
+    /// Sends a body, or what is wrong. It is compressed here, where there is time.
     pub(super) fn answer(mut self, body: Result<Ready, Problem>) {
         if let Some(completion) = &mut self.completion {
-            completion.outcome = Outcome::Body(body);
+            let coding = completion.visit.coding;
+            completion.outcome = Outcome::Body(body.map(|ready| ready.coded(coding)));
         }
     }
 
@@ -151,13 +167,14 @@ impl Thread {
             return;
         };
         let (question, rows) = match outcome {
-            Outcome::Body(Ok(ready)) => {
+            Outcome::Body(Ok((ready, coding))) => {
                 let head = Head {
                     layer: ready.layer,
                     extra: ready.extra,
+                    coding,
                     ..Head::new(200, ready.content_type)
                 };
-                return face.send(visit, None, reply, &head, &ready.body);
+                return face.send_as_is(visit, None, reply, &head, &ready.body);
             }
             Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
             Outcome::Rows(question, rows) => (question, rows),
@@ -198,6 +215,7 @@ impl Thread {
                 // A file holds fewer.
                 lookup: question.index as u32,
                 form: question.form,
+                coding: Encoding::Identity,
                 query: &question.query,
             },
             generation: question.generation,

@@ -245,12 +245,13 @@ fn a_validator_holds_as_long_as_the_tables() {
         let target = format!("/v1/lookup/{target}");
         let answer = client.get(&target).is(200);
         let tag = answer.header("ETag").unwrap().to_owned();
-        let weak = format!("\"x\", W/{tag}");
-        for known in [&tag, &weak] {
+        let weak = format!("W/{tag}");
+        let list = format!("\"x\", {weak}");
+        for (known, told) in [(&tag, &tag), (&list, &weak)] {
             let again = client
                 .get_with(&target, &[("If-None-Match", known)])
                 .is(304);
-            assert_eq!(again.header("ETag"), Some(tag.as_str()));
+            assert_eq!(again.header("ETag"), Some(told.as_str()));
         }
         let csv = [("If-None-Match", tag.as_str()), ("Accept", "text/csv")];
         client.get_with(&target, &csv).is(200);
