@@ -25,6 +25,9 @@ pub enum ErrorKind {
     Environment,
     /// A stage panicked, or its thread went away before the end.
     StageFailed,
+    /// A producer that is not the sole one panicked in the middle of
+    /// [`Producer::push_from`](crate::Producer::push_from).
+    ProducerFailed,
 }
 
 impl Error {
@@ -83,6 +86,13 @@ impl Error {
         };
         Self::new(ErrorKind::StageFailed, message)
     }
+
+    pub(crate) fn producer_failed() -> Self {
+        Self::new(
+            ErrorKind::ProducerFailed,
+            "a producer panicked, or had less than it said, with slots claimed".to_owned(),
+        )
+    }
 }
 
 impl fmt::Display for Error {
@@ -112,7 +122,7 @@ pub enum Reason {
     Full,
     /// The pipeline was closed.
     Closed,
-    /// A stage failed; [`Pipeline::join`](crate::Pipeline::join) says which.
+    /// A stage or a producer failed; [`Pipeline::join`](crate::Pipeline::join) says which.
     Failed,
 }
 
@@ -121,7 +131,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Self::Full => "the ring is full",
             Self::Closed => "the pipeline is closed",
-            Self::Failed => "a stage of the pipeline failed",
+            Self::Failed => "the pipeline failed",
         })
     }
 }

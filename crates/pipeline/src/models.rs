@@ -134,6 +134,61 @@ fn two_producers_wait_for_the_same_slot() {
     });
 }
 
+#[test]
+fn items_are_made_in_claimed_slots() {
+    for is_sole in [true, false] {
+        check(move || {
+            let ring = ring(Shape { is_sole, ..SOLE });
+            let mut producers = producers(&ring, if is_sole { 1 } else { 2 });
+            let mut threads = Vec::new();
+            for (index, mut producer) in producers.drain(..).enumerate() {
+                let mut items = (2 * index..2 * index + 2).map(Box::new);
+                threads.push(thread::spawn(move || {
+                    producer.push_from(&mut items).unwrap()
+                }));
+            }
+            let count = 2 * threads.len();
+            let mut items = collect(LastWorker::new(ring, 0, 0));
+            items.sort_unstable();
+            assert_eq!(items, (0..count).map(Box::new).collect::<Vec<_>>());
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+        });
+    }
+}
+
+/// One claims two slots and fills the first only, while another one fills what is left.
+#[test]
+fn a_claimed_slot_that_stays_empty_ends_the_pipeline() {
+    struct TwoOfThree(usize);
+    impl Iterator for TwoOfThree {
+        type Item = Box<usize>;
+        fn next(&mut self) -> Option<Box<usize>> {
+            self.0 = self.0.checked_sub(1)?;
+            Some(Box::new(self.0))
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (self.0 + 1, Some(self.0 + 1))
+        }
+    }
+    impl ExactSizeIterator for TwoOfThree {}
+    check(|| {
+        let ring = ring(Shape {
+            lg_size: 2,
+            ..TWO_PRODUCERS
+        });
+        let [mut first, mut second] = <[_; 2]>::try_from(producers(&ring, 2)).ok().unwrap();
+        let first = thread::spawn(move || first.try_push_from(&mut TwoOfThree(2)));
+        let second = thread::spawn(move || second.push(Box::new(9)).is_ok());
+        let items = collect(LastWorker::new(Arc::clone(&ring), 0, 0));
+        assert!(items.len() <= 3, "{items:?}");
+        first.join().unwrap().unwrap();
+        second.join().unwrap();
+        assert!(ring.has_failed());
+    });
+}
+
 /// Who comes to sleep for another reason must not take the wake of somebody who is about to leave.
 #[test]
 fn a_bell_wakes_those_who_slept_when_it_rang() {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use crate::builder::{Builder, Start};
 use crate::error::{Error, Result};
 use crate::producer::Producer;
-use crate::ring::Ring;
+use crate::ring::{Culprit, Ring};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 use crate::worker::{LastWorker, Worker};
@@ -156,7 +156,7 @@ impl<T> Pipeline<T> {
     /// Waits until all producers are gone and the stages have finished what is in the ring. It does not
     /// wait for threads that the caller owns.
     ///
-    /// Fails when a stage panicked, and names it.
+    /// Fails when a stage panicked, and names it, or when a producer left claimed slots empty.
     pub fn join(mut self) -> Result<()> {
         self.end()
     }
@@ -174,8 +174,10 @@ impl<T> Pipeline<T> {
                 payloads.push((stage, payload));
             }
         }
-        let Some(failed) = self.ring.failed_stage() else {
-            return Ok(());
+        let failed = match self.ring.failed() {
+            None => return Ok(()),
+            Some(Culprit::Producer) => return Err(Error::producer_failed()),
+            Some(Culprit::Stage(stage)) => stage,
         };
         let is_of_it = |payload: &&(usize, _)| self.ring.stages[payload.0].name == failed.name;
         let payload = payloads

@@ -70,29 +70,10 @@ impl<T> Producer<T> {
     /// most one wake.
     #[inline]
     pub fn try_push_batch(&mut self, items: &mut Vec<T>) -> Result<usize, Reason> {
-        if items.is_empty() {
-            return Ok(0);
+        match self.claim_some(items.len())? {
+            Some((from, count)) => Ok(self.fill(from, count, items.drain(..count as usize))),
+            None => Ok(0),
         }
-        let (from, count) = match self.claim(items.len() as u64) {
-            Ok(claimed) => claimed,
-            Err(Reason::Full) => return Ok(0),
-            Err(reason) => return Err(reason),
-        };
-        let (source, rest) = (items.as_mut_ptr(), items.len() - count as usize);
-        // SAFETY: the first `count` items of the vector are moved out, each once, and it is told that it
-        // has only the others, which are moved to its front. The positions are claimed and not filled, and
-        // each is filled once; they are passed on below. Nothing in between can panic.
-        unsafe {
-            items.set_len(0);
-            for index in 0..count {
-                let item = source.add(index as usize).read();
-                self.ring.fill(from.wrapping_add(index), item);
-            }
-            source.copy_from(source.add(count as usize), rest);
-            items.set_len(rest);
-        }
-        self.ring.pass(0, from, count);
-        Ok(count as usize)
     }
 
     /// Moves all of `items` into the ring and waits for free slots if need be. What the pipeline did not
@@ -107,9 +88,72 @@ impl<T> Producer<T> {
         }
     }
 
+    /// The same for what `items` makes on the way into its slot: as many as there are free slots for are
+    /// taken out of it.
+    ///
+    /// Where `items` panics, or has fewer items than it said, those that it had are in the ring. If this
+    /// is not the sole producer the pipeline then fails, as the slots that were claimed for the others
+    /// stay empty for ever.
+    #[inline]
+    pub fn try_push_from<I>(&mut self, items: &mut I) -> Result<usize, Reason>
+    where
+        I: ExactSizeIterator<Item = T>,
+    {
+        match self.claim_some(items.len())? {
+            Some((from, count)) => Ok(self.fill(from, count, items)),
+            None => Ok(0),
+        }
+    }
+
+    /// Moves all that `items` makes into the ring, as [`try_push_from`](Self::try_push_from) does, and
+    /// waits for free slots if need be. What the pipeline did not take before it stopped is not taken
+    /// out of `items`.
+    #[inline]
+    pub fn push_from<I>(&mut self, items: &mut I) -> Result<(), Reason>
+    where
+        I: ExactSizeIterator<Item = T>,
+    {
+        while items.len() > 0 {
+            if self.try_push_from(items)? == 0 && items.len() > 0 {
+                self.wait();
+            }
+        }
+        Ok(())
+    }
+
     /// What the pipeline is doing.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::of(&self.ring)
+    }
+
+    /// Claims up to `want` free positions; none where there is none, or none is wanted.
+    #[inline]
+    fn claim_some(&mut self, want: usize) -> Result<Option<(u64, u64)>, Reason> {
+        if want == 0 {
+            return Ok(None);
+        }
+        match self.claim(want as u64) {
+            Ok(claimed) => Ok(Some(claimed)),
+            Err(Reason::Full) => Ok(None),
+            Err(reason) => Err(reason),
+        }
+    }
+
+    /// Fills the claimed positions with the first of `items`, publishes them and says how many.
+    #[inline]
+    fn fill(&mut self, from: u64, count: u64, items: impl Iterator<Item = T>) -> usize {
+        let mut filling = Filling {
+            producer: self,
+            from,
+            next: from,
+            end: from.wrapping_add(count),
+        };
+        for item in items.take(count as usize) {
+            // SAFETY: the position is claimed, not filled, and passed on once, when `filling` is gone.
+            unsafe { filling.producer.ring.fill(filling.next, item) };
+            filling.next = filling.next.wrapping_add(1);
+        }
+        filling.next.wrapping_sub(from) as usize
     }
 
     /// Claims up to `want` free positions, at least one.
@@ -157,6 +201,32 @@ impl<T> Producer<T> {
             }
             spin_loop();
             spins = spins.saturating_add(1);
+        }
+    }
+}
+
+/// Claimed positions, of which those below `next` are filled. Dropped, it passes them on.
+struct Filling<'p, T> {
+    producer: &'p mut Producer<T>,
+    from: u64,
+    next: u64,
+    end: u64,
+}
+
+impl<T> Drop for Filling<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let ring = &self.producer.ring;
+        if self.next != self.end {
+            if ring.is_sole() {
+                // Nobody has seen the claim.
+                self.producer.head = self.next;
+            } else {
+                ring.fail_by_producer();
+            }
+        }
+        if self.next != self.from {
+            ring.pass(0, self.from, self.next.wrapping_sub(self.from));
         }
     }
 }

@@ -67,9 +67,16 @@ pub(crate) struct Stage {
     pub(crate) counters: Box<[Padded<Counters>]>,
 }
 
+/// Who ended a pipeline.
+pub(crate) enum Culprit<'r> {
+    Stage(&'r Stage),
+    Producer,
+}
+
 /// What is read at each push and hardly ever written.
 struct Life {
-    /// `OPEN`, `CLOSED`, or `FAILED` plus the index of the stage.
+    /// `OPEN`, `CLOSED`, or `FAILED` plus the index of the stage; plus the number of stages where it
+    /// was a producer.
     stop: AtomicU32,
     /// Producers, and one more for the pipeline as long as it can make another one.
     producer_count: AtomicUsize,
@@ -382,10 +389,11 @@ impl<T> Ring<T> {
         self.stopped() == Some(Reason::Failed)
     }
 
-    /// The stage that failed first.
-    pub(crate) fn failed_stage(&self) -> Option<&Stage> {
+    /// Who failed first.
+    pub(crate) fn failed(&self) -> Option<Culprit<'_>> {
         let stop = self.life.0.stop.load(Ordering::Relaxed);
-        self.stages.get(stop.checked_sub(FAILED)? as usize)
+        let stage = self.stages.get(stop.checked_sub(FAILED)? as usize);
+        Some(stage.map_or(Culprit::Producer, Culprit::Stage))
     }
 
     /// Refuses items from now on.
@@ -396,6 +404,11 @@ impl<T> Ring<T> {
     /// Ends the pipeline, as `stage` cannot go on.
     pub(crate) fn fail(&self, stage: usize) {
         self.stop(FAILED + stage as u32, |stop| stop < FAILED);
+    }
+
+    /// Ends the pipeline, as a producer has left slots empty that it claimed.
+    pub(crate) fn fail_by_producer(&self) {
+        self.fail(self.stages.len());
     }
 
     fn stop(&self, to: u32, may: impl Fn(u32) -> bool) {
@@ -457,10 +470,19 @@ fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
     claimed.is_ok()
 }
 
+impl<T> Ring<T> {
+    /// Whether a claimed position that has not passed the last boundary got its item.
+    fn was_filled(&self, position: u64) -> bool {
+        // A sole producer does not claim what it does not fill. Others leave the stamp of the lap before.
+        let stamp = || self.stamps[self.index(position)].load(Ordering::Relaxed);
+        self.is_sole || (stamp() ^ self.stamp(position, 0)) & !self.mask as u32 == 0
+    }
+}
+
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // No producer and no stage is left, so every claimed position is filled, and what the last
-        // stage has not passed still has its item.
+        // No producer and no stage is left, so what the last stage has not passed still has its item,
+        // and every claimed position but those that a producer failed to fill has one.
         let head = self.head();
         let filled = head.wrapping_sub(self.start).min(self.size());
         let last = self.last();
@@ -472,7 +494,7 @@ impl<T> Drop for Ring<T> {
                     stamp == self.stamp(position, last)
                 }
             };
-            if !is_through {
+            if !is_through && self.was_filled(position) {
                 // SAFETY: the slot is filled, nobody else is left, and no position comes twice.
                 unsafe { self.item(position).drop_in_place() };
             }

@@ -115,12 +115,15 @@ impl Line for Ours {
             }
             return;
         }
-        let mut items = Vec::with_capacity(batch);
         let mut next = 0;
         while next < count {
             let end = count.min(next + batch as u64);
-            items.extend((next..end).inspect(|_| self.work.burn()));
-            self.producer.push_batch(&mut items).unwrap();
+            let work = self.work;
+            let mut items = (0..(end - next) as usize).map(|index| {
+                work.burn();
+                next + index as u64
+            });
+            self.producer.push_from(&mut items).unwrap();
             next = end;
         }
     }

@@ -71,7 +71,7 @@ fn join_finishes_what_is_in_the_ring() {
 
 #[test]
 fn a_closed_pipeline_gives_items_back_and_finishes_the_others() {
-    let (out, items) = mpsc::channel();
+    let (out, done) = mpsc::channel();
     let mut pipeline = Pipeline::builder(2)
         .last("last", 1, options(1, Wait::StageEmpty), |_| {
             let out = out.clone();
@@ -87,9 +87,12 @@ fn a_closed_pipeline_gives_items_back_and_finishes_the_others() {
     let mut batch = vec![4, 5];
     assert_eq!(producer.push_batch(&mut batch), Err(Reason::Closed));
     assert_eq!(batch, [4, 5]);
+    let mut items = 6..8;
+    assert_eq!(producer.push_from(&mut items), Err(Reason::Closed));
+    assert_eq!(items, 6..8);
     drop((producer, out));
     pipeline.join().unwrap();
-    assert_eq!(items.iter().collect::<Vec<_>>(), [1]);
+    assert_eq!(done.iter().collect::<Vec<_>>(), [1]);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Items are dropped once, wherever they are when they are not wanted any more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use lookaside_pipeline::{Pipeline, Step, Wait};
+use lookaside_pipeline::{ErrorKind, Pipeline, Reason, Step, Wait};
 
 use crate::options;
 
@@ -102,7 +104,7 @@ fn a_panic_in_a_last_batch_drops_each_item_once() {
                 |batch| {
                     batch.next();
                     // Without the text that a panic prints.
-                    std::panic::resume_unwind(Box::new("on purpose"));
+                    resume_unwind(Box::new("on purpose"));
                 }
             })
             .start()
@@ -124,7 +126,7 @@ fn an_item_whose_drop_panics_fails_its_stage() {
     impl Drop for Bomb {
         fn drop(&mut self) {
             if self.0 {
-                std::panic::resume_unwind(Box::new("bomb"));
+                resume_unwind(Box::new("bomb"));
             }
         }
     }
@@ -139,4 +141,96 @@ fn an_item_whose_drop_panics_fails_its_stage() {
     drop(producer);
     let error = pipeline.join().unwrap_err();
     assert_eq!(error.to_string(), "stage `last` panicked: bomb");
+}
+
+/// It says that it has two items more than it has, and does something when it has no more.
+struct Promise<F> {
+    items: Vec<Counted>,
+    then: F,
+}
+
+impl<F: FnMut()> Iterator for Promise<F> {
+    type Item = Counted;
+
+    fn next(&mut self) -> Option<Counted> {
+        let item = self.items.pop();
+        if item.is_none() {
+            (self.then)();
+        }
+        item
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.items.len() + 2, Some(self.items.len() + 2))
+    }
+}
+
+impl<F: FnMut()> ExactSizeIterator for Promise<F> {}
+
+#[test]
+fn items_that_are_not_made_leave_no_hole_in_the_ring() {
+    for (is_sole, panics) in [(true, true), (true, false), (false, true), (false, false)] {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let items = || (0..3).map(|_| Counted(Arc::clone(&dropped))).collect();
+        let mut builder = Pipeline::builder(4).start_at(u64::from(u32::MAX) - 5);
+        if is_sole {
+            builder = builder.sole_producer();
+        }
+        let mut pipeline = builder
+            .last_by_caller("last", 1, options(8, Wait::StageEmpty))
+            .start()
+            .unwrap();
+        let mut producer = pipeline.producer();
+        producer.push_batch(&mut items()).unwrap();
+        let mut promise = Promise {
+            items: items(),
+            then: || {
+                if panics {
+                    resume_unwind(Box::new("on purpose"));
+                }
+            },
+        };
+        let pushed = catch_unwind(AssertUnwindSafe(|| producer.try_push_from(&mut promise)));
+        assert_eq!(pushed.ok(), (!panics).then_some(Ok(3)), "{is_sole}");
+        let after = producer.push_batch(&mut items());
+        let expected = is_sole.then_some(()).ok_or(Reason::Failed);
+        assert_eq!(after, expected, "panics: {panics}");
+        drop(producer);
+        let mut worker = pipeline.last_workers().remove(0);
+        let mut handled = 0;
+        while let Step::Handled(count) = worker.step(|_| {}) {
+            handled += count;
+        }
+        assert_eq!(handled, if is_sole { 9 } else { 6 });
+        let ended = thread::spawn(move || worker.run(|_| {}));
+        match pipeline.join() {
+            Ok(()) => assert!(is_sole),
+            Err(error) => assert_eq!((error.kind(), is_sole), (ErrorKind::ProducerFailed, false)),
+        }
+        ended.join().unwrap();
+        assert_eq!(dropped.load(Ordering::Relaxed), 9);
+    }
+}
+
+#[test]
+fn what_follows_a_hole_is_dropped_with_the_ring() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let mut pipeline = Pipeline::builder(3)
+        .last_by_caller("last", 1, options(8, Wait::StageEmpty))
+        .start()
+        .unwrap();
+    let (mut first, mut second) = (pipeline.producer(), pipeline.producer());
+    let mut worker = pipeline.last_workers().remove(0);
+    // A lap of items, so that an empty slot still has the bytes of one.
+    let mut items = (0..8).map(|_| Counted(Arc::clone(&dropped))).collect();
+    first.push_batch(&mut items).unwrap();
+    while worker.step(|_| {}) != Step::Empty {}
+    // While one has claimed three slots and filled one, another one fills the next.
+    let mut promise = Promise {
+        items: vec![Counted(Arc::clone(&dropped))],
+        then: || second.push(Counted(Arc::clone(&dropped))).unwrap(),
+    };
+    assert_eq!(first.try_push_from(&mut promise), Ok(1));
+    drop((first, second, worker, pipeline));
+    assert_eq!(dropped.load(Ordering::Relaxed), 10);
 }

@@ -85,7 +85,8 @@ fn run(random: &mut fastrand::Rng, start: u64) {
                 let mut items: Vec<_> = numbers.map(&mut item).collect();
                 match items.as_slice() {
                     [item] => entrance.push(*item).unwrap(),
-                    _ => entrance.push_batch(&mut items).unwrap(),
+                    _ if random.bool() => entrance.push_batch(&mut items).unwrap(),
+                    _ => entrance.push_from(&mut items.into_iter()).unwrap(),
                 }
             }
         });
