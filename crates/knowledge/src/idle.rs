@@ -7,9 +7,9 @@ use crate::session::Session;
 /// Shelves, a power of two: cores share one only when there are more of them.
 const SHELF_COUNT: usize = 64;
 
-/// Shelves that a core may use, its own one first. A thread that the system puts aside while it
-/// holds a shelf does not hold up the others then.
-const CHOICE_COUNT: usize = 4;
+/// How far apart a core's first choices of a shelf are: most machines have few cores, so these are
+/// shelves of no other one.
+const STRIDE: usize = 16;
 
 /// Sessions on a shelf; more callers at once make sessions of their own, which end with the call.
 const SESSION_COUNT_MAX: usize = 8;
@@ -74,13 +74,16 @@ impl IdleSessions {
         }
     }
 
-    /// A shelf that nobody uses at this moment, if one of this core's is: nobody waits for one.
+    /// A shelf that nobody uses at this moment, this core's if that is one: nobody waits for one.
+    ///
+    /// A thread that the system puts aside while it holds a shelf keeps it from the others. Where
+    /// many threads do nothing but ask, most of those that do not run at a moment hold one, so all
+    /// shelves are tried before a caller makes a session for one question.
     #[inline]
     fn shelf(&self) -> Option<MutexGuard<'_, Vec<Session>>> {
         let core = core_number();
-        (0..CHOICE_COUNT).find_map(|choice| {
-            // Far from each other, because most machines have few cores.
-            let index = core + choice * (SHELF_COUNT / CHOICE_COUNT);
+        (0..SHELF_COUNT).find_map(|choice| {
+            let index = core + choice * STRIDE + choice * STRIDE / SHELF_COUNT;
             self.shelves[index % SHELF_COUNT].try_lock()
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::slice;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -27,11 +28,25 @@ pub struct RowSet(Arc<Rows>);
 #[derive(PartialEq)]
 struct Rows {
     columns: Arc<[Text]>,
-    /// Row after row; its length is `row_count * columns.len()`.
-    values: Box<[Value]>,
-    /// Kept because a row without columns still counts.
-    row_count: usize,
+    body: Body,
 }
+
+/// The values of a set.
+#[derive(PartialEq)]
+enum Body {
+    /// One row of one value, the most frequent answer: it needs no allocation of its own, and with
+    /// the shared counters it fills one cache line.
+    One(Value),
+    Many {
+        /// Row after row; its length is `row_count * columns.len()`.
+        values: Box<[Value]>,
+        /// Kept because a row without columns still counts.
+        row_count: usize,
+    },
+}
+
+/// The line has room for the two counters of an `Arc` beside them.
+const _: () = assert!(size_of::<Rows>() + 2 * size_of::<usize>() == 64);
 
 impl RowSet {
     /// The names of the columns.
@@ -53,13 +68,26 @@ impl RowSet {
     }
 
     /// How many rows there are.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.0.row_count
+        match &self.0.body {
+            Body::One(_) => 1,
+            Body::Many { row_count, .. } => *row_count,
+        }
     }
 
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.0.row_count == 0
+        self.len() == 0
+    }
+
+    /// Row after row.
+    #[inline]
+    fn values(&self) -> &[Value] {
+        match &self.0.body {
+            Body::One(value) => slice::from_ref(value),
+            Body::Many { values, .. } => values,
+        }
     }
 
     /// The values of one row.
@@ -68,13 +96,9 @@ impl RowSet {
     /// When there is no row `index`.
     #[inline]
     pub fn row(&self, index: usize) -> &[Value] {
-        assert!(
-            index < self.0.row_count,
-            "row {index} of {}",
-            self.0.row_count
-        );
+        assert!(index < self.len(), "row {index} of {}", self.len());
         let width = self.0.columns.len();
-        &self.0.values[index * width..(index + 1) * width]
+        &self.values()[index * width..(index + 1) * width]
     }
 
     /// The rows in their order.
@@ -152,12 +176,32 @@ impl RowSet {
         }
     }
 
+    /// The same rows, of which nobody else has a clone yet: threads that clone the same set in turn
+    /// wait for each other's steps of its counter.
+    pub fn to_unshared(&self) -> Self {
+        let body = match &self.0.body {
+            Body::One(value) => Body::One(value.clone()),
+            Body::Many { values, row_count } => Body::Many {
+                values: values.clone(),
+                row_count: *row_count,
+            },
+        };
+        Self(Arc::new(Rows {
+            columns: Arc::clone(&self.0.columns),
+            body,
+        }))
+    }
+
     /// Bytes on the heap, shared text counted at each use: an estimate for cache bounds.
     pub fn heap_size(&self) -> usize {
-        let values = &self.0.values;
+        let values = self.values();
+        let own = match &self.0.body {
+            Body::One(_) => 0,
+            Body::Many { values, .. } => size_of_val(&**values),
+        };
         size_of::<Rows>()
             + size_of_val(&*self.0.columns)
-            + size_of_val(&**values)
+            + own
             + values.iter().map(Value::heap_size).sum::<usize>()
     }
 }
@@ -225,11 +269,17 @@ impl RowSetBuilder {
     }
 
     /// The finished set.
-    pub fn build(self) -> RowSet {
+    pub fn build(mut self) -> RowSet {
+        let body = match (self.row_count, self.values.len()) {
+            (1, 1) => Body::One(self.values.remove(0)),
+            (row_count, _) => Body::Many {
+                values: self.values.into_boxed_slice(),
+                row_count,
+            },
+        };
         RowSet(Arc::new(Rows {
             columns: self.columns,
-            values: self.values.into_boxed_slice(),
-            row_count: self.row_count,
+            body,
         }))
     }
 }
@@ -355,6 +405,20 @@ mod tests {
         let other = other.build();
         assert!(Arc::ptr_eq(rows.shared_columns(), other.shared_columns()));
         assert_eq!(other.column_index("a"), Some(0));
+    }
+
+    #[test]
+    fn one_value_is_a_row_like_any_other() {
+        let mut rows = RowSetBuilder::new(["a"]);
+        rows.push([Value::from("x")]);
+        let one = rows.build();
+        assert_eq!((one.len(), one.row(0)), (1, &[Value::from("x")][..]));
+        assert_eq!(one.to_unshared(), one);
+        assert!(!std::ptr::eq(one.to_unshared().row(0), one.row(0)));
+        let mut rows = RowSetBuilder::new(["a"]);
+        rows.push([Value::from("x")]);
+        rows.push([Value::from("x")]);
+        assert_ne!(rows.build(), one);
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl LocalCache {
     pub(crate) fn insert(
         &mut self,
         key: &KeyRef<'_>,
-        entry: Entry,
+        mut entry: Entry,
         now: Ticks,
     ) -> Result<SlotIndex, Entry> {
         if entry.size > ENTRY_SIZE_MAX {
@@ -95,6 +95,9 @@ impl LocalCache {
             }
             self.slots.swap(first, first + 1);
         }
+        // The rows that are asked for most stand in the layers of all sessions: shared, each clone
+        // and drop of a row would take its counter's line from another core.
+        entry.rows = entry.rows.to_unshared();
         self.slots[first] = Some(Slot {
             key: key.to_key(),
             entry,
@@ -199,6 +202,19 @@ mod tests {
         // Two, because ticks round down.
         clock.advance(Duration::from_millis(2));
         assert!(cache.find(&key(&value, 1), clock.now()).is_none());
+    }
+
+    #[test]
+    fn kept_rows_are_shared_with_nobody() {
+        let value = [Value::Int(1)];
+        let now = Clock::manual().now();
+        let key = key(&value, 1);
+        let shared = entry(key, "x");
+        let mut cache = LocalCache::new();
+        let index = cache.insert(&key, shared.clone(), now).unwrap();
+        let own = &cache.entry(index).rows;
+        assert_eq!(*own, shared.rows);
+        assert!(!std::ptr::eq(own.row(0), shared.rows.row(0)));
     }
 
     #[test]
