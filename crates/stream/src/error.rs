@@ -245,6 +245,10 @@ impl Error {
         Self::new(ErrorKind::Environment, "a worker thread cannot be started").because(error)
     }
 
+    pub(crate) fn no_pipeline(error: lookaside_pipeline::Error) -> Self {
+        Self::new(ErrorKind::Misuse, "a run cannot have so many workers").because(error)
+    }
+
     pub(crate) fn panicked(message: &str) -> Self {
         Self::new(
             ErrorKind::Defect,

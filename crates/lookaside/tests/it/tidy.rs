@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("knowledge", &["value", "client"]),
     ("oml", &["value"]),
     ("pipeline", &[]),
-    ("stream", &["value"]),
+    ("stream", &["pipeline", "value"]),
     ("http", &["pipeline"]),
     ("embedded", &["wire"]),
     ("testing", &[]),

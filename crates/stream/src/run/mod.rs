@@ -1,25 +1,44 @@
 //! The run: from a source through a transform to a sink, in order, on all cores.
 //!
-//! Every worker does the whole way of a block by itself: it takes its turn at the source, decodes,
-//! transforms and encodes on its own, and leaves the output at its place in the order. No block
-//! changes hands, so there is no queue to fill between a reader, workers and a writer, and no
-//! thread to wake for each block.
+//! Blocks travel in the ring of `lookaside_pipeline`: whoever reads puts them in, the first stage
+//! decodes, transforms and encodes on all cores, the last one writes in the order of the input. The
+//! stages have places and no threads of their own. A worker is a thread with a place in the first
+//! stage that does the whole way of a block: it takes its turn to read, takes a block to the
+//! transform, and writes whatever is next if nobody else is about to.
 //!
-//! Memory: each worker holds one block (`block_size`, or one record of at most `line_size_max`),
-//! its records and its output; at most two outputs for each worker wait for an earlier one.
+//! So no block changes hands between a reader, workers and a writer: it stays in the cache of the core
+//! that read it, no thread is woken for each block, and a single event passes a quiet run in one go.
+//! With a thread of its own for the reader and one for the writer an event costs more CPU time, most
+//! where the transform does least.
+//!
+//! Memory: each worker holds one block (`block_size`, or one record of at most `line_size_max`) and
+//! its records. A slot of the ring holds the output of one block; there are two slots for each worker,
+//! rounded up to a power of two and no fewer than four. Until the first record has decided the columns
+//! of a csv output, a slot may hold records too. All of it is used again.
+//!
+//! Whoever waits for something is woken when a run ends early: a reader by the flag that its `poll`
+//! hears, who waits for a slot by the ring, and who waits at the limit by that.
 
-mod gate;
+mod entry;
+mod exit;
+mod job;
+mod limit;
 mod progress;
+mod shared;
 mod stop;
 mod summary;
+#[cfg(test)]
+mod tests;
 mod transform;
 mod worker;
 
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
 
+use lookaside_pipeline::{Pipeline, StageOptions};
 use lookaside_value::{Batch, NameTable};
 
 pub use progress::{Figures, Progress};
@@ -27,8 +46,12 @@ pub use stop::StopFlag;
 pub use summary::{End, Summary};
 pub use transform::{Identity, Report, Transform};
 
-use self::gate::{Gate, Outcome, Sinks};
-use self::worker::{Entry, EntryState, Shared, Worker};
+use self::entry::{Entry, EntryState};
+use self::exit::{Exit, Sinks, Totals};
+use self::job::{Job, Spares};
+use self::limit::Limit;
+use self::shared::{Outcome, Shared};
+use self::worker::{Encoding, Maker, Worker};
 use crate::source::{Block, Reader, Wake};
 use crate::{Error, InputFormat, OutputFormat, Result, Sink, Source};
 
@@ -36,6 +59,16 @@ use crate::{Error, InputFormat, OutputFormat, Result, Sink, Source};
 /// block, its records and its output stay in a core's second-level cache. From 64 to 512 KiB the
 /// difference drowns in noise (`examples/run_rate.rs`); from there on it gets slower.
 const BLOCK_SIZE: usize = 128 << 10;
+
+/// Blocks under way for each worker, at least. One is being worked on; the others even out blocks of
+/// unequal cost and cover a write that takes a moment.
+const SLOTS_PER_WORKER: usize = 2;
+
+/// What a ring of two stages needs.
+const SLOT_COUNT_MIN: usize = 4;
+
+/// The name of the first stage.
+const TRANSFORM: &str = "transform";
 
 /// What happens to the bytes between source and sink.
 ///
@@ -154,48 +187,60 @@ impl Flow {
             Some(bytes) => self.output.continuing(&bytes, sink.name())?,
             None => self.output.clone(),
         };
-        let workers = transforms
+        let mut pipeline = start_pipeline(transforms.len())?;
+        let mut workers = pipeline
+            .workers(TRANSFORM)
             .into_iter()
-            .map(|transform| self.worker(transform, &output, &sink, options.rejects.as_ref()))
+            .zip(transforms)
+            .map(|(hand, transform)| {
+                self.worker(hand, transform, &output, &sink, options.rejects.as_ref())
+            })
             .collect::<Result<Vec<_>>>()?;
+        let last = pipeline.last_workers().pop();
         let prologue = write_prologue(&output, &mut sink)?;
         let block_size = options.block_size.map_or(BLOCK_SIZE, NonZero::get);
         let wake = Wake {
             stop,
             abort: abort.clone(),
         };
-        let sinks = Sinks {
-            output: sink,
-            rejects: options.rejects,
-        };
         let shared = Shared {
             entry: Mutex::new(Entry {
                 reader: Reader::new(source, &self.input, block_size, wake, &options.progress),
+                producer: pipeline.producer(),
                 number: 0,
                 state: EntryState::Open,
                 error: None,
             }),
-            gate: Gate::new(
-                sinks,
-                workers.len(),
-                options.strictness,
-                options.event_limit,
-                abort,
-                options.progress,
-            ),
+            passed: AtomicU64::new(0),
+            pipeline,
+            spares: Spares::new(options.rejects.is_some()),
+            limit: options.event_limit.map(Limit::new),
+            over: OnceLock::new(),
+            abort,
+            exit: Mutex::new(Exit {
+                hand: last.expect("the last stage has a thread, which was not given out before"),
+                sinks: Sinks {
+                    output: sink,
+                    rejects: options.rejects,
+                },
+                totals: Totals::default(),
+            }),
             input_format: self.input.clone(),
             output_format: output,
+            strictness: options.strictness,
+            progress: options.progress,
         };
-        work(workers, &shared);
+        work(&mut workers, &shared);
+        // Not before all are through: a place in the ring that is given up fails the others.
+        drop(workers);
 
-        let entry = shared.entry.into_inner();
-        let entry = entry.unwrap_or_else(PoisonError::into_inner);
-        let stopped = entry.state == EntryState::Stopped;
         let Outcome {
             totals,
             limit_reached,
+            stopped,
+            read_error,
             sinks,
-        } = shared.gate.into_outcome();
+        } = shared.into_outcome();
         let mut end = End::Failed;
         let finished = sinks.and_then(|sinks| {
             let may_end = match (sinks.output.is_closed(), limit_reached, stopped) {
@@ -205,7 +250,7 @@ impl Flow {
                 (false, false, false) => End::Whole,
             };
             // A read that failed behind the last event that anybody wanted does not matter.
-            if let (End::Whole, Some(error)) = (may_end, entry.error) {
+            if let (End::Whole, Some(error)) = (may_end, read_error) {
                 return Err(error);
             }
             let parts = sinks.finish(may_end)?;
@@ -232,6 +277,7 @@ impl Flow {
 
     fn worker<T>(
         &self,
+        hand: lookaside_pipeline::Worker<Job>,
         transform: T,
         output: &OutputFormat,
         sink: &Sink,
@@ -239,15 +285,43 @@ impl Flow {
     ) -> Result<Worker<T>> {
         let compressor = |sink: &Sink| sink.compression().compressor().map_err(Error::compress);
         Ok(Worker {
-            decoder: self.input.decoder(&self.names),
-            transform,
-            encoder: output.encoder(&self.names),
-            compressor: compressor(sink)?,
-            reject_compressor: rejects.map(compressor).transpose()?,
-            batch: Batch::new(self.names.clone()),
+            hand,
             block: Block::default(),
+            maker: Maker {
+                decoder: self.input.decoder(&self.names),
+                transform,
+                names: self.names.clone(),
+                batch: Batch::new(self.names.clone()),
+            },
+            encoding: Encoding {
+                encoder: output.encoder(&self.names),
+                compressor: compressor(sink)?,
+                reject_compressor: rejects.map(compressor).transpose()?,
+            },
         })
     }
+}
+
+/// The ring of a run and its stages: the transform with a place for each worker, and the way out with
+/// one. Blocks are taken one by one, so that they spread over the workers and each slot is free as soon
+/// as it is written.
+fn start_pipeline(worker_count: usize) -> Result<Pipeline<Job>> {
+    let one_by_one = StageOptions {
+        batch_max: NonZero::<u32>::MIN,
+        ..StageOptions::default()
+    };
+    let slot_count = worker_count
+        .saturating_mul(SLOTS_PER_WORKER)
+        .max(SLOT_COUNT_MIN);
+    let lg_size = slot_count
+        .checked_next_power_of_two()
+        .map_or(u32::MAX, usize::ilog2);
+    Pipeline::builder(lg_size)
+        .sole_producer()
+        .stage_by_caller(TRANSFORM, worker_count, one_by_one)
+        .last_by_caller("write", 1, one_by_one)
+        .start()
+        .map_err(Error::no_pipeline)
 }
 
 /// Refuses to write over what is read, or over what is written: the loss would be silent.
@@ -277,226 +351,18 @@ fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
     Ok(size)
 }
 
-/// Runs the workers to their end, each in a thread of its own.
-fn work<T: Transform>(workers: Vec<Worker<T>>, shared: &Shared) {
+/// Runs the workers to their end: the first in this thread, the others each in one of its own.
+fn work<T: Transform>(workers: &mut [Worker<T>], shared: &Shared) {
+    let (first, others) = workers.split_first_mut().expect("a run has a worker");
     thread::scope(|scope| {
-        for (index, worker) in workers.into_iter().enumerate() {
+        for (index, worker) in (1..).zip(others) {
             let thread = thread::Builder::new().name(format!("stream-{index}"));
             if let Err(error) = thread.spawn_scoped(scope, || worker.work(shared)) {
                 // Those that run already see it and stop; the scope waits for them.
-                shared.gate.fail(Error::no_thread(error));
-                break;
+                shared.end(Some(Error::no_thread(error)));
+                return;
             }
         }
+        first.work(shared);
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Mutex, mpsc};
-    use std::time::Duration;
-
-    use super::*;
-    use crate::sink::Target;
-    use crate::{Extent, FormatOptions, LiveRead};
-
-    /// A file that fails at one of its steps: a write, or the step that makes it final.
-    struct Failing {
-        inner: Box<dyn Target>,
-        steps: Arc<AtomicUsize>,
-        fails_at: usize,
-    }
-
-    impl Failing {
-        fn step(&self) -> io::Result<()> {
-            match self.steps.fetch_add(1, Ordering::Relaxed) == self.fails_at {
-                true => Err(io::ErrorKind::StorageFull.into()),
-                false => Ok(()),
-            }
-        }
-    }
-
-    impl Target for Failing {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-            self.step()?;
-            self.inner.write(bytes)
-        }
-
-        fn appears_whole(&self) -> bool {
-            self.inner.appears_whole()
-        }
-
-        fn finish(self: Box<Self>) -> io::Result<()> {
-            self.step()?;
-            self.inner.finish()
-        }
-    }
-
-    fn flow() -> Flow {
-        let options = FormatOptions::new();
-        Flow::new(
-            InputFormat::new("raw", &options).unwrap(),
-            OutputFormat::new("raw", &options).unwrap(),
-        )
-    }
-
-    /// Pieces from a channel, with the pauses of whoever sends them.
-    struct Pieces(mpsc::Receiver<Vec<u8>>);
-
-    impl LiveRead for Pieces {
-        fn read_within(
-            &mut self,
-            room: &mut [u8],
-            patience: Option<Duration>,
-        ) -> io::Result<Option<usize>> {
-            let piece = match patience {
-                None => self.0.recv().ok(),
-                Some(patience) => match self.0.recv_timeout(patience) {
-                    Ok(piece) => Some(piece),
-                    Err(mpsc::RecvTimeoutError::Timeout) => return Ok(None),
-                    Err(mpsc::RecvTimeoutError::Disconnected) => None,
-                },
-            };
-            let piece = piece.unwrap_or_default();
-            room[..piece.len()].copy_from_slice(&piece);
-            Ok(Some(piece.len()))
-        }
-    }
-
-    /// What is written, on a channel.
-    struct Written(mpsc::Sender<Vec<u8>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn events_do_not_wait_through_a_pause() {
-        let (to_run, pieces) = mpsc::channel();
-        let (written, from_run) = mpsc::channel();
-        let source = Source::new().with_live("in", Pieces(pieces));
-        let sink = Sink::writer("out", Written(written), |_| Ok(()));
-        let run = std::thread::spawn(move || {
-            flow().run(source, vec![Identity; 2], sink, RunOptions::default())
-        });
-        for (piece, expected) in [("a\nb", "a\n"), ("c\nd\n", "bc\nd\n")] {
-            to_run.send(piece.as_bytes().to_vec()).unwrap();
-            assert_eq!(from_run.recv().unwrap(), expected.as_bytes());
-        }
-        to_run.send(b"e".to_vec()).unwrap();
-        drop(to_run);
-        assert_eq!(from_run.recv().unwrap(), b"e\n");
-        assert_eq!(run.join().unwrap().unwrap().events_out, 4);
-    }
-
-    #[test]
-    fn a_file_appears_only_when_every_step_went_well() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
-        std::fs::write(&path, "old").unwrap();
-        let text: String = (0..200).map(|line| format!("line {line}\n")).collect();
-        let steps = Arc::new(AtomicUsize::new(0));
-        for fails_at in 0.. {
-            steps.store(0, Ordering::Relaxed);
-            let source = Source::new().with_reader("in", io::Cursor::new(text.clone()));
-            let sink = Sink::file(&path, Extent::Finite).unwrap();
-            let sink = sink.wrapped(|inner| {
-                Box::new(Failing {
-                    inner,
-                    steps: steps.clone(),
-                    fails_at,
-                })
-            });
-            let options = RunOptions {
-                block_size: NonZero::new(100),
-                ..RunOptions::default()
-            };
-            let run = flow().run(source, vec![Identity; 3], sink, options);
-            let files = std::fs::read_dir(folder.path()).unwrap().count();
-            assert_eq!(files, 1, "no temporary file stays, step {fails_at}");
-            let content = std::fs::read_to_string(&path).unwrap();
-            match run {
-                Ok(_) => {
-                    assert_eq!(
-                        steps.load(Ordering::Relaxed),
-                        fails_at,
-                        "all steps were tried"
-                    );
-                    assert!(fails_at > 10, "each block is a step");
-                    assert_eq!(content, text);
-                    break;
-                }
-                Err(error) => {
-                    let name = path.display();
-                    let message = format!("output `{name}` cannot be written any further");
-                    assert_eq!(error.to_string(), message);
-                    assert_eq!(content, "old", "step {fails_at}");
-                }
-            }
-        }
-    }
-
-    /// A sink that blocks until it is released.
-    struct Blocked(Arc<Mutex<()>>);
-
-    impl Target for Blocked {
-        fn write(&mut self, _: &[u8]) -> io::Result<()> {
-            drop(self.0.lock());
-            Ok(())
-        }
-
-        fn finish(self: Box<Self>) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Counts the batches that were begun.
-    #[derive(Clone)]
-    struct Counted(Arc<AtomicUsize>);
-
-    impl Transform for Counted {
-        fn transform(&mut self, _: &mut Batch, _: &mut Report) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn a_slow_sink_holds_the_source_back() {
-        const WORKERS: usize = 3;
-        let (door, begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
-        let closed = door.lock().unwrap();
-        let run = thread::spawn({
-            let (door, begun) = (door.clone(), begun.clone());
-            move || {
-                let source = Source::new().with_reader("in", io::Cursor::new("line\n".repeat(500)));
-                let options = RunOptions {
-                    block_size: NonZero::new(5),
-                    ..RunOptions::default()
-                };
-                let sink = Sink::new("blocked", Box::new(Blocked(door)));
-                flow().run(source, vec![Counted(begun); WORKERS], sink, options)
-            }
-        });
-        // One output is being written, two for each worker wait, and each worker but the writer
-        // holds one that finds no room.
-        let bound = 1 + 2 * WORKERS + (WORKERS - 1);
-        while begun.load(Ordering::Relaxed) < bound {
-            thread::yield_now();
-        }
-        for _ in 0..1_000 {
-            thread::yield_now();
-            assert_eq!(begun.load(Ordering::Relaxed), bound);
-        }
-        drop(closed);
-        assert_eq!(run.join().unwrap().unwrap().events_out, 500);
-    }
 }

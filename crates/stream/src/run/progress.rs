@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::gate::Output;
+use super::job::Output;
 
 /// Shows how far a run is while it goes on; clones look at the same run.
 ///

@@ -1,97 +1,100 @@
-//! A worker: reads the next block, decodes, transforms, encodes, and leaves the output in order.
+//! A thread of a run: reads a block, takes one to the transform, writes what is next.
 
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
-use lookaside_value::Batch;
+use lookaside_pipeline::Worker as Hand;
+use lookaside_value::{Batch, NameTable};
 use memchr::memchr_iter;
 
 use super::Transform;
-use super::gate::{Gate, Output};
+use super::job::{Counts, Job, Output};
+use super::shared::Shared;
 use crate::format::{Decoder, Encoder};
 use crate::sink::Compressor;
-use crate::source::{Block, BlockRead, Reader, Skip, Skipped};
-use crate::{Chunk, Error, InputFormat, OutputFormat, Result};
+use crate::source::{Block, Skip, Skipped};
+use crate::{Chunk, Error, Result};
 
-/// What all workers share.
-pub(super) struct Shared {
-    pub(super) entry: Mutex<Entry>,
-    pub(super) gate: Gate,
-    pub(super) input_format: InputFormat,
-    pub(super) output_format: OutputFormat,
-}
-
-/// The way in. Its lock is the turn to read and is held while the source is read: nobody else has
-/// anything to do with the source in the meantime, and the order of the turns is the order of the
-/// input.
-pub(super) struct Entry {
-    pub(super) reader: Reader,
-    /// The number of the next block.
-    pub(super) number: u64,
-    pub(super) state: EntryState,
-    /// Why the source could not be read to its end. It is told when all before it has left.
-    pub(super) error: Option<Error>,
-}
-
-/// Whether the source has more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryState {
-    Open,
-    End,
-    Stopped,
-}
-
-/// The parts of one worker; all of its memory is used again for each block.
+/// A thread's place in the transform, and its parts; all of its memory is used again for each block.
 pub(super) struct Worker<T> {
+    pub(super) hand: Hand<Job>,
+    /// What it reads into next.
+    pub(super) block: Block,
+    pub(super) maker: Maker<T>,
+    pub(super) encoding: Encoding,
+}
+
+/// What makes records of a block and does to them what the run is for.
+pub(super) struct Maker<T> {
     pub(super) decoder: Box<dyn Decoder>,
     pub(super) transform: T,
+    /// What each batch starts from.
+    pub(super) names: Arc<NameTable>,
+    pub(super) batch: Batch,
+}
+
+/// What makes bytes of records.
+pub(super) struct Encoding {
     pub(super) encoder: Box<dyn Encoder>,
     pub(super) compressor: Compressor,
     pub(super) reject_compressor: Option<Compressor>,
-    pub(super) batch: Batch,
-    pub(super) block: Block,
 }
 
 impl<T: Transform> Worker<T> {
-    /// Works until the run is over. An error or a panic ends the run for all workers.
-    pub(super) fn work(mut self, shared: &Shared) {
-        // The worker is dropped after a panic, and nobody goes on with what it shares: the gate
-        // ends the run, which every other worker sees at its next step.
-        match catch_unwind(AssertUnwindSafe(|| self.work_blocks(shared))) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => shared.gate.fail(error),
-            Err(panic) => shared.gate.fail(Error::panicked(panic_message(&*panic))),
+    /// Works until the run is over. An error or a panic ends the run for all threads.
+    pub(super) fn work(&mut self, shared: &Shared) {
+        // After a panic nobody uses this worker, nor goes on with what it shares.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work_blocks(shared))) {
+            shared.end(Some(Error::panicked(panic_message(&*panic))));
         }
     }
 
-    fn work_blocks(&mut self, shared: &Shared) -> Result<()> {
-        let mut output = shared.gate.new_output();
-        while let Some(number) = shared.read(&mut self.block) {
-            if !self.fill(&mut output, number, shared)? {
-                break;
-            }
-            match shared.gate.leave(number, output) {
-                Some(empty) => output = empty,
-                None => break,
-            }
+    fn work_blocks(&mut self, shared: &Shared) {
+        let Self {
+            hand,
+            block,
+            maker,
+            encoding,
+        } = self;
+        // Each block that is read is followed by one that is taken, by the same thread and mostly the
+        // same block. So a thread never looks for a block in vain, and none is left when all are gone.
+        while shared.read(block) {
+            hand.step(|jobs| {
+                for job in jobs {
+                    maker.make(job, encoding, shared);
+                    *block = mem::take(&mut job.block);
+                }
+            });
+            shared.write(encoding);
         }
-        Ok(())
     }
+}
 
-    /// Makes the output of a block; false when the run is over.
-    fn fill(&mut self, output: &mut Output, number: u64, shared: &Shared) -> Result<bool> {
-        output.source.clone_from(&self.block.source);
-        self.begin(output, shared);
-        let chunk = self.block.chunk();
+impl<T: Transform> Maker<T> {
+    /// Makes the output of a block.
+    fn make(&mut self, job: &mut Job, encoding: &mut Encoding, shared: &Shared) {
+        let Job {
+            number,
+            block,
+            output,
+        } = job;
+        output.source.clone_from(&block.source);
+        self.begin(block, output, shared);
+        let chunk = block.chunk();
         self.decoder
             .decode(&chunk, &mut self.batch, &mut output.rejects);
         output.counts.bytes_in = chunk.bytes.len() as u64;
         output.counts.events_in = self.batch.len() as u64 + output.rejects.count();
-        match shared.gate.admit(number, output.counts.events_in) {
-            None => return Ok(false),
+        match shared.admit(*number, output.counts.events_in) {
+            None => {
+                output.rejects = shared.spares.no_rejects();
+                output.counts = Counts::default();
+                return;
+            }
             Some(count) if count < output.counts.events_in => {
-                self.decode_first(count, output, shared);
+                self.decode_first(count, block, output, shared);
             }
             Some(_) => {}
         }
@@ -99,36 +102,18 @@ impl<T: Transform> Worker<T> {
         self.transform
             .transform(&mut self.batch, &mut output.report);
 
-        if !shared.output_format.is_ready() && !shared.gate.await_turn(number) {
-            return Ok(false);
+        if shared.output_format.is_ready() {
+            output.error = encoding.encode(&self.batch, output).err();
+        } else {
+            let empty = Batch::new(self.names.clone());
+            output.batch = Some(mem::replace(&mut self.batch, empty));
         }
-        let rejects_before = output.rejects.count();
-        let mut text = String::from_utf8(std::mem::take(&mut output.bytes))
-            .expect("an output comes empty from the gate");
-        self.encoder
-            .encode(&self.batch, &mut text, &mut output.rejects);
-        output.counts.bytes_out = text.len() as u64;
-        output.counts.events_out =
-            self.batch.len() as u64 - (output.rejects.count() - rejects_before);
-
-        output.bytes = text.into_bytes();
-        self.compressor
-            .compress(&mut output.bytes)
-            .map_err(Error::compress)?;
-        if let Some(compressor) = &mut self.reject_compressor {
-            output.reject_bytes.extend_from_slice(output.rejects.raw());
-            output.rejects.clear_raw();
-            compressor
-                .compress(&mut output.reject_bytes)
-                .map_err(Error::compress)?;
-        }
-        Ok(true)
     }
 
     /// Empties the batch and takes note of what the reader skipped before the block.
-    fn begin(&mut self, output: &mut Output, shared: &Shared) {
+    fn begin(&mut self, block: &Block, output: &mut Output, shared: &Shared) {
         self.batch.clear();
-        let Some(skipped) = &self.block.skipped else {
+        let Some(skipped) = &block.skipped else {
             return;
         };
         let Skipped { line, excerpt, .. } = skipped;
@@ -146,11 +131,11 @@ impl<T: Transform> Worker<T> {
 
     /// Decodes the block again up to its first `count` events: where a run's limit lies within it.
     /// Record by record, because only decoding tells which of them are events.
-    fn decode_first(&mut self, count: u64, output: &mut Output, shared: &Shared) {
-        output.rejects = shared.gate.new_output().rejects;
-        self.begin(output, shared);
+    fn decode_first(&mut self, count: u64, block: &Block, output: &mut Output, shared: &Shared) {
+        output.rejects = shared.spares.no_rejects();
+        self.begin(block, output, shared);
         let framing = shared.input_format.framing();
-        let chunk = self.block.chunk();
+        let chunk = block.chunk();
         let mut rest = chunk;
         while self.batch.len() as u64 + output.rejects.count() < count {
             let size = framing.first(rest.bytes, true);
@@ -167,28 +152,28 @@ impl<T: Transform> Worker<T> {
     }
 }
 
-impl Shared {
-    /// Takes a turn to read: fills the block and says its number, or that there are no more.
-    fn read(&self, block: &mut Block) -> Option<u64> {
-        // After a panic in a reader the gate has ended the run, and `Reader::read` sees that.
-        let mut entry = self.entry.lock().unwrap_or_else(PoisonError::into_inner);
-        if entry.state != EntryState::Open {
-            return None;
+impl Encoding {
+    /// Makes the bytes of an output: those of its records, and those of its rejects.
+    pub(super) fn encode(&mut self, batch: &Batch, output: &mut Output) -> Result<()> {
+        let rejects_before = output.rejects.count();
+        let mut text = String::from_utf8(mem::take(&mut output.bytes))
+            .expect("an output has no bytes before it is encoded");
+        self.encoder.encode(batch, &mut text, &mut output.rejects);
+        output.counts.bytes_out = text.len() as u64;
+        output.counts.events_out = batch.len() as u64 - (output.rejects.count() - rejects_before);
+
+        output.bytes = text.into_bytes();
+        self.compressor
+            .compress(&mut output.bytes)
+            .map_err(Error::compress)?;
+        if let Some(compressor) = &mut self.reject_compressor {
+            output.reject_bytes.extend_from_slice(output.rejects.raw());
+            output.rejects.clear_raw();
+            compressor
+                .compress(&mut output.reject_bytes)
+                .map_err(Error::compress)?;
         }
-        match entry.reader.read(block) {
-            Ok(BlockRead::Filled) => {
-                let number = entry.number;
-                entry.number += 1;
-                return Some(number);
-            }
-            Ok(BlockRead::End) => entry.state = EntryState::End,
-            Ok(BlockRead::Stopped) => entry.state = EntryState::Stopped,
-            Err(error) => {
-                entry.state = EntryState::End;
-                entry.error = Some(error);
-            }
-        }
-        None
+        Ok(())
     }
 }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::write::GzEncoder;
 use lookaside_stream::{
@@ -50,6 +52,37 @@ fn a_limit_is_exact_wherever_it_falls() {
             let end = if limit <= 300 { End::Limit } else { End::Whole };
             assert_eq!(summary.end, end, "{place}");
         }
+    }
+}
+
+/// Counts the events that reach the transform.
+#[derive(Clone, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Transform for Counted {
+    fn transform(&mut self, batch: &mut Batch, _: &mut Report) {
+        self.0.fetch_add(batch.len(), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn no_event_beyond_a_limit_reaches_the_transform() {
+    // Of ten lines in blocks of three; the last block has one.
+    for limit in 1..=12 {
+        let source = Source::new().with_reader("in", io::Cursor::new(lines(9) + "line _\n"));
+        let counted = Counted::default();
+        let summary = flow("raw", "raw")
+            .run(
+                source,
+                vec![counted.clone(); 3],
+                Sink::null(),
+                limited(limit, "line _\n".len() * 3),
+            )
+            .unwrap();
+        let events = limit.min(10);
+        assert_eq!(summary.events_out, events, "limit {limit}");
+        let transformed = counted.0.load(Ordering::Relaxed);
+        assert_eq!(transformed as u64, events, "limit {limit}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `POST /v1/enrich/MODEL`: events through a model, as a stream.
 //!
-//! A stream runs on threads of its own. What it reads and writes lies in bounded pipes between them
+//! A stream runs on a thread of its own. What it reads and writes lies in bounded pipes between that
 //! and the I/O thread, so a client that does not read is not read from. An answer that is short is
 //! sent whole, with what was left out in its headers; from then on it is sent as it comes.
 
@@ -30,7 +30,7 @@ use crate::cli::failure::did_you_mean;
 /// Bytes of an answer before it is sent as it comes, to a request that says how long it is.
 const WHOLE_SIZE_MAX: usize = 64 << 10;
 
-/// Streams at once for each core; each has two threads and a session.
+/// Streams at once for each core; each has a thread and a session.
 const STREAMS_A_CORE_MAX: usize = 4;
 
 impl Thread {
