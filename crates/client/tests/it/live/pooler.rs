@@ -1,100 +1,35 @@
 //! Behind a PgBouncer whose sessions change with each transaction.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::time::Duration;
 
 use lookaside_client::postgres::{Client, Options, Route, blocking::Connection};
 use lookaside_client::{Syncs, TransactionOptions};
 use lookaside_embedded::Postgres;
+use lookaside_testing::Pooler;
 use lookaside_value::{ParamBatch, Value};
 
 use super::tokio::block_on;
 use super::{config, database, shown};
 
-/// The port of the socket; the folder is what tells poolers apart.
-const PORT: u16 = 6432;
-
-/// A pooler before a database, with two sessions in it.
-struct Pooler {
-    process: Child,
-    folder: PathBuf,
+/// A pooler before a database of a server of its own.
+struct Pooled {
+    pooler: Pooler,
     postgres: Postgres,
 }
 
-impl Pooler {
+impl Pooled {
     fn start(version: &str) -> Option<Self> {
-        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"];
-        let Some(program) = program.iter().find(|program| Path::new(program).exists()) else {
-            assert!(env::var_os("CI").is_none(), "CI must have a pgbouncer");
-            crate::skip("no pgbouncer to test with");
-            return None;
-        };
         let postgres = database(version, true)?;
-        let url = postgres.tcp_url().expect("the server listens");
-        let server = config(&url);
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        // Tests of one process run at the same time.
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("pooler-{}-{count}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        // It gives up root's rights before it makes its socket.
-        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-        let password = server.password_for(&server.hosts[0]);
-        let lines = format!(
-            "[databases]\n* = host=127.0.0.1 port={} password={} user={}\n\
-             [pgbouncer]\nlisten_addr =\nlisten_port = {PORT}\nunix_socket_dir = {}\n\
-             auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n\
-             min_pool_size = 2\nserver_round_robin = 1\nserver_reset_query =\n",
-            server.hosts[0].port,
-            password.map_or("", |password| password.expose()),
-            server.user,
-            folder.display(),
-        );
-        let path = folder.join("pgbouncer.ini");
-        fs::write(&path, lines).unwrap();
-        let mut command = Command::new(program);
-        if rustix::process::geteuid().is_root() {
-            command.args(["-u", "nobody"]);
-        }
-        let process = command.arg(&path).stderr(Stdio::null()).spawn().unwrap();
-        let pooler = Self {
-            process,
-            folder,
-            postgres,
-        };
-        let started = Instant::now();
-        while UnixStream::connect(pooler.folder.join(format!(".s.PGSQL.{PORT}"))).is_err() {
-            assert!(
-                started.elapsed() < Duration::from_secs(10),
-                "it does not start"
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
-        Some(pooler)
+        let pooler = Pooler::start(&postgres.tcp_url().expect("the server listens"))?;
+        Some(Self { pooler, postgres })
     }
 
     fn url(&self) -> String {
-        let database = self.postgres.database();
-        let folder = self.folder.display();
-        format!("postgres:///{database}?host={folder}&port={PORT}&user=postgres")
+        self.pooler.url(self.postgres.database())
     }
 
     fn connect(&self) -> Connection {
         Connection::connect(&config(&self.url()), options()).unwrap()
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -108,7 +43,7 @@ fn options() -> Options {
 #[test]
 fn never_a_wrong_value_under_ddl() {
     for version in ["18", "15"] {
-        let Some(pooler) = Pooler::start(version) else {
+        let Some(pooler) = Pooled::start(version) else {
             return;
         };
         ddl(&pooler);
@@ -120,7 +55,7 @@ fn never_a_wrong_value_under_ddl() {
 
 /// What somebody else does to the table `t(k int, a int, b text)` with the row `1, 2, three`, and
 /// the answers before and after, alone and in flights.
-fn ddl(pooler: &Pooler) {
+fn ddl(pooler: &Pooled) {
     const TABLE: &str = "drop table if exists t; drop type if exists mood; \
         create type mood as enum ('good'); create table t(k int, a int, b text); \
         insert into t values (1, 2, 'three')";
@@ -177,7 +112,7 @@ fn ddl(pooler: &Pooler) {
     }
 }
 
-fn search_path(pooler: &Pooler) {
+fn search_path(pooler: &Pooled) {
     pooler
         .postgres
         .execute(
@@ -198,7 +133,7 @@ fn search_path(pooler: &Pooler) {
 }
 
 /// Wherever the pooler sends it, a query is answered; what others hold it does not wait for.
-fn sessions_change(pooler: &Pooler) {
+fn sessions_change(pooler: &Pooled) {
     let process = |answer: lookaside_client::Result<lookaside_client::Answer>| {
         answer.unwrap().rows.row(0)[0].as_int().unwrap()
     };
@@ -220,7 +155,7 @@ fn sessions_change(pooler: &Pooler) {
     assert_eq!(answered_by.len(), 2);
 }
 
-fn tasks(pooler: &Pooler) {
+fn tasks(pooler: &Pooled) {
     block_on(async {
         let client = Client::connect(&config(&pooler.url()), options()).await;
         let client = client.unwrap();
@@ -259,7 +194,7 @@ fn check_named(answer: &lookaside_client::Result<lookaside_client::Answer>, expe
 #[test]
 fn named_statements_behind_a_pooler_end_in_an_error() {
     for version in ["18", "15"] {
-        let Some(pooler) = Pooler::start(version) else {
+        let Some(pooler) = Pooled::start(version) else {
             return;
         };
         let config = config(&pooler.url());
@@ -324,7 +259,7 @@ async fn named(client: &Client, salt: i64) {
 #[test]
 fn no_transaction_stays_open_behind_a_pooler() {
     for version in ["18", "15"] {
-        let Some(pooler) = Pooler::start(version) else {
+        let Some(pooler) = Pooled::start(version) else {
             return;
         };
         let connect = || Connection::connect(&config(&pooler.url()), Options::default()).unwrap();

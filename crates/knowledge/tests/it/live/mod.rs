@@ -4,6 +4,7 @@ mod embedded;
 mod failures;
 mod flights;
 mod mysql;
+mod pooler;
 mod same_answers;
 mod statements;
 
