@@ -78,6 +78,18 @@ impl EnrichSettings {
     }
 }
 
+/// What a value is, for messages that wanted something else.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a string",
+        Value::Integer(_) | Value::Float(_) => "a number",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a table",
+    }
+}
+
 /// One key of the section; messages name its line.
 struct Entry<'a> {
     config: &'a Config,
@@ -93,17 +105,10 @@ impl Entry<'_> {
     }
 
     fn wanted(&self, wanted: &str) -> Failure {
-        let found = match self.value {
-            Value::String(_) => "a string",
-            Value::Integer(_) | Value::Float(_) => "a number",
-            Value::Boolean(_) => "true or false",
-            Value::Datetime(_) => "a date",
-            Value::Array(_) => "a list",
-            Value::Table(_) => "a table",
-        };
         self.failure(&format!(
-            "{SECTION}.{} must be {wanted}, not {found}",
-            self.key
+            "{SECTION}.{} must be {wanted}, not {}",
+            self.key,
+            kind_of(self.value)
         ))
     }
 

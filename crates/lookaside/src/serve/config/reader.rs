@@ -6,6 +6,7 @@ use lookaside_knowledge::Config;
 use toml::{Table, Value};
 
 use crate::cli::failure::{Failure, did_you_mean};
+use crate::cli::settings::kind_of;
 
 /// One table of the file and where it stands: `server`, `lookups.asn`, `server.keys.0`.
 #[derive(Clone)]
@@ -178,21 +179,13 @@ impl<'a> Section<'a> {
 
 /// What a value is that should have been something else.
 fn found(value: &Value) -> String {
-    let kind = |value: &Value| match value {
-        Value::String(_) => "a string",
-        Value::Integer(_) | Value::Float(_) => "a number",
-        Value::Boolean(_) => "true or false",
-        Value::Datetime(_) => "a date",
-        Value::Array(_) => "a list",
-        Value::Table(_) => "a table",
-    };
     // Lists are of strings nearly everywhere, so it is an item that is wrong.
     let odd = match value {
         Value::Array(items) => items.iter().find(|item| !item.is_str()),
         _ => None,
     };
     match odd {
-        Some(item) => format!("a list that holds {}", kind(item)),
-        None => kind(value).to_owned(),
+        Some(item) => format!("a list that holds {}", kind_of(item)),
+        None => kind_of(value).to_owned(),
     }
 }

@@ -4,15 +4,14 @@
 //! and the I/O thread, so a client that does not read is not read from. An answer that is short is
 //! sent whole, with what was left out in its headers; from then on it is sent as it comes.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read as _};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use lookaside_http::encoding::EncodingStream;
 use lookaside_http::negotiate::Encoding;
-use lookaside_http::{BodyReader, BodyWriter, Deferred, Reply, Request, Response};
+use lookaside_http::{BodyReader, Reply, Request, Response};
 use lookaside_stream::{
     Flow, FormatOptions, InputFormat, LiveRead, OutputFormat, RunOptions, Sink, Source, Strictness,
     Summary, worker_count,
@@ -21,8 +20,9 @@ use lookaside_stream::{
 use super::super::access_log::AccessLog;
 use super::super::models::Served;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
-use super::coding::{CODED_SIZE_MIN, OPTIONS, Press};
+use super::coding::{CODED_SIZE_MIN, Press};
 use super::head::vary;
+use super::outflow::{Out, Progress, lock};
 use super::{Noted, Shared, Thread, Visit, log_line};
 use crate::cli::enrich::{ModelTransform, Tally};
 use crate::cli::failure::did_you_mean;
@@ -203,16 +203,6 @@ struct Stream {
     whole_size_max: usize,
 }
 
-/// How far the answer is.
-enum Progress {
-    /// Nothing was sent.
-    Begun { deferred: Deferred, body: Vec<u8> },
-    /// The head was sent, and so many bytes of the body.
-    Sending { writer: BodyWriter, size: u64 },
-    /// It was sent, or given up.
-    Over,
-}
-
 impl Stream {
     fn run(self, reader: BodyReader) {
         let shared = &self.slot.0;
@@ -222,15 +212,12 @@ impl Stream {
             self.output.clone(),
         );
         let source = Source::new().with_live("request", Events(reader));
-        let packer = self.coding.filter(|coding| *coding != Encoding::Identity);
-        let out = Out {
-            answer: self.answer.clone(),
-            head: self.head(self.coding),
-            packer: packer.map(|coding| EncodingStream::new(coding, &OPTIONS)),
-            packed: Vec::new(),
-            size: 0,
-            whole_size_max: self.whole_size_max,
-        };
+        let out = Out::new(
+            &self.answer,
+            self.head(self.coding),
+            self.coding.unwrap_or(Encoding::Identity),
+            self.whole_size_max,
+        );
         let sink = Sink::writer("answer", out, Out::finish);
         let transform = ModelTransform::new(
             self.model.program.evaluator(),
@@ -344,81 +331,4 @@ impl LiveRead for Events {
             None => self.0.read(room).map(Some),
         }
     }
-}
-
-/// Where events go.
-struct Out {
-    answer: Arc<Mutex<Progress>>,
-    head: Response,
-    packer: Option<EncodingStream>,
-    /// What came out of it.
-    packed: Vec<u8>,
-    size: usize,
-    whole_size_max: usize,
-}
-
-impl Out {
-    /// Sends more of a body that is sent as it comes, in its coding.
-    fn send(&mut self, writer: &mut BodyWriter, bytes: &[u8]) -> io::Result<u64> {
-        let Some(packer) = &mut self.packer else {
-            writer.write_all(bytes)?;
-            return Ok(bytes.len() as u64);
-        };
-        self.packed.clear();
-        packer.write(bytes, &mut self.packed);
-        writer.write_all(&self.packed)?;
-        Ok(self.packed.len() as u64)
-    }
-
-    /// Sends the end of such a body.
-    fn finish(mut self) -> io::Result<()> {
-        if let Progress::Sending { writer, size } = &mut *lock(&self.answer)
-            && let Some(packer) = self.packer.take()
-        {
-            self.packed.clear();
-            packer.finish(&mut self.packed);
-            writer.write_all(&self.packed)?;
-            *size += self.packed.len() as u64;
-        }
-        Ok(())
-    }
-}
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let answer = self.answer.clone();
-        let mut progress = lock(&answer);
-        self.size += bytes.len();
-        if let Progress::Begun { body, .. } = &mut *progress {
-            body.extend_from_slice(bytes);
-            if self.size <= self.whole_size_max {
-                return Ok(bytes.len());
-            }
-            let begun = std::mem::replace(&mut *progress, Progress::Over);
-            let Progress::Begun { deferred, body } = begun else {
-                unreachable!("it was looked at a moment ago");
-            };
-            let head = std::mem::replace(&mut self.head, Response::new(200));
-            let mut writer = deferred.stream(head);
-            let size = self.send(&mut writer, &body)?;
-            *progress = Progress::Sending { writer, size };
-            return Ok(bytes.len());
-        }
-        match &mut *progress {
-            Progress::Sending { writer, size } => {
-                *size += self.send(writer, bytes)?;
-                Ok(bytes.len())
-            }
-            _ => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The run writes, and who started it looks afterwards; nothing is left half-done by a panic.
-fn lock(answer: &Mutex<Progress>) -> std::sync::MutexGuard<'_, Progress> {
-    answer.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,6 +7,7 @@ mod enrich;
 mod head;
 mod info;
 mod lookup;
+mod outflow;
 mod query;
 mod target;
 mod wait;

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use flate2::read::GzDecoder;
 
 use super::running::project;
+use super::streams::model;
 use super::{Answer, Client, serve};
 use crate::program::Project;
 
@@ -175,8 +176,7 @@ fn events_are_compressed_where_nobody_waits_for_each() {
     let project = Project::new();
     let running = serve(&project, &[]);
     let mut client = running.client();
-    let lookups = client.get("/v1/lookups").is(200).json();
-    let target = format!("/v1/enrich/{}", lookups["models"][0].as_str().unwrap());
+    let target = format!("/v1/enrich/{}", model(&mut client));
     let event = "{\"host\":\"web-1\",\"status\":200}\n";
     for count in [1, 100, 50_000] {
         let events = event.repeat(count);

@@ -13,7 +13,8 @@ fn start() -> (Project, Running) {
     (project, running)
 }
 
-fn model(client: &mut Client) -> String {
+/// A model of a project as `lookaside new` makes it.
+pub(super) fn model(client: &mut Client) -> String {
     let lookups = client.get("/v1/lookups").is(200).json();
     lookups["models"][0].as_str().unwrap().to_owned()
 }
