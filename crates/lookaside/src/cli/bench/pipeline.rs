@@ -1,20 +1,34 @@
 //! What does it cost to hand an item from thread to thread in a ring, how much of a serial stage's time
 //! is left for its own work, and what does a pipeline cost that has nothing to do?
 
+mod headroom;
 mod line;
 
-use std::thread;
+use std::io::{self, IsTerminal};
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_pipeline::Wait;
 
-use self::line::{Line, Shape, Work};
+use self::line::{Line, Shape};
 use super::Result;
 use super::measure::{AnswerHash, Measured, Rounds, Spread, cpu_time, measure};
 use super::report;
 
 /// Handing items from thread to thread in a ring
+///
+/// One producer and the stages behind it, a thread each. Hand-over (one-stage, two-stages): wall and
+/// CPU time of an item, from the first push until the last item is at the last stage, when the
+/// producer hands over 1, 8 or 64 at once. Headroom: how many ns of its own work the first stage can
+/// do for each item before throughput drops below 97 % of what it is without ("work ns"); what is
+/// left of the time between two items ("period ns") is the pipeline's ("overhead ns"). Idle: CPU
+/// time of a pipeline without items, in percent of one core.
+///
+/// Unless told otherwise it takes half a minute. Threads that stay awake need a core each: left out
+/// are the cases of two stages that would wait so on fewer cores than threads, and headroom then is
+/// that of a single stage. Name the wait to measure them all the same.
 #[derive(Debug, Args)]
 pub(crate) struct PipelineArguments {
     /// What is measured; all cases in turn when it is left out.
@@ -23,7 +37,8 @@ pub(crate) struct PipelineArguments {
     /// How threads without items wait; all ways in turn when it is left out.
     #[arg(long, value_enum)]
     wait: Option<WaitArgument>,
-    /// Items that the producer hands over at once; 1, 8 and 64 in turn when it is left out.
+    /// Items that the producer hands over at once; 1, 8 and 64 in turn when it is left out, and 1 for
+    /// headroom.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     batch: Option<u16>,
     /// Items that a stage takes at once, at most.
@@ -46,7 +61,7 @@ enum Case {
     OneStage,
     /// One producer and two stages, on three threads.
     TwoStages,
-    /// How long the first of two stages may work on each item before throughput drops.
+    /// How long the first stage may work on each item before throughput drops.
     Headroom,
     /// Two stages without items.
     Idle,
@@ -67,12 +82,45 @@ impl WaitArgument {
             Self::StageEmpty => Wait::StageEmpty,
         }
     }
+
+    /// Whether a thread that waits so keeps others from a core that they share.
+    fn wants_own_core(self) -> bool {
+        self != Self::StageEmpty
+    }
 }
 
 /// Items between two looks at the clock.
 const BLOCK: u64 = 20_000;
 
-pub(super) fn run(arguments: &PipelineArguments) -> Result<()> {
+/// What the length of all rounds together is brought into for an idle pipeline.
+const IDLE_LENGTH_MIN: Duration = Duration::from_millis(1);
+const IDLE_LENGTH_MAX: Duration = Duration::from_secs(3600);
+
+/// One line of the report.
+#[derive(Clone, Copy)]
+struct Plan {
+    case: Case,
+    wait: WaitArgument,
+    batch: usize,
+    stage_count: usize,
+}
+
+impl Plan {
+    fn text(&self) -> String {
+        let how = match self.case {
+            Case::OneStage | Case::TwoStages => format!("batch {}", self.batch),
+            Case::Headroom if self.stage_count == 1 => {
+                format!("one stage, batch {}", self.batch)
+            }
+            Case::Headroom => format!("two stages, batch {}", self.batch),
+            Case::Idle => "1 ms".into(),
+        };
+        format!("{}, {}, {how}", name(self.case), name(self.wait))
+    }
+}
+
+/// All that was asked for, in turn.
+fn plans(arguments: &PipelineArguments) -> Vec<Plan> {
     let cases = arguments
         .case
         .map_or(Case::value_variants().to_vec(), |case| vec![case]);
@@ -82,150 +130,132 @@ pub(super) fn run(arguments: &PipelineArguments) -> Result<()> {
     let batches = arguments
         .batch
         .map_or(vec![1, 8, 64], |batch| vec![usize::from(batch)]);
-    for case in cases {
+    let core_count = available_parallelism().map_or(1, usize::from);
+    let mut plans = Vec::new();
+    for &case in &cases {
         for &wait in &waits {
-            let bench = Bench { arguments, wait };
-            match case {
-                Case::OneStage | Case::TwoStages => {
-                    for &batch in &batches {
-                        bench.handoff(case, batch)?;
-                    }
-                }
-                Case::Headroom => bench.headroom(batches[0])?,
-                Case::Idle => bench.idle()?,
-            }
+            // With the producer they are three.
+            let is_crowded = arguments.wait.is_none() && wait.wants_own_core() && core_count < 3;
+            let stage_count = match case {
+                Case::OneStage => 1,
+                Case::TwoStages if is_crowded => continue,
+                Case::Headroom if is_crowded => 1,
+                Case::TwoStages | Case::Headroom | Case::Idle => 2,
+            };
+            let batches = match case {
+                Case::OneStage | Case::TwoStages => &batches[..],
+                Case::Headroom | Case::Idle => &batches[..1],
+            };
+            plans.extend(batches.iter().map(|&batch| Plan {
+                case,
+                wait,
+                batch,
+                stage_count,
+            }));
         }
     }
+    plans
+}
+
+pub(super) fn run(arguments: &PipelineArguments) -> Result<()> {
+    let plans = plans(arguments);
+    let bar = bar(plans.len() as u64);
+    for plan in plans {
+        bar.set_message(plan.text());
+        let bench = Bench { arguments, plan };
+        let measured = match plan.case {
+            Case::OneStage | Case::TwoStages => bench.handoff()?,
+            Case::Headroom => bench.headroom()?,
+            Case::Idle => bench.idle()?,
+        };
+        bar.suspend(|| report::print(&measured, arguments.rounds.json))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
     Ok(())
+}
+
+/// What is measured now, and how much is left; hidden without a terminal.
+fn bar(count: u64) -> ProgressBar {
+    let target = if io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("[{pos} of {len}, {elapsed}] {msg}");
+    ProgressBar::with_draw_target(Some(count), target).with_style(style.expect("a constant"))
 }
 
 struct Bench<'a> {
     arguments: &'a PipelineArguments,
-    wait: WaitArgument,
+    plan: Plan,
+}
+
+/// A line of stages that has taken its first items, and the hash of what came of them.
+struct Warm {
+    line: Line,
+    hash: AnswerHash,
 }
 
 impl Bench<'_> {
-    fn shape(&self, stage_count: usize) -> Shape {
-        Shape {
+    fn warm(&self, count: u64) -> Result<Warm> {
+        let mut line = Line::start(Shape {
             lg_size: u32::from(self.arguments.lg_size),
-            stage_count,
+            stage_count: self.plan.stage_count,
             batch_max: u32::from(self.arguments.batch_max),
-            wait: self.wait.wait(),
-        }
+            wait: self.plan.wait.wait(),
+        })?;
+        let mut hash = AnswerHash::new();
+        hash.add(line.push(count, self.plan.batch)?.to_string().as_bytes());
+        Ok(Warm { line, hash })
     }
 
-    fn handoff(&self, case: Case, batch: usize) -> Result<()> {
-        let mut line = Line::start(self.shape(1 + usize::from(case == Case::TwoStages)))?;
-        let mut hash = AnswerHash::new();
-        hash.add(line.push(BLOCK, batch)?.to_string().as_bytes());
+    fn handoff(&self) -> Result<Measured> {
+        let mut warm = self.warm(BLOCK)?;
         let measured = measure(self.arguments.rounds, || {
-            line.push(BLOCK, batch).map(|_| BLOCK)
+            warm.line.push(BLOCK, self.plan.batch).map(|_| BLOCK)
         })?;
-        let notes = line.notes();
-        line.finish()?;
-        self.report(case, &format!("batch {batch}"), measured, hash, notes)
+        self.measured(warm, measured, Vec::new())
     }
 
-    /// The most work in the first stage for which throughput is still what it is without any. What is left
-    /// of the time between two items then is the pipeline's own.
-    fn headroom(&self, batch: usize) -> Result<()> {
-        /// A throughput of so much of the unloaded one counts as the same.
-        const SAME: f64 = 0.97;
-        const STEP_COUNT: usize = 8;
-        let mut line = Line::start(self.shape(2))?;
-        let mut hash = AnswerHash::new();
-        hash.add(line.push(BLOCK, batch)?.to_string().as_bytes());
-        let step_ns = Work::step_ns();
-        line.set_producer_work(Work::of_ns(self.arguments.producer_work, step_ns));
-        let (mut low, mut high) = (0.0, 0.0);
-        let mut best = None;
-        for step in 0..=STEP_COUNT {
-            let work = if step == 0 { 0.0 } else { (low + high) / 2.0 };
-            // Both in turn, as a machine is not the same from one second to the next.
-            let (mut unloaded, mut loaded) = (Vec::new(), Vec::new());
-            let rounds = Rounds {
-                rounds: 1,
-                ..self.arguments.rounds
-            };
-            let (mut ops, mut cpu) = (0, Vec::new());
-            for _ in 0..self.arguments.rounds.rounds.max(1) {
-                for (ns, periods) in [(0.0, &mut unloaded), (work, &mut loaded)] {
-                    line.set_work(Work::of_ns(ns, step_ns));
-                    let (count, cpu_spread, wall) =
-                        measure(rounds, || line.push(BLOCK, batch).map(|_| BLOCK))?;
-                    periods.push(wall.median);
-                    cpu.push(cpu_spread.median);
-                    ops += count;
-                }
-            }
-            let (unloaded, loaded) = (Spread::new(unloaded), Spread::new(loaded));
-            if step == 0 {
-                high = 2.0 * loaded.median;
-            }
-            // Without work the two are the same but for noise.
-            if step == 0 || unloaded.median >= SAME * loaded.median {
-                low = work;
-                best = Some((work, unloaded.median, (ops, Spread::new(cpu), loaded)));
-            } else {
-                high = work;
-            }
-        }
-        let (work, period, measured) = best.expect("the step without work always counts");
-        let mut notes = vec![
-            ("work ns", format!("{work:.0}")),
-            ("period ns", format!("{period:.0}")),
-            ("overhead ns", format!("{:.0}", period - work)),
-        ];
-        notes.extend(line.notes());
-        line.finish()?;
-        self.report(
-            Case::Headroom,
-            &format!("batch {batch}"),
-            measured,
-            hash,
-            notes,
-        )
+    /// An operation is a millisecond.
+    fn idle(&self) -> Result<Measured> {
+        let warm = self.warm(1)?;
+        let Rounds {
+            seconds, rounds, ..
+        } = self.arguments.rounds;
+        let length = Duration::try_from_secs_f64(seconds * rounds as f64).unwrap_or_default();
+        let length = length.clamp(IDLE_LENGTH_MIN, IDLE_LENGTH_MAX);
+        // Until threads sleep that still look whether there is more.
+        thread::sleep(length / 10);
+        let (started, before) = (Instant::now(), cpu_time());
+        thread::sleep(length);
+        let (used, wall) = (cpu_time() - before, started.elapsed());
+        let ops = wall.as_millis() as u64;
+        let an_ms = |time: Duration| Spread::new(vec![time.as_nanos() as f64 / ops as f64]);
+        let share = used.as_secs_f64() / wall.as_secs_f64();
+        let notes = vec![("CPU %", format!("{:.2}", share * 100.0))];
+        self.measured(warm, (ops, an_ms(used), an_ms(wall)), notes)
     }
 
-    fn idle(&self) -> Result<()> {
-        let mut line = Line::start(self.shape(2))?;
-        let mut hash = AnswerHash::new();
-        hash.add(line.push(1, 1)?.to_string().as_bytes());
-        // An operation is a millisecond.
-        let length = Duration::from_millis(1);
-        let used = cpu_time();
-        let started = Instant::now();
-        let measured = measure(self.arguments.rounds, || -> Result<u64> {
-            let started = Instant::now();
-            thread::sleep(20 * length);
-            Ok(started.elapsed().as_millis() as u64)
-        })?;
-        let share = (cpu_time() - used).as_secs_f64() / started.elapsed().as_secs_f64();
-        let mut notes = vec![("CPU %", format!("{:.1}", share * 100.0))];
-        notes.extend(line.notes());
-        line.finish()?;
-        self.report(Case::Idle, "1 ms", measured, hash, notes)
-    }
-
-    fn report(
+    fn measured(
         &self,
-        case: Case,
-        how: &str,
+        Warm { line, hash }: Warm,
         (ops, cpu_ns_per_op, wall_ns_per_op): (u64, Spread, Spread),
-        hash: AnswerHash,
-        notes: Vec<(&'static str, String)>,
-    ) -> Result<()> {
-        let measured = Measured {
+        mut notes: Vec<(&'static str, String)>,
+    ) -> Result<Measured> {
+        notes.extend(line.notes());
+        line.finish()?;
+        Ok(Measured {
             engine: concat!("lookaside ", env!("CARGO_PKG_VERSION")).into(),
             bench: "pipeline",
-            case: format!("{}, {}, {how}", name(case), name(self.wait)),
+            case: self.plan.text(),
             ops,
             cpu_ns_per_op,
             wall_ns_per_op,
             hash: hash.text(),
             notes,
-        };
-        report::print(&measured, self.arguments.rounds.json)
+        })
     }
 }
 

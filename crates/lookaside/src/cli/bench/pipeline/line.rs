@@ -61,7 +61,7 @@ pub(super) struct Shape {
 struct Orders {
     /// The item after which the last stage says what it has seen. Written before any item is pushed.
     last: AtomicU64,
-    /// Steps that the first stage does for an item.
+    /// Steps that the first stage, which may be the last one too, does for an item.
     step_count: AtomicU32,
 }
 
@@ -80,7 +80,6 @@ pub(super) struct Line {
     producer_work: Work,
     orders: Arc<Orders>,
     sums: Receiver<u64>,
-    items: Vec<u64>,
 }
 
 impl Line {
@@ -107,7 +106,8 @@ impl Line {
                 }
             });
         }
-        let last = |_| last_stage(Arc::clone(&orders), sender.clone());
+        let is_first = shape.stage_count == 1;
+        let last = |_| last_stage(Arc::clone(&orders), sender.clone(), is_first);
         let mut pipeline = builder.last("last", 1, options, last).start()?;
         Ok(Self {
             producer: pipeline.producer(),
@@ -115,7 +115,6 @@ impl Line {
             producer_work: Work::default(),
             orders,
             sums,
-            items: Vec::new(),
         })
     }
 
@@ -142,9 +141,12 @@ impl Line {
             let mut next = 0;
             while next < count {
                 let end = count.min(next + batch as u64);
-                self.items
-                    .extend((next..end).inspect(|_| self.producer_work.burn()));
-                self.producer.push_batch(&mut self.items)?;
+                let work = self.producer_work;
+                let mut items = (0..(end - next) as usize).map(|index| {
+                    work.burn();
+                    next + index as u64
+                });
+                self.producer.push_from(&mut items)?;
                 next = end;
             }
         }
@@ -179,11 +181,18 @@ impl Line {
 fn last_stage(
     orders: Arc<Orders>,
     sums: Sender<u64>,
+    is_first: bool,
 ) -> impl FnMut(&mut LastBatch<'_, u64>) + Send {
     let mut sum = 0_u64;
     move |batch| {
         let last = orders.last.load(Ordering::Relaxed);
+        let work = if is_first {
+            orders.work()
+        } else {
+            Work::default()
+        };
         for item in batch {
+            work.burn();
             sum = sum.wrapping_add(item);
             if item == last {
                 // Nobody listens any more where a push failed.
