@@ -7,6 +7,7 @@ use lookaside_value::{ParamBatch, RowError, RowRef, RowSet, Value};
 use lookaside_wire::postgres::Oid;
 use serde::de::DeserializeOwned;
 
+use crate::postgres::RawRows;
 use crate::{Description, Error, Result, ScriptPart};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
@@ -22,6 +23,16 @@ pub struct Request {
     pub(crate) shape: Shape,
     pub(crate) place: Place,
     pub(crate) is_bulk: bool,
+    pub(crate) form: Form,
+}
+
+/// What becomes of the rows of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Values.
+    Values,
+    /// What they are.
+    Raw,
 }
 
 /// Whether the columns of a result can change from one run to the next.
@@ -120,6 +131,7 @@ impl Request {
             shape: Shape::Described,
             place: Place::Anywhere,
             is_bulk: false,
+            form: Form::Values,
         }
     }
 
@@ -267,6 +279,20 @@ impl Request {
         }
     }
 
+    /// Leaves the rows as the server sent them: the answer's [`raw`](Answer::raw) has them, and its
+    /// [`rows`](Answer::rows) have none. No value is made for each field, which is most of the work where
+    /// rows are many and each is read once.
+    ///
+    /// PostgreSQL only, and for queries whose rows come all at once; where others come, they are values
+    /// as ever.
+    #[must_use]
+    pub fn raw_rows(self) -> Self {
+        Self {
+            form: Form::Raw,
+            ..self
+        }
+    }
+
     /// Says that it is part of a transaction, and not to be done where that is gone.
     pub(crate) fn of_transaction(self) -> Self {
         Self {
@@ -299,6 +325,8 @@ impl Request {
 pub struct Answer {
     /// Its rows; without columns where the statement gives none.
     pub rows: RowSet,
+    /// Its rows as the server sent them, if that was [asked](Request::raw_rows).
+    pub raw: Option<Box<RawRows>>,
     /// How many rows were selected or changed, where the server counts them.
     pub row_count: Option<u64>,
     /// What the statement takes and gives, if that was [asked](Request::describe).

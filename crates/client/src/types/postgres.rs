@@ -97,6 +97,11 @@ impl PgType {
         }
     }
 
+    /// Whether it is a type of text, which is the same in both formats.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self.shape, Shape::Scalar(Scalar::Text | Scalar::Json))
+    }
+
     /// The value in a field that is not NULL.
     ///
     /// Both formats give equal values as long as the session keeps PostgreSQL's own `DateStyle` and

@@ -108,6 +108,7 @@ impl Incoming {
             rows: rows.build(),
             row_count,
             description: None,
+            raw: None,
             script: None,
         }))
     }

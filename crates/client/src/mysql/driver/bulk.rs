@@ -164,6 +164,7 @@ impl Session {
                 rows: RowSetBuilder::new(std::iter::empty::<Text>()).build(),
                 row_count,
                 description: None,
+                raw: None,
                 script: None,
             };
             self.answer_one(span, index, Ok(answer));

@@ -267,6 +267,7 @@ fn answer(rows: RowSet) -> Answer {
         row_count: Some(rows.len() as u64),
         rows,
         description: None,
+        raw: None,
         script: None,
     }
 }

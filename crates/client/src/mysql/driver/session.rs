@@ -503,6 +503,7 @@ impl Session {
             rows: lookaside_value::RowSetBuilder::with_columns(names).build(),
             row_count: None,
             description: Some(Arc::new(description)),
+            raw: None,
             script: None,
         }
     }

@@ -82,6 +82,7 @@ impl Session {
             rows: Columns::default().rows().build(),
             row_count: None,
             description: None,
+            raw: None,
             script: None,
         };
         self.answer(run, Ok(answer));

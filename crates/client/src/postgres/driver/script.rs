@@ -214,6 +214,7 @@ impl Script {
             Some(error) => Err(error),
             None => Ok(Answer {
                 rows: rows.build(),
+                raw: None,
                 row_count,
                 description,
                 script: Some(part),

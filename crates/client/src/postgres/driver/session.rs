@@ -13,6 +13,7 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
+use super::super::raw::RawRows;
 use super::cancel::Cancel;
 use super::hook::{Hook, Notification};
 use super::notices::Notices;
@@ -24,7 +25,7 @@ use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
 use crate::output::Output;
-use crate::request::{Goal, Place, Portal};
+use crate::request::{Form, Goal, Place, Portal};
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
 use crate::{Error, Result};
@@ -35,6 +36,10 @@ const NAMING_SETTINGS: &[&[u8]] = &[b"search_path", b"session_authorization", b"
 
 /// What a message of the server has beside its contents: so there is an end to empty ones as well.
 pub(super) const MESSAGE_SIZE: usize = 5;
+
+/// What is set aside at most for rows that stay as they are, by the size of those before. More comes
+/// piece by piece.
+const RAW_SIZE_MAX: usize = 64 * 1024;
 
 /// The name of the only column of what a COPY brings.
 const COPY_COLUMN: &str = "copy";
@@ -74,6 +79,8 @@ pub(super) struct Session {
     columns: Option<Arc<Columns>>,
     /// Of the query that is being answered.
     rows: Rows,
+    /// How large the last rows were that stayed as they are.
+    raw_size: usize,
     /// The answers to the script that is under way, if somebody waits for them.
     pub(super) script: Option<Script>,
     pub(super) result_size_max: usize,
@@ -102,6 +109,7 @@ pub(super) struct Job {
     pub(super) key: Key,
     pub(super) params: Arc<ParamBatch>,
     pub(super) goal: Goal,
+    form: Form,
     pub(super) place: Place,
     /// When it was submitted.
     pub(super) moment: u64,
@@ -110,12 +118,24 @@ pub(super) struct Job {
     pub(super) open_count: usize,
 }
 
+impl Job {
+    /// Whether its rows stay what they are.
+    fn is_raw(&self) -> bool {
+        self.form == Form::Raw && self.goal == Goal::Run
+    }
+}
+
 /// The rows of the query that is being answered.
 enum Rows {
     /// None came.
     Empty,
     Begun {
         rows: RowSetBuilder,
+        size: usize,
+    },
+    /// The same, as they are.
+    Raw {
+        rows: Box<RawRows>,
         size: usize,
     },
     /// The rest is of no use.
@@ -146,6 +166,7 @@ impl Session {
             parameters: Box::default(),
             columns: None,
             rows: Rows::Empty,
+            raw_size: 0,
             script: None,
             result_size_max: options.result_size_max,
             settled: Vec::new(),
@@ -214,6 +235,7 @@ impl Session {
             },
             params: request.params,
             goal: request.goal,
+            form: request.form,
             place: request.place,
             moment,
             deadline: request.deadline,
@@ -340,19 +362,27 @@ impl Session {
             panic!("only queries have rows");
         };
         if matches!(self.rows, Rows::Empty) {
-            self.rows = if self.jobs.contains_key(&run.ticket) {
-                let columns = self.columns.as_ref().unwrap_or(&statement.columns);
-                let rows = columns.rows();
-                Rows::Begun { rows, size: 0 }
-            } else {
-                Rows::Discarded
+            let columns = self.columns.as_ref().unwrap_or(&statement.columns);
+            self.rows = match self.jobs.get(&run.ticket) {
+                Some(job) if job.is_raw() => {
+                    let types = Arc::clone(&columns.types);
+                    let rows = Box::new(RawRows::with_capacity(types, self.raw_size));
+                    Rows::Raw { rows, size: 0 }
+                }
+                Some(_) => {
+                    let rows = columns.rows();
+                    Rows::Begun { rows, size: 0 }
+                }
+                None => Rows::Discarded,
             };
         }
-        let Rows::Begun { rows, size } = &mut self.rows else {
-            return;
-        };
         let columns = self.columns.as_ref().unwrap_or(&statement.columns);
-        match columns.read(row, rows) {
+        let (taken, size) = match &mut self.rows {
+            Rows::Begun { rows, size } => (columns.read(row, rows), size),
+            Rows::Raw { rows, size } => (columns.copy(row, rows), size),
+            _ => return,
+        };
+        match taken {
             Ok(row_size) => *size += row_size,
             Err(error) => {
                 let statement = statement.clone();
@@ -396,17 +426,28 @@ impl Session {
         }
         let columns = self.columns.take();
         let row_count = tag.and_then(CommandTag::row_count);
-        let done = |rows: RowSetBuilder| {
+        let done = |rows: RowSetBuilder, raw: Option<Box<RawRows>>| {
             Outcome::Done(Answer {
                 rows: rows.build(),
+                raw,
                 row_count,
                 description: None,
                 script: None,
             })
         };
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
-            Rows::Empty => done(columns.as_ref().unwrap_or(&statement.columns).rows()),
-            Rows::Begun { rows, .. } => done(rows),
+            Rows::Empty => {
+                let columns = columns.as_ref().unwrap_or(&statement.columns);
+                let is_raw = self.jobs.get(&run.ticket).is_some_and(Job::is_raw);
+                let none = || RawRows::with_capacity(Arc::clone(&columns.types), 0);
+                done(columns.rows(), is_raw.then(|| Box::new(none())))
+            }
+            Rows::Begun { rows, .. } => done(rows, None),
+            Rows::Raw { rows, .. } => {
+                self.raw_size = rows.size().min(RAW_SIZE_MAX);
+                let columns = columns.as_ref().unwrap_or(&statement.columns);
+                done(columns.rows(), Some(rows))
+            }
             Rows::Failed(error) => Outcome::Unreadable(error),
             Rows::Unforeseen(error) => Outcome::Unforeseen(error),
             Rows::Discarded => Outcome::Discarded,

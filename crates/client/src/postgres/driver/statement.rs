@@ -9,6 +9,7 @@ use lookaside_wire::postgres::{
 };
 use lookaside_wire::{RequestError, RequestId};
 
+use super::super::raw::RawRows;
 use super::session::MESSAGE_SIZE;
 use super::verb::Verb;
 use crate::Answer;
@@ -43,7 +44,7 @@ pub(super) struct Statement {
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     names: Arc<[Text]>,
-    types: Box<[(PgType, types::Format)]>,
+    pub(super) types: Arc<[(PgType, types::Format)]>,
     /// The formats that Bind asks for, `types` again.
     formats: Box<[Format]>,
 }
@@ -93,6 +94,7 @@ impl Statement {
             rows: self.columns.rows().build(),
             row_count: None,
             description: Some(Arc::clone(&self.description)),
+            raw: None,
             script: None,
         }
     }
@@ -247,7 +249,7 @@ impl Columns {
             let pg_type = PgType::of(column.type_oid.0);
             (pg_type, format(pg_type, column.format))
         });
-        let types: Box<[_]> = types.collect();
+        let types: Arc<[_]> = types.collect();
         Self {
             names: names.collect(),
             formats: types
@@ -262,7 +264,11 @@ impl Columns {
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.names == other.names
             && self.types.len() == other.types.len()
-            && self.types.iter().zip(&other.types).all(|(a, b)| a.0 == b.0)
+            && self
+                .types
+                .iter()
+                .zip(&*other.types)
+                .all(|(a, b)| a.0 == b.0)
     }
 
     /// The first column that comes in the binary form of a type that we read as text only.
@@ -279,6 +285,15 @@ impl Columns {
         RowSetBuilder::with_columns(Arc::clone(&self.names))
     }
 
+    /// Appends a row as it is, and says how large it is.
+    pub(super) fn copy(&self, row: DataRow<'_>, rows: &mut RawRows) -> Result<usize> {
+        if row.len() != self.types.len() {
+            return Err(Error::bad_width(row.len(), self.types.len()));
+        }
+        rows.push(row.as_bytes());
+        Ok(MESSAGE_SIZE + size_of::<u16>() + row.as_bytes().len())
+    }
+
     /// Appends a row, and says how large it is.
     pub(super) fn read(&self, row: DataRow<'_>, rows: &mut RowSetBuilder) -> Result<usize> {
         if row.len() != self.types.len() {
@@ -286,7 +301,7 @@ impl Columns {
         }
         let mut size = row_size(row);
         let mut failed = None;
-        let fields = row.fields().zip(&self.types).enumerate();
+        let fields = row.fields().zip(&*self.types).enumerate();
         rows.push(fields.map(|(index, (field, (pg_type, format)))| {
             let Some(field) = field else {
                 return Value::Null;

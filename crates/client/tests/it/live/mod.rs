@@ -10,6 +10,7 @@ mod notices;
 mod poll;
 mod pool;
 mod pooler;
+mod raw_rows;
 pub(crate) mod restart;
 mod scripts;
 mod standby;

@@ -1,6 +1,6 @@
 //! Items of the database: what is asked, and how rows become JSON.
 
-use lookaside_value::Value;
+use lookaside_client::postgres::{RawRow, RawRows};
 use serde::Deserialize;
 
 use super::json::{push_number, push_text};
@@ -60,25 +60,18 @@ pub(super) struct Changed {
 }
 
 /// Appends `{"items":[…],"count":n}`.
-pub(super) fn write_range<'a>(rows: impl ExactSizeIterator<Item = &'a [Value]>, out: &mut Vec<u8>) {
-    let count = rows.len();
+pub(super) fn write_range(rows: &RawRows, out: &mut Vec<u8>) {
     write_all(rows, out);
     out.extend_from_slice(b",\"count\":");
-    push_number(out, count);
+    push_number(out, rows.len());
     out.push(b'}');
 }
 
 /// Appends `{"items":[…],"total":n,"page":p,"limit":l}`, where the total is that of the page.
-pub(super) fn write_page<'a>(
-    rows: impl ExactSizeIterator<Item = &'a [Value]>,
-    page: i64,
-    limit: i64,
-    out: &mut Vec<u8>,
-) {
-    let count = rows.len();
+pub(super) fn write_page(rows: &RawRows, page: i64, limit: i64, out: &mut Vec<u8>) {
     write_all(rows, out);
     out.extend_from_slice(b",\"total\":");
-    push_number(out, count);
+    push_number(out, rows.len());
     out.extend_from_slice(b",\"page\":");
     push_number(out, page);
     out.extend_from_slice(b",\"limit\":");
@@ -86,9 +79,13 @@ pub(super) fn write_page<'a>(
     out.push(b'}');
 }
 
-fn write_all<'a>(rows: impl Iterator<Item = &'a [Value]>, out: &mut Vec<u8>) {
+/// What JSON adds to a row, beside what the lengths of its fields have taken.
+const ITEM_SIZE: usize = 100;
+
+fn write_all(rows: &RawRows, out: &mut Vec<u8>) {
+    out.reserve(rows.size() + rows.len() * ITEM_SIZE + ITEM_SIZE);
     out.extend_from_slice(b"{\"items\":[");
-    for (index, row) in rows.enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
@@ -97,31 +94,46 @@ fn write_all<'a>(rows: impl Iterator<Item = &'a [Value]>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
+/// What [`write_range`] makes of no rows.
+pub(super) const NO_ITEMS: &[u8] = b"{\"items\":[],\"count\":0}";
+
 /// Appends one item.
-pub(super) fn write_item(row: &[Value], out: &mut Vec<u8>) {
-    const NAMES: [&[u8]; 9] = [
-        b"{\"id\":",
-        b",\"name\":",
-        b",\"category\":",
-        b",\"price\":",
-        b",\"quantity\":",
-        b",\"active\":",
-        b",\"tags\":",
-        b",\"rating\":{\"score\":",
-        b",\"count\":",
-    ];
-    const TAGS: usize = 6;
-    for (index, (name, value)) in NAMES.iter().zip(row).enumerate() {
-        out.extend_from_slice(name);
-        match value {
-            Value::Int(number) => push_number(out, *number),
-            Value::Bool(true) => out.extend_from_slice(b"true"),
-            Value::Bool(false) => out.extend_from_slice(b"false"),
-            Value::Text(text) if index == TAGS => out.extend_from_slice(text.as_bytes()),
-            Value::Text(text) => push_text(out, text),
-            // The table has no other types.
-            _ => out.extend_from_slice(b"null"),
-        }
-    }
+pub(super) fn write_item(row: RawRow<'_>, out: &mut Vec<u8>) {
+    // The tables hold no NULL, and other columns were not asked for.
+    let Some(
+        [
+            id,
+            name,
+            category,
+            price,
+            quantity,
+            active,
+            tags,
+            score,
+            count,
+        ],
+    ) = row.fields()
+    else {
+        return out.extend_from_slice(b"null");
+    };
+    out.extend_from_slice(b"{\"id\":");
+    push_number(out, id.int().unwrap_or_default());
+    out.extend_from_slice(b",\"name\":");
+    push_text(out, name.text().unwrap_or_default());
+    out.extend_from_slice(b",\"category\":");
+    push_text(out, category.text().unwrap_or_default());
+    out.extend_from_slice(b",\"price\":");
+    push_number(out, price.int().unwrap_or_default());
+    out.extend_from_slice(b",\"quantity\":");
+    push_number(out, quantity.int().unwrap_or_default());
+    out.extend_from_slice(match active.bool() {
+        Some(true) => b",\"active\":true,\"tags\":".as_slice(),
+        _ => b",\"active\":false,\"tags\":",
+    });
+    out.extend_from_slice(tags.text().unwrap_or("[]").as_bytes());
+    out.extend_from_slice(b",\"rating\":{\"score\":");
+    push_number(out, score.int().unwrap_or_default());
+    out.extend_from_slice(b",\"count\":");
+    push_number(out, count.int().unwrap_or_default());
     out.extend_from_slice(b"}}");
 }

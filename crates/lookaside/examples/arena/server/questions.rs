@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lookaside_client::postgres::RawRows;
 use lookaside_client::{Answer, Request as Query, Syncs};
 use lookaside_http::{Deferred, Io, Reply, Request, Response, Ticket};
 use lookaside_value::Value;
@@ -150,7 +151,8 @@ impl Arena {
 
     fn ask(&mut self, query: Query, reply: Reply<'_>, purpose: impl FnOnce(Ticket) -> Purpose) {
         let now = reply.now();
-        self.database.ask(query, purpose(reply.defer()), now);
+        self.database
+            .ask(query.raw_rows(), purpose(reply.defer()), now);
     }
 
     /// Sends what the batch asked, and answers what came.
@@ -165,17 +167,17 @@ impl Arena {
     }
 
     fn answer(&mut self, io: &mut Io, purpose: Purpose, answer: &Answer) {
-        let rows = &answer.rows;
+        let rows = answer.raw.as_deref().expect(RAW);
         match purpose {
             Purpose::Range(ticket) => send(io, ticket, |reply| {
-                reply.send_with(JSON, |out| items::write_range(rows.iter(), out));
+                reply.send_with(JSON, |out| items::write_range(rows, out));
             }),
             Purpose::List {
                 ticket,
                 page,
                 limit,
             } => send(io, ticket, |reply| {
-                reply.send_with(JSON, |out| items::write_page(rows.iter(), page, limit, out));
+                reply.send_with(JSON, |out| items::write_page(rows, page, limit, out));
             }),
             Purpose::One(ticket, fill) => {
                 let Some(row) = rows.iter().next() else {
@@ -195,8 +197,8 @@ impl Arena {
                     reply.header("X-Cache", "MISS").json(&body)
                 });
             }
-            Purpose::Create(ticket, id) => self.changed(io, ticket, id, 201, answer),
-            Purpose::Update(ticket, id) => self.changed(io, ticket, id, 200, answer),
+            Purpose::Create(ticket, id) => self.changed(io, ticket, id, 201, rows),
+            Purpose::Update(ticket, id) => self.changed(io, ticket, id, 200, rows),
             Purpose::Fortunes(ticket) => send(io, ticket, |reply| {
                 reply.send_with("text/html; charset=utf-8", |out| fortunes::write(rows, out));
             }),
@@ -204,9 +206,9 @@ impl Arena {
     }
 
     /// An item is another now. Nobody may see the old one once this is answered.
-    fn changed(&mut self, io: &mut Io, ticket: Ticket, id: i32, status: u16, answer: &Answer) {
+    fn changed(&mut self, io: &mut Io, ticket: Ticket, id: i32, status: u16, rows: &RawRows) {
         self.shared.cache.invalidate(id, io.now());
-        let row = answer.rows.iter().next();
+        let row = rows.iter().next();
         send(io, ticket, |reply| match row {
             Some(row) => reply
                 .status(status)
@@ -220,7 +222,7 @@ impl Arena {
         match purpose {
             // The arena wants an empty list while the database is away.
             Purpose::Range(ticket) if silence == Silence::Away => send(io, ticket, |reply| {
-                reply.send_with(JSON, |out| items::write_range([].into_iter(), out));
+                reply.json(items::NO_ITEMS);
             }),
             Purpose::Create(ticket, id) | Purpose::Update(ticket, id) => {
                 // It may have been done all the same.
@@ -240,6 +242,9 @@ impl Arena {
         }
     }
 }
+
+/// Why there are raw rows.
+const RAW: &str = "they are asked for with each query";
 
 const JSON: &str = "application/json";
 

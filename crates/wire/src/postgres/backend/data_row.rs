@@ -52,6 +52,11 @@ impl<'a> DataRow<'a> {
         self.count == 0
     }
 
+    /// Its values as they were sent, each behind its length. All lengths are right.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.fields
+    }
+
     /// Its values from first to last.
     pub fn fields(&self) -> Fields<'a> {
         Fields {
