@@ -26,7 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// When a lost connection is tried again first, and at the latest.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 
 /// The connections; each query has a purpose, with which its answer comes back.
 pub(super) struct Database<P> {

@@ -31,6 +31,13 @@ const GATE: &str = "
 const WAITING: &str = "select pid from pg_locks where locktype = 'advisory' and not granted \
      and database = (select oid from pg_database where datname = current_database())";
 
+/// The sessions of the server that have prepared the last of its statements.
+const PREPARED: &str = "select count(*) from pg_stat_activity where datname = current_database() \
+     and state = 'idle' and query = 'select id, message from fortune'";
+
+/// Two for each of two threads.
+const SESSION_COUNT: i64 = 4;
+
 /// Who can have reads wait.
 struct Gate(Connection);
 
@@ -49,7 +56,12 @@ impl Gate {
             server: serve(&url, Path::new("/nonexistent")),
             postgres: Some(postgres),
         };
-        (arena, Self(connection))
+        let mut gate = Self(connection);
+        // A read must not have to wait behind another one because there is no second session yet.
+        until("all sessions are there", || {
+            gate.number(PREPARED) == SESSION_COUNT
+        });
+        (arena, gate)
     }
 
     fn number(&mut self, sql: &str) -> i64 {

@@ -3,10 +3,12 @@
 mod client;
 mod crud;
 mod database;
+mod death;
 mod flights;
 mod plain;
 #[path = "../../../examples/arena/server/mod.rs"]
 mod server;
+mod workloads;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,0 +1,274 @@
+//! A database that dies under load: killed as a whole, without a word to anybody, and started again
+//! where it was.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, iter};
+
+use lookaside_embedded::Postgres;
+
+use super::{Client, ITEM_COUNT, address, seed, serve};
+
+const LOAD_COUNT: usize = 6;
+
+/// How soon after the database the service must be back. It tries at least every half second; the rest
+/// is for machines that have much else to do.
+const RECOVERY_MAX: Duration = Duration::from_secs(5);
+
+/// A database in a folder, on a port.
+struct Mortal {
+    folder: tempfile::TempDir,
+    postgres: Option<Postgres>,
+}
+
+impl Mortal {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(env::temp_dir()).unwrap();
+        let postgres = None;
+        let mut mortal = Self { folder, postgres };
+        mortal.start();
+        mortal
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("cluster")
+    }
+
+    fn start(&mut self) {
+        self.postgres = Some(
+            Postgres::builder()
+                .path(self.place())
+                .tcp()
+                .start()
+                .unwrap(),
+        );
+    }
+
+    fn url(&self) -> String {
+        self.postgres.as_ref().unwrap().tcp_url().unwrap()
+    }
+
+    /// Kills the first process and all that it started, which would end a moment later by themselves.
+    fn kill(&mut self) {
+        let pid_file = self.place().join("data/postmaster.pid");
+        let text = fs::read_to_string(pid_file).unwrap();
+        let first: u32 = text.lines().next().unwrap().parse().unwrap();
+        let pids: Vec<_> = iter::once(first).chain(children(first)).collect();
+        assert!(pids.len() > 1, "it has at least its own helpers");
+        let names = pids.iter().map(u32::to_string);
+        // One that has ended by itself is no failure.
+        let _ = Command::new("kill").arg("-9").args(names).output().unwrap();
+        let is_there = |pid: &u32| match stat(*pid) {
+            Some((state, _)) => state != 'Z',
+            None => false,
+        };
+        until("it is dead", || !pids.iter().any(is_there));
+    }
+
+    /// Starts it where it was.
+    fn restart(&mut self) {
+        let url = self.url();
+        drop(self.postgres.take());
+        self.start();
+        assert_eq!(self.url(), url, "clients look for it where it was");
+    }
+}
+
+/// The state of a process, and who started it.
+fn stat(pid: u32) -> Option<(char, u32)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in front may hold anything.
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.next()?.parse().ok()?))
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| stat(*pid).is_some_and(|(_, other)| other == parent))
+        .collect()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a client that changes an item knows of it: the price is one of those that it has sent since the
+/// last that was confirmed.
+struct Own {
+    id: usize,
+    confirmed: i64,
+    sent: i64,
+}
+
+impl Own {
+    fn check(&self, price: i64) {
+        let Self {
+            id,
+            confirmed,
+            sent,
+        } = *self;
+        assert!(
+            (confirmed..=sent).contains(&price),
+            "item {id} is at {price}, after {confirmed} of {sent}"
+        );
+    }
+
+    fn price(&self, client: &mut Client) -> Option<i64> {
+        let received = client.get(&format!("/crud/items/{}", self.id));
+        match received.status {
+            200 => {
+                let item = received.json();
+                assert_eq!(item["id"], self.id, "somebody else's");
+                item["price"].as_i64()
+            }
+            503 => None,
+            other => panic!("{other}: {received:?}"),
+        }
+    }
+}
+
+/// Asks for all kinds of things, several at once, each of which tells whose answer it is; says how
+/// many got one, how many were refused, and what came of its own item.
+fn load(address: SocketAddr, index: usize, is_over: &AtomicBool) -> (usize, usize, Own) {
+    let mut random = fastrand::Rng::with_seed(index as u64);
+    let mut client = Client::connect(address);
+    let (mut good, mut bad) = (0, 0);
+    // The first items belong to the loads; others only read them.
+    let id = index + 1;
+    let mut own = Own {
+        id,
+        confirmed: 1_000_000,
+        sent: 1_000_000,
+    };
+    let body = |price: i64| format!(r#"{{"name":"x","price":{price},"quantity":1}}"#);
+    until("it begins", || {
+        client
+            .put(&format!("/crud/items/{id}"), &body(own.sent))
+            .status
+            == 200
+    });
+    let mut bad_before = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        if bad > bad_before {
+            // Leaves the database some time to come back.
+            thread::sleep(Duration::from_millis(5));
+            bad_before = bad;
+        }
+        if random.u8(..4) == 0 {
+            own.sent += 1;
+            let received = client.put(&format!("/crud/items/{id}"), &body(own.sent));
+            match received.status {
+                200 => {
+                    own.confirmed = own.sent;
+                    assert_eq!(received.json()["price"], own.sent);
+                    good += 1;
+                }
+                503 => bad += 1,
+                other => panic!("{other}: {received:?}"),
+            }
+            if let Some(price) = own.price(&mut client) {
+                own.check(price);
+            }
+            continue;
+        }
+        let mut expected = Vec::new();
+        let mut requests = String::new();
+        for _ in 0..random.usize(1..8) {
+            let id = random.usize(1..=ITEM_COUNT);
+            let (path, begin, end) = match random.u8(..8) {
+                0 => (format!("/baseline11?a={id}&b=0"), format!("{id}"), ""),
+                1 => ("/fortunes".to_owned(), "<!DOCTYPE".to_owned(), "</html>"),
+                2 => (
+                    "/async-db?limit=3".to_owned(),
+                    "{\"items\":[".to_owned(),
+                    "}",
+                ),
+                _ => (format!("/crud/items/{id}"), format!("{{\"id\":{id},"), "}}"),
+            };
+            requests += &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            expected.push((path, begin, end));
+        }
+        client.send(requests);
+        for (path, begin, end) in expected {
+            let received = client.receive();
+            match received.status {
+                200 => {
+                    let text = received.text();
+                    let is_right = text.starts_with(&begin) && text.ends_with(end);
+                    assert!(is_right, "{path}: {text}");
+                    good += 1;
+                }
+                503 => bad += 1,
+                other => panic!("{path}: {other}: {received:?}"),
+            }
+        }
+    }
+    (good, bad, own)
+}
+
+/// Ends the loads when it is dropped, by a failure as well, so that nobody waits for them for ever.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_database_that_is_killed_under_load() {
+    let mut database = Mortal::new();
+    seed(&database.url(), ITEM_COUNT).unwrap();
+    let server = serve(&database.url(), Path::new("/nonexistent"));
+    let address = address(&server, 0);
+    let is_over = AtomicBool::new(false);
+    let pause = || thread::sleep(Duration::from_millis(200));
+    let owns: Vec<_> = thread::scope(|scope| {
+        let end = End(&is_over);
+        let loads: Vec<_> = (0..LOAD_COUNT)
+            .map(|index| {
+                let is_over = &is_over;
+                scope.spawn(move || load(address, index, is_over))
+            })
+            .collect();
+        pause();
+        for _ in 0..3 {
+            database.kill();
+            pause();
+            database.restart();
+            let back = Instant::now();
+            let mut client = Client::connect(address);
+            until("it is back", || {
+                client.get("/crud/items/2999").status == 200
+            });
+            let took = back.elapsed();
+            assert!(took < RECOVERY_MAX, "it takes {took:?} to come back");
+            pause();
+        }
+        drop(end);
+        let loads = loads.into_iter().map(|load| {
+            let (good, bad, own) = load.join().unwrap();
+            assert!(good > 20 && bad > 0, "{good} {bad}");
+            own
+        });
+        loads.collect()
+    });
+    // What was confirmed has outlived the death of the database.
+    let mut client = Client::connect(address);
+    for own in owns {
+        let price = own.price(&mut client);
+        own.check(price.unwrap());
+    }
+    drop(server);
+}
