@@ -222,9 +222,11 @@ impl<T: 'static> Router<T> {
             return index;
         }
         let pattern = Pattern::parse(text);
-        let index = self
-            .patterns
-            .partition_point(|other| other.segments <= pattern.segments);
+        // A path that is written out in full comes first, as most requests are for such a one.
+        let place = |pattern: &Pattern| pattern.names.is_some();
+        let index = self.patterns.partition_point(|other| {
+            (place(other), &other.segments) <= (place(&pattern), &pattern.segments)
+        });
         self.patterns.insert(index, pattern);
         index
     }
