@@ -1,10 +1,11 @@
 //! The methods of requests.
 
 /// What a client asks to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Method {
     /// `GET`
+    #[default]
     Get,
     /// `HEAD`
     Head,

@@ -1,13 +1,13 @@
 //! From received bytes to calls of the service.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::body::{Receiving, Target, is_short};
 use crate::connection::{Answer, Pending, State};
 use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::render::{INTERIM, Manner};
-use crate::request::Request;
+use crate::request::{Origin, Request};
 use crate::slab::Key;
 use crate::worker::Worker;
 use crate::{BodyMode, Io, Method, Reply, Route, Service, Ticket};
@@ -56,27 +56,50 @@ impl<S: Service> Worker<S> {
     }
 
     fn begin_in(&mut self, key: Key, bytes: &[u8], space: &mut Vec<Header>) -> Option<usize> {
-        let head = match parse_head(bytes, space, self.io.head_limits) {
-            Ok(Outcome::Whole(head)) => head,
+        let mut head = Head::default();
+        match parse_head(bytes, space, self.io.head_limits, &mut head) {
+            Ok(Outcome::Whole) => {}
             Ok(Outcome::Partial) => return None,
             Err(refusal) => {
                 self.io.refuse(key, refusal);
                 return Some(bytes.len());
             }
-        };
+        }
         self.io.counters.requests += 1;
         let connection = self.io.connections.get_mut(key)?;
         connection.was_used = true;
         let origin = connection.origin;
-        let nothing = Route::buffered();
-        let first = Request::new(&head, &[], &nothing, origin);
-        let service = &mut self.service;
-        let route = catch_unwind(AssertUnwindSafe(|| service.route(&first)));
-        let Ok(route) = route else {
-            self.io.counters.panics += 1;
-            self.io.refuse(key, Refusal(500));
-            return Some(bytes.len());
-        };
+        static UNKNOWN: Route = Route::buffered();
+        let first = Request::new(&head, &[], &UNKNOWN, &origin);
+        let mut is_routed = false;
+        // A route that left the closure would be moved, which costs more than to make it.
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            let route = self.service.route(&first);
+            is_routed = true;
+            self.begin_routed(key, &head, route, bytes, &origin)
+        }));
+        match taken {
+            Ok(size) => Some(size),
+            // The services' other methods are caught on their own: this is a defect of ours.
+            Err(panic) if is_routed => resume_unwind(panic),
+            Err(_) => {
+                self.io.counters.panics += 1;
+                self.io.refuse(key, Refusal(500));
+                Some(bytes.len())
+            }
+        }
+    }
+
+    /// Calls the service with a request whose route is known, or begins to receive its body.
+    #[inline]
+    fn begin_routed(
+        &mut self,
+        key: Key,
+        head: &Head<'_>,
+        route: Route,
+        bytes: &[u8],
+        origin: &Origin,
+    ) -> usize {
         let size_max = match route.body {
             BodyMode::Buffered { size_max } => {
                 size_max.unwrap_or(self.io.options.body_size_max) as u64
@@ -88,22 +111,22 @@ impl<S: Service> Worker<S> {
             Framing::None => 0,
             Framing::Length(length) if length > size_max => {
                 self.io.refuse(key, Refusal(413));
-                return Some(bytes.len());
+                return bytes.len();
             }
             // What is here as a whole is called with at once, without a copy.
             Framing::Length(length) if length <= rest.len() as u64 => length as usize,
             Framing::Length(_) | Framing::Chunked => {
-                return Some(self.begin_body(key, &head, route, bytes, size_max));
+                return self.begin_body(key, head, route, bytes, size_max);
             }
         };
         if let BodyMode::Streamed { .. } = route.body
             && body_size > 0
         {
-            return Some(self.begin_body(key, &head, route, bytes, size_max));
+            return self.begin_body(key, head, route, bytes, size_max);
         }
-        let request = Request::new(&head, &rest[..body_size], &route, origin);
-        self.call(key, &request, &head, false);
-        Some(head.bytes.len() + body_size)
+        let request = Request::new(head, &rest[..body_size], &route, origin);
+        self.call(key, &request, head, false);
+        head.bytes.len() + body_size
     }
 
     /// Begins to receive a body that is chunked, or not here as a whole, or streamed.
@@ -122,7 +145,7 @@ impl<S: Service> Worker<S> {
         let origin = connection.origin;
         if let BodyMode::Streamed { .. } = route.body {
             connection.receiving = Some(receiving);
-            let request = Request::new(head, &[], &route, origin);
+            let request = Request::new(head, &[], &route, &origin);
             let keeps = is_short(head) && !head.expects_continue;
             self.call(key, &request, head, !keeps);
             self.io.leave_body(key, keeps);
@@ -151,7 +174,7 @@ impl<S: Service> Worker<S> {
         match taken {
             Ok(Some(size)) => {
                 // It is here as a whole: a chunked body in one piece.
-                let request = Request::new(head, body, route, origin);
+                let request = Request::new(head, body, route, &origin);
                 self.call(key, &request, head, false);
                 self.io.pool.give(mem::take(body));
                 return head.bytes.len() + size;
@@ -214,12 +237,15 @@ impl<S: Service> Worker<S> {
     /// Calls the service with a head that was kept.
     fn call_kept(&mut self, key: Key, bytes: &[u8], body: &[u8], route: &Route) {
         let mut space = mem::take(&mut self.io.headers);
-        let parsed = parse_head(bytes, &mut space, self.io.head_limits);
-        let Ok(Outcome::Whole(head)) = parsed else {
-            unreachable!("the same bytes were a head before");
-        };
+        let mut head = Head::default();
+        let parsed = parse_head(bytes, &mut space, self.io.head_limits, &mut head);
+        assert!(
+            parsed == Ok(Outcome::Whole),
+            "the same bytes were a head before"
+        );
         if let Some(connection) = self.io.connections.get(key) {
-            let request = Request::new(&head, body, route, connection.origin);
+            let origin = connection.origin;
+            let request = Request::new(&head, body, route, &origin);
             self.call(key, &request, &head, false);
         }
         self.io.headers = space;

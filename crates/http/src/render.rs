@@ -1,7 +1,7 @@
 //! Replies as bytes.
 
 use crate::clock::Stamp;
-use crate::parse::Refusal;
+use crate::parse::{Refusal, is_text};
 use crate::status::{PROBLEM_TYPE, problem, reason, refusal_problem};
 
 /// What of a request decides how its reply looks. It waits together with the request.
@@ -68,6 +68,16 @@ impl Draft {
             self.out.extend_from_slice(b"\r\n");
             self.out.extend_from_slice(&stamp.common);
         }
+    }
+
+    /// The type of the body.
+    #[inline]
+    pub(crate) fn content_type(&mut self, stamp: &Stamp, value: &[u8]) {
+        self.begin(stamp);
+        self.is_broken |= !is_line(value);
+        self.out.extend_from_slice(b"Content-Type: ");
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(b"\r\n");
     }
 
     pub(crate) fn header(&mut self, stamp: &Stamp, name: &str, value: &[u8]) {
@@ -231,14 +241,14 @@ impl Draft {
     /// Answers with a status and its name.
     pub(crate) fn problem(&mut self, stamp: &Stamp, status: u16) {
         self.status(status);
-        self.header(stamp, "Content-Type", PROBLEM_TYPE.as_bytes());
+        self.content_type(stamp, PROBLEM_TYPE.as_bytes());
         self.body(stamp, problem(status).as_bytes());
     }
 
     /// Answers what is no request, and says why.
     pub(crate) fn refusal(&mut self, stamp: &Stamp, refusal: Refusal) {
         self.status(refusal.0);
-        self.header(stamp, "Content-Type", PROBLEM_TYPE.as_bytes());
+        self.content_type(stamp, PROBLEM_TYPE.as_bytes());
         self.body(stamp, refusal_problem(refusal).as_bytes());
     }
 
@@ -252,20 +262,19 @@ impl Draft {
 /// Whether these bytes are one header, no more, and one that a handler may write: those that say
 /// where the reply ends are the server's business.
 pub(crate) fn is_header(name: &str, value: &[u8]) -> bool {
-    // Without a way out in the middle the compiler looks at many bytes at once.
-    let is_split = |bytes: &[u8]| {
-        let split = bytes.iter().fold(0, |split, &byte| {
-            split | u8::from(byte == b'\r') | u8::from(byte == b'\n') | u8::from(byte == 0)
-        });
-        split != 0
-    };
     let is_framing = match name.len() {
         10 => name.eq_ignore_ascii_case("connection"),
         14 => name.eq_ignore_ascii_case("content-length"),
         17 => name.eq_ignore_ascii_case("transfer-encoding"),
         size => size == 0,
     };
-    !is_split(value) && !is_split(name.as_bytes()) && !is_framing
+    is_line(value) && is_line(name.as_bytes()) && !is_framing
+}
+
+/// Whether nothing in it ends a line.
+#[inline]
+fn is_line(bytes: &[u8]) -> bool {
+    is_text(bytes) || !bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
 /// How the pieces of a body are written.

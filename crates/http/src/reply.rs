@@ -137,8 +137,11 @@ impl<'a> Reply<'a> {
     }
 
     /// Ends it with a body of a type.
-    pub fn send(self, content_type: &str, body: &[u8]) {
-        self.header("Content-Type", content_type).body(body);
+    pub fn send(mut self, content_type: &str, body: &[u8]) {
+        let stamp = self.io.clock.stamp();
+        self.draft.content_type(stamp, content_type.as_bytes());
+        self.draft.body(stamp, body);
+        self.finish();
     }
 
     /// Ends it with a text.
@@ -158,8 +161,11 @@ impl<'a> Reply<'a> {
     }
 
     /// Ends it with a body of a type, which is appended to what is sent; its length is filled in.
-    pub fn send_with(self, content_type: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        self.header("Content-Type", content_type).body_with(write);
+    pub fn send_with(mut self, content_type: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        let stamp = self.io.clock.stamp();
+        self.draft.content_type(stamp, content_type.as_bytes());
+        self.draft.body_with(stamp, write);
+        self.finish();
     }
 
     /// Ends it with a body, which is appended to what is sent; its length is filled in.

@@ -29,7 +29,7 @@ pub struct Request<'a> {
     head: &'a Head<'a>,
     body: &'a [u8],
     route: &'a Route,
-    origin: Origin,
+    origin: &'a Origin,
 }
 
 impl<'a> Request<'a> {
@@ -37,7 +37,7 @@ impl<'a> Request<'a> {
         head: &'a Head<'a>,
         body: &'a [u8],
         route: &'a Route,
-        origin: Origin,
+        origin: &'a Origin,
     ) -> Self {
         Self {
             head,

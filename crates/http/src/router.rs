@@ -241,7 +241,9 @@ impl<T: 'static> Router<T> {
             match pattern.entry(head.method()) {
                 Some(index) => {
                     let mut route = self.entries[index as usize].route.clone();
-                    route.params.ranges = params.ranges;
+                    if pattern.names.is_some() {
+                        route.params.ranges = params.ranges;
+                    }
                     return route;
                 }
                 None => id = NOT_ALLOWED,

@@ -250,8 +250,11 @@ impl SerialReply<'_> {
     }
 
     /// Ends it with a body of a type.
-    pub fn send(self, content_type: &str, body: &[u8]) {
-        self.header("Content-Type", content_type).body(body);
+    pub fn send(mut self, content_type: &str, body: &[u8]) {
+        let stamp = self.stamp;
+        self.draft.content_type(stamp, content_type.as_bytes());
+        self.draft.body(stamp, body);
+        self.finish();
     }
 
     /// Ends it with a text.

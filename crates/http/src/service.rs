@@ -81,7 +81,7 @@ pub enum BodyMode {
 
 impl Route {
     /// The body comes as a whole.
-    pub fn buffered() -> Self {
+    pub const fn buffered() -> Self {
         Self::with(BodyMode::Buffered { size_max: None })
     }
 
@@ -100,12 +100,15 @@ impl Route {
         }
     }
 
-    fn with(body: BodyMode) -> Self {
+    const fn with(body: BodyMode) -> Self {
         Self {
             id: 0,
             body,
             serial: None,
-            params: Params::default(),
+            params: Params {
+                names: None,
+                ranges: [(0, 0); PARAM_COUNT_MAX],
+            },
         }
     }
 

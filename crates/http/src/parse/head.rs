@@ -22,7 +22,7 @@ pub(crate) enum Framing {
 }
 
 /// A head that is whole and means one thing.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Head<'a> {
     pub(crate) method: Method,
     /// A token, so ASCII.
@@ -53,21 +53,23 @@ impl<'a> Head<'a> {
     }
 }
 
-pub(crate) enum Outcome<'a> {
-    Whole(Head<'a>),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Whole,
     Partial,
 }
 
-/// Reads the head that `bytes` begin with. `headers` is room for where its headers lie, to be used
-/// again and again.
+/// Reads the head that `bytes` begin with, into `head` as moving it would cost a tenth of a request.
+/// `headers` is room for where its headers lie, to be used again and again.
 pub(crate) fn parse_head<'a>(
     bytes: &'a [u8],
     headers: &'a mut Vec<Header>,
     limits: HeadLimits,
-) -> Result<Outcome<'a>, Refusal> {
+    head: &mut Head<'a>,
+) -> Result<Outcome, Refusal> {
     let size = bytes.len().min(limits.head_size_max);
-    match scan(&bytes[..size], headers, limits) {
-        Ok(head) => Ok(Outcome::Whole(head)),
+    match scan(&bytes[..size], headers, limits, head) {
+        Ok(()) => Ok(Outcome::Whole),
         Err(Stop::Partial) if size == limits.head_size_max => Err(Refusal(431)),
         Err(Stop::Partial) => Ok(Outcome::Partial),
         Err(Stop::Refused(refusal)) => Err(refusal),
@@ -79,7 +81,8 @@ fn scan<'a>(
     bytes: &'a [u8],
     headers: &'a mut Vec<Header>,
     limits: HeadLimits,
-) -> Result<Head<'a>, Stop> {
+    head: &mut Head<'a>,
+) -> Result<(), Stop> {
     let mut scanner = Scanner::new(bytes);
     let method_name = scanner.method()?;
     let target = scanner.target(limits.target_size_max)?;
@@ -103,7 +106,7 @@ fn scan<'a>(
         (None, Some(host)) => Some(host),
         (_, None) => return Err(BAD_REQUEST.into()),
     };
-    Ok(Head {
+    *head = Head {
         method,
         method_name,
         path: target.path,
@@ -116,7 +119,8 @@ fn scan<'a>(
         // RFC 9110, 10.1.1: the expectation of an HTTP/1.0 client is ignored.
         expects_continue: fields.expects_continue && minor > 0,
         bytes: scanner.taken(),
-    })
+    };
+    Ok(())
 }
 
 impl From<Refusal> for Stop {
@@ -316,7 +320,9 @@ impl<'a> Target<'a> {
     fn split(target: &'a str, authority: Option<&'a [u8]>) -> Result<Self, Refusal> {
         let bytes = target.as_bytes();
         // A fragment is the client's own business and never sent.
-        let (path, query) = match memchr::memchr2(b'?', b'#', bytes) {
+        // Paths are short: a search by the vector would begin when this one ends.
+        let end = bytes.iter().position(|byte| matches!(byte, b'?' | b'#'));
+        let (path, query) = match end {
             None => (target, None),
             Some(at) if bytes[at] == b'?' && memchr::memchr(b'#', &bytes[at..]).is_none() => {
                 (&target[..at], Some(&target[at + 1..]))
@@ -350,10 +356,11 @@ mod tests {
 
     /// What the server understands, in one line.
     fn read(bytes: &[u8]) -> String {
-        match parse_head(bytes, &mut Vec::new(), LIMITS) {
+        let mut head = Head::default();
+        match parse_head(bytes, &mut Vec::new(), LIMITS, &mut head) {
             Err(Refusal(status)) => status.to_string(),
             Ok(Outcome::Partial) => "partial".into(),
-            Ok(Outcome::Whole(head)) => format!(
+            Ok(Outcome::Whole) => format!(
                 "{} {} {:?} {} {:?}{}{}",
                 head.method_name.escape_ascii(),
                 head.path,

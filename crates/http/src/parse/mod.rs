@@ -6,7 +6,7 @@ mod scan;
 
 pub(crate) use chunked::{ChunkDecoder, Progress};
 pub(crate) use head::{Framing, Head, HeadLimits, Outcome, parse_head};
-pub(crate) use scan::Header;
+pub(crate) use scan::{Header, is_text};
 
 /// Why bytes are no request that is answered: the status that says so. The connection closes, as
 /// nobody knows where the next request would begin.

@@ -215,6 +215,12 @@ pub(super) const fn table(others: &[u8]) -> [bool; 256] {
     table
 }
 
+/// Whether there is no control character in it, not even a tab.
+#[inline]
+pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    skip::<b' '>(bytes, 0) == bytes.len()
+}
+
 /// Where the first byte lies, from a place on, that is less than `LEAST` or is DEL; the end where
 /// there is none. Eight bytes are looked at together: lines are mostly longer than that.
 #[inline]
