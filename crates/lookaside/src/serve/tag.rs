@@ -36,6 +36,11 @@ impl Tag {
         ))
     }
 
+    /// One that was written before.
+    pub(crate) fn copied(text: &str) -> Self {
+        Self::written(format_args!("{text}"))
+    }
+
     fn written(text: fmt::Arguments<'_>) -> Self {
         let mut tag = Self {
             bytes: [0; SIZE_MAX],

@@ -83,7 +83,7 @@ impl Thread {
         face.note(&mut visit, request);
         let (shared, catalog, thread) = (face.shared.clone(), face.catalog.clone(), face.index);
         let body = body.to_vec();
-        let later = self.later(visit, reply.defer());
+        let later = self.face.later(visit, reply.defer());
         self.face.shared.runtime.spawn_blocking(move || {
             let mut session = shared.knowledge.session();
             let counting = Counting {

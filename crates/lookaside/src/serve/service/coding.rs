@@ -18,8 +18,11 @@ use super::{Face, Visit};
 /// A shorter answer fills one packet with its head, compressed or not.
 pub(super) const CODED_SIZE_MIN: usize = 1024;
 
+/// A larger answer is compressed beside the I/O threads: it takes a millisecond or more.
+const AT_HAND_SIZE_MAX: usize = 128 << 10;
+
 /// A buffer that has grown larger is not kept.
-const SCRATCH_SIZE_MAX: usize = 256 << 10;
+const SCRATCH_SIZE_MAX: usize = 128 << 10;
 
 /// I/O threads compress, too, so speed counts for more than the last percents.
 pub(super) const OPTIONS: EncodingOptions = EncodingOptions {
@@ -77,7 +80,7 @@ impl Face {
     /// Sends an answer that is long enough to be compressed.
     pub(super) fn send_long(
         &self,
-        visit: Visit,
+        mut visit: Visit,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
         head: &Head<'_>,
@@ -88,6 +91,19 @@ impl Face {
             coding: Some(coding),
             ..*head
         };
+        if coding != Encoding::Identity
+            && body.len() > AT_HAND_SIZE_MAX
+            && self.begin_waiting().is_ok()
+        {
+            if let Some(request) = request {
+                self.note(&mut visit, request);
+            }
+            let later = self.later(visit, reply.defer());
+            let (head, body) = (head.kept(), body.to_vec());
+            let runtime = &self.shared.runtime;
+            runtime.spawn_blocking(move || later.compress(head, coding, &body));
+            return;
+        }
         self.press.with(coding, body, |body| {
             self.send_as_is(visit, request, reply, &head, body);
         });

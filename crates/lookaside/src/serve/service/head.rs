@@ -9,13 +9,14 @@ use lookaside_http::{Reply, Request};
 use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::{PROBLEM_TYPE, Problem};
+use super::super::tag::Tag;
 use super::Visit;
 
 /// What stands before a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head<'h> {
     pub(super) status: u16,
-    pub(super) content_type: &'h str,
+    pub(super) content_type: &'static str,
     pub(super) tag: Option<&'h str>,
     pub(super) layer: Option<Layer>,
     /// How old an answer of a moment is, and for how long it is still right.
@@ -24,13 +25,29 @@ pub(super) struct Head<'h> {
     /// The coding of the body, where one was chosen by what the client accepts.
     pub(super) coding: Option<Encoding>,
     pub(super) retry_after: Option<u64>,
-    pub(super) allow: Option<&'h str>,
+    pub(super) allow: Option<&'static str>,
     /// One more header with a number.
     pub(super) extra: Option<(&'static str, u64)>,
 }
 
-impl<'h> Head<'h> {
-    pub(super) fn new(status: u16, content_type: &'h str) -> Self {
+/// A head that is sent later.
+pub(super) struct KeptHead {
+    tag: Option<Tag>,
+    /// All of it but the validator.
+    head: Head<'static>,
+}
+
+impl KeptHead {
+    pub(super) fn as_head(&self) -> Head<'_> {
+        Head {
+            tag: self.tag.as_ref().map(Tag::as_str),
+            ..self.head
+        }
+    }
+}
+
+impl Head<'_> {
+    pub(super) fn new(status: u16, content_type: &'static str) -> Self {
         Self {
             status,
             content_type,
@@ -42,6 +59,14 @@ impl<'h> Head<'h> {
             retry_after: None,
             allow: None,
             extra: None,
+        }
+    }
+
+    /// The same for later.
+    pub(super) fn kept(&self) -> KeptHead {
+        KeptHead {
+            tag: self.tag.map(Tag::copied),
+            head: Head { tag: None, ..*self },
         }
     }
 

@@ -89,7 +89,7 @@ impl Thread {
         }
         face.note(&mut visit, request);
         let shared = face.shared.clone();
-        let later = self.later(visit, reply.defer());
+        let later = self.face.later(visit, reply.defer());
         self.face.shared.runtime.spawn_blocking(move || {
             later.answer(Ok(Ready {
                 content_type,
@@ -107,7 +107,7 @@ impl Thread {
             return face.refuse(visit, Some(request), reply, &problem);
         }
         face.note(&mut visit, request);
-        let later = self.later(visit, reply.defer());
+        let later = self.face.later(visit, reply.defer());
         self.face.shared.keeper.reload(move |result| {
             later.answer(match result {
                 Ok(Reloaded {

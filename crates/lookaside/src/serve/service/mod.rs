@@ -105,8 +105,6 @@ pub(crate) struct Thread {
     encoders: Vec<Encoder>,
     answers: Answers,
     body: Vec<u8>,
-    waker: Waker,
-    sender: Sender<Completion>,
     completions: Receiver<Completion>,
 }
 
@@ -123,6 +121,8 @@ struct Face {
     /// The validator that was sent last, and what it is of.
     tag: Cell<Option<(TagOf, Tag)>>,
     press: Press,
+    waker: Waker,
+    sender: Sender<Completion>,
     log: Option<RefCell<LogWriter>>,
 }
 
@@ -166,14 +166,14 @@ impl Thread {
             encoders: encoders(&catalog),
             answers: Answers::new(shared.answers_size_max / thread_count),
             body: Vec::new(),
-            waker,
-            sender,
             completions,
             face: Face {
                 index: io.thread_index(),
                 text: RefCell::default(),
                 tag: Cell::new(None),
                 press: Press::default(),
+                waker,
+                sender,
                 log: shared.log.as_ref().map(AccessLog::writer).map(RefCell::new),
                 catalog,
                 shared,

@@ -33,7 +33,7 @@ impl Thread {
         face.note(&mut visit, request);
         let knowledge = face.shared.knowledge.clone();
         // Whoever writes SQL is told what is wrong with it.
-        let later = self.later(visit, reply.defer());
+        let later = self.face.later(visit, reply.defer());
         self.face.shared.runtime.spawn_blocking(move || {
             let rows = ask(&knowledge, &sql, &params, rows_max);
             let rows = rows.map_err(|error| Problem::of_error(&error, true));

@@ -17,7 +17,7 @@ use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::Problem;
 use super::coding::{CODED_SIZE_MIN, Press};
-use super::head::Head;
+use super::head::{Head, KeptHead};
 use super::lookup::{Asked, Given, encode};
 use super::{Face, Thread, Visit};
 
@@ -45,6 +45,8 @@ pub(super) struct Completion {
 enum Outcome {
     Rows(Question, Result<(RowSet, Provenance), Error>),
     Body(Result<(Ready, Option<Encoding>), Problem>),
+    /// A body in its coding, with a head that was there before.
+    Coded(Box<KeptHead>, Vec<u8>),
 }
 
 /// A body that was made elsewhere.
@@ -86,6 +88,14 @@ impl Later {
         }
     }
 
+    /// Compresses a body, and sends it.
+    pub(super) fn compress(mut self, head: KeptHead, coding: Encoding, body: &[u8]) {
+        if let Some(completion) = &mut self.completion {
+            let body = Press::default().with(coding, body, <[u8]>::to_vec);
+            completion.outcome = Outcome::Coded(Box::new(head), body);
+        }
+    }
+
     fn rows(mut self, question: Question, rows: Result<(RowSet, Provenance), Error>) {
         if let Some(completion) = &mut self.completion {
             completion.outcome = Outcome::Rows(question, rows);
@@ -114,9 +124,7 @@ impl Face {
         }
         Ok(())
     }
-}
 
-impl Thread {
     /// What sends the answer of a request that was put off, after `begin_waiting`.
     pub(super) fn later(&self, visit: Visit, ticket: Ticket) -> Later {
         let broken = Problem::new(500, "the server failed at this request");
@@ -130,7 +138,9 @@ impl Thread {
             waker: self.waker.clone(),
         }
     }
+}
 
+impl Thread {
     /// Asks for what is not at hand.
     pub(super) fn wait_for_answer(
         &self,
@@ -139,7 +149,7 @@ impl Thread {
         params: Vec<Value>,
         ticket: Ticket,
     ) {
-        let later = self.later(visit, ticket);
+        let later = self.face.later(visit, ticket);
         let knowledge = self.face.shared.knowledge.clone();
         self.face.shared.runtime.spawn(async move {
             let lookup = &question.catalog.lookups[question.index];
@@ -175,6 +185,9 @@ impl Thread {
                     ..Head::new(200, ready.content_type)
                 };
                 return face.send_as_is(visit, None, reply, &head, &ready.body);
+            }
+            Outcome::Coded(head, body) => {
+                return face.send_as_is(visit, None, reply, &head.as_head(), &body);
             }
             Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
             Outcome::Rows(question, rows) => (question, rows),

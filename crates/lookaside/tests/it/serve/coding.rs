@@ -16,6 +16,7 @@ fn long() -> Project {
     let project = project(
         "[lookups.all]\nsql = 'select name, rack from hosts order by rack'\nmany = true\n\
          [lookups.big]\nsql = 'select text from texts where id = :id'\nparams.id = 'int'\n\
+         [lookups.pairs]\nsql = 'select a.name, b.rack from hosts a, hosts b limit 9000'\nmany = true\n\
          [[tables]]\nname = 'texts'\n",
     );
     let text = "as long as it takes, ".repeat(100);
@@ -111,6 +112,41 @@ fn long_answers_of_lookups_are_compressed_for_who_accepts_it() {
         let packed = client.get_with("/v1/lookup/all", &[GZIP]).is(200);
         assert_eq!(unpacked(&packed), plain.text());
     }
+}
+
+/// Too much to be compressed on an I/O thread.
+#[test]
+fn an_answer_that_takes_a_while_to_compress_keeps_its_place_and_its_head() {
+    let running = serve(&long(), &[]);
+    let mut client = running.client();
+    let (long, short) = ("/v1/lookup/pairs", "/v1/lookup/big?id=2");
+    let plain = client.get(long).is(200);
+    assert!(plain.body.len() > 256 << 10, "{}", plain.body.len());
+    let weak = format!("W/{}", plain.header("ETag").unwrap());
+    for _ in 0..2 {
+        // The one behind it is answered at once, and sent in its turn.
+        client.send("GET", long, &[GZIP], b"");
+        client.send("GET", short, &[GZIP], b"");
+        let packed = client.receive("GET").is(200);
+        assert_eq!(unpacked(&packed), plain.text());
+        assert_eq!(packed.header("ETag"), Some(weak.as_str()));
+        assert_eq!(packed.header("Vary"), plain.header("Vary"));
+        assert!(
+            packed
+                .header("X-Cache")
+                .is_some_and(|from| from.starts_with('l'))
+        );
+        assert_eq!(client.receive("GET").is(200).text(), r#"{"text":"short"}"#);
+    }
+    let head = client.ask("HEAD", long, &[GZIP], b"").is(200);
+    assert_eq!(head.header("Content-Encoding"), Some("gzip"));
+    let known = [GZIP, ("If-None-Match", weak.as_str())];
+    client.get_with(long, &known).is(304);
+    let metrics = client.get("/metrics").is(200);
+    assert!(
+        metrics.text().contains("\nlookaside_http_waiting 1\n"),
+        "only this one waits"
+    );
 }
 
 #[test]
