@@ -34,6 +34,8 @@ pub(crate) struct Connection {
     pub(crate) is_stalled: bool,
     /// What the poller was told.
     pub(crate) interest: Interest,
+    /// The socket may hold something of which the poller tells only when it is asked again.
+    pub(crate) is_unread: bool,
     /// The client sends no more.
     pub(crate) is_input_ended: bool,
     /// A reply that tells the client that it is the last one is in the output.
@@ -133,6 +135,7 @@ impl Connection {
             receiving: None,
             is_stalled: false,
             interest: Interest::READ,
+            is_unread: false,
             is_input_ended: false,
             says_close: false,
             is_cut: false,

@@ -21,16 +21,22 @@ const REQUEST_READ_SIZE: usize = 16 << 10;
 const READ_COUNT_MAX: usize = 4;
 
 impl<S: Service> Worker<S> {
-    pub(crate) fn connection_ready(&mut self, key: Key, readiness: Readiness) {
+    /// `is_ending` says that the client sends no more than what is in the socket.
+    pub(crate) fn connection_ready(&mut self, key: Key, readiness: Readiness, is_ending: bool) {
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
         };
         let is_ended = connection.is_input_ended;
         if readiness.read && !is_ended && connection.wants_input(&self.io.options) {
             self.read(key);
+            if is_ending && let Some(connection) = self.io.connections.get_mut(key) {
+                connection.is_unread = true;
+            }
         } else if readiness.closed {
             // There is nobody to answer to.
             return self.io.close(key);
+        } else {
+            connection.is_unread |= readiness.read;
         }
         self.settle(key);
         if readiness.closed
@@ -43,6 +49,14 @@ impl<S: Service> Worker<S> {
 
     /// Receives what is there. A read that leaves room in the buffer has emptied the socket.
     pub(crate) fn read(&mut self, key: Key) {
+        let is_emptied = self.read_some(key);
+        if let Some(connection) = self.io.connections.get_mut(key) {
+            connection.is_unread = !is_emptied;
+        }
+    }
+
+    /// Says whether the socket is empty.
+    fn read_some(&mut self, key: Key) -> bool {
         for _ in 0..READ_COUNT_MAX {
             let mut buffer = mem::take(&mut self.io.read_buffer);
             // It is lost when a sink panics.
@@ -63,9 +77,10 @@ impl<S: Service> Worker<S> {
                 receives && !connection.is_input_ended && connection.wants_input(&self.io.options)
             };
             if is_emptied || !connection.is_some_and(wants_body) {
-                return;
+                return is_emptied;
             }
         }
+        false
     }
 
     fn read_into(&mut self, key: Key, buffer: &mut [u8]) -> bool {
@@ -78,7 +93,8 @@ impl<S: Service> Worker<S> {
                 return true;
             }
             Ok((_, size)) => size,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Err(rustix::io::Errno::AGAIN) => return true,
+            Err(rustix::io::Errno::INTR) => return false,
             Err(_) => {
                 self.io.close(key);
                 return true;

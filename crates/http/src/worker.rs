@@ -69,9 +69,13 @@ impl<S: Service> Worker<S> {
         self.io.clock.update();
         self.io.counters.batches += 1;
         for event in events.drain(..) {
-            let readiness = Readiness::from_flags(event.flags);
+            let flags = event.flags;
+            let readiness = Readiness::from_flags(flags);
             match Source::from_data(event.data) {
-                Source::Connection(key) => self.connection_ready(key, readiness),
+                Source::Connection(key) => {
+                    let is_ending = flags.contains(epoll::EventFlags::RDHUP);
+                    self.connection_ready(key, readiness, is_ending || readiness.closed);
+                }
                 Source::Watch(key) => {
                     if let Some(token) = self.io.watch_token(key) {
                         self.hook(|service, io| service.ready(io, token, readiness));

@@ -112,6 +112,39 @@ fn a_connection_that_always_asks_lets_others_in_between() {
 }
 
 #[test]
+fn nothing_that_came_before_an_edge_is_forgotten() {
+    const COUNT: usize = 10_000;
+    const ANSWER: &[u8] = b"\r\n\r\nhello";
+    let (mut worker, mut batch) = worker();
+    let mut client = connect(&mut worker);
+    client.set_nonblocking(true).unwrap();
+    let bytes = "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n".repeat(COUNT);
+    let (mut sent, mut received) = (0, Vec::new());
+    let mut buffer = [0; 4096];
+    // More than is read at once comes with an edge, and the end with the last of it.
+    while worker.io.connections.len() > 0 {
+        if sent < bytes.len() {
+            sent += client.write(&bytes.as_bytes()[sent..]).unwrap_or(0);
+            if sent == bytes.len() {
+                client.shutdown(std::net::Shutdown::Write).unwrap();
+            }
+        }
+        // Nothing is due but the end of patience: a turn without an event would wait for that.
+        let begun = std::time::Instant::now();
+        worker.turn(&mut batch).unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(5), "an edge was lost");
+        while let Ok(size @ 1..) = client.read(&mut buffer) {
+            received.extend_from_slice(&buffer[..size]);
+        }
+    }
+    client.set_nonblocking(false).unwrap();
+    client.read_to_end(&mut received).unwrap();
+    let answers = received.windows(ANSWER.len()).filter(|end| end == &ANSWER);
+    assert_eq!(answers.count(), COUNT);
+    assert_eq!(worker.io.counters.requests as usize, COUNT);
+}
+
+#[test]
 fn a_connection_that_asked_for_much_at_once_is_small_again() {
     const COUNT: u64 = 100;
     let (mut worker, mut batch) = worker();
