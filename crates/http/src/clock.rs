@@ -18,6 +18,8 @@ pub(crate) struct Stamp {
 pub(crate) struct Clock {
     base: Instant,
     now: Instant,
+    /// Milliseconds from `base` to `now`, rounded down.
+    tick: u64,
     /// When the date is another one.
     next_date: Instant,
     stamp: Stamp,
@@ -30,6 +32,7 @@ impl Clock {
         let mut clock = Self {
             base: now,
             now,
+            tick: 0,
             next_date: now,
             stamp: Stamp {
                 ok: Vec::new(),
@@ -45,6 +48,7 @@ impl Clock {
     /// Reads the time.
     pub(crate) fn update(&mut self) {
         self.now = Instant::now();
+        self.tick = self.now.duration_since(self.base).as_millis() as u64;
         if self.now >= self.next_date {
             self.update_date();
         }
@@ -82,7 +86,7 @@ impl Clock {
 
     /// The time as milliseconds since the thread began, rounded down.
     pub(crate) fn tick(&self) -> u64 {
-        self.now.duration_since(self.base).as_millis() as u64
+        self.tick
     }
 
     /// A time as milliseconds since the thread began, rounded up: nothing is due too early.
