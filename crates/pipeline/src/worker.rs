@@ -113,8 +113,8 @@ struct Hand<T> {
     has_ended: bool,
 }
 
-/// A look that finds so many items was not too early, where they are at most half of the ring.
-const WORTH_A_LOOK: u64 = 512;
+/// A look that finds so many items was not too early.
+const WORTH_A_LOOK: u64 = 128;
 
 impl<T> Hand<T> {
     fn new(ring: Arc<Ring<T>>, stage: usize, thread: usize) -> Self {
@@ -202,7 +202,7 @@ impl<T> Hand<T> {
             true => WORTH_A_LOOK,
             false => WORTH_A_LOOK.min(u64::from(self.stage().options.batch_max.get())),
         };
-        let want = worth_it.min(self.ring.size() / 2).max(1);
+        let want = worth_it.min(self.ring.size());
         let count = self.ring.passed(self.stage, next, &mut self.seen, want);
         self.pause_count = match count {
             0 => 0,
