@@ -2,11 +2,13 @@
 //! value that a load may see. A slot reached by two threads at once, an item seen before it is visible and
 //! a wake-up that is lost are all failures: the last leaves a thread asleep for ever.
 
+use std::num::NonZeroU32;
+
 use loom::thread;
 
 use crate::bell::Bell;
 use crate::ring::{Layout, Ring};
-use crate::sync::{Arc, AtomicU32, Ordering, fence};
+use crate::sync::{Arc, AtomicU32, Mutex, Ordering, fence};
 use crate::worker::{LastWorker, Worker};
 use crate::{Producer, Reason, Snapshot, StageOptions, Step, Wait};
 
@@ -25,6 +27,7 @@ struct Shape<'a> {
     lg_size: u32,
     is_sole: bool,
     wait: Wait,
+    batch_max: NonZeroU32,
     thread_counts: &'a [usize],
 }
 
@@ -32,6 +35,7 @@ const TWO_PRODUCERS: Shape<'_> = Shape {
     lg_size: 1,
     is_sole: false,
     wait: Wait::StageEmpty,
+    batch_max: NonZeroU32::MAX,
     thread_counts: &[1],
 };
 
@@ -44,7 +48,7 @@ const SOLE: Shape<'_> = Shape {
 fn ring<T>(shape: Shape<'_>) -> Arc<Ring<T>> {
     let options = StageOptions {
         wait: shape.wait,
-        ..StageOptions::default()
+        batch_max: shape.batch_max,
     };
     let stages = shape.thread_counts.iter();
     Arc::new(Ring::new(Layout {
@@ -234,6 +238,32 @@ fn two_threads_of_a_stage_share_its_items() {
         items.extend(other.join().unwrap());
         items.sort_unstable();
         assert_eq!(items, [0, 1, 2].map(Box::new));
+    });
+}
+
+/// Threads that take turns to put an item in, and take one each time: as the item is there before they
+/// look, none of them looks in vain. A run of a stream has nobody else who would take what is left.
+#[test]
+fn whoever_puts_an_item_in_finds_one() {
+    check(|| {
+        let ring = ring(Shape {
+            batch_max: NonZeroU32::MIN,
+            thread_counts: &[2],
+            ..SOLE
+        });
+        let producer = Arc::new(Mutex::new(producers(&ring, 1).remove(0)));
+        let threads = [0, 1].map(|index| {
+            let producer = Arc::clone(&producer);
+            let mut last = LastWorker::new(Arc::clone(&ring), 0, index);
+            thread::spawn(move || {
+                producer.lock().unwrap().push(Box::new(index)).unwrap();
+                assert_eq!(last.step(|batch| batch.for_each(drop)), Step::Handled(1));
+                // One that is gone before the end would fail the other.
+                last
+            })
+        });
+        let lasts = threads.map(|thread| thread.join().unwrap());
+        drop(lasts);
     });
 }
 

@@ -325,8 +325,10 @@ impl<T> Ring<T> {
 
     /// The position that a thread of `stage` claims next, or that its one thread has not finished.
     pub(crate) fn cursor(&self, stage: usize) -> u64 {
-        // Relaxed: as `head`.
-        self.stages[stage].cursor.0.load(Ordering::Relaxed)
+        // Acquire: pairs with the Release of `claim`. Who sees that another thread of the stage has
+        // claimed an item sees all that this one knew to be filled: it may have filled more itself, and
+        // otherwise a thread could take a stage for empty that is not.
+        self.stages[stage].cursor.0.load(Ordering::Acquire)
     }
 
     /// Claims positions for one of several producers, which has seen them free. Fails when another
@@ -464,9 +466,10 @@ fn may_have_sleepers(layout: &Layout) -> Box<[bool]> {
 #[inline]
 fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
     let to = from.wrapping_add(count);
-    // Relaxed: it only decides between those who claim. What is in the slots was made visible by
-    // `passed`, and positions do not come back, so that success means that nothing has changed since.
-    let claimed = counter.compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    // Release is for `cursor`. For the claim itself Relaxed would do: it only decides between those who
+    // claim. What is in the slots was made visible by `passed`, and positions do not come back, so that
+    // success means that nothing has changed since.
+    let claimed = counter.compare_exchange_weak(from, to, Ordering::Release, Ordering::Relaxed);
     claimed.is_ok()
 }
 
