@@ -305,16 +305,15 @@ impl<'a> Target<'a> {
         let authority = read_host(authority.as_bytes())?;
         // The last slash of the scheme: a path has to lie in the head, from which it may be copied.
         let root = &target[target.len() - rest.len() - 1..target.len() - rest.len()];
-        match path.is_empty() {
-            true => Self::split(root, Some(authority)),
-            // `http://host?query` has an empty path, which is the root's.
-            false if path.starts_with('?') => Ok(Self {
+        let found = Self::split(path, Some(authority))?;
+        // `http://host` and `http://host?query` have an empty path, which is the root's.
+        Ok(match found.path {
+            "" => Self {
                 path: root,
-                query: Some(&path[1..]),
-                authority: Some(authority),
-            }),
-            false => Self::split(path, Some(authority)),
-        }
+                ..found
+            },
+            _ => found,
+        })
     }
 
     fn split(target: &'a str, authority: Option<&'a [u8]>) -> Result<Self, Refusal> {
@@ -531,6 +530,9 @@ mod tests {
             ("GET http:///x HTTP/1.1\r\n", 400),
             ("GET http://h:x/ HTTP/1.1\r\n", 400),
             ("GET http://u:p@h/x HTTP/1.1\r\n", 400),
+            ("GET http://h#f HTTP/1.1\r\n", 400),
+            ("GET http://h/#f HTTP/1.1\r\n", 400),
+            ("GET http://h?q#f HTTP/1.1\r\n", 400),
             ("G\0T / HTTP/1.1\r\n", 400),
             ("CONNECT h:1 HTTP/1.1\r\n", 501),
             ("\u{16}\u{3}\u{1}", 400),
