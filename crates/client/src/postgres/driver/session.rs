@@ -288,12 +288,18 @@ impl Session {
 
     /// Takes an event; says what the server shall get if it waits for the data of a COPY.
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
+        // Most events are rows, which have the shortest way.
+        if let Event::DataRow { row, .. } = event
+            && !matches!(self.steps.front(), Some(Step::Script { .. }))
+        {
+            self.row(row);
+            return None;
+        }
         let event = match self.take_of_script(event) {
             ControlFlow::Continue(event) => event,
             ControlFlow::Break(copies) => return copies.then_some(CopyIn::Refused),
         };
         match event {
-            Event::DataRow { row, .. } => self.row(row),
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
             Event::EmptyQuery { .. } => self.complete(None),
             Event::PortalSuspended { .. } => self.suspended(),
