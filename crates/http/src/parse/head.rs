@@ -551,6 +551,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_as_large_as_it_may_be_is_read() {
+        let head = |method: usize, target: usize, headers: usize, size: usize| {
+            let (method, target) = ("M".repeat(method), "x".repeat(target - 1));
+            let others = "A: b\r\n".repeat(headers - 1);
+            let head = format!("{method} /{target} HTTP/1.1\r\n{others}Host:h\r\n\r\n");
+            head.replacen(':', &format!(":{}", " ".repeat(size - head.len())), 1)
+        };
+        let status = |head: &str| match &*read(head.as_bytes()) {
+            text if text.starts_with('M') => 200,
+            text => text.parse().expect(text),
+        };
+        let cases = [
+            (64, 1000, 16, 4096, 200),
+            (65, 1000, 16, 4096, 501),
+            (64, 1001, 16, 4096, 414),
+            (64, 1000, 17, 4096, 431),
+            (64, 1000, 16, 4097, 431),
+        ];
+        for (method, target, headers, size, expected) in cases {
+            let head = head(method, target, headers, size);
+            assert_eq!(status(&head), expected, "{head:?}");
+            // What follows it does not count.
+            assert_eq!(status(&(head + "GET")), expected);
+        }
+    }
+
+    #[test]
     fn a_head_that_is_cut_is_partial() {
         let head = "\r\nGET /a?b=c HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n";
         for size in 0..head.len() {
