@@ -78,7 +78,7 @@ fn a_ring_is_measured() {
     let expected = [
         "one-stage, stage-empty, batch 8",
         "two-stages, stage-empty, batch 8",
-        "headroom, stage-empty, batch 8",
+        "headroom, stage-empty, two stages, batch 8",
         "idle, stage-empty, 1 ms",
     ];
     assert_eq!(names, expected);
