@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_embedded::Postgres;
 
+use super::death::End;
 use super::{Arena, Client, ITEM_COUNT, address, seed, serve};
 
 #[test]
@@ -181,6 +182,7 @@ fn a_database_that_is_restarted_under_load() {
     let address = address(&server, 0);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let end = End(&is_over);
         let loads: Vec<_> = (0..6)
             .map(|index| {
                 let is_over = &is_over;
@@ -230,7 +232,7 @@ fn a_database_that_is_restarted_under_load() {
             until("it is back", || client.get("/crud/items/1").status == 200);
             pause();
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         for load in loads {
             let (good, bad) = load.join().unwrap();
             assert!(good > 20 && bad > 0, "{good} {bad}");

@@ -218,7 +218,7 @@ fn load(address: SocketAddr, index: usize, is_over: &AtomicBool) -> (usize, usiz
 }
 
 /// Ends the loads when it is dropped, by a failure as well, so that nobody waits for them for ever.
-struct End<'a>(&'a AtomicBool);
+pub(super) struct End<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
