@@ -26,6 +26,7 @@ mod pool;
 pub mod postgres;
 mod request;
 mod script;
+mod tickets;
 mod transaction;
 pub mod types;
 

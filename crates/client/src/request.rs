@@ -14,9 +14,10 @@ use crate::{Description, Error, Result, ScriptPart};
 #[derive(Clone, Debug)]
 pub struct Request {
     pub(crate) sql: Arc<str>,
-    pub(crate) parameter_types: Arc<[Oid]>,
-    /// Shared, as a request is cloned to be sent once more.
-    pub(crate) params: Arc<ParamBatch>,
+    /// None where the server finds all; never empty, as the empty slice is one for all threads,
+    /// who would wait for each other's steps of its counter.
+    pub(crate) parameter_types: Option<Arc<[Oid]>>,
+    pub(crate) params: Params,
     pub(crate) syncs: Syncs,
     pub(crate) deadline: Option<Instant>,
     pub(crate) goal: Goal,
@@ -33,6 +34,43 @@ pub(crate) enum Form {
     Values,
     /// What they are.
     Raw,
+}
+
+/// The parameter sets of a request; shared, as a request is cloned to be sent once more.
+#[derive(Clone, Debug)]
+pub(crate) enum Params {
+    /// One set, which is most requests: it is in one piece.
+    One(Arc<[Value]>),
+    Many(Arc<ParamBatch>),
+}
+
+impl Params {
+    /// How many values each set has.
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            Self::One(set) => set.len(),
+            Self::Many(batch) => batch.width(),
+        }
+    }
+
+    /// How many sets there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(batch) => batch.len(),
+        }
+    }
+
+    /// The values of one set.
+    pub(crate) fn set(&self, index: usize) -> &[Value] {
+        match self {
+            Self::One(set) => {
+                assert_eq!(index, 0, "there is one set");
+                set
+            }
+            Self::Many(batch) => batch.set(index),
+        }
+    }
 }
 
 /// Whether the columns of a result can change from one run to the next.
@@ -114,17 +152,19 @@ pub enum Syncs {
 impl Request {
     /// One query; `$1`, `$2`, … stand for the values.
     pub fn new(sql: impl Into<Arc<str>>, params: &[Value]) -> Self {
-        let mut batch = ParamBatch::new(params.len());
-        batch.push(params.iter().cloned());
-        Self::many(sql, batch)
+        Self::with(sql.into(), Params::One(params.into()))
     }
 
     /// As many queries as there are parameter sets.
     pub fn many(sql: impl Into<Arc<str>>, params: impl Into<Arc<ParamBatch>>) -> Self {
+        Self::with(sql.into(), Params::Many(params.into()))
+    }
+
+    fn with(sql: Arc<str>, params: Params) -> Self {
         Self {
-            sql: sql.into(),
-            parameter_types: Arc::default(),
-            params: params.into(),
+            sql,
+            parameter_types: None,
+            params,
             syncs: Syncs::default(),
             deadline: None,
             goal: Goal::Run,
@@ -147,7 +187,7 @@ impl Request {
             params.push(self.params.set(index).iter().cloned());
         }
         Self {
-            params: Arc::new(params),
+            params: Params::Many(Arc::new(params)),
             ..self.clone()
         }
     }
@@ -226,8 +266,9 @@ impl Request {
     /// The types of the first parameters, instead of those that the server finds.
     #[must_use]
     pub fn parameter_types(self, types: impl Into<Arc<[Oid]>>) -> Self {
+        let types = types.into();
         Self {
-            parameter_types: types.into(),
+            parameter_types: (!types.is_empty()).then_some(types),
             ..self
         }
     }

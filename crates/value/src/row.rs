@@ -212,10 +212,15 @@ impl fmt::Debug for RowSet {
     }
 }
 
+/// What a row of another width breaks.
+const WIDTH: &str = "a value a column";
+
 /// Collects rows of equal width into a [`RowSet`].
 #[derive(Debug)]
 pub struct RowSetBuilder {
     columns: Arc<[Text]>,
+    /// A single value, as long as it is all: [`Body::One`].
+    one: Option<Value>,
     values: Vec<Value>,
     row_count: usize,
 }
@@ -230,6 +235,7 @@ impl RowSetBuilder {
     pub fn with_columns(columns: Arc<[Text]>) -> Self {
         Self {
             columns,
+            one: None,
             values: Vec::new(),
             row_count: 0,
         }
@@ -237,7 +243,10 @@ impl RowSetBuilder {
 
     /// Makes room for `row_count` more rows.
     pub fn reserve(&mut self, row_count: usize) {
-        self.values.reserve(row_count * self.columns.len());
+        let value_count = row_count * self.columns.len();
+        if value_count > 1 {
+            self.values.reserve(value_count);
+        }
     }
 
     /// Appends a row.
@@ -245,17 +254,22 @@ impl RowSetBuilder {
     /// # Panics
     /// When the row has not one value for each column.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
+        let width = self.columns.len();
+        if self.row_count == 0 && width == 1 {
+            let mut row = row.into_iter();
+            self.one = row.next();
+            self.row_count = 1;
+            assert!(self.one.is_some() && row.next().is_none(), "{WIDTH}");
+            return;
+        }
         if self.values.capacity() == 0 {
             // Most answers are one row, which then needs no second allocation to be finished.
-            self.values.reserve_exact(self.columns.len());
+            self.values.reserve_exact(width);
         }
+        self.values.extend(self.one.take());
         self.values.extend(row);
         self.row_count += 1;
-        assert_eq!(
-            self.values.len(),
-            self.row_count * self.columns.len(),
-            "a value a column"
-        );
+        assert_eq!(self.values.len(), self.row_count * width, "{WIDTH}");
     }
 
     /// How many rows were pushed.
@@ -269,12 +283,12 @@ impl RowSetBuilder {
     }
 
     /// The finished set.
-    pub fn build(mut self) -> RowSet {
-        let body = match (self.row_count, self.values.len()) {
-            (1, 1) => Body::One(self.values.remove(0)),
-            (row_count, _) => Body::Many {
+    pub fn build(self) -> RowSet {
+        let body = match self.one {
+            Some(value) => Body::One(value),
+            None => Body::Many {
                 values: self.values.into_boxed_slice(),
-                row_count,
+                row_count: self.row_count,
             },
         };
         RowSet(Arc::new(Rows {

@@ -8,8 +8,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -19,8 +17,9 @@ use super::intake::{Answers, Ask, Command, Intake, Next, Order};
 use crate::drive::{Drive, Fitness, Talk};
 use crate::error::Sent;
 use crate::net::{Address, CANCEL_TIMEOUT, Link, READ_SIZE};
+use crate::tickets::Tickets;
 use crate::transaction::ROLLBACK;
-use crate::{Error, Request, Result, TargetSession, Ticket};
+use crate::{Error, Request, Result, TargetSession};
 
 /// Why a task ended, for those that come too late.
 pub(super) type End = Arc<OnceLock<Error>>;
@@ -38,7 +37,7 @@ pub(super) struct Task<S, D> {
     /// How many callers got their answers since requests were last dispatched.
     woken_count: usize,
     /// Who waits for which answers.
-    waiting: HashMap<Ticket, Answers, RandomState>,
+    waiting: Tickets<Answers>,
     /// Hears of the log-in.
     ready: Option<oneshot::Sender<Result<Fitness>>>,
     alarm: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -64,7 +63,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             intake: Intake::new(inbox),
             is_rolled_back: false,
             woken_count: 0,
-            waiting: HashMap::default(),
+            waiting: Tickets::default(),
             ready: Some(ready),
             alarm: None,
             cancel: None,
@@ -124,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
 
     fn hand_out(&mut self) {
         while let Some(reply) = self.driver.next_reply() {
-            if let Some(answers) = self.waiting.remove(&reply.ticket) {
+            if let Some(answers) = self.waiting.remove(reply.ticket) {
                 self.woken_count += 1;
                 drop(answers.send(Ok(reply.answers)));
             }

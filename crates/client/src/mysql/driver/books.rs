@@ -4,18 +4,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-use lookaside_value::ParamBatch;
-
 use super::span::{Run, Span};
-use crate::request::{Goal, Place, Shape};
+use crate::request::{Goal, Params, Place, Shape};
+use crate::tickets::Tickets;
 use crate::{Answer, Error, Reply, Request, Result, Ticket};
 
 /// What callers wait for.
 #[derive(Default)]
 pub(super) struct Books {
-    jobs: HashMap<Ticket, Job, RandomState>,
+    jobs: Tickets<Job>,
     pub(super) replies: VecDeque<Reply>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     /// Queries without an answer, sent or not.
@@ -26,7 +23,7 @@ pub(super) struct Books {
 /// A request and the answers that it has so far.
 pub(super) struct Job {
     pub(super) sql: Arc<str>,
-    pub(super) params: Arc<ParamBatch>,
+    pub(super) params: Params,
     pub(super) goal: Goal,
     pub(super) shape: Shape,
     pub(super) place: Place,
@@ -74,15 +71,15 @@ impl Books {
 
     /// The request, unless it was given up.
     pub(super) fn job(&self, ticket: Ticket) -> Option<&Job> {
-        self.jobs.get(&ticket)
+        self.jobs.get(ticket)
     }
 
     pub(super) fn job_mut(&mut self, ticket: Ticket) -> Option<&mut Job> {
-        self.jobs.get_mut(&ticket)
+        self.jobs.get_mut(ticket)
     }
 
     pub(super) fn contains(&self, ticket: Ticket) -> bool {
-        self.jobs.contains_key(&ticket)
+        self.jobs.contains(ticket)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -91,14 +88,12 @@ impl Books {
 
     /// All requests that are open, oldest first.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
-        let mut tickets: Vec<_> = self.jobs.keys().copied().collect();
-        tickets.sort_unstable();
-        tickets
+        self.jobs.iter().collect()
     }
 
     /// Takes a request out.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Job> {
-        let job = self.jobs.remove(&ticket)?;
+        let job = self.jobs.remove(ticket)?;
         self.query_count -= job.open_count;
         if let Some(deadline) = job.deadline {
             self.deadlines.remove(&(deadline, ticket));
@@ -108,7 +103,7 @@ impl Books {
 
     /// A query has its answer.
     pub(super) fn answer(&mut self, run: Run, answer: Result<Answer>) {
-        let Some(job) = self.jobs.get_mut(&run.ticket) else {
+        let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
         let before = job.answers[run.index].replace(answer);

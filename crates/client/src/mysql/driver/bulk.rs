@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{ParamBatch, RowSetBuilder, Text, Value};
+use lookaside_value::{RowSetBuilder, Text, Value};
 use lookaside_wire::mysql::{BulkWriter, ColumnType, ErrPacket};
 
 use super::Driver;
@@ -14,7 +14,7 @@ use super::span::{Run, Span};
 use super::statement::{Scratch, Statement};
 use super::step::Step;
 use super::verb::Verb;
-use crate::request::Goal;
+use crate::request::{Goal, Params};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error, Result};
 
@@ -30,7 +30,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    fn of(params: &ParamBatch, start: usize, end: usize) -> Self {
+    fn of(params: &Params, start: usize, end: usize) -> Self {
         let mut types: Vec<_> = params.set(start).iter().map(ParamType::of).collect();
         let mut count = 1;
         for values in (start + 1..end).map(|index| params.set(index)) {

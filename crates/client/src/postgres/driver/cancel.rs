@@ -75,7 +75,7 @@ impl Session {
             // sooner than the server could be asked, or else it waits for a lock.
             Some(Step::Prepare { key, moment, .. }) => {
                 let waiting = self.statements.waiting(key);
-                let is_open = |span: &Span| self.jobs.contains_key(&span.ticket);
+                let is_open = |span: &Span| self.jobs.contains(span.ticket);
                 let is_given_up = |span: &Span| self.cancel.wanted.contains(&span.ticket);
                 let is_unwanted = !waiting.iter().any(is_open) && waiting.iter().any(is_given_up);
                 is_unwanted.then_some(*moment)

@@ -23,14 +23,14 @@ impl Session {
         // A query must not slip into a transaction that another one opens.
         let can_retry = is_idle && self.begin_count == 0;
         let sync_error = self.sync_error.take();
-        let settled = std::mem::take(&mut self.settled);
+        let mut settled = std::mem::take(&mut self.settled);
         let is_shared = settled.len() > 1;
         let mut retries = Vec::new();
         for Settled {
             run,
             statement,
             outcome,
-        } in settled
+        } in settled.drain(..)
         {
             let answer = match (outcome, &sync_error) {
                 (Outcome::Skipped, _) => {
@@ -88,6 +88,8 @@ impl Session {
             };
             self.answer(run, answer);
         }
+        // Its memory is for those of the next Sync.
+        self.settled = settled;
         self.resume(retries);
         self.statements.trim();
     }
@@ -103,7 +105,7 @@ impl Session {
 
     /// A query has its answer.
     pub(super) fn answer(&mut self, run: Run, answer: Result<Answer>) {
-        let Some(job) = self.jobs.get_mut(&run.ticket) else {
+        let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
         let before = job.answers[run.index].replace(answer);

@@ -42,7 +42,7 @@ impl Driver {
             let Some(mut span) = self.session.backlog.pop_front() else {
                 break;
             };
-            let Some(job) = self.session.jobs.get(&span.ticket) else {
+            let Some(job) = self.session.jobs.get(span.ticket) else {
                 // It was given up.
                 continue;
             };
@@ -74,12 +74,12 @@ impl Driver {
                 }
             }
             if let Some(statement) = span.statement.take() {
-                self.proceed(span, &statement);
+                self.proceed(span, statement);
                 continue;
             }
             let valid_from = self.session.valid_from;
             match self.session.statements.find(&job.key, valid_from) {
-                Found::Ready(statement) => self.proceed(span, &statement),
+                Found::Ready(statement) => self.proceed(span, statement),
                 Found::Preparing => self.session.statements.wait(&job.key, span),
                 Found::Absent => {
                     let key = job.key.clone();
@@ -102,7 +102,7 @@ impl Driver {
     fn control(&mut self, span: Span, key: Key) {
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
-        self.run(span, &Arc::new(statement), None);
+        self.run(span, Arc::new(statement), None);
     }
 
     /// Queues a COPY, with nothing else on its way.
@@ -152,7 +152,7 @@ impl Driver {
         let parse = self.connection.queue(Wire::Parse(Parse {
             statement: &name,
             sql: &key.sql,
-            parameter_types: &key.parameter_types,
+            parameter_types: key.parameter_types.as_deref().unwrap_or_default(),
         }));
         match parse {
             Ok(_) => {
@@ -171,8 +171,8 @@ impl Driver {
     }
 
     /// Does with a prepared statement what was asked.
-    fn proceed(&mut self, span: Span, statement: &Arc<Statement>) {
-        let job = self.session.jobs.get(&span.ticket);
+    fn proceed(&mut self, span: Span, statement: Arc<Statement>) {
+        let job = self.session.jobs.get(span.ticket);
         match job.map(|job| job.goal) {
             Some(Goal::Run) => self.run(span, statement, None),
             Some(Goal::Open(fetch)) => self.run(span, statement, Some(fetch)),
@@ -189,14 +189,14 @@ impl Driver {
 
     /// Queues the queries of a span, as many as have room; or the only one, whose rows are fetched
     /// part by part.
-    fn run(&mut self, mut span: Span, statement: &Arc<Statement>, fetch: Option<Fetch>) {
+    fn run(&mut self, mut span: Span, statement: Arc<Statement>, fetch: Option<Fetch>) {
         let name = fetch.map(|fetch| portal_name(fetch.portal));
         let portal = PortalName {
             name: name.as_deref().unwrap_or_default(),
             row_count_max: fetch.map_or(0, |fetch| fetch.row_count),
         };
         let session = &self.session;
-        let job = session.jobs.get(&span.ticket);
+        let job = session.jobs.get(span.ticket);
         if statement.verb == Verb::Begin && job.is_some_and(|job| job.place == Place::Shared) {
             let error = Error::shared_transaction();
             return self.session.refuse(span, &error);
@@ -211,7 +211,7 @@ impl Driver {
         }
         while !span.is_empty() && self.session.in_flight_count < self.window {
             let run = span.first();
-            let Some(job) = self.session.jobs.get(&run.ticket) else {
+            let Some(job) = self.session.jobs.get(run.ticket) else {
                 panic!("a request with open queries is in the books");
             };
             let submitted = job.moment;
@@ -237,7 +237,7 @@ impl Driver {
                 }
                 // What the parameters were when somebody else asked they need not be now.
                 Err(error) if is_misfit(&error) && statement.moment < submitted => {
-                    self.session.statements.evict(statement);
+                    self.session.statements.evict(&statement);
                     break;
                 }
                 Err(error) => self.session.answer(run, Err(error)),

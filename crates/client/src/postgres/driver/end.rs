@@ -50,12 +50,12 @@ impl Session {
         for step in self.steps.drain(..) {
             match step {
                 Step::Run { run, chunk, .. } if output.is_sent(chunk) => {
-                    if let Some(job) = self.jobs.get_mut(&run.ticket) {
+                    if let Some(job) = self.jobs.get_mut(run.ticket) {
                         job.answers[run.index].get_or_insert_with(|| Err(sent.clone()));
                     }
                 }
                 Step::Script { ticket, chunk, .. } if output.is_sent(chunk) => {
-                    if let Some(job) = self.jobs.get_mut(&ticket) {
+                    if let Some(job) = self.jobs.get_mut(ticket) {
                         job.answers = Script::cut(self.script.take(), sent.clone());
                     }
                 }
@@ -63,13 +63,12 @@ impl Session {
             }
         }
         for settled in self.settled.drain(..) {
-            if let Some(job) = self.jobs.get_mut(&settled.run.ticket) {
+            if let Some(job) = self.jobs.get_mut(settled.run.ticket) {
                 job.answers[settled.run.index].get_or_insert_with(|| Err(sent.clone()));
             }
         }
         let unsent = error.of_query(Sent::Nothing);
-        let mut tickets: Vec<_> = self.jobs.keys().copied().collect();
-        tickets.sort_unstable();
+        let tickets: Vec<_> = self.jobs.iter().collect();
         for ticket in tickets {
             let job = self.remove(ticket).expect("the ticket is of a request");
             self.reply(ticket, job, &unsent);

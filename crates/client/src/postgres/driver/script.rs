@@ -40,7 +40,7 @@ impl Driver {
             return self.session.backlog.push_front(span);
         }
         let ticket = span.ticket;
-        let job = self.session.jobs.get(&ticket);
+        let job = self.session.jobs.get(ticket);
         let sql = Arc::clone(&job.expect("it is in the books").key.sql);
         if let Err(error) = self.connection.queue(Wire::Query(&sql)) {
             return self.session.refuse(span, &Error::request(error));
@@ -62,7 +62,7 @@ impl Session {
         let Some(&Step::Script { ticket, .. }) = self.steps.front() else {
             return ControlFlow::Continue(event);
         };
-        if !self.jobs.contains_key(&ticket) {
+        if !self.jobs.contains(ticket) {
             self.script = None;
         }
         let mut copies = false;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use lookaside_value::{ParamBatch, RowSetBuilder, Value};
+use lookaside_value::{RowSetBuilder, Value};
 use lookaside_wire::RequestId;
 use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
@@ -25,7 +25,8 @@ use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
 use crate::output::Output;
-use crate::request::{Form, Goal, Place, Portal};
+use crate::request::{Form, Goal, Params, Place, Portal};
+use crate::tickets::Tickets;
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
 use crate::{Error, Result};
@@ -60,7 +61,7 @@ pub(super) struct Session {
     /// Queries without an answer, sent or not.
     pub(super) query_count: usize,
     pub(super) replies: VecDeque<Reply>,
-    pub(super) jobs: HashMap<Ticket, Job, RandomState>,
+    pub(super) jobs: Tickets<Job>,
     ticket_count: u64,
     deadlines: BTreeSet<(Instant, Ticket)>,
     /// Queries that are not sent and wait for nothing but room.
@@ -107,7 +108,7 @@ pub(super) struct Session {
 /// A request and the answers that it has so far.
 pub(super) struct Job {
     pub(super) key: Key,
-    pub(super) params: Arc<ParamBatch>,
+    pub(super) params: Params,
     pub(super) goal: Goal,
     form: Form,
     pub(super) place: Place,
@@ -154,7 +155,7 @@ impl Session {
             end: None,
             query_count: 0,
             replies: VecDeque::new(),
-            jobs: HashMap::default(),
+            jobs: Tickets::default(),
             ticket_count: 0,
             deadlines: BTreeSet::new(),
             backlog: VecDeque::new(),
@@ -248,7 +249,7 @@ impl Session {
 
     /// Takes a request out of the books.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Job> {
-        let job = self.jobs.remove(&ticket)?;
+        let job = self.jobs.remove(ticket)?;
         self.query_count -= job.open_count;
         if let Some(deadline) = job.deadline {
             self.deadlines.remove(&(deadline, ticket));
@@ -267,7 +268,7 @@ impl Session {
         let Some(Step::Run { run, .. }) = self.steps.front() else {
             panic!("only what runs waits for data");
         };
-        let job = self.jobs.get(&run.ticket);
+        let job = self.jobs.get(run.ticket);
         match job.and_then(|job| job.params.set(run.index).first()) {
             Some(Value::Bytes(data)) => CopyIn::Data(Arc::clone(data)),
             _ => CopyIn::Refused,
@@ -369,7 +370,7 @@ impl Session {
         };
         if matches!(self.rows, Rows::Empty) {
             let columns = self.columns.as_ref().unwrap_or(&statement.columns);
-            self.rows = match self.jobs.get(&run.ticket) {
+            self.rows = match self.jobs.get(run.ticket) {
                 Some(job) if job.is_raw() => {
                     let types = Arc::clone(&columns.types);
                     let rows = Box::new(RawRows::with_capacity(types, self.raw_size));
@@ -444,7 +445,7 @@ impl Session {
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
             Rows::Empty => {
                 let columns = columns.as_ref().unwrap_or(&statement.columns);
-                let is_raw = self.jobs.get(&run.ticket).is_some_and(Job::is_raw);
+                let is_raw = self.jobs.get(run.ticket).is_some_and(Job::is_raw);
                 let none = || RawRows::with_capacity(Arc::clone(&columns.types), 0);
                 done(columns.rows(), is_raw.then(|| Box::new(none())))
             }

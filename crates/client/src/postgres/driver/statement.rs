@@ -20,7 +20,8 @@ use crate::{Description, Error, Result};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) sql: Arc<str>,
-    pub(super) parameter_types: Arc<[Oid]>,
+    /// Never empty: there is one empty slice for all threads, and its counter too.
+    pub(super) parameter_types: Option<Arc<[Oid]>>,
 }
 
 /// A statement and its description, which stays true as long as the statement: a server refuses

@@ -22,6 +22,8 @@ pub(in crate::postgres) const NONCE_SIZE: usize = 6;
 #[derive(Debug)]
 pub(super) struct Statements {
     entries: HashMap<Key, Entry, RandomState>,
+    /// The entry that was used last, which mostly is the one that is used next.
+    recent: Option<Arc<Statement>>,
     count_max: usize,
     /// Statements that the server may forget, by name.
     evicted: Vec<Box<str>>,
@@ -57,6 +59,7 @@ impl Statements {
     pub(super) fn new(count_max: usize, route: Route) -> Self {
         Self {
             entries: HashMap::default(),
+            recent: None,
             count_max,
             evicted: Vec::new(),
             use_count: 0,
@@ -81,6 +84,12 @@ impl Statements {
 
     /// The statement, if it was prepared since the moment `valid_from`.
     pub(super) fn find(&mut self, key: &Key, valid_from: u64) -> Found {
+        if let Some(recent) = &self.recent
+            && recent.key == *key
+            && recent.moment >= valid_from
+        {
+            return Found::Ready(Arc::clone(recent));
+        }
         let Some(entry) = self.entries.get_mut(key) else {
             return Found::Absent;
         };
@@ -94,7 +103,8 @@ impl Statements {
             State::Ready(statement) => {
                 self.use_count += 1;
                 entry.used_at = self.use_count;
-                Found::Ready(statement.clone())
+                self.recent = Some(Arc::clone(statement));
+                Found::Ready(Arc::clone(statement))
             }
         }
     }
@@ -150,6 +160,7 @@ impl Statements {
         };
         self.use_count += 1;
         entry.used_at = self.use_count;
+        self.recent = Some(Arc::clone(&statement));
         match std::mem::replace(&mut entry.state, State::Ready(statement)) {
             State::Preparing(waiting) => waiting,
             State::Ready(_) => panic!("a statement is prepared once at a time"),
@@ -167,6 +178,7 @@ impl Statements {
     /// Forgets everything: the connection is gone.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.recent = None;
         self.evicted.clear();
     }
 
@@ -178,6 +190,7 @@ impl Statements {
         );
         if is_same {
             self.entries.remove(&statement.key);
+            self.recent.take_if(|recent| Arc::ptr_eq(recent, statement));
             self.forget(statement.name.clone());
         }
     }

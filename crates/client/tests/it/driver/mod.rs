@@ -1,5 +1,6 @@
 //! The driver against a server in memory, with no socket and no clock but ours.
 
+mod allocation;
 mod cancel;
 mod errors;
 mod faults;

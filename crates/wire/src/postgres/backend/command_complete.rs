@@ -28,7 +28,13 @@ impl<'a> CommandTag<'a> {
     pub fn row_count(self) -> Option<u64> {
         // Before the count, INSERT still has the place for the id of its row: `INSERT 0 1`.
         let digits = self.as_bytes().rsplit(|&byte| byte == b' ').next()?;
-        std::str::from_utf8(digits).ok()?.parse().ok()
+        if digits.is_empty() {
+            return None;
+        }
+        digits.iter().try_fold(0_u64, |count, byte| {
+            let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+            count.checked_mul(10)?.checked_add(digit)
+        })
     }
 }
 
@@ -52,6 +58,7 @@ mod tests {
             (c"CREATE TABLE", None),
             (c"", None),
             (c"SELECT ", None),
+            (c"SELECT 3x", None),
         ] {
             assert_eq!(CommandTag(tag).row_count(), expected, "{tag:?}");
         }
