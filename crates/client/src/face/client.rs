@@ -11,7 +11,8 @@ use std::task::{Context, Poll};
 use lookaside_value::{ParamBatch, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
@@ -217,7 +218,12 @@ impl<D: Drive> Client<D> {
             order: Order::Any,
             turn,
         });
-        if self.inbox.send(command).await.is_err() {
+        // Mostly there is room, and then nothing is needed that can wait for some.
+        let sent = match self.inbox.try_send(command) {
+            Err(TrySendError::Full(command)) => self.inbox.send(command).await.is_ok(),
+            sent => sent.is_ok(),
+        };
+        if !sent {
             return Err(self.ended().of_query(Sent::Nothing));
         }
         // Without an answer, the task ended with its runtime.

@@ -189,8 +189,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
 
     /// Moves what can be moved; is done when the connection is at its end.
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // What woke the task is an answer or a request. Read first, an answer costs one pass as a
+        // request does; and where nothing came, no second look is needed to be woken when it does.
+        let mut read = self.poll_read(cx);
         loop {
-            if self.take_commands(cx) {
+            if let Poll::Ready(Err(error)) = read {
+                self.driver.fail(error.into());
+                read = Poll::Ready(Ok(()));
+            } else if self.take_commands(cx) {
                 // Those who were answered together ask again one after the other, and the first of
                 // them wakes this task before the others have run. It goes behind them in the
                 // line, so that what they ask makes one flight and one write.
@@ -222,15 +228,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
                 let _ = self.poll_write(cx);
                 return Poll::Ready(());
             }
-            match self.poll_read(cx) {
-                Poll::Ready(Ok(())) => continue,
-                Poll::Ready(Err(error)) => {
-                    self.driver.fail(error.into());
-                    continue;
-                }
-                Poll::Pending => {}
+            if read.is_ready() {
+                read = self.poll_read(cx);
             }
-            if self.poll_alarm(cx).is_pending() {
+            if read.is_pending() && self.poll_alarm(cx).is_pending() {
                 return Poll::Pending;
             }
         }
