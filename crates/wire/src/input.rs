@@ -93,6 +93,12 @@ impl Input {
         (self.receive.take(size), &mut self.end)
     }
 
+    /// Whether nothing is here to be read or told, and more may come.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(self.end, End::Open) && self.receive.unread().is_empty()
+    }
+
     /// Whether there may be events left.
     ///
     /// # Errors

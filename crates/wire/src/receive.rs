@@ -22,6 +22,7 @@ pub(crate) struct ReceiveBuffer {
 
 impl ReceiveBuffer {
     /// What came and was not taken.
+    #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }

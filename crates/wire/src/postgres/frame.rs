@@ -55,6 +55,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads the head of the message that `unread` begins with, once it is here.
+    #[inline]
     pub(crate) fn decode(unread: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let Some((&[tag, length @ ..], _)) = unread.split_first_chunk::<HEADER_SIZE>() else {
             return Ok(None);

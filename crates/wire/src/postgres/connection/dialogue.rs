@@ -167,22 +167,32 @@ impl Dialogue {
         }
     }
 
+    /// Whether the server skips what was queued, up to the next Sync.
+    #[inline]
+    pub(super) fn is_skipping(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Requests that the server skips, once each.
+    #[inline]
     pub(super) fn skipped(&mut self) -> Option<Event<'static>> {
         let failed = self.failed?;
         let ids = self.queue.pop_until_sync();
         (!ids.is_empty()).then_some(Event::Skipped { ids, failed })
     }
 
-    /// Whether the message is the second answer to a Sync that was sent twice.
-    pub(super) fn absorbs(&mut self, tag: u8) -> bool {
-        if tag != b'Z' || self.syncs.stray_count_max == 0 || self.takes_ready() {
+    /// Whether a ReadyForQuery is the second answer to a Sync that was sent twice.
+    #[inline]
+    pub(super) fn absorbs_ready(&mut self) -> bool {
+        if self.syncs.stray_count_max == 0 || self.takes_ready() {
             return false;
         }
         self.syncs.stray_count_max -= 1;
         true
     }
 
+    /// Asked behind a COPY only.
+    #[cold]
     fn takes_ready(&self) -> bool {
         let Some((_, kind)) = self.queue.head() else {
             return false;

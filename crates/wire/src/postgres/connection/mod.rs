@@ -188,7 +188,16 @@ impl Connection {
     /// # Errors
     ///
     /// When the server broke the protocol, and then on every further call.
+    #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
+        // An owner asks until there is none, and this is how it mostly learns that.
+        if self.input.is_quiet() && !self.dialogue.is_skipping() {
+            return Ok(None);
+        }
+        self.read_event()
+    }
+
+    fn read_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
         if !self.input.has_more()? {
             return Ok(None);
         }
@@ -222,7 +231,7 @@ impl Connection {
             if header.message_size() > self.input.unread().len() {
                 return Ok(None);
             }
-            if !self.dialogue.absorbs(header.tag) {
+            if header.tag != b'Z' || !self.dialogue.absorbs_ready() {
                 return Ok(Some(header));
             }
             self.input.take(header.message_size());
@@ -230,6 +239,7 @@ impl Connection {
         Ok(None)
     }
 
+    #[inline]
     fn check_size(&self, header: Header) -> Result<(), ProtocolError> {
         let size = header.body_size;
         let size_max = self.limits.message_size_max;

@@ -51,6 +51,14 @@ impl Request<'_> {
                     writer.parameter(*parameter);
                 }
             }),
+            // All rows of the portal without a name: nearly every execution there is.
+            Self::Execute {
+                portal: "",
+                row_count_max: 0,
+            } => {
+                output.extend_from_slice(b"E\0\0\0\x09\0\0\0\0\0");
+                Ok(())
+            }
             Self::Execute {
                 portal,
                 row_count_max,
