@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod config;
 mod description;
 mod drive;

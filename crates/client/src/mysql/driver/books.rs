@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::span::{Run, Span};
+use crate::answers::Answers;
 use crate::request::{Goal, Params, Place, Shape};
 use crate::tickets::Tickets;
 use crate::{Answer, Error, Reply, Request, Result, Ticket};
@@ -29,14 +30,14 @@ pub(super) struct Job {
     pub(super) place: Place,
     pub(super) is_bulk: bool,
     deadline: Option<Instant>,
-    answers: Vec<Option<Result<Answer>>>,
+    answers: Answers,
     open_count: usize,
 }
 
 impl Job {
     /// Says what became of a query, if nobody has yet.
     pub(super) fn settle(&mut self, index: usize, error: impl FnOnce() -> Error) {
-        self.answers[index].get_or_insert_with(|| Err(error()));
+        self.answers.at(index).get_or_insert_with(|| Err(error()));
     }
 }
 
@@ -62,7 +63,7 @@ impl Books {
             place: request.place,
             is_bulk: request.is_bulk,
             deadline: request.deadline,
-            answers: std::iter::repeat_with(|| None).take(count).collect(),
+            answers: Answers::none_of(count),
             open_count: count,
         };
         self.jobs.insert(ticket, job);
@@ -106,18 +107,15 @@ impl Books {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
-        let before = job.answers[run.index].replace(answer);
+        let before = job.answers.at(run.index).replace(answer);
         assert!(before.is_none(), "a query is answered once");
         job.open_count -= 1;
         self.query_count -= 1;
         if job.open_count == 0 {
             let job = self.remove(run.ticket).expect("the request was just here");
-            let answers = job.answers.into_iter();
             self.replies.push_back(Reply {
                 ticket: run.ticket,
-                answers: answers
-                    .map(|answer| answer.expect("no query of the request is open"))
-                    .collect(),
+                answers: job.answers.all(),
             });
         }
     }
@@ -132,12 +130,8 @@ impl Books {
 
     /// Answers a request that was taken out, with `error` where there is no answer yet.
     pub(super) fn reply(&mut self, ticket: Ticket, job: Job, error: &Error) {
-        let answers = job.answers.into_iter();
-        let answers = answers.map(|answer| answer.unwrap_or_else(|| Err(error.clone())));
-        self.replies.push_back(Reply {
-            ticket,
-            answers: answers.collect(),
-        });
+        let answers = job.answers.or_error(|| error.clone());
+        self.replies.push_back(Reply { ticket, answers });
     }
 
     /// A request whose deadline has passed.

@@ -6,6 +6,7 @@ use super::session::Session;
 use super::span::{Run, Span};
 use super::step::{Outcome, Settled, Stage};
 use super::verb::Verb;
+use crate::answers::Answers;
 use crate::{Answer, Reply};
 use crate::{Error, Result};
 
@@ -108,18 +109,19 @@ impl Session {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
-        let before = job.answers[run.index].replace(answer);
+        let before = job.answers.at(run.index).replace(answer);
         assert!(before.is_none(), "a query is answered once");
         job.open_count -= 1;
         self.query_count -= 1;
         if job.open_count > 0 {
             return;
         }
-        let job = self.remove(run.ticket).expect("the request was just here");
-        let answers = job.answers.into_iter();
+        let answers = std::mem::replace(&mut job.answers, Answers::none_of(0)).all();
+        let deadline = job.deadline;
+        self.forget(run.ticket, deadline);
         self.replies.push_back(Reply {
             ticket: run.ticket,
-            answers: answers.map(|answer| answer.expect(ANSWERED)).collect(),
+            answers,
         });
     }
 
@@ -131,9 +133,6 @@ impl Session {
         }
     }
 }
-
-/// Why each answer is there.
-pub(super) const ANSWERED: &str = "no query of the request is open";
 
 /// Whether it is worth to prepare a statement again that Bind refused.
 ///

@@ -21,7 +21,9 @@ impl Session {
             match step {
                 Step::Run { run, .. } if run.ticket == ticket => {
                     is_under_way = true;
-                    job.answers[run.index].get_or_insert_with(|| Err(error(Sent::Something)));
+                    job.answers
+                        .at(run.index)
+                        .get_or_insert_with(|| Err(error(Sent::Something)));
                 }
                 Step::Script { ticket: of, .. } if *of == ticket => {
                     is_under_way = true;
@@ -32,7 +34,9 @@ impl Session {
         }
         for settled in &self.settled {
             if settled.run.ticket == ticket {
-                job.answers[settled.run.index].get_or_insert_with(|| Err(error(Sent::Something)));
+                job.answers
+                    .at(settled.run.index)
+                    .get_or_insert_with(|| Err(error(Sent::Something)));
             }
         }
         if is_under_way || self.statements.is_awaited(&job.key, ticket) {
@@ -51,7 +55,9 @@ impl Session {
             match step {
                 Step::Run { run, chunk, .. } if output.is_sent(chunk) => {
                     if let Some(job) = self.jobs.get_mut(run.ticket) {
-                        job.answers[run.index].get_or_insert_with(|| Err(sent.clone()));
+                        job.answers
+                            .at(run.index)
+                            .get_or_insert_with(|| Err(sent.clone()));
                     }
                 }
                 Step::Script { ticket, chunk, .. } if output.is_sent(chunk) => {
@@ -64,7 +70,9 @@ impl Session {
         }
         for settled in self.settled.drain(..) {
             if let Some(job) = self.jobs.get_mut(settled.run.ticket) {
-                job.answers[settled.run.index].get_or_insert_with(|| Err(sent.clone()));
+                job.answers
+                    .at(settled.run.index)
+                    .get_or_insert_with(|| Err(sent.clone()));
             }
         }
         let unsent = error.of_query(Sent::Nothing);
@@ -82,11 +90,7 @@ impl Session {
 
     /// Answers a request, with `error` where there is no answer yet.
     fn reply(&mut self, ticket: Ticket, job: Job, error: &Error) {
-        let answers = job.answers.into_iter();
-        let answers = answers.map(|answer| answer.unwrap_or_else(|| Err(error.clone())));
-        self.replies.push_back(Reply {
-            ticket,
-            answers: answers.collect(),
-        });
+        let answers = job.answers.or_error(|| error.clone());
+        self.replies.push_back(Reply { ticket, answers });
     }
 }

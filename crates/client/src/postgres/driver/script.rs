@@ -16,6 +16,7 @@ use super::span::Span;
 use super::statement::row_size;
 use super::step::Step;
 use super::{Driver, Ticket};
+use crate::answers::Answers;
 use crate::types::postgres::PgType;
 use crate::{Answer, Description, Error, Reply, Result, ScriptPart};
 
@@ -126,10 +127,10 @@ impl Script {
     }
 
     /// The answers that were whole when nobody waited any longer, and why there are no more.
-    pub(super) fn cut(script: Option<Self>, error: Error) -> Vec<Option<Result<Answer>>> {
+    pub(super) fn cut(script: Option<Self>, error: Error) -> Answers {
         let answers = script.map(|script| script.answers).unwrap_or_default();
         let answers = answers.into_iter().chain([Err(error)]);
-        answers.map(Some).collect()
+        Answers::Many(answers.map(Some).collect())
     }
 
     fn begin(&mut self, description: RowDescription<'_>) {

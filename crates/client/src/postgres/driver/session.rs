@@ -24,12 +24,13 @@ use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
+use crate::answers::Answers;
 use crate::output::Output;
 use crate::request::{Form, Goal, Params, Place, Portal};
 use crate::tickets::Tickets;
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
-use crate::{Error, Result};
+use crate::Error;
 
 /// Settings that decide what the names in a statement mean. A server reports each change of those
 /// that it knows to be of interest: `search_path` since PostgreSQL 18.
@@ -115,7 +116,7 @@ pub(super) struct Job {
     /// When it was submitted.
     pub(super) moment: u64,
     pub(super) deadline: Option<Instant>,
-    pub(super) answers: Vec<Option<Result<Answer>>>,
+    pub(super) answers: Answers,
     pub(super) open_count: usize,
 }
 
@@ -240,7 +241,7 @@ impl Session {
             place: request.place,
             moment,
             deadline: request.deadline,
-            answers: std::iter::repeat_with(|| None).take(count).collect(),
+            answers: Answers::none_of(count),
             open_count: count,
         };
         self.jobs.insert(ticket, job);
@@ -255,6 +256,14 @@ impl Session {
             self.deadlines.remove(&(deadline, ticket));
         }
         Some(job)
+    }
+
+    /// The same for one whose queries are all answered, and which nobody needs any more.
+    pub(super) fn forget(&mut self, ticket: Ticket, deadline: Option<Instant>) {
+        self.jobs.forget(ticket);
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
     }
 
     /// Whether the server may be waiting for data, or be sending some.
