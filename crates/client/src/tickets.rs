@@ -34,6 +34,7 @@ impl<T> Default for Tickets<T> {
 
 impl<T> Tickets<T> {
     /// Enters what belongs to a ticket, which is later than all that were entered and not removed.
+    #[inline]
     pub(crate) fn insert(&mut self, ticket: Ticket, value: T) {
         if self.entries.is_empty() {
             self.first = ticket.0;
@@ -49,10 +50,12 @@ impl<T> Tickets<T> {
         self.entries.push_back(Some(value));
     }
 
+    #[inline]
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&T> {
         self.entries.get(self.index(ticket)?)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
         let index = self.index(ticket)?;
         self.entries.get_mut(index)?.as_mut()
@@ -71,6 +74,7 @@ impl<T> Tickets<T> {
 
     /// Removes what belongs to a ticket where it is, which for a large thing costs less than to
     /// hand it out.
+    #[inline]
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         let index = self.index(ticket);
         if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
@@ -80,6 +84,7 @@ impl<T> Tickets<T> {
     }
 
     /// Lets neither the first nor the last entry be empty.
+    #[inline]
     fn trim(&mut self) {
         while let Some(None) = self.entries.front() {
             self.entries.pop_front();

@@ -78,6 +78,7 @@ impl Input {
     }
 
     /// What came and was not taken.
+    #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
         self.receive.unread()
     }
@@ -89,14 +90,9 @@ impl Input {
 
     /// Consumes `size` unread bytes; they stay readable until something is received. What they
     /// say may be the end.
+    #[inline]
     pub(crate) fn take(&mut self, size: usize) -> (&[u8], &mut End) {
         (self.receive.take(size), &mut self.end)
-    }
-
-    /// Whether nothing is here to be read or told, and more may come.
-    #[inline]
-    pub(crate) fn is_quiet(&self) -> bool {
-        matches!(self.end, End::Open) && self.receive.unread().is_empty()
     }
 
     /// Whether there may be events left.
@@ -128,8 +124,9 @@ impl Input {
     }
 
     /// Whether the server may still say something new.
+    #[inline]
     pub(crate) fn is_open(&self) -> bool {
-        self.end == End::Open
+        matches!(self.end, End::Open)
     }
 
     /// Refuses what cannot be said after the end.

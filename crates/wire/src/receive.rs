@@ -33,6 +33,7 @@ impl ReceiveBuffer {
     }
 
     /// Consumes `size` unread bytes; they stay readable until something is received.
+    #[inline]
     pub(crate) fn take(&mut self, size: usize) -> &[u8] {
         assert!(size <= self.end - self.start, "taken before it came");
         let start = self.start;

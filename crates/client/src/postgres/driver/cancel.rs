@@ -22,6 +22,11 @@ pub(super) struct Cancel {
 }
 
 impl Cancel {
+    /// Whether nothing is to be cancelled and nobody has been asked to, which is nearly always.
+    fn is_over(&self) -> bool {
+        self.wanted.is_empty() && self.target.is_none() && self.stage == CancelStage::Idle
+    }
+
     /// When to look again whether to ask once more.
     pub(super) fn again(&self) -> Option<Instant> {
         self.target.map(|(_, again)| again)
@@ -52,7 +57,14 @@ impl Session {
     }
 
     /// Asks to cancel what the server is doing if nobody wants it.
+    #[inline]
     pub(super) fn choose_cancel(&mut self, now: Instant) {
+        if !self.cancel.is_over() {
+            self.choose_cancel_of(now);
+        }
+    }
+
+    fn choose_cancel_of(&mut self, now: Instant) {
         if !self.cancel.wanted.is_empty() {
             let (steps, statements) = (&self.steps, &self.statements);
             self.cancel.wanted.retain(|&ticket| {

@@ -31,7 +31,14 @@ pub(super) const SMALL: &str = "the window keeps away from the limit of the queu
 
 impl Driver {
     /// Queues what has room in the window.
+    #[inline]
     pub(super) fn dispatch(&mut self) {
+        if !self.session.backlog.is_empty() {
+            self.dispatch_backlog();
+        }
+    }
+
+    fn dispatch_backlog(&mut self) {
         let is_held = self.session.cancel.stage == CancelStage::UnderWay
             || self.session.is_copying()
             || matches!(self.session.steps.front(), Some(Step::Script { .. }));

@@ -57,12 +57,13 @@ impl Driver {
 }
 
 impl Session {
-    /// Takes an event if it belongs to a script, and says whether the server waits for the data of
-    /// a COPY; or gives it back.
-    pub(super) fn take_of_script<'a>(&mut self, event: Event<'a>) -> ControlFlow<bool, Event<'a>> {
-        let Some(&Step::Script { ticket, .. }) = self.steps.front() else {
-            return ControlFlow::Continue(event);
-        };
+    /// Takes an event if it belongs to the script that is under way, and says whether the server
+    /// waits for the data of a COPY; or gives it back.
+    pub(super) fn take_of_script<'a>(
+        &mut self,
+        ticket: Ticket,
+        event: Event<'a>,
+    ) -> ControlFlow<bool, Event<'a>> {
         if !self.jobs.contains(ticket) {
             self.script = None;
         }

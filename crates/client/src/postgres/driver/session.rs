@@ -24,13 +24,13 @@ use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Span};
+use crate::Error;
 use crate::answers::Answers;
 use crate::output::Output;
 use crate::request::{Form, Goal, Params, Place, Portal};
 use crate::tickets::Tickets;
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
-use crate::Error;
 
 /// Settings that decide what the names in a statement mean. A server reports each change of those
 /// that it knows to be of interest: `search_path` since PostgreSQL 18.
@@ -298,18 +298,19 @@ impl Session {
 
     /// Takes an event; says what the server shall get if it waits for the data of a COPY.
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
-        // Most events are rows, which have the shortest way.
-        if let Event::DataRow { row, .. } = event
-            && !matches!(self.steps.front(), Some(Step::Script { .. }))
-        {
-            self.row(row);
-            return None;
+        // Nothing but a script takes an event away, and to look for one needs no event.
+        if let Some(&Step::Script { ticket, .. }) = self.steps.front() {
+            return match self.take_of_script(ticket, event) {
+                ControlFlow::Continue(event) => self.take_any(event, output),
+                ControlFlow::Break(copies) => copies.then_some(CopyIn::Refused),
+            };
         }
-        let event = match self.take_of_script(event) {
-            ControlFlow::Continue(event) => event,
-            ControlFlow::Break(copies) => return copies.then_some(CopyIn::Refused),
-        };
+        self.take_any(event, output)
+    }
+
+    fn take_any(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         match event {
+            Event::DataRow { row, .. } => self.row(row),
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
             Event::EmptyQuery { .. } => self.complete(None),
             Event::PortalSuspended { .. } => self.suspended(),

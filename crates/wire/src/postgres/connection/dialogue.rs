@@ -204,6 +204,28 @@ impl Dialogue {
         }
     }
 
+    /// Takes the message that comes first, where it is one of two that come with every query and
+    /// hardly vary; says how long it is. Whatever is unusual is left to [`message`](Self::message).
+    #[inline]
+    pub(super) fn usual(&mut self, unread: &[u8]) -> Option<(Event<'static>, usize)> {
+        let (id, kind) = self.queue.head()?;
+        match (kind, unread) {
+            (Kind::Bind, [b'2', 0, 0, 0, 4, ..]) => {
+                self.syncs.stray_count_max = 0;
+                self.queue.pop();
+                Some((Event::BindComplete { id }, 5))
+            }
+            (Kind::Sync, [b'Z', 0, 0, 0, 5, b'I', ..]) => {
+                self.failed = None;
+                self.status = TransactionStatus::Idle;
+                self.queue.pop();
+                let status = self.status;
+                Some((Event::Ready { id, status }, 6))
+            }
+            _ => None,
+        }
+    }
+
     /// Takes a message.
     pub(super) fn message<'a>(
         &mut self,

@@ -190,9 +190,16 @@ impl Connection {
     /// When the server broke the protocol, and then on every further call.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, ProtocolError> {
-        // An owner asks until there is none, and this is how it mostly learns that.
-        if self.input.is_quiet() && !self.dialogue.is_skipping() {
-            return Ok(None);
+        if self.input.is_open() && !self.dialogue.is_skipping() {
+            let unread = self.input.unread();
+            // An owner asks until there is none, and this is how it mostly learns that.
+            if unread.is_empty() {
+                return Ok(None);
+            }
+            if let Some((event, size)) = self.dialogue.usual(unread) {
+                self.input.take(size);
+                return Ok(Some(event));
+            }
         }
         self.read_event()
     }

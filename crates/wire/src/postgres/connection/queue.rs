@@ -107,11 +107,13 @@ impl Queue {
     }
 
     /// The request that the next answer is for.
+    #[inline]
     pub(super) fn head(&self) -> Option<(RequestId, Kind)> {
         Some((self.ids().first()?, *self.kinds.front()?))
     }
 
     /// The first request is answered.
+    #[inline]
     pub(super) fn pop(&mut self) {
         let popped = self.kinds.pop_front();
         assert!(popped.is_some(), "an answer is for a request");

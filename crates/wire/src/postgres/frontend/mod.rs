@@ -53,6 +53,7 @@ fn sized(
 }
 
 /// Writes a text and its NUL.
+#[inline]
 fn text(output: &mut Vec<u8>, text: &str) -> Result<(), RequestError> {
     if text.as_bytes().contains(&0) {
         return Err(RequestError::Nul);
