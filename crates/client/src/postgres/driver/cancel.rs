@@ -64,6 +64,7 @@ impl Session {
         }
     }
 
+    #[cold]
     fn choose_cancel_of(&mut self, now: Instant) {
         if !self.cancel.wanted.is_empty() {
             let (steps, statements) = (&self.steps, &self.statements);

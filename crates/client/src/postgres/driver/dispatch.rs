@@ -113,6 +113,7 @@ impl Driver {
     }
 
     /// Queues a COPY, with nothing else on its way.
+    #[cold]
     fn copy(&mut self, span: Span, key: Key) {
         if Verb::of(&key.sql) != Verb::Copy {
             return self.session.refuse(span, &Error::no_copy());
@@ -141,6 +142,7 @@ impl Driver {
     }
 
     /// Queues what prepares a statement, in a flight of its own.
+    #[cold]
     fn prepare(&mut self, span: Span, key: Key) {
         if Verb::of(&key.sql) == Verb::Copy {
             return self.session.refuse(span, &Error::copy_refused());

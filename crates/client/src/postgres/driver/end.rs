@@ -11,6 +11,7 @@ use crate::{Reply, Ticket};
 impl Session {
     /// Answers what is open of a request with an error that says whether it was sent, and has
     /// cancelled what the server is doing for it.
+    #[cold]
     pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {
         let Some(mut job) = self.remove(ticket) else {
             return;
@@ -46,6 +47,7 @@ impl Session {
     }
 
     /// The connection is of no more use, and nothing that waits will be answered.
+    #[cold]
     pub(super) fn end(&mut self, error: Error, output: &Output) {
         if self.end.is_some() {
             return;

@@ -36,6 +36,7 @@ pub(super) struct Script {
 
 impl Driver {
     /// Queues a script, or leaves it where it was until nothing else is under way.
+    #[cold]
     pub(super) fn script(&mut self, span: Span, row_count_max: usize) {
         if !self.session.steps.is_empty() {
             return self.session.backlog.push_front(span);
@@ -59,6 +60,7 @@ impl Driver {
 impl Session {
     /// Takes an event if it belongs to the script that is under way, and says whether the server
     /// waits for the data of a COPY; or gives it back.
+    #[cold]
     pub(super) fn take_of_script<'a>(
         &mut self,
         ticket: Ticket,

@@ -492,6 +492,7 @@ impl Session {
         self.columns = Some(columns);
     }
 
+    #[cold]
     fn prepared(&mut self, description: Option<RowDescription<'_>>) {
         let Some(Step::Prepare { key, name, moment }) = self.pop() else {
             panic!("only what is being prepared is described");
@@ -513,6 +514,7 @@ impl Session {
         }
     }
 
+    #[cold]
     fn failed(&mut self, id: RequestId, error: ErrorResponse<'static>) {
         if matches!(self.steps.front(), Some(Step::Sync)) {
             self.sync_error = Some(error);
@@ -565,6 +567,7 @@ impl Session {
     }
 
     /// All that shares the Sync of what failed.
+    #[cold]
     fn skipped(&mut self) {
         while !matches!(self.steps.front(), Some(Step::Sync) | None) {
             match self.pop() {
@@ -600,6 +603,7 @@ impl Session {
         step
     }
 
+    #[cold]
     fn setting(&mut self, status: ParameterStatus<'_>) {
         self.standing.report(status.name, status.value);
         if NAMING_SETTINGS.contains(&status.name.to_bytes()) {
