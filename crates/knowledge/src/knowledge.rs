@@ -300,6 +300,13 @@ impl Knowledge {
             .collect()
     }
 
+    /// Asks the servers of providers nothing more: who waits for a connection to one is told at once
+    /// that there is none. For the end of a program, which so waits for no server that is away.
+    pub fn leave_providers(&self) {
+        let state = self.0.engine.state();
+        state.remotes().iter().for_each(|remote| remote.leave());
+    }
+
     /// Asks the server of a provider for its version, or says why it does not answer.
     ///
     /// # Errors

@@ -137,6 +137,15 @@ impl Remote {
         &self.config.name
     }
 
+    /// Asks the server nothing more: who waits for a connection hears that there will be none. What
+    /// is ours alone is never away, and has things to put in order at its end.
+    pub(crate) fn leave(&self) {
+        if self.embedded.is_none() {
+            let pool = self.pool.clone();
+            self.runtime.start_task(async move { pool.close().await });
+        }
+    }
+
     /// Why the server could not be asked since then, if so.
     fn failed_since(&self, moment: Instant) -> Option<Error> {
         let failure = lock(&self.last_failure);

@@ -5,8 +5,12 @@ use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use lookaside_knowledge::Knowledge;
 use lookaside_stream::{StopFlag, worker_count};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -75,6 +79,9 @@ pub(crate) struct ServeArguments {
     quiet: bool,
 }
 
+/// How often a start looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// What SIGHUP does once there is something to load again.
 type Reloader = Box<dyn Fn() + Send + Sync>;
 
@@ -115,7 +122,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         access_log: arguments.access_log.clone(),
         prometheus,
     };
-    let service = Service::start(files, knowledge, options)?;
+    let service = start(files, &knowledge, options, &stop)?;
+    drop(knowledge);
     // Nobody else sets it.
     let _ = reloader.set(Box::new(service.reloader()));
     if !arguments.quiet {
@@ -127,6 +135,29 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
     wait(&stop)?;
     service.drain()?;
     Ok(Exit::Done)
+}
+
+/// Starts to serve. A start may wait for servers that are away; a signal ends that.
+fn start(
+    files: Files,
+    knowledge: &Knowledge,
+    options: StartOptions,
+    stop: &StopFlag,
+) -> Result<Service, Failure> {
+    let (starting, is_starting) = bounded::<()>(0);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // Nothing is ever sent: the other end is dropped when it has started.
+            while is_starting.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if stop.is_raised() {
+                    return knowledge.leave_providers();
+                }
+            }
+        });
+        let service = Service::start(files, knowledge.clone(), options);
+        drop(starting);
+        service
+    })
 }
 
 /// Where to listen, as far as that is safe.

@@ -24,6 +24,10 @@ use crate::cli::project::Project;
 /// themselves.
 const TICK: Duration = Duration::from_secs(1);
 
+/// How long the end waits for what the thread does: a load or a question that hangs changes nothing
+/// that anybody sees then.
+const END: Duration = Duration::from_millis(500);
+
 /// How often what histograms collected is folded, so that it stays small when nobody asks.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -100,10 +104,18 @@ impl KeeperThread {
 impl Drop for KeeperThread {
     fn drop(&mut self) {
         let _ = self.keeper.0.send(Order::Stop);
-        if let Some(thread) = self.thread.take() {
-            // A panic on that thread was already reported there.
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let begun = Instant::now();
+        while !thread.is_finished() {
+            if begun.elapsed() >= END {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
+        // A panic on that thread was already reported there.
+        let _ = thread.join();
     }
 }
 

@@ -160,6 +160,8 @@ impl Service {
             .server
             .join()
             .map_err(|error| Failure::from_error(&error));
+        // The keeper may ask for a server that is away.
+        self.shared.knowledge.leave_providers();
         drop(self.keeper);
         // What still waits for a database has nobody to answer to.
         self.runtime.shutdown_timeout(Duration::from_millis(100));

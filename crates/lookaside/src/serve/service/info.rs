@@ -140,6 +140,7 @@ impl Thread {
 /// Numbers for Prometheus.
 pub(super) fn metrics(shared: &Shared) -> String {
     MetricsTelemetry::publish(&shared.knowledge.snapshot());
+    MetricsTelemetry::publish_pools(&shared.knowledge.providers());
     let mut text = shared.prometheus.render();
     let catalog = shared.catalog.load();
     let waiting = shared.waiting.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -482,6 +482,15 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
     assert_eq!(unknown.header("Retry-After"), Some("1"));
     assert!(!unknown.text().contains("select"), "{}", unknown.text());
     client.get("/readyz").is(200);
+    let metrics = client.get("/metrics").is(200);
+    let metrics = metrics.text();
+    for gauge in [
+        "connections{provider=\"pg\",state=\"idle\"} 0",
+        "opened_total{provider=\"pg\"} ",
+    ] {
+        let gauge = format!("\nlookaside_pool_{gauge}");
+        assert!(metrics.contains(&gauge), "{gauge} in\n{metrics}");
+    }
 }
 
 #[test]
@@ -499,6 +508,31 @@ fn a_server_that_was_never_there_stops_nothing_else() {
     assert_eq!(ready["lookups_not_ready"][0], "away");
     let (status, log) = running.end();
     assert!(status.success());
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_server_that_is_away() {
+    let project = project(
+        "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 60000\n\
+         connection_uri = 'postgres://u:hunter2@127.0.0.1:1/d'\n\
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\n",
+    );
+    let begun = Instant::now();
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(killed.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    assert!(
+        begun.elapsed() < PATIENCE / 2,
+        "{:?}\n{log}",
+        begun.elapsed()
+    );
     assert!(!log.contains("hunter2"), "{log}");
 }
 
