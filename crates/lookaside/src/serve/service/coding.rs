@@ -73,7 +73,7 @@ impl Press {
 
 impl Face {
     /// The coding for an answer to a request that is here, or that was put off.
-    fn coding(&self, visit: &Visit, request: Option<&Request<'_>>) -> Encoding {
+    pub(super) fn coding(&self, visit: &Visit, request: Option<&Request<'_>>) -> Encoding {
         request.map_or(visit.coding, coding)
     }
 

@@ -21,7 +21,7 @@ use super::super::access_log::AccessLog;
 use super::super::models::Served;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::coding::{CODED_SIZE_MIN, Press};
-use super::head::vary;
+use super::head::{EXPOSED, vary};
 use super::outflow::{Out, Progress, lock};
 use super::{Noted, Shared, Thread, Visit, log_line};
 use crate::cli::enrich::{ModelTransform, Tally};
@@ -277,7 +277,9 @@ impl Stream {
 
     fn with_origin(&self, mut response: Response, vary: Option<&str>) -> Response {
         if let Some(origin) = &self.allow_origin {
-            response = response.header("Access-Control-Allow-Origin", origin);
+            response = response
+                .header("Access-Control-Allow-Origin", origin)
+                .header("Access-Control-Expose-Headers", EXPOSED);
         }
         match vary {
             Some(vary) => response.header("Vary", vary),

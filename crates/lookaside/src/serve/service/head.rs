@@ -130,8 +130,11 @@ impl Head<'_> {
                     write!(text, "private, max-age={seconds}").expect("a string takes any text");
                     reply.header("Cache-Control", text.as_str())
                 }
-                _ => reply.header("Cache-Control", "private, no-cache"),
+                _ => reply.header("Cache-Control", OF_TABLES),
             };
+        } else if self.status == 304 {
+            // Nothing was asked, and the tables decide: what the answer itself would say.
+            reply = reply.header("Cache-Control", OF_TABLES);
         }
         let vary = vary(self.is_negotiated, self.coding.is_some(), varies_by_origin);
         if let Some(vary) = vary {
@@ -150,14 +153,21 @@ impl Head<'_> {
             reply = reply.header_number(name, number);
         }
         if let Some(origin) = &visit.origin {
-            reply = reply.header("Access-Control-Allow-Origin", origin).header(
-                "Access-Control-Expose-Headers",
-                "Age, ETag, Retry-After, Server-Timing, X-Cache",
-            );
+            reply = reply
+                .header("Access-Control-Allow-Origin", origin)
+                .header("Access-Control-Expose-Headers", EXPOSED);
         }
         reply
     }
 }
+
+/// `Cache-Control` of what may be kept, and asked for again each time.
+const OF_TABLES: &str = "private, no-cache";
+
+/// The headers that scripts of an allowed page may read, beside those that they always may.
+pub(super) const EXPOSED: &str = "Age, Allow, ETag, Retry-After, Server-Timing, WWW-Authenticate, \
+                                  X-Cache, X-Events, X-Failed, X-Reject-Reason, X-Rejected, \
+                                  X-Rows-Cut";
 
 /// What stands before a validator that says no more than that the meaning is the same.
 const WEAK: &str = "W/";
@@ -221,9 +231,13 @@ pub(super) fn held(value: &[u8], tag: &str) -> Option<Held> {
             Some(part) => (part, Held::Weak),
             None => (part, Held::Strong),
         };
-        // `*` asks whether there is anything at all, which nobody does who reads.
         (part == tag.as_bytes()).then_some(held)
     })
+}
+
+/// Whether an `If-None-Match` asks whether there is anything at all.
+pub(super) fn is_any(value: &[u8]) -> bool {
+    value.trim_ascii() == b"*"
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::super::params::read_query;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::coding::{CODED_SIZE_MIN, coding};
-use super::head::{Head, Held, form, held};
+use super::head::{Head, Held, form, held, is_any};
 use super::wait::Question;
 use super::{Face, Thread, Visit};
 use crate::cli::failure::did_you_mean;
@@ -282,7 +282,10 @@ impl Face {
             Some(moment) => (moment.tag, Some(moment.freshness(asked.now))),
         };
         if let (Some(tag), Some(known)) = (&tag, asked.if_none_match)
-            && let Some(held) = held(known, tag.as_str())
+            && let Some(held) = match is_any(known) {
+                true => Some(self.held_now(&visit, asked, answer, request)),
+                false => held(known, tag.as_str()),
+            }
         {
             let from = Some((layer, freshness));
             return self.not_modified(visit, (tag, held), from, request, reply);
@@ -296,6 +299,9 @@ impl Face {
             layer: Some(layer),
             freshness,
             is_negotiated: true,
+            // A short one says so, too: a 304 says what the answer would say, and does not know how
+            // long that is.
+            coding: Some(Encoding::Identity),
             ..head
         };
         match asked.key.coding {
@@ -305,6 +311,25 @@ impl Face {
                 let head = Head { coding, ..head };
                 self.send_as_is(visit, request, reply, &head, &answer.body);
             }
+        }
+    }
+
+    /// How the validator of an answer would be written if it were sent.
+    fn held_now(
+        &self,
+        visit: &Visit,
+        asked: &Asked<'_>,
+        answer: &Answer,
+        request: Option<&Request<'_>>,
+    ) -> Held {
+        let coding = match asked.key.coding {
+            Encoding::Identity if answer.body.len() < CODED_SIZE_MIN => Encoding::Identity,
+            Encoding::Identity => self.coding(visit, request),
+            coding => coding,
+        };
+        match coding.name() {
+            Some(_) => Held::Weak,
+            None => Held::Strong,
         }
     }
 

@@ -124,7 +124,14 @@ fn without_keys_other_sites_are_refused() {
         answer.header("Access-Control-Allow-Origin"),
         Some("https://app.example")
     );
-    assert_eq!(answer.header("Vary"), Some("Accept, Origin"));
+    assert_eq!(
+        answer.header("Vary"),
+        Some("Accept, Accept-Encoding, Origin")
+    );
+    let exposed = answer.header("Access-Control-Expose-Headers").unwrap();
+    for name in ["X-Failed", "X-Events", "X-Rejected", "X-Rows-Cut"] {
+        assert!(exposed.split(", ").any(|other| other == name), "{exposed}");
+    }
     let preflight = |client: &mut super::Client, origin: &str| {
         let headers = [
             ("Origin", origin),

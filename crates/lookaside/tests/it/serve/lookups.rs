@@ -72,7 +72,7 @@ fn a_row_comes_in_each_form() {
     assert_eq!(answer.text(), r#"{"owner":"shop, \"new\""}"#);
     assert_eq!(answer.header("Content-Type"), Some("application/json"));
     assert_eq!(answer.header("X-Cache"), Some("native"));
-    assert_eq!(answer.header("Vary"), Some("Accept"));
+    assert_eq!(answer.header("Vary"), Some("Accept, Accept-Encoding"));
     assert!(
         answer
             .header("Server-Timing")
@@ -247,11 +247,16 @@ fn a_validator_holds_as_long_as_the_tables() {
         let tag = answer.header("ETag").unwrap().to_owned();
         let weak = format!("W/{tag}");
         let list = format!("\"x\", {weak}");
-        for (known, told) in [(&tag, &tag), (&list, &weak)] {
+        let any = "*".to_owned();
+        for (known, told) in [(&tag, &tag), (&list, &weak), (&any, &tag)] {
             let again = client
                 .get_with(&target, &[("If-None-Match", known)])
                 .is(304);
             assert_eq!(again.header("ETag"), Some(told.as_str()));
+            for same in ["Cache-Control", "Vary"] {
+                assert!(answer.header(same).is_some(), "{same}");
+                assert_eq!(again.header(same), answer.header(same), "{same}");
+            }
         }
         let csv = [("If-None-Match", tag.as_str()), ("Accept", "text/csv")];
         client.get_with(&target, &csv).is(200);
@@ -259,6 +264,8 @@ fn a_validator_holds_as_long_as_the_tables() {
         let again = client.get_with(&target, &[("If-None-Match", &tag)]).is(200);
         assert_ne!(again.header("ETag"), Some(tag.as_str()));
     }
+    let any = [("If-None-Match", "*")];
+    client.get_with("/v1/lookup/host?name=none", &any).is(404);
     // What no table says holds for a moment.
     let first = client.get("/v1/lookup/dice").is(200);
     let tag = first.header("ETag").unwrap().to_owned();
@@ -266,6 +273,8 @@ fn a_validator_holds_as_long_as_the_tables() {
         .get_with("/v1/lookup/dice", &[("If-None-Match", &tag)])
         .is(304);
     assert!(again.header("Cache-Control").unwrap().contains("max-age"));
+    assert_eq!(again.header("Vary"), first.header("Vary"));
+    client.get_with("/v1/lookup/dice", &any).is(304);
 }
 
 #[test]
