@@ -77,9 +77,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     })?;
     match verdict.problems.split_first() {
         None => {
-            files
-                .server
-                .guard(files.server.listen.as_deref().unwrap_or_default())?;
+            let listen = files.server.listen.as_deref().unwrap_or_default();
+            files.server.guard(listen)?;
+            files.server.guard_sockets(listen)?;
+            files.server.guard_access_log()?;
             files.server.load_tls()?;
             let catalog = Catalog::new(files.into_parts(&knowledge)?, &knowledge, None)?;
             write_stdout(|out| {

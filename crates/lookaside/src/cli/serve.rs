@@ -92,6 +92,9 @@ fn place(text: &str) -> Result<Place, &'static str> {
 pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
     let files = Files::read(&arguments.dir)?;
     let places = Places::of(arguments, &files)?;
+    if arguments.access_log.is_none() {
+        files.server.guard_access_log()?;
+    }
     let thread_count = match arguments.threads {
         Some(count) => count.get(),
         None if files.server.threads > 0 => files.server.threads,
@@ -177,6 +180,7 @@ impl Places {
             return Ok(Self::usual());
         };
         files.server.guard(&said)?;
+        files.server.guard_sockets(&said)?;
         let listen = said.into_iter().map(|place| (place, Needed::Must));
         Ok(Self {
             listen: listen.collect(),

@@ -324,7 +324,8 @@ fn prepare(config: &LookupConfig, knowledge: &Knowledge) -> Result<Option<Prepar
     }))
 }
 
-fn refused(config: &LookupConfig, error: &Error) -> Failure {
+/// A lookup whose statement is wrong, with its place.
+pub(crate) fn refused(config: &LookupConfig, error: &Error) -> Failure {
     let (place, name) = (&config.place, &config.name);
     Failure::new(format!("{place}: lookups.{name}: {error}")).with_sources(error)
 }

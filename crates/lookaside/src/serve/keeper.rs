@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use lookaside_knowledge::Config;
 use tracing::{info, warn};
 
-use super::catalog::{Catalog, Parts, hold};
+use super::catalog::{Catalog, Parts, hold, refused};
 use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
 use super::models::Models;
 use super::problem::chain;
@@ -40,7 +40,27 @@ pub(crate) struct Reloaded {
     pub(crate) warnings: Vec<String>,
 }
 
-type Tell = Box<dyn FnOnce(Result<Reloaded, String>) + Send>;
+/// Why a reload did not do what it should.
+#[derive(Clone, Debug)]
+pub(crate) struct NotReloaded {
+    pub(crate) reason: String,
+    /// Whether the tables are new, and only the lookups are as they were.
+    pub(crate) has_new_tables: bool,
+}
+
+/// What a reload says that changed the tables alone.
+pub(crate) const ONLY_TABLES: &str = "the tables are new, the lookups stay as they were";
+
+impl From<Failure> for NotReloaded {
+    fn from(failure: Failure) -> Self {
+        Self {
+            reason: failure.line(),
+            has_new_tables: false,
+        }
+    }
+}
+
+type Tell = Box<dyn FnOnce(Result<Reloaded, NotReloaded>) + Send>;
 
 enum Order {
     Reload(Tell),
@@ -65,7 +85,7 @@ impl Keeper {
     }
 
     /// Loads everything again, and says what came of it.
-    pub(crate) fn reload(&self, tell: impl FnOnce(Result<Reloaded, String>) + Send + 'static) {
+    pub(crate) fn reload(&self, tell: impl FnOnce(Result<Reloaded, NotReloaded>) + Send + 'static) {
         // A thread that has ended drops the order, and with it whoever waits for it.
         let _ = self.0.send(Order::Reload(Box::new(tell)));
     }
@@ -151,7 +171,7 @@ impl Work {
         }
     }
 
-    fn reload(&mut self, shared: &Shared) -> Result<Reloaded, String> {
+    fn reload(&mut self, shared: &Shared) -> Result<Reloaded, NotReloaded> {
         let begun = Instant::now();
         let catalog = shared.catalog.load_full();
         let result = self.load(shared, &catalog);
@@ -169,14 +189,21 @@ impl Work {
                 })
             }
             Err(failure) => {
-                let reason = failure.line();
-                warn!(reason, "not reloaded");
-                Err(reason)
+                let reason = &failure.reason;
+                match failure.has_new_tables {
+                    true => warn!(reason, "{ONLY_TABLES}"),
+                    false => warn!(reason, "not reloaded"),
+                }
+                Err(failure)
             }
         }
     }
 
-    fn load(&mut self, shared: &Shared, catalog: &Catalog) -> Result<(u64, Vec<String>), Failure> {
+    fn load(
+        &mut self,
+        shared: &Shared,
+        catalog: &Catalog,
+    ) -> Result<(u64, Vec<String>), NotReloaded> {
         // What can be wrong in the file is found before anything changes.
         let files = Files::read(&self.file)?;
         // Where it listens stays; the keys that this needs must stay, too.
@@ -188,7 +215,7 @@ impl Work {
             Ok(generation) => generation,
             Err(error) => {
                 hold(&gone, &shared.knowledge);
-                return Err(Failure::from_error(&error));
+                return Err(of_reload(&error, &files.lookups).into());
             }
         };
         self.generation = generation;
@@ -199,9 +226,10 @@ impl Work {
             }
             Err(failure) => {
                 hold(&gone, &shared.knowledge);
-                let line = failure.line();
-                let told = "the tables are new, the lookups stay as they were";
-                return Err(Failure::new(format!("{told}: {line}")));
+                return Err(NotReloaded {
+                    reason: failure.line(),
+                    has_new_tables: true,
+                });
             }
         }
         if let Some(log) = &shared.log {
@@ -275,6 +303,24 @@ impl Work {
                 }
             }
         }
+    }
+}
+
+/// Why tables could not be loaded. A statement that does not fit them is told by its text, of which
+/// the error shows the beginning; the lookup that it is of has a name and a line.
+fn of_reload(error: &lookaside_knowledge::Error, lookups: &[LookupConfig]) -> Failure {
+    let text = error.to_string();
+    let shown = text
+        .strip_prefix("statement `")
+        .and_then(|rest| rest.split_once("`: "))
+        .map(|(shown, _)| shown.trim_end_matches('…'));
+    let in_line = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lookup = lookups.iter().find(|lookup| {
+        shown.is_some_and(|shown| !shown.is_empty() && in_line(&lookup.sql).starts_with(shown))
+    });
+    match lookup {
+        Some(lookup) => refused(lookup, error),
+        None => Failure::from_error(error),
     }
 }
 

@@ -381,6 +381,8 @@ fn enrich(model: &str) -> Json {
                         "X-Rejected": count_header(
                             "Lines that do not parse, and events that do not fit the CSV; absent if none"),
                         "X-Failed": count_header("Failed lookups; absent if none"),
+                        "X-Reject-Reason": {"description": "Why the first of the rejected was so; absent if none",
+                                            "schema": {"type": "string"}},
                     },
                     "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},
             "default": {"$ref": "#/components/responses/Problem"},

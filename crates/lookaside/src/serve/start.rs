@@ -14,7 +14,7 @@ use super::access_log::AccessLog;
 use super::catalog::Catalog;
 use super::config::{Place, ServerConfig};
 use super::counters::Counters;
-use super::keeper::{Files, Keeper, KeeperThread, Reloaded};
+use super::keeper::{Files, Keeper, KeeperThread};
 use super::service::{Shared, Thread, console_policy};
 use crate::cli::failure::Failure;
 
@@ -146,7 +146,7 @@ impl Service {
     pub(crate) fn reloader(&self) -> impl Fn() + Send + Sync + 'static {
         let keeper = self.shared.keeper.clone();
         // What comes of it stands in the log.
-        move || keeper.reload(|_: Result<Reloaded, String>| {})
+        move || keeper.reload(|_| {})
     }
 
     /// Takes no more connections, answers what is here, and ends.

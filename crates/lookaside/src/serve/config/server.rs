@@ -1,7 +1,7 @@
 //! `[server]`: where to listen, who may ask, and what is allowed.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lookaside_http::Tls;
@@ -78,6 +78,8 @@ pub(crate) struct ServerConfig {
     pub(crate) answers_size_max: u64,
     /// `-` is standard error.
     pub(crate) access_log: Option<String>,
+    /// Where that stands.
+    pub(crate) access_log_place: String,
     /// Whether problems show what a database said.
     pub(crate) error_detail: bool,
     pub(crate) watch: bool,
@@ -125,6 +127,7 @@ impl Default for ServerConfig {
             body_size_max: BODY_SIZE_MAX as usize,
             answers_size_max: ANSWERS_SIZE_MAX,
             access_log: None,
+            access_log_place: String::new(),
             error_detail: false,
             watch: false,
             drain_timeout: DRAIN_TIMEOUT,
@@ -185,6 +188,38 @@ impl ServerConfig {
             "make one with `lookaside key new` and put the line that it prints into [[server.keys]]; \
              or listen on 127.0.0.1 and let a proxy in front decide who may ask",
         ))
+    }
+
+    /// Refuses sockets whose folder is not there.
+    pub(crate) fn guard_sockets(&self, places: &[Place]) -> Result<(), Failure> {
+        for place in places {
+            let Place::Unix(path) = place else { continue };
+            let Some(folder) = missing_folder(path) else {
+                continue;
+            };
+            let message = format!("cannot listen on {place}: the folder {folder} does not exist");
+            let is_of_file = self.listen.as_ref().is_some_and(|all| all.contains(place));
+            let message = match is_of_file {
+                true => format!("{}: server.listen: {message}", self.listen_place),
+                false => message,
+            };
+            return Err(Failure::new(message).with_help("make the folder, or name another one"));
+        }
+        Ok(())
+    }
+
+    /// Refuses an access log whose folder is not there.
+    pub(crate) fn guard_access_log(&self) -> Result<(), Failure> {
+        let name = self.access_log.as_deref().filter(|name| *name != "-");
+        let missing = name.and_then(|name| missing_folder(Path::new(name)));
+        let (Some(name), Some(folder)) = (name, missing) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{}: server.access_log: cannot write {name}: the folder {folder} does not exist",
+            self.access_log_place
+        );
+        Err(Failure::new(message).with_help("make the folder, or name another one"))
     }
 
     /// Loads the certificate and its key.
@@ -262,7 +297,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
         keys: read_keys(&section)?,
         tls: read_tls(config, &section)?,
         cors: read_origins(&section)?,
-        hosts: owned(section.strings("hosts")?),
+        hosts: read_hosts(&section)?,
         query_rows_max: query_rows_max.map(|rows| rows as usize),
         body_size_max: body_size_max.map_or(default.body_size_max, |size| size as usize),
         answers_size_max: answers_size_max.unwrap_or(default.answers_size_max),
@@ -270,6 +305,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
             "-" => text.to_owned(),
             path => config.folder().join(path).display().to_string(),
         }),
+        access_log_place: section.place("access_log"),
         error_detail: section.bool("error_detail")?.unwrap_or(false),
         watch: section.bool("watch")?.unwrap_or(false),
         drain_timeout: drain_timeout.unwrap_or(default.drain_timeout),
@@ -335,6 +371,28 @@ fn read_tls(config: &Config, section: &Section<'_>) -> Result<Option<TlsConfig>,
         key: file("key")?,
         place: section.place("tls"),
     }))
+}
+
+/// The folder that a file is to be made in, if it is not there.
+fn missing_folder(file: &Path) -> Option<impl std::fmt::Display> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.filter(|folder| !folder.is_dir()).map(Path::display)
+}
+
+/// Names, with a port or without.
+fn read_hosts(section: &Section<'_>) -> Result<Vec<String>, Failure> {
+    let hosts = owned(section.strings("hosts")?);
+    for host in &hosts {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+        if host.is_empty() || !host.chars().all(is_plain) {
+            let problem = format!(
+                "holds {host:?}, which is no host name; write lookups.example or \
+                 lookups.example:8300, without scheme and path"
+            );
+            return Err(section.bad("hosts", &problem));
+        }
+    }
+    Ok(hosts)
 }
 
 /// Origins are compared as they are written, so they must be written as browsers write them.

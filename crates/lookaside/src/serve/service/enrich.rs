@@ -13,8 +13,8 @@ use std::time::Duration;
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{BodyReader, Reply, Request, Response};
 use lookaside_stream::{
-    Flow, FormatOptions, InputFormat, LiveRead, OutputFormat, RunOptions, Sink, Source, Strictness,
-    Summary, worker_count,
+    Flow, FormatOptions, InputFormat, LiveRead, OutputFormat, Reject, RunOptions, Sink, Source,
+    Strictness, Summary, worker_count,
 };
 
 use super::super::access_log::AccessLog;
@@ -29,6 +29,9 @@ use crate::cli::failure::did_you_mean;
 
 /// Bytes of an answer before it is sent as it comes, to a request that says how long it is.
 const WHOLE_SIZE_MAX: usize = 64 << 10;
+
+/// Characters of the reason that a header gives.
+const REASON_LENGTH_MAX: usize = 200;
 
 /// Streams at once for each core; each has a thread and a session.
 const STREAMS_A_CORE_MAX: usize = 4;
@@ -310,13 +313,29 @@ impl Stream {
             ("X-Rejected", summary.rejects.count()),
             ("X-Failed", summary.failures.count()),
         ];
-        counts
+        let head = counts
             .into_iter()
             .filter(|(name, count)| *name == "X-Events" || *count > 0)
             .fold(self.head(coding), |head, (name, count)| {
                 head.header(name, count.to_string())
-            })
+            });
+        match summary.rejects.first().first() {
+            Some(reject) => head.header("X-Reject-Reason", reason(reject)),
+            None => head,
+        }
     }
+}
+
+/// Why an event was rejected, as a header takes it.
+fn reason(reject: &Reject) -> String {
+    let text = format!("line {}: {}", reject.line, reject.reason);
+    text.chars()
+        .take(REASON_LENGTH_MAX)
+        .map(|c| match c {
+            ' '..='~' => c,
+            _ => '?',
+        })
+        .collect()
 }
 
 /// Where events come from.

@@ -8,7 +8,7 @@ use lookaside_knowledge::MetricsTelemetry;
 use serde_json::json;
 
 use super::super::counters::{head, line, write_metrics};
-use super::super::keeper::Reloaded;
+use super::super::keeper::{ONLY_TABLES, Reloaded};
 use super::super::problem::Problem;
 use super::head::Head;
 use super::wait::Ready;
@@ -127,11 +127,13 @@ impl Thread {
                         extra: None,
                     })
                 }
-                Err(reason) => Err(Problem::new(
-                    409,
-                    "the reload failed, and what was served is served on",
-                )
-                .detail(reason)),
+                Err(failure) => {
+                    let title = match failure.has_new_tables {
+                        true => ONLY_TABLES,
+                        false => "the reload failed, and what was served is served on",
+                    };
+                    Err(Problem::new(409, title).detail(failure.reason))
+                }
             });
         });
     }

@@ -435,7 +435,10 @@ fn the_document_says_what_enrich_takes_and_tells() {
     assert_eq!(names, 5, "{told}");
     let headers = enrich["responses"]["200"]["headers"].as_object().unwrap();
     let names: Vec<&String> = headers.keys().collect();
-    assert_eq!(names, ["X-Events", "X-Failed", "X-Rejected"]);
+    assert_eq!(
+        names,
+        ["X-Events", "X-Failed", "X-Reject-Reason", "X-Rejected"]
+    );
 }
 
 /// Every reference leads somewhere.

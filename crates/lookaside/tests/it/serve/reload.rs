@@ -90,3 +90,45 @@ fn an_open_server_keeps_its_last_key() {
         .get_with("/v1/lookup/host?name=web-1", &headers)
         .is(200);
 }
+
+#[test]
+fn half_a_reload_says_so() {
+    let project = project("");
+    let mut running = serve(&project, &[]);
+    project.write("hosts/data.csv", "name,rack\nweb-9,7\n");
+    configure(
+        &project,
+        "[lookups.new]\nsql = 'select nowhere from hosts'\n",
+    );
+    let mut client = running.client();
+    let refused = client.post("/v1/reload", "").is(409).json();
+    let told = "the tables are new, the lookups stay as they were";
+    assert_eq!(refused["title"], told);
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(!detail.contains(told), "{detail}");
+    assert!(detail.contains("lookups.new"), "{detail}");
+    client.get("/v1/lookup/host?name=web-9").is(200);
+    client.get("/v1/lookup/new").is(404);
+    let log = running.log_until(told);
+    assert!(!log.contains("not reloaded"), "{log}");
+}
+
+#[test]
+fn a_lookup_that_new_tables_do_not_fit_is_named() {
+    let project = project("");
+    let running = serve(&project, &[]);
+    project.write("hosts/data.csv", "name,place\nweb-9,7\n");
+    let config = std::fs::read_to_string(project.file("knowdb.toml")).unwrap();
+    let at = |name: &str| {
+        let found = config
+            .lines()
+            .position(|line| line == format!("[lookups.{name}]"));
+        found.expect("it is there") + 1
+    };
+    let refused = running.client().post("/v1/reload", "").is(409).json();
+    let detail = refused["detail"].as_str().unwrap();
+    let named = ["host", "rack", "late"]
+        .iter()
+        .any(|name| detail.contains(&format!("knowdb.toml:{}: lookups.{name}: ", at(name))));
+    assert!(named && detail.contains("rack"), "{detail}");
+}

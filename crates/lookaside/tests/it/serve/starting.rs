@@ -34,6 +34,23 @@ fn check_refuses_what_serve_would() {
         "[server]\ntls = { cert = 'none.pem', key = 'none.pem' }\n",
         &["none.pem"],
     );
+    for (line, expected) in [
+        ("access_log = 'no/log'", "server.access_log: cannot write"),
+        (
+            "listen = 'unix:no/s'",
+            "server.listen: cannot listen on unix:",
+        ),
+    ] {
+        let folder = "/no does not exist";
+        both_refuse(&format!("[server]\n{line}\n"), &[expected, folder]);
+    }
+    for host in ["a b", "", "https://a.example", "a.example/x"] {
+        let named = format!("server.hosts holds {host:?}, which is no host name");
+        both_refuse(&format!("[server]\nhosts = {host:?}\n"), &[&named]);
+    }
+    let said = project("").run(&["serve", ".", "--listen", "unix:/no/dir/x.sock"]);
+    said.ended(1)
+        .err_has(&["unix:/no/dir/x.sock: the folder /no/dir does not exist"]);
 }
 
 #[test]
