@@ -29,7 +29,33 @@ use server::{Data, Settings, seed, start};
 /// As many as the arena has.
 const ITEM_COUNT: usize = 100_000;
 
+const USAGE: &str = "\
+usage: arena
+
+Serves the workloads of HttpArena's HTTP/1.1 profiles. It takes no arguments but these variables of
+the environment:
+  DATABASE_URL       postgres://user@host/name; without it a PostgreSQL of its own is started
+  DATABASE_MAX_CONN  connections to it [32]
+  HOST               address to listen on [127.0.0.1]
+  PORT, TLS_PORT     ports for HTTP and HTTPS [8080, 8081]
+  THREADS            I/O threads; 0 is one for each processor [0]
+  ARENA_DATA         folder with dataset.json and static/ [/data]
+  ARENA_CERTS        folder with server.crt and server.key [/certs]
+";
+
 fn main() -> ExitCode {
+    if let Some(argument) = env::args_os().nth(1) {
+        if argument == "--help" || argument == "-h" {
+            let _ = io::stdout().write_all(USAGE.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+        let argument = argument.display();
+        let _ = write!(
+            io::stderr(),
+            "error: unknown argument {argument}\n\n{USAGE}"
+        );
+        return ExitCode::from(2);
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -55,6 +55,10 @@ pub(crate) struct LogOptions {
 /// What the names of all our crates begin with.
 const OUR_CRATES: &str = "lookaside";
 
+/// The target of entries that are logged at the default level, too, though nothing is wrong: what
+/// somebody who runs a server asked for was done.
+pub(crate) const TOLD: &str = "lookaside::told";
+
 /// Starts logging for the rest of the process. Entries carry names, places and counts; values of
 /// events, parameters and the environment are not logged at any level.
 pub(crate) fn start(options: LogOptions) {
@@ -66,9 +70,15 @@ pub(crate) fn start(options: LogOptions) {
         LogLevel::Trace => LevelFilter::TRACE,
     };
     // What our dependencies do inside is of no use to a user, and their entries may hold values.
+    // Who reloads waits to hear of it, also where nothing is said about the log.
+    let told = match options.log_level {
+        LogLevel::Warn => LevelFilter::INFO,
+        _ => level,
+    };
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
-        .with_target(OUR_CRATES, level);
+        .with_target(OUR_CRATES, level)
+        .with_target(TOLD, told);
     let registry = tracing_subscriber::registry().with(targets);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)

@@ -8,7 +8,7 @@ pub(crate) mod enrich;
 mod explain;
 pub(crate) mod failure;
 mod key;
-mod log;
+pub(crate) mod log;
 mod man;
 mod metrics;
 mod model_test;

@@ -118,7 +118,10 @@ impl Access {
             bucket.take(now).map_err(|wait| {
                 // Whole seconds, and none of them in vain.
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-                Problem::new(429, "this key asks too often").retry_after(seconds)
+                let rate = bucket.rate();
+                let detail = format!("its requests may be {rate}; ask again in {seconds} s");
+                let problem = Problem::new(429, "this key asks too often");
+                problem.detail(detail).retry_after(seconds)
             })?;
         }
         if want == Want::Admin && !key.config.admin {

@@ -18,6 +18,7 @@ use super::models::Models;
 use super::problem::chain;
 use super::service::Shared;
 use crate::cli::failure::Failure;
+use crate::cli::log::TOLD;
 use crate::cli::project::Project;
 
 /// How often a server that was never there is asked again, and whether the tables were loaded anew by
@@ -181,7 +182,7 @@ impl Work {
                     warn!("{warning}");
                 }
                 let elapsed = begun.elapsed();
-                info!(generation, ?elapsed, "reloaded");
+                info!(target: TOLD, generation, ?elapsed, "reloaded");
                 Ok(Reloaded {
                     generation,
                     elapsed,

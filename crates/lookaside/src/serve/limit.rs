@@ -5,6 +5,7 @@
 //! that one token takes. One compare-and-swap a request, no timer and no lock: a crate would bring a
 //! map of keys and clocks of its own, and the keys are a list here.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,6 +26,14 @@ impl Rate {
             interval_ns,
             burst_ns: interval_ns.saturating_mul(burst - 1),
         }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per_second = 1_000_000_000 / self.interval_ns;
+        let burst = self.burst_ns / self.interval_ns + 1;
+        write!(f, "{per_second} a second, {burst} at once after a pause")
     }
 }
 

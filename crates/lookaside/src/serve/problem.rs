@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use lookaside_knowledge::{Error, ErrorKind};
 use lookaside_value::write_json_text;
 
-use super::params::{BatchFault, ParamFault, SET_COUNT_MAX};
+use super::params::{BatchFault, Param, ParamFault, ParamType, SET_COUNT_MAX};
 
 /// The media type.
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
@@ -63,7 +63,13 @@ impl Problem {
         }
     }
 
-    pub(crate) fn batch(fault: BatchFault) -> Self {
+    /// Says which parameter set of a batch it is about, from 0.
+    pub(crate) fn of_set(mut self, index: usize) -> Self {
+        self.set = Some(index);
+        self
+    }
+
+    pub(crate) fn batch(fault: BatchFault, params: &[Param]) -> Self {
         match fault {
             BatchFault::Set(index, faults) => Self {
                 set: Some(index),
@@ -71,7 +77,8 @@ impl Problem {
             },
             BatchFault::Malformed(set, message) => Self {
                 set,
-                ..Self::new(400, "the body is not what this lookup reads").detail(message)
+                ..Self::new(400, "the body is not what this lookup reads")
+                    .detail(format!("{message}; {}", body_wanted(params)))
             },
             BatchFault::TooMany => Self::new(413, "too many parameter sets in one request")
                 .detail(format!("{} at most; send several requests", SET_COUNT_MAX)),
@@ -134,6 +141,22 @@ impl Problem {
     }
 }
 
+/// What the body of a batch looks like.
+fn body_wanted(params: &[Param]) -> String {
+    let members = params.iter().map(|param| {
+        let mut member = String::new();
+        write_json_text(&param.name, &mut member);
+        member.push_str(match param.kind {
+            ParamType::Int | ParamType::Float => ":1",
+            ParamType::Bool => ":true",
+            _ => ":\"…\"",
+        });
+        member
+    });
+    let set = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+    format!("a body is a JSON array of parameter sets, [{set}], or such a set on each line")
+}
+
 /// An error with what caused it, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -160,7 +183,7 @@ mod tests {
             problem: "is missing",
         }];
         let mut out = Vec::new();
-        Problem::batch(BatchFault::Set(3, faults)).write(&mut out);
+        Problem::batch(BatchFault::Set(3, faults), &[]).write(&mut out);
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(json["status"], 400);
         assert_eq!(json["set"], 3);

@@ -306,7 +306,12 @@ fn wrong_answers_fail_the_run() {
     let always = |text: &'static str| tcp(move |client| client.answer_all(text));
     let get = ["--get", "/a"];
     let target = always("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
-    failed(&target, &get, "unexpected statuses", &["503 to GET /a"]);
+    failed(
+        &target,
+        &get,
+        "unexpected statuses",
+        &["503 to GET /a", "--expect-status"],
+    );
     let line = measured(&target, &["--get", "/a", "--expect-status", "2xx,503"]);
     assert_eq!(line["statuses"]["503"], line["ops"], "{line}");
 

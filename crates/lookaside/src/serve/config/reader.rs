@@ -151,6 +151,13 @@ impl<'a> Section<'a> {
         found.map(Some).ok_or_else(|| self.bad(key, &problem()))
     }
 
+    /// A number of bytes.
+    pub(super) fn bytes(&self, key: &str, min: u64, max: u64) -> Result<Option<u64>, Failure> {
+        const WANTED: &str = "a whole number of bytes, such as 8388608 for 8 MiB";
+        self.typed(key, WANTED, Value::as_integer)?;
+        self.number(key, min, max)
+    }
+
     /// A time in milliseconds.
     pub(super) fn millis(
         &self,

@@ -286,8 +286,8 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
                 .collect::<Result<_, _>>()?,
         ),
     };
-    let body_size_max = section.number("body_size_max", 1024, BODY_SIZE_MAX_MAX)?;
-    let answers_size_max = section.number("answers_size_max", 0, 1 << 40)?;
+    let body_size_max = section.bytes("body_size_max", 1024, BODY_SIZE_MAX_MAX)?;
+    let answers_size_max = section.bytes("answers_size_max", 0, 1 << 40)?;
     let drain_timeout = section.millis("drain_timeout_ms", 1, HOUR_MS)?;
     let query_rows_max = section.number("query_rows_max", 1, 10_000_000)?;
     Ok(ServerConfig {

@@ -120,7 +120,8 @@ fn answer(
     let lookup = &catalog.lookups[index];
     let prepared = lookup.prepared.as_ref();
     let prepared = prepared.expect("it was asked whether it is");
-    let sets = read_batch(body, is_lines, &prepared.params).map_err(Problem::batch)?;
+    let params = &prepared.params;
+    let sets = read_batch(body, is_lines, params).map_err(|fault| Problem::batch(fault, params))?;
     let mut writer = Writer {
         lookup,
         is_native: prepared.is_native(),
@@ -168,7 +169,8 @@ impl Writer<'_> {
             return;
         }
         let form = self.form;
-        Encoder::batch_next(form, self.index, &mut self.body);
+        let set = self.index;
+        Encoder::batch_next(form, set, &mut self.body);
         self.index += 1;
         match rows {
             Ok(rows) => {
@@ -177,7 +179,8 @@ impl Writer<'_> {
                 if self.lookup.extent() == Extent::All {
                     let rows_max = self.lookup.config.rows_max;
                     if rows.len() > rows_max {
-                        self.problem = Some(too_many_rows(rows.len(), rows_max));
+                        let problem = too_many_rows(rows.len(), rows_max);
+                        self.problem = Some(problem.of_set(set));
                         return;
                     }
                     self.encoder.batch_rows(form, rows.iter(), &mut self.body);

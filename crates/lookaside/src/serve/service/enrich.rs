@@ -353,3 +353,21 @@ impl LiveRead for Events {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_a_short_line_of_ascii() {
+        let reject = |reason: &str| Reject {
+            source: Arc::default(),
+            line: 7,
+            reason: reason.to_owned().into(),
+            excerpt: String::new(),
+        };
+        assert_eq!(reason(&reject("no \"a\"")), "line 7: no \"a\"");
+        assert_eq!(reason(&reject("\r\nX: \u{e9}\u{7f}")), "line 7: ??X: ??");
+        assert_eq!(reason(&reject(&"x".repeat(999))).len(), REASON_LENGTH_MAX);
+    }
+}

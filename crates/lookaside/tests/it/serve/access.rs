@@ -72,7 +72,12 @@ fn keys_let_in() {
     // A busy machine may fill the bucket again in between, but not for ever.
     let mut answers = (0..1000).map(|_| client.get_with(target, &as_plain));
     let wait = answers.find(|answer| answer.status != 200);
-    assert_eq!(wait.unwrap().is(429).header("Retry-After"), Some("1"));
+    let wait = wait.unwrap().is(429);
+    assert_eq!(wait.header("Retry-After"), Some("1"));
+    assert_eq!(
+        wait.json()["detail"],
+        "its requests may be 1 a second, 3 at once after a pause; ask again in 1 s"
+    );
     assert!(running.end().0.success());
 
     let text = fs::read_to_string(&log).unwrap();

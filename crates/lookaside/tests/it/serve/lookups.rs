@@ -161,6 +161,15 @@ fn refusals_name_what_is_wrong() {
     client.get("/v1/lookup/rack?rack=8").is(200);
     let long = client.get("/v1/lookup/rack?rack=7").is(422);
     assert!(long.text().contains("rows_max is 3"), "{}", long.text());
+    let long = client.post("/v1/lookup/rack", "[8, 7, 8]").is(422).json();
+    assert_eq!(long["set"], 1, "{long}");
+    // What a form sends is shown what is read here.
+    let refused = client.post("/v1/lookup/rack", "rack=7").is(400).json();
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("a JSON array of parameter sets, [{\"rack\":1}], or"),
+        "{detail}"
+    );
 }
 
 #[test]

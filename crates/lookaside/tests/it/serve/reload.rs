@@ -92,6 +92,21 @@ fn an_open_server_keeps_its_last_key() {
 }
 
 #[test]
+fn a_reload_by_a_signal_is_told() {
+    let project = project("");
+    let mut running = serve(&project, &[]);
+    running.signal("HUP");
+    let log = running.log_until("reloaded");
+    assert!(
+        log.contains("INFO") && log.contains("generation=2"),
+        "{log}"
+    );
+    let running = serve(&project, &["--log-level", "error"]);
+    running.client().post("/v1/reload", "").is(200);
+    assert_eq!(running.end().1, "");
+}
+
+#[test]
 fn half_a_reload_says_so() {
     let project = project("");
     let mut running = serve(&project, &[]);

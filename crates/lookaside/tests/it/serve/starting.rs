@@ -44,6 +44,10 @@ fn check_refuses_what_serve_would() {
         let folder = "/no does not exist";
         both_refuse(&format!("[server]\n{line}\n"), &[expected, folder]);
     }
+    both_refuse(
+        "[server]\nbody_size_max = '8 MiB'\n",
+        &["must be a whole number of bytes, such as 8388608 for 8 MiB, not"],
+    );
     for host in ["a b", "", "https://a.example", "a.example/x"] {
         let named = format!("server.hosts holds {host:?}, which is no host name");
         both_refuse(&format!("[server]\nhosts = {host:?}\n"), &[&named]);

@@ -39,9 +39,6 @@ fn events_are_enriched() {
         reason.starts_with("line 2: ") && reason.len() > 12,
         "{reason}"
     );
-    let strange = client.post(&target, format!("{{\"\u{e9}\u{1}{}", "x".repeat(999)));
-    let reason = strange.header("X-Reject-Reason").unwrap().to_owned();
-    assert!(reason.is_ascii() && reason.len() <= 200, "{reason}");
     let answer = client.post(&target, EVENT).is(200);
     assert_eq!(answer.header("X-Reject-Reason"), None);
     client

@@ -28,7 +28,7 @@ use clap::Args;
 use lookaside_stream::StopFlag;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use self::figures::Figures;
+use self::figures::{Fault, Figures};
 use self::plan::{Clock, Plan};
 use self::processes::Usage;
 use self::report::Report;
@@ -206,11 +206,17 @@ fn measure(
 fn judge(plan: &Plan, figures: &Figures) -> Outcome {
     if let Some((fault, faults)) = figures.faults.iter().max_by_key(|(_, faults)| faults.count) {
         let count = figures.fault_count();
-        return Err(Failure::new(format!(
+        let failure = Failure::new(format!(
             "{count} requests failed, most by {}, the first: {}",
             fault.name(),
             faults.first
-        )));
+        ));
+        return Err(match fault {
+            Fault::Status => {
+                failure.with_help("--expect-status 2xx,404 says which statuses are expected")
+            }
+            _ => failure,
+        });
     }
     if figures.answer_count() == 0 {
         return Err(Failure::new(format!("{} answered nothing", plan.target))
