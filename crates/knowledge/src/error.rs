@@ -34,6 +34,8 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    /// The name of the provider that does not answer.
+    provider: Option<Box<str>>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -48,17 +50,36 @@ impl Error {
         self.0.kind == ErrorKind::Unavailable
     }
 
+    /// The provider that does not answer, if it is one that does not.
+    pub fn provider_name(&self) -> Option<&str> {
+        self.0.provider.as_deref()
+    }
+
+    /// The same, of a provider that does not answer.
+    pub(crate) fn of_provider(self, name: &str) -> Self {
+        let Some(mut inner) = Arc::into_inner(self.0) else {
+            unreachable!("nobody has a new error yet");
+        };
+        inner.provider = Some(name.into());
+        Self(Arc::new(inner))
+    }
+
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
             kind,
             message: message.into(),
+            provider: None,
             source: None,
         }))
     }
 
     /// The same, with what may help behind it.
     pub(crate) fn with_hint(&self, hint: &str) -> Self {
-        Self::new(self.kind(), format!("{self}; {hint}"))
+        let said = Self::new(self.kind(), format!("{self}; {hint}"));
+        match self.provider_name() {
+            Some(name) => said.of_provider(name),
+            None => said,
+        }
     }
 
     pub(crate) fn with_source(
@@ -77,6 +98,7 @@ impl Error {
         Self(Arc::new(Inner {
             kind,
             message: message.into(),
+            provider: None,
             source: Some(source),
         }))
     }

@@ -204,7 +204,10 @@ impl Pool {
     /// What the pool does at the moment, and has done so far.
     pub fn status(&self) -> PoolStatus {
         let (counts, totals, last_error) = self.inner.hall.look();
-        PoolStatus::new(&counts, &totals, last_error)
+        PoolStatus {
+            open_error: self.inner.hall.last_failure(),
+            ..PoolStatus::new(&counts, &totals, last_error)
+        }
     }
 
     /// Takes no more requests, fails those that wait for a connection, waits for the answers to

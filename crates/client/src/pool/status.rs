@@ -37,6 +37,8 @@ pub struct PoolStatus {
     pub wait_timeout_total: u64,
     /// Why a connection could not be opened or was lost, the last time that happened.
     pub last_error: Option<Error>,
+    /// Why no connection could be opened, if none was opened since.
+    pub open_error: Option<Error>,
 }
 
 impl PoolStatus {
@@ -55,6 +57,7 @@ impl PoolStatus {
             wait_time_total: totals.waited,
             wait_timeout_total: totals.late,
             last_error,
+            open_error: None,
         }
     }
 }

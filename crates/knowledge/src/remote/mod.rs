@@ -14,6 +14,7 @@ mod statement;
 mod wait;
 
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -180,12 +181,16 @@ impl Remote {
         }
     }
 
-    /// Why there was no answer in time: a server that is away still is, for the same reason.
+    /// Why there was no answer in time: what stands in the way of a connection, if that is it, else
+    /// what it was the last time.
     fn too_late(&self, info: &StatementInfo, patience: &Patience) -> Error {
-        match &patience.failure {
-            Some(failure) => failure.clone(),
-            None => self.noted(Error::provider_timeout(self, info)),
-        }
+        let status = self.pool.status();
+        let in_the_way = status.open_error.filter(|_| status.connection_count == 0);
+        self.noted(match (in_the_way, &patience.failure) {
+            (Some(error), _) => Error::provider(self, info, None, &error),
+            (None, Some(failure)) => failure.clone(),
+            (None, None) => Error::provider_timeout(self, info),
+        })
     }
 
     /// The statement as the server describes it; `sql` is its text without our name.
@@ -243,7 +248,12 @@ impl Remote {
         let answers = match self.runtime.within(flight::fly(&self.pool, request)).await {
             Ok(answers) => answers,
             Err(error) => {
-                let error = self.noted(Error::provider(self, info, Some(statement), &error));
+                // A deadline says by itself nothing of why there was no connection until then.
+                let is_bare = error.kind() == ClientKind::Deadline && error.source().is_none();
+                let error = match is_bare {
+                    true => self.too_late(info, &patience),
+                    false => self.noted(Error::provider(self, info, Some(statement), &error)),
+                };
                 return sets.iter().map(|_| Err(error.clone())).collect();
             }
         };

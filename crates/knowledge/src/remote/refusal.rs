@@ -55,7 +55,11 @@ impl Error {
             }
         };
         // The reason is all that the client's error says; a chain behind it would say it again.
-        Self::new(kind, message)
+        let said = Self::new(kind, message);
+        match kind {
+            ErrorKind::Unavailable => said.of_provider(name),
+            _ => said,
+        }
     }
 
     /// A statement that a provider does not understand as it was sent, because a name before a table
@@ -84,7 +88,7 @@ impl Error {
             remote.name(),
             remote.place
         );
-        Self::new(ErrorKind::Unavailable, message)
+        Self::new(ErrorKind::Unavailable, message).of_provider(remote.name())
     }
 
     /// Nobody says where the embedded database is.

@@ -1,17 +1,21 @@
 //! What is served at one moment: lookups that were prepared, keys, models; a reload makes the next
 //! one beside it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{Error, Explanation, Extent, Knowledge, PlanKind, Statement, Text};
+
+use tracing::{info, warn};
 
 use super::access::Access;
 use super::config::{LookupConfig, ServerConfig};
 use super::models::Models;
 use super::overview::{openapi, overview};
 use super::params::{PARAM_COUNT_MAX, Param, ParamType};
+use super::problem::chain;
 use crate::cli::failure::{Failure, did_you_mean};
 use crate::cli::settings::EnrichSettings;
 
@@ -40,6 +44,8 @@ pub(crate) struct Lookup {
     pub(crate) config: LookupConfig,
     /// How it is answered; not known while its server has never been asked.
     pub(crate) prepared: Option<Prepared>,
+    /// Why it is not prepared.
+    pub(crate) away: Option<Error>,
     /// What it was asked for; goes on over reloads.
     pub(crate) counts: Arc<LookupCounts>,
 }
@@ -67,7 +73,14 @@ pub(crate) enum Validity {
 /// Threads count in stripes, so that cores seldom share a cache line; `Relaxed` throughout, since sums
 /// order nothing.
 #[derive(Debug, Default)]
-pub(crate) struct LookupCounts([Stripe; STRIPE_COUNT]);
+pub(crate) struct LookupCounts {
+    stripes: [Stripe; STRIPE_COUNT],
+    /// When the log was told last that a provider does not answer.
+    told: Mutex<Option<Instant>>,
+}
+
+/// How often the log hears of one lookup that its provider does not answer: each request would say it.
+const TOLD_AGAIN: Duration = Duration::from_secs(10);
 
 /// Enough that a machine's I/O threads meet seldom.
 const STRIPE_COUNT: usize = 8;
@@ -92,7 +105,7 @@ impl LookupCounts {
 
     /// Counts answers with rows and without.
     pub(crate) fn add_many(&self, thread: usize, found: u64, absent: u64) {
-        let stripe = &self.0[thread % STRIPE_COUNT];
+        let stripe = &self.stripes[thread % STRIPE_COUNT];
         for (counter, count) in [(&stripe.found, found), (&stripe.absent, absent)] {
             if count > 0 {
                 counter.fetch_add(count, Ordering::Relaxed);
@@ -102,14 +115,24 @@ impl LookupCounts {
 
     /// Counts questions that were not answered.
     pub(crate) fn add_failed(&self, thread: usize, count: u64) {
-        let stripe = &self.0[thread % STRIPE_COUNT];
+        let stripe = &self.stripes[thread % STRIPE_COUNT];
         stripe.failed.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Whether the log is to hear again that a provider does not answer.
+    fn is_news(&self) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN);
+        if is_news {
+            *told = Some(Instant::now());
+        }
+        is_news
     }
 
     /// The sums with their names.
     pub(crate) fn named(&self) -> [(&'static str, u64); 3] {
         let sum = |of: fn(&Stripe) -> &AtomicU64| -> u64 {
-            let stripes = self.0.iter();
+            let stripes = self.stripes.iter();
             stripes
                 .map(|stripe| of(stripe).load(Ordering::Relaxed))
                 .sum()
@@ -125,6 +148,14 @@ impl LookupCounts {
 impl Lookup {
     pub(crate) fn name(&self) -> &str {
         &self.config.name
+    }
+
+    /// Tells the log, in full, why a question was not answered.
+    pub(crate) fn tell_failure(&self, error: &Error) {
+        if !error.is_retryable() || self.counts.is_news() {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            warn!(lookup = self.name(), %error, cause, "a lookup failed");
+        }
     }
 
     /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is found.
@@ -169,8 +200,9 @@ impl Catalog {
     ) -> Result<Self, Failure> {
         let mut lookups: Vec<Lookup> = Vec::new();
         for config in parts.lookups {
-            let prepared = match prepare(&config, knowledge) {
-                Ok(prepared) => prepared,
+            let (prepared, away) = match prepare(&config, knowledge) {
+                Ok(Ok(prepared)) => (Some(prepared), None),
+                Ok(Err(error)) => (None, Some(error)),
                 Err(failure) => {
                     release(&lookups, knowledge);
                     return Err(failure);
@@ -181,6 +213,7 @@ impl Catalog {
                 counts: known.map(|known| known.counts.clone()).unwrap_or_default(),
                 config,
                 prepared,
+                away,
             });
         }
         lookups.sort_by(|a, b| a.config.name.cmp(&b.config.name));
@@ -200,6 +233,46 @@ impl Catalog {
         catalog.overview = overview(&catalog);
         catalog.openapi = openapi(&catalog);
         Ok(catalog)
+    }
+
+    /// Tells the log which lookups wait for which provider, as far as it did not hear that of the
+    /// catalog `before`, and which ones wait no more.
+    pub(crate) fn tell_waiting(&self, before: Option<&Self>) {
+        let known = before.map(Self::waiting).unwrap_or_default();
+        for (provider, (lookups, error)) in self.waiting() {
+            if known.get(provider).is_none_or(|(old, _)| *old != lookups) {
+                let (lookups, error) = (lookups.join(", "), chain(error));
+                warn!(
+                    provider,
+                    lookups, error, "a provider does not answer, and these lookups wait for it"
+                );
+            }
+        }
+        for (provider, (lookups, _)) in known {
+            let is_ready = |name: &&str| self.lookup(name).is_some_and(|it| it.prepared.is_some());
+            let ready: Vec<&str> = lookups.into_iter().filter(is_ready).collect();
+            if !ready.is_empty() {
+                let lookups = ready.join(", ");
+                info!(
+                    provider,
+                    lookups, "a provider answers, and so do these lookups"
+                );
+            }
+        }
+    }
+
+    /// By provider, the lookups that wait for it, and why.
+    fn waiting(&self) -> BTreeMap<&str, (Vec<&str>, &Error)> {
+        let mut waiting: BTreeMap<&str, (Vec<&str>, &Error)> = BTreeMap::new();
+        for lookup in &self.lookups {
+            if let Some(error) = &lookup.away {
+                // Nothing else can be away.
+                let provider = error.provider_name().unwrap_or_default();
+                let entry = waiting.entry(provider).or_insert((Vec::new(), error));
+                entry.0.push(lookup.name());
+            }
+        }
+        waiting
     }
 
     /// The position of a lookup.
@@ -283,17 +356,20 @@ fn release(lookups: &[Lookup], knowledge: &Knowledge) {
     }
 }
 
-/// Prepares one lookup; `None` if its server does not answer now.
-fn prepare(config: &LookupConfig, knowledge: &Knowledge) -> Result<Option<Prepared>, Failure> {
+/// Prepares one lookup, or says why its server does not answer now.
+fn prepare(
+    config: &LookupConfig,
+    knowledge: &Knowledge,
+) -> Result<Result<Prepared, Error>, Failure> {
     let place = |problem: &str| format!("{}: lookups.{} {problem}", config.place, config.name);
     let statement = match knowledge.prepare(&config.sql) {
         Ok(statement) => statement,
-        Err(error) if error.is_retryable() => return Ok(None),
+        Err(error) if error.is_retryable() => return Ok(Err(error)),
         Err(error) => return Err(refused(config, &error)),
     };
     let explanation = match knowledge.explain(&config.sql) {
         Ok(explanation) => explanation,
-        Err(error) if error.is_retryable() => return Ok(None),
+        Err(error) if error.is_retryable() => return Ok(Err(error)),
         Err(error) => return Err(refused(config, &error)),
     };
     let answerer = explanation
@@ -313,7 +389,7 @@ fn prepare(config: &LookupConfig, knowledge: &Knowledge) -> Result<Option<Prepar
     }
     let params = statement_params(config, &statement)?;
     let is_here = answerer.is_none() && is_timeless(&config.sql);
-    Ok(Some(Prepared {
+    Ok(Ok(Prepared {
         params,
         validity: match is_here {
             true => Validity::Tables,

@@ -265,11 +265,9 @@ impl Work {
 
     fn make(shared: &Shared, files: Files, catalog: &Catalog) -> Result<Arc<Catalog>, Failure> {
         let parts = files.into_parts(&shared.knowledge)?;
-        Ok(Arc::new(Catalog::new(
-            parts,
-            &shared.knowledge,
-            Some(catalog),
-        )?))
+        let next = Catalog::new(parts, &shared.knowledge, Some(catalog))?;
+        next.tell_waiting(Some(catalog));
+        Ok(Arc::new(next))
     }
 
     /// Looks whether there is something to do unasked.

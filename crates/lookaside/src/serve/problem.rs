@@ -96,11 +96,16 @@ impl Problem {
             ErrorKind::LimitReached => Self::new(503, "a limit is reached").retry_after(1),
             _ => Self::new(500, "the lookup failed"),
         };
-        match shows_detail {
-            true => problem.detail(chain(error)),
-            false => problem.detail(
-                "the server's log says more; error_detail = true in [server] shows it here",
-            ),
+        problem.detail(said(error, shows_detail))
+    }
+
+    /// A lookup whose server was never there, and why not.
+    pub(crate) fn not_ready(error: Option<&Error>, shows_detail: bool) -> Self {
+        let problem =
+            Self::new(503, "the database behind this lookup has not answered yet").retry_after(1);
+        match error {
+            Some(error) => problem.detail(said(error, shows_detail)),
+            None => problem,
         }
     }
 
@@ -155,6 +160,16 @@ fn body_wanted(params: &[Param]) -> String {
     });
     let set = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     format!("a body is a JSON array of parameter sets, [{set}], or such a set on each line")
+}
+
+/// As much of an error as clients may know.
+fn said(error: &Error, shows_detail: bool) -> String {
+    const MORE: &str = "the server's log says more; error_detail = true in [server] shows it here";
+    match error.provider_name() {
+        _ if shows_detail => chain(error),
+        Some(name) => format!("provider {name} does not answer; {MORE}"),
+        None => MORE.to_owned(),
+    }
 }
 
 /// An error with what caused it, in one line.

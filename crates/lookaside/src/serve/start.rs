@@ -64,6 +64,7 @@ impl Service {
         let (file, config) = (files.project.config.file.clone(), files.server.clone());
         let parts = files.into_parts(&knowledge)?;
         let catalog = Catalog::new(parts, &knowledge, None)?;
+        catalog.tell_waiting(None);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(BLOCKING_THREAD_COUNT_MAX)

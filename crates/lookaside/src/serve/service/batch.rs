@@ -12,7 +12,7 @@ use super::super::encode::{Encoder, Form, Item};
 use super::super::params::read_batch;
 use super::super::problem::Problem;
 use super::head::form;
-use super::lookup::{no_lookup, not_ready, too_many_rows};
+use super::lookup::{no_lookup, too_many_rows};
 use super::wait::Ready;
 use super::{Thread, Visit};
 
@@ -40,7 +40,8 @@ impl Thread {
         };
         let lookup = &face.catalog.lookups[index];
         let Some(prepared) = &lookup.prepared else {
-            return face.refuse(visit, Some(request), reply, &not_ready());
+            let problem = face.not_ready(lookup);
+            return face.refuse(visit, Some(request), reply, &problem);
         };
         let body = request.body();
         // Whoever says nothing of a type means what the first character says.
@@ -142,6 +143,7 @@ fn answer(
         writer.write(rows);
     });
     asked.map_err(|error| {
+        lookup.tell_failure(&error);
         lookup.counts.add_failed(counting.index, sets.len() as u64);
         Problem::of_error(&error, catalog.error_detail)
     })?;
@@ -190,6 +192,10 @@ impl Writer<'_> {
                 }
             }
             Err(error) => {
+                // One line a batch: its sets most often fail for one reason.
+                if self.failed == 0 {
+                    self.lookup.tell_failure(&error);
+                }
                 self.failed += 1;
                 let problem = Problem::of_error(&error, self.shows_detail);
                 let item = Item::Failed(problem.status, problem.title());

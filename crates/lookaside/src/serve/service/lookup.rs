@@ -61,7 +61,8 @@ impl Thread {
             now,
         };
         let Some(prepared) = &lookup.prepared else {
-            return face.refuse(visit, Some(request), reply, &not_ready());
+            let problem = face.not_ready(lookup);
+            return face.refuse(visit, Some(request), reply, &problem);
         };
         if lookup.keeps_bodies(prepared)
             && let Some(answer) = self.answers.find(key, generation, now)
@@ -127,7 +128,7 @@ impl Thread {
             }
             Err(error) => {
                 lookup.counts.add_failed(face.index, 1);
-                let problem = face.failed(lookup.name(), &error);
+                let problem = face.failed(lookup, &error);
                 face.refuse(visit, Some(request), reply, &problem);
             }
         }
@@ -402,11 +403,6 @@ const NO_ROW: &[u8] =
 
 pub(super) fn no_row() -> Problem {
     Problem::new(404, "there is no row for these parameters")
-}
-
-/// A lookup whose server was never there.
-pub(super) fn not_ready() -> Problem {
-    Problem::new(503, "the database behind this lookup has not answered yet").retry_after(1)
 }
 
 pub(super) fn too_many_rows(count: usize, rows_max: usize) -> Problem {

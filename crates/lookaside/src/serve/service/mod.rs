@@ -21,9 +21,8 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Io, Method, Monitor, Peer, Reply, Request, Route, Service, Tls, Waker};
-use lookaside_knowledge::{Knowledge, Session, Value};
+use lookaside_knowledge::{Error, Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
-use tracing::warn;
 
 use self::coding::{CODED_SIZE_MIN, Press, coding};
 pub(super) use self::console::policy as console_policy;
@@ -34,7 +33,7 @@ use self::wait::Completion;
 use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};
 use super::answers::Answers;
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Lookup};
 use super::config::Place;
 use super::counters::{Counters, Layer, Path};
 use super::encode::{Encoder, Form};
@@ -353,10 +352,15 @@ impl Face {
     }
 
     /// What a database did not do, told to the client and, in full, to the log.
-    fn failed(&self, lookup: &str, error: &lookaside_knowledge::Error) -> Problem {
-        let cause = std::error::Error::source(error).map(ToString::to_string);
-        warn!(lookup, %error, cause, "a lookup failed");
+    fn failed(&self, lookup: &Lookup, error: &Error) -> Problem {
+        lookup.tell_failure(error);
         Problem::of_error(error, self.catalog.error_detail)
+    }
+
+    /// What a lookup answers whose server was never there. The log has it since that was found out.
+    fn not_ready(&self, lookup: &Lookup) -> Problem {
+        lookup.counts.add_failed(self.index, 1);
+        Problem::not_ready(lookup.away.as_ref(), self.catalog.error_detail)
     }
 }
 

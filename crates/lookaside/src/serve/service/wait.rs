@@ -197,7 +197,7 @@ impl Thread {
             Ok(answer) => answer,
             Err(error) => {
                 lookup.counts.add_failed(face.index, 1);
-                let problem = face.failed(lookup.name(), &error);
+                let problem = face.failed(lookup, &error);
                 return face.refuse(visit, None, reply, &problem);
             }
         };

@@ -521,12 +521,65 @@ fn a_server_that_was_never_there_stops_nothing_else() {
     let running = serve(&project, &[]);
     let mut client = running.client();
     client.get("/v1/lookup/host?name=web-1").is(200);
-    client.get("/v1/lookup/away?a=1").is(503);
+    for told in [
+        "WARN",
+        "provider=\"pg\"",
+        "lookups=\"away\"",
+        "cannot connect",
+    ] {
+        assert!(running.greeting.contains(told), "{}", running.greeting);
+    }
+    let answer = client.get("/v1/lookup/away?a=1").is(503);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("provider pg does not answer; "),
+        "{detail}"
+    );
+    let batch = client.post("/v1/lookup/away", "[1]").is(503);
+    assert_eq!(batch.json()["detail"], detail);
     let ready = client.get("/readyz").is(200).json();
     assert_eq!(ready["lookups_not_ready"][0], "away");
     let (status, log) = running.end();
     assert!(status.success());
     assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn why_a_provider_does_not_answer_is_told_each_time() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .fresh_cluster()
+        .sql("create table host (name text primary key); insert into host values ('a')")
+        .start()
+        .unwrap();
+    let project = Project::with(&[(
+        "knowdb.toml",
+        "version = 2\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
+         connection_uri = '${DATABASE_URL}'\nquery_timeout_ms = 300\n[server]\nerror_detail = true\n\
+         [lookups.host]\nsql = 'select name from pg.host where name = :name'\nparams.name = 'text'\n",
+    )]);
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", postgres.url());
+    let running = Running::of(command);
+    let mut client = running.client();
+    client.get("/v1/lookup/host?name=a").is(200);
+    drop(postgres);
+    for key in 0..3 {
+        let answer = client.get(&format!("/v1/lookup/host?name={key}")).is(503);
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("provider `pg` "), "{detail}");
+        // The first one may be told of the connection that ended under it.
+        assert!(
+            key == 0 || detail.contains("cannot connect"),
+            "{key}: {detail}"
+        );
+    }
+    let (_, log) = running.end();
+    // Each request says it; the log hears it seldom.
+    assert_eq!(log.matches("a lookup failed").count(), 1, "{log}");
 }
 
 #[test]
