@@ -1,5 +1,7 @@
 //! Asking another database, through the caches: what a batch misses in one flight.
 
+use std::time::Duration;
+
 use hashbrown::HashMap;
 use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 
@@ -19,7 +21,10 @@ impl Asker {
         answers: &mut Answers,
     ) {
         let moment = Moment::new(ask.engine.clock.now());
-        for rows in self.sets_elsewhere(ask, elsewhere, params, Extent::First, moment) {
+        let mut oldest = None;
+        for rows in
+            self.sets_elsewhere(ask, elsewhere, params, Extent::First, (moment, &mut oldest))
+        {
             match rows {
                 Ok(rows) if rows.is_empty() => answers.push_absent(),
                 Ok(rows) => {
@@ -32,14 +37,15 @@ impl Asker {
     }
 
     /// The rows for each parameter set of a batch, asked for in one flight as far as no cache holds
-    /// them.
+    /// them. `oldest` becomes the age of the oldest answer that stands in for one that the server
+    /// did not give.
     pub(crate) fn sets_elsewhere(
         &mut self,
         ask: &Ask<'_>,
         elsewhere: (&Remote, &RemoteStatement),
         params: &ParamBatch,
         extent: Extent,
-        moment: Moment,
+        (moment, oldest): (Moment, &mut Option<Duration>),
     ) -> Vec<Result<RowSet>> {
         let mut rows: Vec<Option<Result<RowSet>>> = Vec::with_capacity(params.len());
         // Where an answer is missing, the number of its key among the missed ones.
@@ -47,14 +53,15 @@ impl Asker {
         let mut missed = Missed::default();
         for (index, set) in params.iter().enumerate() {
             let key = ask.key(set, extent);
-            let kept = self.kept_elsewhere(ask, &key, moment);
+            let kept = self.kept_elsewhere(ask, &key, (moment, oldest));
             if kept.is_none() {
                 gaps.push((index, missed.number(key)));
             }
             rows.push(kept.map(Ok));
         }
         if !gaps.is_empty() {
-            let answers = self.missed_elsewhere(ask, elsewhere, &missed.keys, extent, moment);
+            let answers =
+                self.missed_elsewhere(ask, elsewhere, &missed.keys, extent, (moment, oldest));
             for (index, number) in gaps {
                 rows[index] = Some(answers[number].clone());
             }
@@ -69,16 +76,19 @@ impl Asker {
         &mut self,
         ask: &Ask<'_>,
         key: &KeyRef<'_>,
-        moment: Moment,
+        (moment, oldest): (Moment, &mut Option<Duration>),
     ) -> Option<RowSet> {
         let cache = ask.generation.cache.as_ref()?;
         if let Some(slot) = self.local.find(key, moment.look) {
             self.count(ask, Layer::L0, CacheOutcome::Hit);
-            return Some(self.local.entry(slot).rows.clone());
+            let entry = self.local.entry(slot);
+            note_age(oldest, entry, moment);
+            return Some(entry.rows.clone());
         }
         self.count(ask, Layer::L0, CacheOutcome::Miss);
         let entry = cache.find(key, moment.look)?;
         self.count(ask, Layer::L1, CacheOutcome::Hit);
+        note_age(oldest, &entry, moment);
         let rows = entry.rows.clone();
         // If there is no room, the shared cache has it.
         let _ = self.local.insert(key, entry, moment.now);
@@ -92,7 +102,7 @@ impl Asker {
         (remote, statement): (&Remote, &RemoteStatement),
         keys: &[KeyRef<'_>],
         extent: Extent,
-        moment: Moment,
+        (moment, oldest): (Moment, &mut Option<Duration>),
     ) -> Vec<Result<RowSet>> {
         let cache = ask.generation.cache.as_ref();
         let misses = Misses {
@@ -107,6 +117,7 @@ impl Asker {
         let entries = block_on(misses.entries(&sets));
         let keep = |(key, entry): (&KeyRef<'_>, Result<Entry>)| {
             let entry = entry?;
+            note_age(oldest, &entry, moment);
             let rows = entry.rows.clone();
             if cache.is_some() {
                 // As above.
@@ -115,6 +126,13 @@ impl Asker {
             Ok(rows)
         };
         keys.iter().zip(entries).map(keep).collect()
+    }
+}
+
+/// Makes `oldest` the age of an answer that stands in, if there was no older one.
+fn note_age(oldest: &mut Option<Duration>, entry: &Entry, moment: Moment) {
+    if entry.stands_in() {
+        *oldest = (*oldest).max(Some(entry.age(moment.now)));
     }
 }
 

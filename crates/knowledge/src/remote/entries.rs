@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_value::Value;
 
-use super::stale::STANDS_IN;
+use super::stale::{STANDS_IN, Stale};
 use super::{Remote, RemoteStatement};
 use crate::Result;
 use crate::ask::{Ask, Moment};
@@ -114,10 +114,16 @@ impl Misses<'_> {
     async fn fly(&self, keys: &[KeyRef<'_>], asked: &[usize]) -> Vec<Result<Entry>> {
         let started = Instant::now();
         let sets: Vec<&[Value]> = asked.iter().map(|index| keys[*index].params).collect();
-        let answers = self
-            .remote
-            .ask(self.ask.info, self.statement, self.extent, &sets)
-            .await;
+        let can_stand_in = |stale: &Stale| asked.iter().all(|index| stale.has(&keys[*index]));
+        let (info, statement) = (self.ask.info, self.statement);
+        let stale = self.remote.stale.as_ref();
+        let answers = match stale.is_some_and(can_stand_in) {
+            true => {
+                let asking = self.remote.ask_briefly(info, statement, self.extent, &sets);
+                asking.await
+            }
+            false => self.remote.ask(info, statement, self.extent, &sets).await,
+        };
         self.tell(started.elapsed(), &answers);
         let now = self.ask.engine.clock.now();
         let lifetime = self.ask.generation.ttl;
@@ -129,6 +135,13 @@ impl Misses<'_> {
                 Ok(rows) => {
                     if let Some(stale) = &self.remote.stale {
                         stale.keep(keys[*index].to_key(), &rows, started);
+                        if stale.ends() {
+                            let provider = self.remote.name();
+                            tracing::warn!(
+                                provider,
+                                "a provider answers again, and its old answers stand in no more"
+                            );
+                        }
                     }
                     Ok(Entry::new(&keys[*index], rows, expires, lifetime))
                 }
@@ -140,9 +153,14 @@ impl Misses<'_> {
     /// The last good answer where the server gives none, if the configuration wants that.
     fn stand_in(&self, key: &KeyRef<'_>, error: Error) -> Result<Entry> {
         let stale = self.remote.stale.as_ref().filter(|_| error.is_retryable());
-        let Some((rows, age)) = stale.and_then(|stale| stale.find(key)) else {
+        let found = stale.and_then(|stale| Some((stale, stale.find(key)?)));
+        let Some((stale, (rows, age))) = found else {
             return Err(error);
         };
+        if stale.begins() {
+            let provider = self.remote.name();
+            tracing::warn!(provider, %error, "a provider does not answer, and its old answers stand in");
+        }
         self.ask.engine.counters.stood_in(age);
         if let Some(telemetry) = &self.ask.engine.telemetry {
             telemetry.on_stale(self.remote.name(), age);

@@ -16,6 +16,7 @@ mod wait;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,12 @@ const IS_AWAY: Duration = Duration::from_secs(30);
 
 /// How long to wait for a server that is away: enough to connect to one that is back.
 const IMPATIENCE: Duration = Duration::from_millis(200);
+
+/// How long somebody who has an old answer waits for a connection.
+const STALE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often they look whether one is refused.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// One provider with its connections.
 ///
@@ -274,6 +281,35 @@ impl Remote {
                 Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), &error))),
             })
             .collect()
+    }
+
+    /// As [`Self::ask`], of somebody who has old answers to all of it, and so does not wait for a
+    /// connection that is refused, or that does not come.
+    pub(crate) async fn ask_briefly(
+        &self,
+        info: &StatementInfo,
+        statement: &RemoteStatement,
+        extent: Extent,
+        sets: &[&[Value]],
+    ) -> Vec<Result<RowSet>> {
+        let began = Instant::now();
+        let failed_total = self.pool.status().open_failed_total;
+        let mut asking = pin!(self.ask(info, statement, extent, sets));
+        loop {
+            let turn = async { tokio::time::timeout(LOOK, &mut asking).await };
+            if let Ok(answers) = self.runtime.within(turn).await {
+                return answers;
+            }
+            let status = self.pool.status();
+            let is_refused = status.open_failed_total > failed_total;
+            if status.connection_count == 0 && (is_refused || began.elapsed() >= STALE_PATIENCE) {
+                let error = self.noted(match &status.open_error {
+                    Some(error) => Error::provider(self, info, None, error),
+                    None => Error::provider_unreached(self, STALE_PATIENCE),
+                });
+                return sets.iter().map(|_| Err(error.clone())).collect();
+            }
+        }
     }
 
     /// Remembers a failure that concerns the server and not the question.

@@ -1,6 +1,7 @@
 //! What other databases refuse, and why they cannot be asked, in words.
 
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use lookaside_client::types::{mysql, postgres};
 use lookaside_client::{Error as ClientError, ErrorKind as ClientKind};
@@ -89,6 +90,15 @@ impl Error {
             remote.place
         );
         Self::new(ErrorKind::Unavailable, message).of_provider(remote.name())
+    }
+
+    /// A server to which no connection came about, for a reason that is not known yet.
+    pub(crate) fn provider_unreached(remote: &Remote, timeout: Duration) -> Self {
+        let (name, place) = (remote.name(), &remote.place);
+        let message = format!(
+            "provider `{name}` ({place}) does not answer: no connection within {timeout:?}"
+        );
+        Self::new(ErrorKind::Unavailable, message).of_provider(name)
     }
 
     /// Nobody says where the embedded database is.

@@ -184,7 +184,8 @@ impl Session {
 
     /// The rows for each parameter set, in order, given to `visit`; all answers come from one state
     /// of the tables, and those that another database has to give come in one flight. This may wait.
-    /// A set that fails leaves its neighbours alone.
+    /// A set that fails leaves its neighbours alone. Gives the age of the oldest answer that stands in
+    /// for one that another database did not give, if there is one.
     ///
     /// # Errors
     /// When the statement cannot be asked at all.
@@ -195,7 +196,7 @@ impl Session {
         extent: Extent,
         age_max: Option<Duration>,
         mut visit: impl FnMut(Result<Rows<'_>>),
-    ) -> Result<()> {
+    ) -> Result<Option<Duration>> {
         self.enter(statement)?;
         statement.0.check_count(params.width())?;
         let Self {
@@ -214,13 +215,15 @@ impl Session {
         let moment = Moment::with_age_max(engine.clock.now(), generation.ttl, age_max);
         if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
             let elsewhere = (&**remote, &**statement);
-            for rows in asker.sets_elsewhere(&ask, elsewhere, params, extent, moment) {
+            let mut oldest = None;
+            let of = (moment, &mut oldest);
+            for rows in asker.sets_elsewhere(&ask, elsewhere, params, extent, of) {
                 visit(match &rows {
                     Ok(rows) => Ok(Rows::whole(rows)),
                     Err(error) => Err(error.clone()),
                 });
             }
-            return Ok(());
+            return Ok(oldest);
         }
         for set in params.iter() {
             if let Some(rows) = planned(prepared, set, extent, picks) {
@@ -235,7 +238,7 @@ impl Session {
             };
             visit(asker.rows(&ask, set, extent, policy).map(Rows::whole));
         }
-        Ok(())
+        Ok(None)
     }
 }
 

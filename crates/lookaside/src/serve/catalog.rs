@@ -17,6 +17,7 @@ use super::overview::{openapi, overview};
 use super::params::{PARAM_COUNT_MAX, Param, ParamType};
 use super::problem::chain;
 use crate::cli::failure::{Failure, did_you_mean};
+use crate::cli::log::TOLD;
 use crate::cli::settings::EnrichSettings;
 
 /// One state of everything that is not rows.
@@ -253,9 +254,7 @@ impl Catalog {
             let ready: Vec<&str> = lookups.into_iter().filter(is_ready).collect();
             if !ready.is_empty() {
                 let lookups = ready.join(", ");
-                info!(
-                    provider,
-                    lookups, "a provider answers, and so do these lookups"
+                info!(target: TOLD, provider, lookups, "a provider answers, and so do these lookups"
                 );
             }
         }

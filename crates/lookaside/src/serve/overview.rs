@@ -28,14 +28,11 @@ fn lookup(lookup: &Lookup) -> Json {
         "description": config.description,
         "example": example(lookup),
     });
+    let params = params(lookup);
+    let params = params.map(|(name, kind)| json!({"name": name, "type": kind.name()}));
+    json["params"] = params.collect();
     match &lookup.prepared {
         Some(prepared) => {
-            let params: Vec<Json> = prepared
-                .params
-                .iter()
-                .map(|param| json!({"name": param.name.as_str(), "type": param.kind.name()}))
-                .collect();
-            json["params"] = params.into();
             json["columns"] = columns(prepared).collect();
             json["answered_by"] = answered_by(prepared).into();
             json["ready"] = true.into();
@@ -45,11 +42,23 @@ fn lookup(lookup: &Lookup) -> Json {
     json
 }
 
+/// The parameters; of a lookup whose server was never there, those that the file declares.
+fn params(lookup: &Lookup) -> impl Iterator<Item = (&str, ParamType)> {
+    let prepared = lookup.prepared.iter().flat_map(|prepared| &prepared.params);
+    let declared = match lookup.prepared {
+        Some(_) => &[][..],
+        None => &lookup.config.params[..],
+    };
+    let declared = declared.iter().map(|(name, kind)| (name.as_str(), *kind));
+    prepared
+        .map(|param| (param.name.as_str(), param.kind))
+        .chain(declared)
+}
+
 /// The URL with placeholders, for whoever fills them in.
 pub(super) fn url(lookup: &Lookup) -> String {
-    let params = lookup.prepared.iter().flat_map(|prepared| &prepared.params);
-    let params: Vec<String> = params
-        .map(|param| format!("{0}={{{0}}}", param.name))
+    let params: Vec<String> = params(lookup)
+        .map(|(name, _)| format!("{name}={{{name}}}"))
         .collect();
     let mark = if params.is_empty() { "" } else { "?" };
     format!("/v1/lookup/{}{mark}{}", lookup.name(), params.join("&"))

@@ -3,6 +3,8 @@
 //! What tables answer by themselves is answered on the I/O thread while it is short; anything else
 //! goes to a thread that may wait, where all that a provider has to answer goes in one flight.
 
+use std::time::Duration;
+
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Session};
 
@@ -142,12 +144,12 @@ fn answer(
     let asked = session.answer_each(statement, &sets, lookup.extent(), ttl, |rows| {
         writer.write(rows);
     });
-    asked.map_err(|error| {
+    let stale_age = asked.map_err(|error| {
         lookup.tell_failure(&error);
         lookup.counts.add_failed(counting.index, sets.len() as u64);
         Problem::of_error(&error, catalog.error_detail)
     })?;
-    writer.finish(sets.len() as u64)
+    writer.finish(sets.len() as u64, stale_age)
 }
 
 struct Writer<'c> {
@@ -208,7 +210,7 @@ impl Writer<'_> {
         }
     }
 
-    fn finish(mut self, count: u64) -> Result<Ready, Problem> {
+    fn finish(mut self, count: u64, stale_age: Option<Duration>) -> Result<Ready, Problem> {
         let (counts, thread) = (&self.lookup.counts, self.counting.index);
         if let Some(problem) = self.problem {
             counts.add_failed(thread, count);
@@ -224,7 +226,11 @@ impl Writer<'_> {
         Ok(Ready {
             content_type: self.form.content_type(),
             body: self.body,
-            layer: self.is_native.then_some(Layer::Native),
+            layer: match stale_age {
+                Some(_) => Some(Layer::Stale),
+                None => self.is_native.then_some(Layer::Native),
+            },
+            age: stale_age,
             extra: (self.failed > 0).then_some((FAILED, self.failed)),
         })
     }

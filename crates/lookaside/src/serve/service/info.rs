@@ -95,6 +95,7 @@ impl Thread {
                 content_type,
                 body: write(&shared).into_bytes(),
                 layer: None,
+                age: None,
                 extra: None,
             }));
         });
@@ -124,6 +125,7 @@ impl Thread {
                         content_type: JSON,
                         body: format!("{done}\n").into_bytes(),
                         layer: None,
+                        age: None,
                         extra: None,
                     })
                 }

@@ -100,6 +100,7 @@ fn write(rows: &RowSet, form: Form, rows_max: usize) -> Ready {
         content_type: form.content_type(),
         body,
         layer: None,
+        age: None,
         extra: (rows.len() > rows_max).then_some((CUT, rows_max as u64)),
     }
 }

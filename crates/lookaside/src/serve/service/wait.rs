@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use lookaside_http::negotiate::Encoding;
@@ -54,6 +55,8 @@ pub(super) struct Ready {
     pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
     pub(super) layer: Option<Layer>,
+    /// How old its oldest part is, where one stands in for a newer one.
+    pub(super) age: Option<Duration>,
     /// A header with a number.
     pub(super) extra: Option<(&'static str, u64)>,
 }
@@ -180,6 +183,8 @@ impl Thread {
             Outcome::Body(Ok((ready, coding))) => {
                 let head = Head {
                     layer: ready.layer,
+                    // The next one may be of now.
+                    freshness: ready.age.map(|age| (age, Duration::ZERO)),
                     extra: ready.extra,
                     coding,
                     ..Head::new(200, ready.content_type)

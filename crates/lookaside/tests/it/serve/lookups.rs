@@ -449,7 +449,7 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
     let project = Project::with(&[(
         "knowdb.toml",
         "version = 2\n[cache]\nttl_ms = 60000\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
-         connection_uri = '${DATABASE_URL}'\nstale_if_error_ms = 60000\nacquire_timeout_ms = 300\n\
+         connection_uri = '${DATABASE_URL}'\nstale_if_error_ms = 60000\nquery_timeout_ms = 20000\n\
          [lookups.host]\nsql = 'select name, rack from pg.host where name = :name'\nprovider = 'pg'\n\
          params.name = 'text'\nttl_ms = 300\n\
          [lookups.rack]\nsql = 'select name from pg.host where rack = :rack'\nmany = true\n",
@@ -492,10 +492,20 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
     });
 
     drop(postgres);
+    let gone = Instant::now();
     let old = until(&mut client, target, Some(&tag), |answer| {
         from(answer).starts_with("stale; age=")
     });
     assert_eq!((old.status, old.header("ETag")), (200, None));
+    // Nobody who has an old answer waits for a connection as long as the others.
+    assert!(
+        gone.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        gone.elapsed()
+    );
+    let batch = client.post("/v1/lookup/host", r#"["a", "b"]"#).is(200);
+    assert!(from(&batch).starts_with("stale; age="), "{batch:?}");
+    assert!(batch.header("Age").is_some(), "{batch:?}");
     let unknown = client.get("/v1/lookup/host?name=never").is(503);
     assert_eq!(unknown.header("Retry-After"), Some("1"));
     assert!(!unknown.text().contains("select"), "{}", unknown.text());
@@ -509,6 +519,8 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
         let gauge = format!("\nlookaside_pool_{gauge}");
         assert!(metrics.contains(&gauge), "{gauge} in\n{metrics}");
     }
+    let (_, log) = running.end();
+    assert_eq!(log.matches("its old answers stand in").count(), 1, "{log}");
 }
 
 #[test]
@@ -516,10 +528,19 @@ fn a_server_that_was_never_there_stops_nothing_else() {
     let project = project(
         "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 300\n\
          connection_uri = 'postgres://u:hunter2@127.0.0.1:1/d'\n\
-         [lookups.away]\nsql = 'select a from pg.t where a = :a'\n",
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\nparams.a = 'int'\n",
     );
     let running = serve(&project, &[]);
     let mut client = running.client();
+    let lookups = client.get("/v1/lookups").is(200).json();
+    let lookups = lookups["lookups"].as_array().unwrap();
+    let away = lookups.iter().find(|it| it["name"] == "away").unwrap();
+    assert_eq!(away["params"][0]["name"], "a");
+    assert_eq!(away["params"][0]["type"], "int");
+    assert_eq!(
+        (&away["url"], &away["ready"]),
+        (&"/v1/lookup/away?a={a}".into(), &false.into())
+    );
     client.get("/v1/lookup/host?name=web-1").is(200);
     for told in [
         "WARN",
@@ -665,5 +686,7 @@ fn a_server_that_comes_later_is_asked_then() {
         thread::sleep(Duration::from_millis(50));
     }
     client.get("/v1/lookup/away?a=x").is(400);
-    assert!(running.end().0.success());
+    let (status, log) = running.end();
+    assert!(status.success());
+    assert!(log.contains("a provider answers"), "{log}");
 }
