@@ -222,10 +222,16 @@ fn a_cut_or_bent_archive_is_refused() {
         fs::write(&bad, &bytes[..cut]).unwrap();
         check_refused(&format!("cut at {cut} of {}", bytes.len()), &bad, &folder);
     }
+    let content = zstd::decode_all(&*bytes).unwrap();
     for _ in 0..8 {
         let mut bent = bytes.clone();
         let at = rng.usize(..bytes.len());
         bent[at] ^= 1 << rng.u8(0..8);
+        // A flip that leaves the content what it was, as another way to copy from a run of zeros
+        // does, has damaged nothing.
+        if zstd::decode_all(&*bent).is_ok_and(|decoded| decoded == content) {
+            continue;
+        }
         fs::write(&bad, &bent).unwrap();
         check_refused(&format!("bent at {at} of {}", bytes.len()), &bad, &folder);
     }
