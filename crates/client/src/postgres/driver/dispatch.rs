@@ -45,7 +45,7 @@ impl Driver {
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
-        while self.session.in_flight_count < self.window {
+        while self.has_room() && !self.is_barred() {
             let Some(mut span) = self.session.backlog.pop_front() else {
                 break;
             };
@@ -99,6 +99,24 @@ impl Driver {
             }
         }
         self.end_flight();
+    }
+
+    /// Whether one more query may be queued.
+    fn has_room(&self) -> bool {
+        let session = &self.session;
+        let is_synced = matches!(session.steps.back(), Some(Step::Sync));
+        session.in_flight_count < self.window && !(session.is_pooled && is_synced)
+    }
+
+    /// Whether what is next waits until all that was queued is answered.
+    ///
+    /// A pooler takes the answer to a Sync for the end of a transaction and gives the session to
+    /// somebody else, though the half of what follows may have gone there already: the other half
+    /// reaches another session, or nobody. So only what shares a Sync goes in one flight, and no
+    /// second flight follows before the first is answered
+    /// (<https://github.com/pgbouncer/pgbouncer/issues/759>).
+    fn is_barred(&self) -> bool {
+        self.session.is_pooled && !self.session.steps.is_empty()
     }
 
     /// Queues what begins or ends a transaction, in one round trip.
@@ -218,7 +236,7 @@ impl Driver {
         if !shares {
             self.end_flight();
         }
-        while !span.is_empty() && self.session.in_flight_count < self.window {
+        while !span.is_empty() && self.has_room() {
             let run = span.first();
             let Some(job) = self.session.jobs.get(run.ticket) else {
                 panic!("a request with open queries is in the books");

@@ -23,7 +23,7 @@ use super::statement::{Columns, Statement};
 use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
-use super::{Key, Options, Span};
+use super::{Key, Options, Route, Span};
 use crate::Error;
 use crate::answers::Answers;
 use crate::output::Output;
@@ -65,6 +65,8 @@ pub(super) struct Session {
     pub(super) jobs: Tickets<Job>,
     ticket_count: u64,
     deadlines: BTreeSet<(Instant, Ticket)>,
+    /// Whether a pooler stands before the server, so that each transaction may run elsewhere.
+    pub(super) is_pooled: bool,
     /// Queries that are not sent and wait for nothing but room.
     pub(super) backlog: VecDeque<Span>,
     pub(super) statements: Statements,
@@ -161,6 +163,7 @@ impl Session {
             deadlines: BTreeSet::new(),
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max, options.route),
+            is_pooled: options.route == Route::Pooler,
             steps: VecDeque::new(),
             portals: HashMap::default(),
             in_flight_count: 0,
