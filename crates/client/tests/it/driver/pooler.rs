@@ -1,7 +1,7 @@
 //! Behind a pooler: nothing is kept on the server.
 
 use lookaside_client::postgres::{Options, Route};
-use lookaside_client::{Request, Syncs};
+use lookaside_client::{Drive as _, Request, Syncs};
 
 use super::{Pair, all_shown, echo, echoes};
 
@@ -65,4 +65,38 @@ fn what_comes_in_another_form_is_asked_for_again() {
     assert_eq!(all_shown(&pair.ask(insert(4))), "Protocol");
     assert_eq!(all_shown(&pair.ask(insert(5))), "5");
     assert_eq!(pair.server.executions, [1, 2, 2, 3, 4, 5]);
+}
+
+/// A pooler gives the session to somebody else once a Sync is answered, whatever came behind it.
+#[test]
+fn nothing_follows_a_sync_that_is_not_answered() {
+    let mut pair = pair();
+    pair.ask(echo(1));
+    let sync_count = pair.server.sync_count;
+    // Of several callers, with a Sync each and with one, prepared and not, one of them refused.
+    pair.driver.submit(echo(2)).unwrap();
+    pair.driver
+        .submit(echoes("select $1", [3, 0, 4]).syncs(Syncs::Each))
+        .unwrap();
+    pair.driver
+        .submit(echoes("select $1", [5, 6]).syncs(Syncs::Shared))
+        .unwrap();
+    pair.driver.submit(Request::new("select 7", &[])).unwrap();
+    let mut flight_count = 0;
+    loop {
+        let sent = pair.send();
+        assert!(pair.server.unanswered_sync_count() <= 1);
+        let answer = pair.server.answer();
+        pair.receive(&answer);
+        if sent == 0 && answer.is_empty() {
+            break;
+        }
+        flight_count += 1;
+    }
+    let shown: Vec<_> = (pair.replies().iter())
+        .map(|reply| all_shown(&reply.answers))
+        .collect();
+    assert_eq!(shown, ["2", "3 22012 4", "5 6", "0"]);
+    assert_eq!(pair.server.sync_count - sync_count, flight_count);
+    assert_eq!(flight_count, 1 + 3 + 1 + 2);
 }

@@ -46,6 +46,18 @@ impl Server {
         self.input.extend_from_slice(bytes);
     }
 
+    /// How many Syncs are among what came and was not looked at.
+    pub(crate) fn unanswered_sync_count(&self) -> usize {
+        let mut rest = &self.input[..];
+        let mut count = 0;
+        while let [tag, a, b, c, d, ..] = *rest {
+            let size = u32::from_be_bytes([a, b, c, d]) as usize + 1;
+            count += usize::from(tag == b'S');
+            rest = &rest[size.min(rest.len())..];
+        }
+        count
+    }
+
     /// All that it has to say to what came so far.
     pub(crate) fn answer(&mut self) -> Vec<u8> {
         while let Some(size) = self.message_size() {
