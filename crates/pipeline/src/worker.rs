@@ -43,21 +43,14 @@ impl<T> Worker<T> {
     /// Calls `handle` with what there is, without waiting.
     #[inline]
     pub fn step(&mut self, handle: impl FnOnce(&mut Batch<'_, T>)) -> Step {
-        let Some((from, count)) = self.0.claim() else {
-            return self.0.idle();
-        };
-        let turn = Turn {
-            hand: &mut self.0,
-            from,
-            count,
-            is_last: false,
-            is_done: false,
+        let turn = match self.0.turn(false) {
+            Ok(turn) => turn,
+            Err(step) => return step,
         };
         // SAFETY: the positions are claimed, the boundary before has passed them, and they are passed on
         // when the turn is done, where the batch is gone.
-        handle(&mut unsafe { Batch::new(&turn.hand.ring, from, count) });
-        turn.done();
-        Step::Handled(count as usize)
+        handle(&mut unsafe { Batch::new(&turn.hand.ring, turn.from, turn.count) });
+        turn.done()
     }
 }
 
@@ -76,21 +69,14 @@ impl<T> LastWorker<T> {
     /// Calls `handle` with what there is, without waiting.
     #[inline]
     pub fn step(&mut self, handle: impl FnOnce(&mut LastBatch<'_, T>)) -> Step {
-        let Some((from, count)) = self.0.claim() else {
-            return self.0.idle();
-        };
-        let turn = Turn {
-            hand: &mut self.0,
-            from,
-            count,
-            is_last: true,
-            is_done: false,
+        let turn = match self.0.turn(true) {
+            Ok(turn) => turn,
+            Err(step) => return step,
         };
         // SAFETY: the positions are claimed and the boundary before has passed them. The batch ends
         // before the turn does, which passes them on as empty, whatever happens.
-        handle(&mut unsafe { LastBatch::new(&turn.hand.ring, from, count) });
-        turn.done();
-        Step::Handled(count as usize)
+        handle(&mut unsafe { LastBatch::new(&turn.hand.ring, turn.from, turn.count) });
+        turn.done()
     }
 }
 
@@ -161,6 +147,21 @@ impl<T> Hand<T> {
             if count == 0 && from == self.next() {
                 return None;
             }
+        }
+    }
+
+    /// Takes a batch, or says why there is none.
+    #[inline]
+    fn turn(&mut self, is_last: bool) -> Result<Turn<'_, T>, Step> {
+        match self.claim() {
+            Some((from, count)) => Ok(Turn {
+                hand: self,
+                from,
+                count,
+                is_last,
+                is_done: false,
+            }),
+            None => Err(self.idle()),
         }
     }
 
@@ -281,8 +282,10 @@ struct Turn<'h, T> {
 }
 
 impl<T> Turn<'_, T> {
-    fn done(mut self) {
+    #[inline]
+    fn done(mut self) -> Step {
         self.is_done = true;
+        Step::Handled(self.count as usize)
     }
 }
 
