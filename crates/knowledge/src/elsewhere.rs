@@ -11,6 +11,30 @@ use crate::cache::{Entry, Extent, KeyRef, Prehashed};
 use crate::remote::{Misses, Remote, RemoteStatement, block_on};
 use crate::telemetry::{CacheOutcome, Layer};
 
+/// A batch on its way through the caches.
+pub(crate) struct Pass {
+    moment: Moment,
+    /// The age of the oldest answer that stands in for one that the server did not give.
+    pub(crate) oldest_stand_in: Option<Duration>,
+}
+
+impl Pass {
+    pub(crate) fn new(moment: Moment) -> Self {
+        Self {
+            moment,
+            oldest_stand_in: None,
+        }
+    }
+
+    /// Takes note of an answer.
+    fn note(&mut self, entry: &Entry) {
+        if entry.stands_in() {
+            let age = entry.age(self.moment.now);
+            self.oldest_stand_in = self.oldest_stand_in.max(Some(age));
+        }
+    }
+}
+
 impl Asker {
     /// The first rows for the parameter sets of a batch.
     pub(crate) fn batch_elsewhere(
@@ -20,11 +44,8 @@ impl Asker {
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        let moment = Moment::new(ask.engine.clock.now());
-        let mut oldest = None;
-        for rows in
-            self.sets_elsewhere(ask, elsewhere, params, Extent::First, (moment, &mut oldest))
-        {
+        let mut pass = Pass::new(Moment::new(ask.engine.clock.now()));
+        for rows in self.sets_elsewhere(ask, elsewhere, params, Extent::First, &mut pass) {
             match rows {
                 Ok(rows) if rows.is_empty() => answers.push_absent(),
                 Ok(rows) => {
@@ -37,15 +58,14 @@ impl Asker {
     }
 
     /// The rows for each parameter set of a batch, asked for in one flight as far as no cache holds
-    /// them. `oldest` becomes the age of the oldest answer that stands in for one that the server
-    /// did not give.
+    /// them.
     pub(crate) fn sets_elsewhere(
         &mut self,
         ask: &Ask<'_>,
         elsewhere: (&Remote, &RemoteStatement),
         params: &ParamBatch,
         extent: Extent,
-        (moment, oldest): (Moment, &mut Option<Duration>),
+        pass: &mut Pass,
     ) -> Vec<Result<RowSet>> {
         let mut rows: Vec<Option<Result<RowSet>>> = Vec::with_capacity(params.len());
         // Where an answer is missing, the number of its key among the missed ones.
@@ -53,15 +73,14 @@ impl Asker {
         let mut missed = Missed::default();
         for (index, set) in params.iter().enumerate() {
             let key = ask.key(set, extent);
-            let kept = self.kept_elsewhere(ask, &key, (moment, oldest));
+            let kept = self.kept_elsewhere(ask, &key, pass);
             if kept.is_none() {
                 gaps.push((index, missed.number(key)));
             }
             rows.push(kept.map(Ok));
         }
         if !gaps.is_empty() {
-            let answers =
-                self.missed_elsewhere(ask, elsewhere, &missed.keys, extent, (moment, oldest));
+            let answers = self.missed_elsewhere(ask, elsewhere, &missed.keys, extent, pass);
             for (index, number) in gaps {
                 rows[index] = Some(answers[number].clone());
             }
@@ -76,22 +95,22 @@ impl Asker {
         &mut self,
         ask: &Ask<'_>,
         key: &KeyRef<'_>,
-        (moment, oldest): (Moment, &mut Option<Duration>),
+        pass: &mut Pass,
     ) -> Option<RowSet> {
         let cache = ask.generation.cache.as_ref()?;
-        if let Some(slot) = self.local.find(key, moment.look) {
+        if let Some(slot) = self.local.find(key, pass.moment.look) {
             self.count(ask, Layer::L0, CacheOutcome::Hit);
             let entry = self.local.entry(slot);
-            note_age(oldest, entry, moment);
+            pass.note(entry);
             return Some(entry.rows.clone());
         }
         self.count(ask, Layer::L0, CacheOutcome::Miss);
-        let entry = cache.find(key, moment.look)?;
+        let entry = cache.find(key, pass.moment.look)?;
         self.count(ask, Layer::L1, CacheOutcome::Hit);
-        note_age(oldest, &entry, moment);
+        pass.note(&entry);
         let rows = entry.rows.clone();
         // If there is no room, the shared cache has it.
-        let _ = self.local.insert(key, entry, moment.now);
+        let _ = self.local.insert(key, entry, pass.moment.now);
         Some(rows)
     }
 
@@ -102,7 +121,7 @@ impl Asker {
         (remote, statement): (&Remote, &RemoteStatement),
         keys: &[KeyRef<'_>],
         extent: Extent,
-        (moment, oldest): (Moment, &mut Option<Duration>),
+        pass: &mut Pass,
     ) -> Vec<Result<RowSet>> {
         let cache = ask.generation.cache.as_ref();
         let misses = Misses {
@@ -111,28 +130,21 @@ impl Asker {
             statement,
             extent,
             cache,
-            moment,
+            moment: pass.moment,
         };
         let sets: Vec<&[Value]> = keys.iter().map(|key| key.params).collect();
         let entries = block_on(misses.entries(&sets));
         let keep = |(key, entry): (&KeyRef<'_>, Result<Entry>)| {
             let entry = entry?;
-            note_age(oldest, &entry, moment);
+            pass.note(&entry);
             let rows = entry.rows.clone();
             if cache.is_some() {
                 // As above.
-                let _ = self.local.insert(key, entry, moment.now);
+                let _ = self.local.insert(key, entry, pass.moment.now);
             }
             Ok(rows)
         };
         keys.iter().zip(entries).map(keep).collect()
-    }
-}
-
-/// Makes `oldest` the age of an answer that stands in, if there was no older one.
-fn note_age(oldest: &mut Option<Duration>, entry: &Entry, moment: Moment) {
-    if entry.stands_in() {
-        *oldest = (*oldest).max(Some(entry.age(moment.now)));
     }
 }
 

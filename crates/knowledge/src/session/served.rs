@@ -12,6 +12,7 @@ use super::{Elsewhere, Session, Value};
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Entry, Extent, Turn};
+use crate::elsewhere::Pass;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::generation::Prepared;
@@ -215,15 +216,14 @@ impl Session {
         let moment = Moment::with_age_max(engine.clock.now(), generation.ttl, age_max);
         if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
             let elsewhere = (&**remote, &**statement);
-            let mut oldest = None;
-            let of = (moment, &mut oldest);
-            for rows in asker.sets_elsewhere(&ask, elsewhere, params, extent, of) {
+            let mut pass = Pass::new(moment);
+            for rows in asker.sets_elsewhere(&ask, elsewhere, params, extent, &mut pass) {
                 visit(match &rows {
                     Ok(rows) => Ok(Rows::whole(rows)),
                     Err(error) => Err(error.clone()),
                 });
             }
-            return Ok(oldest);
+            return Ok(pass.oldest_stand_in);
         }
         for set in params.iter() {
             if let Some(rows) = planned(prepared, set, extent, picks) {
