@@ -29,16 +29,18 @@ fn bytes_sent(connection: &mut Connection) -> u64 {
     answer.rows.row(0)[1].to_text().parse().unwrap()
 }
 
+/// A table whose definitions are longer than its rows.
+fn create_wide() -> String {
+    let columns: Vec<_> = (0..100)
+        .map(|index| format!("column_{index} int"))
+        .collect();
+    format!("create table wide(k int, {})", columns.join(", "))
+}
+
 #[test]
 fn definitions_are_left_out() {
     for site in sites() {
-        let columns: Vec<_> = (0..100)
-            .map(|index| format!("column_{index} int"))
-            .collect();
-        site.execute(&[
-            &format!("create table wide(k int, {})", columns.join(", ")),
-            "insert into wide(k) values (1)",
-        ]);
+        site.execute(&[&create_wide(), "insert into wide(k) values (1)"]);
         for window in [1, 16] {
             let mut connection = connect(&site, window, Duration::from_secs(3600));
             let sql = "select * from wide where k = ?";
@@ -106,11 +108,8 @@ fn a_check_finds_the_rest() {
 #[test]
 fn definitions_can_be_read_each_time() {
     for site in sites() {
-        let columns: Vec<_> = (0..100)
-            .map(|index| format!("column_{index} int"))
-            .collect();
         site.execute(&[
-            &format!("create table wide(k int, {})", columns.join(", ")),
+            &create_wide(),
             "insert into wide(k) values (1)",
             "create table many(v int)",
             "insert into many values (1), (2), (3), (4), (5)",
