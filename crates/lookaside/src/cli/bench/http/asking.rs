@@ -95,11 +95,7 @@ impl Worker<'_> {
             Ok(sent) => sent,
             // While it is being opened as well.
             Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(error) => {
-                return self.fail(index, now_ns, Fault::Lost, || {
-                    std::io::Error::from(error).to_string()
-                });
-            }
+            Err(error) => return self.lost(index, now_ns, error),
         };
         if sent == bytes.len() {
             return;

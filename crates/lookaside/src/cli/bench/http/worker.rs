@@ -294,11 +294,7 @@ impl<'a> Worker<'a> {
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR) => return,
-                Err(error) => {
-                    return self.fail(index, now_ns, Fault::Lost, || {
-                        std::io::Error::from(error).to_string()
-                    });
-                }
+                Err(error) => return self.lost(index, now_ns, error),
             }
         }
     }
@@ -383,6 +379,19 @@ impl<'a> Worker<'a> {
             "closed by Connection: close with requests unanswered".into()
         });
         self.reopen(index, now_ns);
+    }
+
+    /// The connection broke.
+    pub(super) fn lost(&mut self, index: usize, now_ns: u64, error: Errno) {
+        let request = self.connections[index].in_flight.front();
+        let name = request.map(|request| &self.plan.templates[request.template].name);
+        self.fail(index, now_ns, Fault::Lost, || {
+            let error = std::io::Error::from(error);
+            match name {
+                Some(name) => format!("{error}, to {name}"),
+                None => error.to_string(),
+            }
+        });
     }
 
     /// The server closed the connection.
