@@ -12,8 +12,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use lookaside_knowledge::Config;
 use tracing::{info, warn};
 
-use super::catalog::{Catalog, Parts, hold, refused};
+use super::catalog::{Catalog, Parts, hold};
 use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
+use super::lookup::refused;
 use super::models::Models;
 use super::problem::chain;
 use super::service::Shared;

@@ -3,7 +3,9 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`config`] | `[lookups.NAME]` and `[server]` of `knowdb.toml` |
-//! | [`catalog`] | what is served at one moment: statements, keys, models, descriptions |
+//! | [`catalog`] | what is served at one moment: lookups, keys, models |
+//! | [`lookup`], [`counts`] | one lookup: its statement, prepared, and what it was asked for |
+//! | [`overview`], [`openapi`] | what is told about the lookups |
 //! | [`service`] | what answers requests, one value an I/O thread |
 //! | [`keeper`] | the thread that makes the next catalog |
 //! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
@@ -17,11 +19,14 @@ mod answers;
 mod catalog;
 mod config;
 mod counters;
+mod counts;
 mod encode;
 mod keeper;
 mod keys;
 mod limit;
+mod lookup;
 mod models;
+mod openapi;
 mod overview;
 mod params;
 mod problem;
@@ -29,9 +34,10 @@ mod service;
 mod start;
 mod tag;
 
-pub(crate) use self::catalog::{Catalog, Lookup};
+pub(crate) use self::catalog::Catalog;
 pub(crate) use self::config::{LOOKUPS, PER_SECOND_MAX, Place, SERVER, key_name};
 pub(crate) use self::keeper::Files;
 pub(crate) use self::keys::new_key;
+pub(crate) use self::lookup::Lookup;
 pub(crate) use self::overview::{answered_by, example};
 pub(crate) use self::start::{Needed, Service, StartOptions};

@@ -5,10 +5,16 @@ mod client;
 mod coding;
 mod console;
 mod lookups;
+mod providers;
 mod reload;
 mod running;
 mod starting;
 mod streams;
 
+use std::time::Duration;
+
 use self::client::{Answer, Client};
 use self::running::{Running, SERVED, project, serve};
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,9 +8,10 @@ use std::time::Duration;
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Session};
 
-use super::super::catalog::{Catalog, Lookup};
+use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
 use super::super::encode::{Encoder, Form, Item};
+use super::super::lookup::Lookup;
 use super::super::params::read_batch;
 use super::super::problem::Problem;
 use super::head::form;

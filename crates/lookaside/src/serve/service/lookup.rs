@@ -10,9 +10,10 @@ use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Extent, Provenance, Text, Value};
 
 use super::super::answers::{Answer, Answers, Key, Moment};
-use super::super::catalog::{Catalog, Lookup, Validity};
+use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::{Encoder, Form};
+use super::super::lookup::{Lookup, Validity};
 use super::super::params::read_query;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;

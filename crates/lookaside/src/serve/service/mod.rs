@@ -33,11 +33,12 @@ use self::wait::Completion;
 use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};
 use super::answers::Answers;
-use super::catalog::{Catalog, Lookup};
+use super::catalog::Catalog;
 use super::config::Place;
 use super::counters::{Counters, Layer, Path};
 use super::encode::{Encoder, Form};
 use super::keeper::Keeper;
+use super::lookup::Lookup;
 use super::problem::Problem;
 use super::tag::Tag;
 

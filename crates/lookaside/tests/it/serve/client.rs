@@ -4,10 +4,8 @@ use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
-/// Longer than any answer takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::PATIENCE;
 
 /// One connection, kept alive.
 pub(super) struct Client {

@@ -1,8 +1,109 @@
-//! What a reload says of what it did, and of what it could not.
+//! What a reload does while requests come, and what it says of what it did and of what it could not.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::running::{configure, project};
-use super::{Running, serve};
+use super::{PATIENCE, Running, serve};
 use crate::program::run;
+
+#[test]
+fn a_reload_fails_no_request_and_changes_all_at_once() {
+    let project = project("");
+    let running = serve(&project, &[]);
+    let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for target in [
+            "host?name=web-1",
+            "rack?rack=8",
+            "late?rack=8",
+            "net?ip=10.0.0.1",
+        ] {
+            let (running, is_over, answered) = (&running, &is_over, &answered);
+            scope.spawn(move || {
+                let mut client = running.client();
+                while !is_over.load(Ordering::Relaxed) {
+                    let answer = client.get(&format!("/v1/lookup/{target}")).is(200);
+                    assert!(!answer.body.is_empty());
+                    if !target.contains("rack=") {
+                        // Its plan is there from the first moment of the new tables on.
+                        assert_eq!(answer.header("X-Cache"), Some("native"));
+                    }
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut client = running.client();
+        for number in 2..12 {
+            let before = answered.load(Ordering::Relaxed);
+            let more = format!("[lookups.new_{number}]\nsql = 'select {number} as number'\n");
+            configure(&project, &more);
+            let done = client.post("/v1/reload", "").is(200).json();
+            assert_eq!(done["generation"], number);
+            let answer = client.get(&format!("/v1/lookup/new_{number}")).is(200);
+            assert_eq!(answer.text(), format!("{{\"number\":{number}}}"));
+            client
+                .get(&format!("/v1/lookup/new_{}", number - 1))
+                .is(404);
+            let begun = Instant::now();
+            while answered.load(Ordering::Relaxed) == before && begun.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(answered.load(Ordering::Relaxed) > 40);
+    let (status, log) = running.end();
+    assert!(status.success(), "{log}");
+}
+
+#[test]
+fn a_reload_that_fails_leaves_everything_as_it_was() {
+    let project = project("");
+    let mut running = serve(&project, &[]);
+    let mut client = running.client();
+    for (more, expected) in [
+        (
+            "[lookups.new]\nsql = 'select nowhere from hosts'\n",
+            "no such column",
+        ),
+        ("[lookups.new]\nsqll = ''\n", "unknown key lookups.new.sqll"),
+        ("[server]\nlisten = 7\n", "server.listen must be "),
+    ] {
+        configure(&project, more);
+        let answer = client.post("/v1/reload", "").is(409);
+        assert!(answer.text().contains(expected), "{}", answer.text());
+        client.get("/v1/lookup/host?name=web-1").is(200);
+    }
+    configure(&project, "");
+    fs::remove_file(project.file("hosts/data.csv")).unwrap();
+    running.signal("HUP");
+    running.log_until("not reloaded");
+    client.get("/v1/lookup/host?name=web-1").is(200);
+    // A lookup may go together with its table.
+    let config = "version = 2\n[[tables]]\nname = 'nets'\n[lookups.count]\nsql = 'select count(*) as n from nets'\n";
+    project.write("knowdb.toml", config);
+    client.post("/v1/reload", "").is(200);
+    client.get("/v1/lookup/host?name=web-1").is(404);
+    assert_eq!(client.get("/v1/lookup/count").is(200).text(), "{\"n\":2}");
+    assert!(running.end().0.success());
+}
+
+#[test]
+fn tables_that_change_are_loaded_unasked() {
+    let project = project("");
+    let running = serve(&project, &["--watch"]);
+    let mut client = running.client();
+    client.get("/v1/lookup/host?name=web-9").is(404);
+    fs::write(project.file("hosts/data.csv"), "name,rack\nweb-9,9\n").unwrap();
+    let begun = Instant::now();
+    while client.get("/v1/lookup/host?name=web-9").status != 200 {
+        assert!(begun.elapsed() < PATIENCE, "the change was never seen");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
 
 /// The warnings of a reload that succeeds.
 fn warnings(running: &Running) -> Vec<String> {

@@ -1,0 +1,214 @@
+//! One lookup that is served: its statement, prepared and looked through.
+
+use std::sync::Arc;
+
+use lookaside_knowledge::{Error, Explanation, Extent, Knowledge, PlanKind, Statement, Text};
+
+use tracing::warn;
+
+use super::config::LookupConfig;
+use super::counts::LookupCounts;
+use super::params::{PARAM_COUNT_MAX, Param, ParamType};
+use crate::cli::failure::{Failure, did_you_mean};
+
+/// One lookup.
+pub(crate) struct Lookup {
+    pub(crate) config: LookupConfig,
+    /// How it is answered; not known while its server has never been asked.
+    pub(crate) prepared: Option<Prepared>,
+    /// Why it is not prepared.
+    pub(crate) away: Option<Error>,
+    /// What it was asked for; goes on over reloads.
+    pub(crate) counts: Arc<LookupCounts>,
+}
+
+/// A statement that can be asked.
+pub(crate) struct Prepared {
+    pub(crate) statement: Statement,
+    /// In the order of the statement.
+    pub(crate) params: Vec<Param>,
+    pub(crate) explanation: Explanation,
+    pub(crate) validity: Validity,
+}
+
+/// As long as what an answer is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validity {
+    /// The tables: nothing but a reload changes it.
+    Tables,
+    /// The moment: a provider's rows change, and so does the time of day.
+    Moment,
+}
+
+impl Lookup {
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Tells the log, in full, why a question was not answered.
+    pub(crate) fn tell_failure(&self, error: &Error) {
+        if !error.is_retryable() || self.counts.is_news() {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            warn!(lookup = self.name(), %error, cause, "a lookup failed");
+        }
+    }
+
+    /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is found.
+    #[inline]
+    pub(crate) fn keeps_bodies(&self, prepared: &Prepared) -> bool {
+        self.config.many || !prepared.is_native()
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        match self.config.many {
+            true => Extent::All,
+            false => Extent::First,
+        }
+    }
+}
+
+impl Prepared {
+    /// Whether a native plan answers, nearly always without looking anywhere else.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(self.explanation.kind, PlanKind::Hash | PlanKind::Interval)
+    }
+}
+
+/// Prepares one lookup, or says why its server does not answer now.
+pub(super) fn prepare(
+    config: &LookupConfig,
+    knowledge: &Knowledge,
+) -> Result<Result<Prepared, Error>, Failure> {
+    let place = |problem: &str| format!("{}: lookups.{} {problem}", config.place, config.name);
+    let statement = match knowledge.prepare(&config.sql) {
+        Ok(statement) => statement,
+        Err(error) if error.is_retryable() => return Ok(Err(error)),
+        Err(error) => return Err(refused(config, &error)),
+    };
+    let explanation = match knowledge.explain(&config.sql) {
+        Ok(explanation) => explanation,
+        Err(error) if error.is_retryable() => return Ok(Err(error)),
+        Err(error) => return Err(refused(config, &error)),
+    };
+    let answerer = explanation
+        .provider
+        .as_ref()
+        .map(|provider| &*provider.name);
+    if let Some(wanted) = &config.provider {
+        let is_local = answerer.is_none() && wanted == "local";
+        if !is_local && answerer != Some(wanted) {
+            let found = answerer.unwrap_or("local");
+            let problem = place(&format!(
+                "is to be answered by {wanted:?}, and its tables are those of {found:?}"
+            ));
+            let help = "write the name before the table, as in assets.hosts, or correct provider";
+            return Err(Failure::new(problem).with_help(help));
+        }
+    }
+    let params = statement_params(config, &statement)?;
+    let is_here = answerer.is_none() && is_timeless(&config.sql);
+    Ok(Ok(Prepared {
+        params,
+        validity: match is_here {
+            true => Validity::Tables,
+            false => Validity::Moment,
+        },
+        statement,
+        explanation,
+    }))
+}
+
+/// A lookup whose statement is wrong, with its place.
+pub(crate) fn refused(config: &LookupConfig, error: &Error) -> Failure {
+    let (place, name) = (&config.place, &config.name);
+    Failure::new(format!("{place}: lookups.{name}: {error}")).with_sources(error)
+}
+
+/// The parameters of the statement with the types that are declared.
+fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<Param>, Failure> {
+    let place = |problem: &str| format!("{}: lookups.{} {problem}", config.place, config.name);
+    let names = statement.params();
+    if names.len() > PARAM_COUNT_MAX {
+        let problem = format!(
+            "has {} parameters, and {PARAM_COUNT_MAX} are the most",
+            names.len()
+        );
+        return Err(Failure::new(place(&problem)));
+    }
+    for (declared, _) in &config.params {
+        if !names.iter().any(|name| name == declared.as_str()) {
+            let hint = did_you_mean(declared, names.iter().map(Text::as_str));
+            let problem = place(&format!(
+                "declares the parameter {declared}, {}",
+                match names {
+                    [] => "and its statement has none".to_owned(),
+                    _ => format!("which its statement does not have{hint}"),
+                }
+            ));
+            return Err(Failure::new(problem).with_help("parameters are written :name in the SQL"));
+        }
+    }
+    let kind = |name: &Text| {
+        let declared = config
+            .params
+            .iter()
+            .find(|(declared, _)| name == declared.as_str());
+        declared.map_or(ParamType::Any, |(_, kind)| *kind)
+    };
+    for (name, text) in &config.example {
+        let Some(param) = names.iter().find(|known| *known == name.as_str()) else {
+            let problem =
+                format!("has an example of {name}, which is no parameter of its statement");
+            return Err(Failure::new(place(&problem)));
+        };
+        let kind = kind(param);
+        if kind.parse(text).is_none() {
+            let (at, lookup, wanted) = (&config.place, &config.name, kind.wanted());
+            let problem = format!("{at}: lookups.{lookup}.example.{name} is {text:?} and {wanted}");
+            let help = format!("correct it, or the type in params.{name}");
+            return Err(Failure::new(problem).with_help(help));
+        }
+    }
+    let params = names.iter().map(|name| Param {
+        name: name.clone(),
+        kind: kind(name),
+    });
+    Ok(params.collect())
+}
+
+/// Whether nothing in a statement asks for the time of day or for chance. A word in a text or a name
+/// counts as well: that costs a conditional request, and a wrong answer never.
+fn is_timeless(sql: &str) -> bool {
+    const MOODS: [&str; 9] = [
+        "random",
+        "now",
+        "current_",
+        "date(",
+        "time(",
+        "julianday",
+        "unixepoch",
+        "changes(",
+        "last_insert_rowid",
+    ];
+    let sql: String = sql.to_ascii_lowercase().split_whitespace().collect();
+    !MOODS.iter().any(|mood| sql.contains(mood))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_the_moment_are_told() {
+        for (sql, expected) in [
+            ("select org from asn where first_ip <= :ip", true),
+            ("select random()", false),
+            ("select datetime ('NOW')", false),
+            ("select CURRENT_TIMESTAMP", false),
+            ("select date (\n)", false),
+            ("select updated from t", true),
+        ] {
+            assert_eq!(is_timeless(sql), expected, "{sql}");
+        }
+    }
+}

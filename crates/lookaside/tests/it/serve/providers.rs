@@ -1,0 +1,300 @@
+//! Lookups that another server answers, or does not: it goes away, comes later, was never there.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookaside_embedded::Postgres;
+
+use super::{Answer, Client, PATIENCE, Running, project, serve};
+use crate::program::Project;
+use crate::providers::has_postgres;
+
+/// Who had an answer.
+fn from(answer: &Answer) -> &str {
+    answer.header("X-Cache").unwrap_or_default()
+}
+
+/// Asks until an answer is as it is wanted: how long answers hold is a matter of the clock.
+fn until(
+    client: &mut Client,
+    target: &str,
+    known: Option<&str>,
+    is_wanted: impl Fn(&Answer) -> bool,
+) -> Answer {
+    let begun = Instant::now();
+    loop {
+        let headers: Vec<_> = known
+            .map(|tag| ("If-None-Match", tag))
+            .into_iter()
+            .collect();
+        let answer = client.get_with(target, &headers);
+        if is_wanted(&answer) {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the last one: {answer:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_provider_answers_and_its_old_answer_stands_in() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .fresh_cluster()
+        .sql("create table host (name text primary key, rack int); insert into host values ('a', 1), ('b', 2)")
+        .start()
+        .unwrap();
+    let project = Project::with(&[(
+        "knowdb.toml",
+        "version = 2\n[cache]\nttl_ms = 60000\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
+         connection_uri = '${DATABASE_URL}'\nstale_if_error_ms = 60000\nquery_timeout_ms = 20000\n\
+         [lookups.host]\nsql = 'select name, rack from pg.host where name = :name'\nprovider = 'pg'\n\
+         params.name = 'text'\nttl_ms = 300\n\
+         [lookups.rack]\nsql = 'select name from pg.host where rack = :rack'\nmany = true\n",
+    )]);
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", postgres.url());
+    let running = Running::of(command);
+    let mut client = running.client();
+    let target = "/v1/lookup/host?name=a";
+    let asked = client.get(target).is(200);
+    assert_eq!(asked.text(), r#"{"name":"a","rack":1}"#);
+    assert!(from(&asked).starts_with("provider; age=0.0"), "{asked:?}");
+    let kept = until(&mut client, target, None, |answer| {
+        from(answer).starts_with("body; age=")
+    });
+    assert_eq!(kept.header("Age"), Some("0"));
+    let tag = kept.header("ETag").unwrap().to_owned();
+    client.get_with(target, &[("If-None-Match", &tag)]).is(304);
+    client.get("/v1/lookup/host?name=x").is(404);
+    let answer = client
+        .post("/v1/lookup/host", r#"["b", "x", "a", "b"]"#)
+        .is(200);
+    assert_eq!(
+        answer.text(),
+        r#"[{"name":"b","rack":2},null,{"name":"a","rack":1},{"name":"b","rack":2}]"#
+    );
+    let answer = client.post("/v1/lookup/rack", "[2, 9]").is(200);
+    assert_eq!(answer.text(), r#"[[{"name":"b"}],[]]"#);
+
+    // Another row, seen when the answer has grown too old; the same body is the same validator.
+    postgres
+        .execute("update host set rack = 5 where name = 'b'")
+        .unwrap();
+    let fresh = until(&mut client, target, Some(&tag), |answer| {
+        from(answer).starts_with("provider")
+    });
+    assert_eq!(fresh.status, 304);
+    until(&mut client, "/v1/lookup/host?name=b", None, |answer| {
+        answer.text() == r#"{"name":"b","rack":5}"#
+    });
+
+    drop(postgres);
+    let gone = Instant::now();
+    let old = until(&mut client, target, Some(&tag), |answer| {
+        from(answer).starts_with("stale; age=")
+    });
+    assert_eq!((old.status, old.header("ETag")), (200, None));
+    // Nobody who has an old answer waits for a connection as long as the others.
+    assert!(
+        gone.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        gone.elapsed()
+    );
+    let batch = client.post("/v1/lookup/host", r#"["a", "b"]"#).is(200);
+    assert!(from(&batch).starts_with("stale; age="), "{batch:?}");
+    assert!(batch.header("Age").is_some(), "{batch:?}");
+    let unknown = client.get("/v1/lookup/host?name=never").is(503);
+    assert_eq!(unknown.header("Retry-After"), Some("1"));
+    assert!(!unknown.text().contains("select"), "{}", unknown.text());
+    client.get("/readyz").is(200);
+    let metrics = client.get("/metrics").is(200);
+    let metrics = metrics.text();
+    for gauge in [
+        "connections{provider=\"pg\",state=\"idle\"} 0",
+        "opened_total{provider=\"pg\"} ",
+    ] {
+        let gauge = format!("\nlookaside_pool_{gauge}");
+        assert!(metrics.contains(&gauge), "{gauge} in\n{metrics}");
+    }
+    let (_, log) = running.end();
+    assert!(log.contains("its old answers stand in"), "{log}");
+}
+
+#[test]
+fn a_server_that_was_never_there_stops_nothing_else() {
+    let project = project(
+        "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 300\n\
+         connection_uri = 'postgres://u:hunter2@127.0.0.1:1/d'\n\
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\nparams.a = 'int'\n",
+    );
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let lookups = client.get("/v1/lookups").is(200).json();
+    let lookups = lookups["lookups"].as_array().unwrap();
+    let away = lookups.iter().find(|it| it["name"] == "away").unwrap();
+    assert_eq!(away["params"][0]["name"], "a");
+    assert_eq!(away["params"][0]["type"], "int");
+    assert_eq!(
+        (&away["url"], &away["ready"]),
+        (&"/v1/lookup/away?a={a}".into(), &false.into())
+    );
+    client.get("/v1/lookup/host?name=web-1").is(200);
+    for told in [
+        "WARN",
+        "provider=\"pg\"",
+        "lookups=\"away\"",
+        "cannot connect",
+    ] {
+        assert!(running.greeting.contains(told), "{}", running.greeting);
+    }
+    let answer = client.get("/v1/lookup/away?a=1").is(503);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("provider pg does not answer; "),
+        "{detail}"
+    );
+    let batch = client.post("/v1/lookup/away", "[1]").is(503);
+    assert_eq!(batch.json()["detail"], detail);
+    let ready = client.get("/readyz").is(200).json();
+    assert_eq!(ready["lookups_not_ready"][0], "away");
+    let (status, log) = running.end();
+    assert!(status.success());
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn why_a_provider_does_not_answer_is_told_each_time() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .fresh_cluster()
+        .sql("create table host (name text primary key); insert into host values ('a')")
+        .start()
+        .unwrap();
+    let project = Project::with(&[(
+        "knowdb.toml",
+        "version = 2\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
+         connection_uri = '${DATABASE_URL}'\nquery_timeout_ms = 300\n[server]\nerror_detail = true\n\
+         [lookups.host]\nsql = 'select name from pg.host where name = :name'\nparams.name = 'text'\n",
+    )]);
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", postgres.url());
+    let running = Running::of(command);
+    let mut client = running.client();
+    client.get("/v1/lookup/host?name=a").is(200);
+    drop(postgres);
+    // The server takes a moment to end, and the first error may be of a connection that ended.
+    let begun = Instant::now();
+    let mut key = 0;
+    while client.get(&format!("/v1/lookup/host?name={key}")).status != 503 {
+        assert!(begun.elapsed() < PATIENCE, "the server never ended");
+        key += 1;
+    }
+    thread::sleep(Duration::from_millis(500));
+    for more in 1..4 {
+        let key = key + more;
+        let answer = client.get(&format!("/v1/lookup/host?name={key}")).is(503);
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("provider `pg` "), "{detail}");
+        assert!(detail.contains("cannot connect"), "{key}: {detail}");
+    }
+    let (_, log) = running.end();
+    // Each request says it; the log hears it seldom.
+    let told_count = log.matches("a lookup failed").count();
+    assert!((1..4).contains(&told_count), "{log}");
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_server_that_is_away() {
+    let project = project(
+        "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 60000\n\
+         connection_uri = 'postgres://u:hunter2@127.0.0.1:1/d'\n\
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\n",
+    );
+    let begun = Instant::now();
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(1));
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(killed.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    assert!(
+        begun.elapsed() < PATIENCE / 2,
+        "{:?}\n{log}",
+        begun.elapsed()
+    );
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+/// A port that nobody listens on yet.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Carries bytes between connections to a port and a server, until the test ends.
+fn forward(port: u16, target: String) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    thread::spawn(move || {
+        for there in listener.incoming() {
+            let (mut there, mut back) = {
+                let there = there.unwrap();
+                (there.try_clone().unwrap(), there)
+            };
+            let here = std::net::TcpStream::connect(&target).unwrap();
+            let (mut here, mut server) = (here.try_clone().unwrap(), here);
+            thread::spawn(move || std::io::copy(&mut there, &mut here));
+            thread::spawn(move || std::io::copy(&mut server, &mut back));
+        }
+    });
+}
+
+#[test]
+fn a_server_that_comes_later_is_asked_then() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .tcp()
+        .sql("create table t (a int); insert into t values (7)")
+        .start()
+        .unwrap();
+    let url = postgres.tcp_url().unwrap();
+    let (user, rest) = url.split_once('@').unwrap();
+    let (server, database) = rest.split_once('/').unwrap();
+    let port = free_port();
+    let project = project(&format!(
+        "[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nacquire_timeout_ms = 300\n\
+         connection_uri = '{user}@127.0.0.1:{port}/{database}'\n\
+         [lookups.away]\nsql = 'select a from pg.t where a = :a'\nparams.a = 'int'\n"
+    ));
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    client.get("/v1/lookup/away?a=7").is(503);
+    forward(port, server.to_owned());
+    let begun = Instant::now();
+    loop {
+        let answer = client.get("/v1/lookup/away?a=7");
+        if answer.status == 200 {
+            assert_eq!(answer.text(), "{\"a\":7}");
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the server was never asked");
+        thread::sleep(Duration::from_millis(50));
+    }
+    client.get("/v1/lookup/away?a=x").is(400);
+    let (status, log) = running.end();
+    assert!(status.success());
+    assert!(log.contains("a provider answers"), "{log}");
+}
