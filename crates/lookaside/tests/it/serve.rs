@@ -5,6 +5,7 @@ mod client;
 mod coding;
 mod console;
 mod lookups;
+mod openapi;
 mod providers;
 mod reload;
 mod running;

@@ -28,7 +28,7 @@ use self::coding::{CODED_SIZE_MIN, Press, coding};
 pub(super) use self::console::policy as console_policy;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
-use self::target::Target;
+pub(super) use self::target::{FIXED, Target};
 use self::wait::Completion;
 use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};

@@ -6,7 +6,7 @@ use super::super::counters::Path;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub(in crate::serve) enum Target<'a> {
     Lookup(&'a str),
     Enrich(&'a str),
     Query,
@@ -20,6 +20,19 @@ pub(super) enum Target<'a> {
     Ready,
     Unknown,
 }
+
+/// The paths that are the same whatever is served.
+pub(in crate::serve) const FIXED: [(&str, Target<'static>); 9] = [
+    ("/", Target::Console),
+    ("/healthz", Target::Health),
+    ("/metrics", Target::Metrics),
+    ("/openapi.json", Target::OpenApi),
+    ("/readyz", Target::Ready),
+    ("/v1/lookups", Target::Lookups),
+    ("/v1/query", Target::Query),
+    ("/v1/reload", Target::Reload),
+    ("/v1/status", Target::Status),
+];
 
 impl<'a> Target<'a> {
     #[inline]
@@ -36,18 +49,8 @@ impl<'a> Target<'a> {
                 false => Self::Enrich(name),
             };
         }
-        match path {
-            "/v1/query" => Self::Query,
-            "/v1/reload" => Self::Reload,
-            "/" => Self::Console,
-            "/v1/status" => Self::Status,
-            "/v1/lookups" => Self::Lookups,
-            "/openapi.json" => Self::OpenApi,
-            "/metrics" => Self::Metrics,
-            "/healthz" => Self::Health,
-            "/readyz" => Self::Ready,
-            _ => Self::Unknown,
-        }
+        let known = FIXED.into_iter().find(|(known, _)| *known == path);
+        known.map_or(Self::Unknown, |(_, target)| target)
     }
 
     /// The methods that it has.
@@ -71,7 +74,7 @@ impl<'a> Target<'a> {
     }
 
     /// Whether it needs no key: it tells nothing but that the server is there.
-    pub(super) fn is_open(self) -> bool {
+    pub(in crate::serve) fn is_open(self) -> bool {
         matches!(self, Self::Console | Self::Health | Self::Ready)
     }
 

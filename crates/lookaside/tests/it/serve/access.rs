@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 
-use super::{Running, SERVED, project, serve};
+use super::{Running, project, serve};
 use crate::program::{Project, run};
 
 /// A key and the lines that let it in.
@@ -360,105 +360,5 @@ fn the_server_tells_about_itself() {
         );
         let help = format!("# HELP {name} ");
         assert!(metrics.text().contains(&help), "no help for {name}");
-    }
-}
-
-/// As far as a document can be looked at without its official schema.
-#[test]
-fn the_document_is_openapi() {
-    let running = serve(&project("[server]\nquery_rows_max = 5\n"), &[]);
-    let document = running.client().get("/openapi.json").is(200).json();
-    assert_eq!(document["openapi"], "3.1.0");
-    assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
-    let mut ids = Vec::new();
-    for (path, item) in document["paths"].as_object().unwrap() {
-        assert!(path.starts_with('/'), "{path}");
-        for (method, operation) in item.as_object().unwrap() {
-            assert!(["get", "post"].contains(&method.as_str()), "{method}");
-            ids.push(operation["operationId"].as_str().unwrap().to_owned());
-            let responses = operation["responses"].as_object().unwrap();
-            assert!(!responses.is_empty(), "{path}");
-            for (status, response) in responses {
-                assert!(
-                    status == "default" || status.parse::<u16>().is_ok(),
-                    "{status}"
-                );
-                let is_said = response["description"].is_string() || response["$ref"].is_string();
-                assert!(is_said, "{path} {status}");
-            }
-            for param in operation["parameters"].as_array().into_iter().flatten() {
-                assert_eq!(param["in"], "query");
-                assert!(param["name"].is_string() && param["schema"].is_object());
-            }
-        }
-    }
-    let count = ids.len();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), count, "every operation has a name of its own");
-    references(&document, &document);
-    let ip = &document["paths"]["/v1/lookup/net"]["get"]["parameters"][0];
-    assert_eq!(ip["schema"]["format"], "ipv4");
-    let row = &document["paths"]["/v1/lookup/host"]["get"]["responses"]["200"]["content"]["application/json"]
-        ["schema"];
-    assert_eq!(row["required"], serde_json::json!(["name", "rack"]));
-    assert_eq!(
-        document["paths"].as_object().unwrap().len(),
-        SERVED.matches("[lookups.").count() + 7
-    );
-}
-
-#[test]
-fn the_document_says_what_enrich_takes_and_tells() {
-    let project = Project::new();
-    let running = serve(&project, &[]);
-    let mut client = running.client();
-    let document = client.get("/openapi.json").is(200).json();
-    let paths = document["paths"].as_object().unwrap();
-    let (path, item) = paths
-        .iter()
-        .find(|(path, _)| path.starts_with("/v1/enrich/"))
-        .unwrap();
-    let enrich = &item["post"];
-    // Each parameter that is written is one that is read.
-    for param in enrich["parameters"].as_array().unwrap() {
-        assert_eq!(param["in"], "query");
-        let (name, schema) = (param["name"].as_str().unwrap(), &param["schema"]);
-        let value = match (&schema["enum"], &schema["default"], name) {
-            (serde_json::Value::Array(_), _, "format") => "json",
-            (serde_json::Value::Array(words), ..) => words[0].as_str().unwrap(),
-            (_, serde_json::Value::Bool(_), _) => "true",
-            _ => "host",
-        };
-        let target = format!("{path}?{name}={value}");
-        let csv = [("Accept", "text/csv")];
-        client.ask("POST", &target, &csv, b"").is(200);
-    }
-    let names = enrich["parameters"].as_array().unwrap().len();
-    let refused = client.post(&format!("{path}?x=1"), "").is(400).json();
-    let told = refused["detail"].as_str().unwrap();
-    assert_eq!(names, 5, "{told}");
-    let headers = enrich["responses"]["200"]["headers"].as_object().unwrap();
-    let names: Vec<&String> = headers.keys().collect();
-    assert_eq!(
-        names,
-        ["X-Events", "X-Failed", "X-Reject-Reason", "X-Rejected"]
-    );
-}
-
-/// Every reference leads somewhere.
-fn references(document: &serde_json::Value, part: &serde_json::Value) {
-    match part {
-        serde_json::Value::Object(members) => {
-            if let Some(target) = members.get("$ref") {
-                let pointer = target.as_str().unwrap().strip_prefix('#').unwrap();
-                assert!(document.pointer(pointer).is_some(), "{target}");
-            }
-            members
-                .values()
-                .for_each(|member| references(document, member));
-        }
-        serde_json::Value::Array(items) => items.iter().for_each(|item| references(document, item)),
-        _ => {}
     }
 }

@@ -1,0 +1,294 @@
+//! `/openapi.json`: it is what the specification calls a document, and it is true.
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use jsonschema::{Registry, Validator};
+use serde_json::{Value as Json, json};
+
+use super::{Answer, Client, SERVED, project, serve};
+use crate::program::Project;
+
+/// The official schema; `testdata/openapi/README.md` says where it is from.
+const OFFICIAL: &str = "https://spec.openapis.org/oas/3.1/schema/2022-10-07";
+
+/// JSON Schema 2020-12, which the schemas within a document have to be.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Judges documents. The official schema takes any object for a schema within a document, unless
+/// whoever uses it gives its anchor `meta` another meaning, as is done here.
+static DOCUMENT: LazyLock<Validator> = LazyLock::new(|| {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = path.join("testdata/openapi/schema-3.1-2022-10-07.json");
+    let official: Json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(official["$id"], OFFICIAL);
+    let registry = Registry::new().add(OFFICIAL, official).unwrap();
+    let registry = registry.prepare().unwrap();
+    let strict = json!({
+        "$schema": DIALECT,
+        "$ref": OFFICIAL,
+        "$defs": {"schema": {"$dynamicAnchor": "meta", "$ref": DIALECT}},
+    });
+    let options = jsonschema::options().with_registry(&registry);
+    options.build(&strict).unwrap()
+});
+
+/// What is wrong with a document, by the place in it.
+fn faults(document: &Json) -> Vec<String> {
+    let errors = DOCUMENT.iter_errors(document);
+    errors
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect()
+}
+
+fn document(client: &mut Client, headers: &[(&str, &str)]) -> Json {
+    client.get_with("/openapi.json", headers).is(200).json()
+}
+
+/// What the specification says of a document in words only.
+#[track_caller]
+fn assert_sound(document: &Json) {
+    let mut ids = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let id = operation["operationId"].as_str();
+            ids.push(id.unwrap_or_else(|| panic!("{method} {path} has no name")));
+        }
+    }
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "every operation has a name of its own");
+    references(document, document);
+}
+
+/// Every reference leads somewhere.
+fn references(document: &Json, part: &Json) {
+    match part {
+        Json::Object(members) => {
+            if let Some(target) = members.get("$ref") {
+                let pointer = target.as_str().unwrap().strip_prefix('#').unwrap();
+                assert!(document.pointer(pointer).is_some(), "{target}");
+            }
+            members
+                .values()
+                .for_each(|member| references(document, member));
+        }
+        Json::Array(items) => items.iter().for_each(|item| references(document, item)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_is_openapi() {
+    // Types, texts, examples, models, keys and queries.
+    let typed = "[lookups.typed]\nmany = true\ndescription = 'Of each type'\n\
+                 sql = 'select :text as a, :int as b, :float as c, :bool as d, :decimal as e, :uuid as f, :ip as g, \
+                 :ipv4 as h, :ipv6 as i, :net as j, :time as k'\nparams = { text = 'text', int = 'int', float = 'float', \
+                 bool = 'bool', decimal = 'decimal', uuid = 'uuid', ip = 'ip', ipv4 = 'ipv4', ipv6 = 'ipv6', net = 'net', \
+                 time = 'time' }\n";
+    let key = "[[server.keys]]\nname = 'k'\nadmin = true\n\
+               sha256 = '9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0'\n";
+    for (project, key) in [
+        (project(""), "none"),
+        (
+            project(&format!("{typed}[server]\nquery_rows_max = 5\n")),
+            "none",
+        ),
+        (project(&format!("{typed}{key}")), "aaa"),
+        (Project::new(), "none"),
+    ] {
+        let running = serve(&project, &[]);
+        let document = document(&mut running.client(), &[("X-API-Key", key)]);
+        assert_eq!(faults(&document), [""; 0]);
+        assert_sound(&document);
+        assert_eq!(document.get("security").is_some(), key != "none");
+    }
+}
+
+/// A judge that lets everything pass judges nothing.
+#[test]
+fn a_broken_document_is_refused() {
+    let running = serve(&project(""), &[]);
+    let whole = document(&mut running.client(), &[]);
+    let net = "/paths/~1v1~1lookup~1net";
+    for (place, member, value) in [
+        ("", "openapi", json!("3.0.0")),
+        ("", "path", json!({})),
+        ("/info", "title", Json::Null),
+        ("/paths", "v1/x", json!({})),
+        (
+            "/paths/~1v1~1lookups/get/responses",
+            "2000",
+            json!({"description": ""}),
+        ),
+        (
+            "/paths/~1v1~1lookups/get/responses/200",
+            "description",
+            json!(1),
+        ),
+        ("/components/responses/Problem", "description", Json::Null),
+        (&format!("{net}/get/parameters/0"), "in", json!("querry")),
+        // In schemas, wherever they are.
+        (
+            &format!("{net}/get/parameters/0/schema"),
+            "type",
+            json!("strng"),
+        ),
+        (
+            "/components/schemas/Problem/properties/status",
+            "type",
+            json!("int"),
+        ),
+        ("/components/schemas/Problem", "required", json!("title")),
+        (
+            "/paths/~1v1~1status/get/responses/200/content/application~1json/schema",
+            "properties",
+            json!([]),
+        ),
+    ] {
+        let mut broken = whole.clone();
+        broken.pointer_mut(place).unwrap()[member] = value;
+        assert_ne!(faults(&broken), [""; 0], "{place}/{member}");
+    }
+}
+
+/// The answer's body as the document describes it.
+#[track_caller]
+fn assert_described(document: &Json, path: &str, method: &str, answer: &Answer) {
+    let responses = &document["paths"][path][method]["responses"];
+    let mut response = &responses[answer.status.to_string()];
+    if response.is_null() {
+        response = &responses["default"];
+    }
+    if let Some(target) = response["$ref"].as_str() {
+        response = document.pointer(&target[1..]).unwrap();
+    }
+    let content_type = answer.header("Content-Type").unwrap();
+    let media_type = content_type.split(';').next().unwrap();
+    let content = &response["content"][media_type];
+    assert!(content.is_object(), "{method} {path} has no {media_type}");
+    if media_type.ends_with("json") {
+        let mut schema = content["schema"].clone();
+        // References within a schema are of the document.
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let json = answer.json();
+        let faults: Vec<String> = validator
+            .iter_errors(&json)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(faults, [""; 0], "{method} {path} {}", answer.text());
+    }
+}
+
+#[test]
+fn every_path_is_described_as_it_answers() {
+    let project = project("[server]\nquery_rows_max = 5\n");
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = document(&mut client, &[]);
+    let paths = document["paths"].as_object().unwrap();
+    let mut known: Vec<&str> = paths.keys().map(String::as_str).collect();
+    known.sort();
+    // The endpoints that are told to people, with a lookup for each that is served.
+    let docs = include_str!("../../../../../docs/SERVE.md");
+    let rows = docs.lines().filter_map(|line| line.strip_prefix("| `"));
+    let requests = rows.filter_map(|row| row.split('`').next()?.split_once(' '));
+    let told = requests.filter_map(|(_, target)| target.split('?').next());
+    let lookups = SERVED
+        .lines()
+        .filter_map(|line| line.strip_prefix("[lookups."));
+    let lookups = lookups.map(|name| name.trim_end_matches(']'));
+    let mut expected: Vec<String> = told
+        .filter(|path| path.starts_with('/') && *path != "/" && !path.contains("NAME"))
+        .filter(|path| !path.contains("MODEL"))
+        .map(str::to_owned)
+        .chain(lookups.map(|name| format!("/v1/lookup/{name}")))
+        .collect();
+    expected.sort();
+    assert_eq!(known, expected);
+
+    for (path, item) in paths {
+        let methods = item.as_object().unwrap();
+        let mut allowed = vec!["OPTIONS".to_owned()];
+        allowed.extend(methods.keys().map(|method| method.to_uppercase()));
+        if methods.contains_key("get") {
+            allowed.push("HEAD".to_owned());
+            let answer = client.get(path);
+            // A lookup without its parameters is a question, too.
+            assert!([200, 400].contains(&answer.status), "{path} {answer:?}");
+            assert_described(&document, path, "get", &answer);
+        }
+        let refused = client.ask("DELETE", path, &[], b"").is(405);
+        let mut told: Vec<&str> = refused.header("Allow").unwrap().split(", ").collect();
+        told.sort();
+        allowed.sort();
+        assert_eq!(told, allowed, "{path}");
+    }
+    for (path, query, status) in [
+        ("host", "?name=web-1", 200),
+        ("host", "?name=none", 404),
+        ("rack", "?rack=8", 200),
+        ("rack", "?rack=7", 422),
+    ] {
+        let path = format!("/v1/lookup/{path}");
+        let answer = client.get(&format!("{path}{query}")).is(status);
+        assert_described(&document, &path, "get", &answer);
+    }
+    for (path, body, status) in [
+        ("/v1/lookup/host", r#"["web-1", "none"]"#, 200),
+        ("/v1/lookup/host", "[[]]", 400),
+        ("/v1/lookup/rack", "[8]", 200),
+        ("/v1/query", r#"{"sql":"select 1 as a"}"#, 200),
+        ("/v1/query", r#"{"sql":"select"}"#, 422),
+        ("/v1/reload", "", 200),
+    ] {
+        let answer = client.post(path, body).is(status);
+        assert_described(&document, path, "post", &answer);
+    }
+    let ip = &document["paths"]["/v1/lookup/net"]["get"]["parameters"][0];
+    assert_eq!(ip["schema"]["format"], "ipv4");
+    let row = &document["paths"]["/v1/lookup/host"]["get"]["responses"]["200"]["content"]["application/json"]
+        ["schema"];
+    assert_eq!(row["required"], json!(["name", "rack"]));
+}
+
+#[test]
+fn the_document_says_what_enrich_takes_and_tells() {
+    let project = Project::new();
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = document(&mut client, &[]);
+    let paths = document["paths"].as_object().unwrap();
+    let (path, item) = paths
+        .iter()
+        .find(|(path, _)| path.starts_with("/v1/enrich/"))
+        .unwrap();
+    let enrich = &item["post"];
+    // Each parameter that is written is one that is read.
+    for param in enrich["parameters"].as_array().unwrap() {
+        assert_eq!(param["in"], "query");
+        let (name, schema) = (param["name"].as_str().unwrap(), &param["schema"]);
+        let value = match (&schema["enum"], &schema["default"], name) {
+            (Json::Array(_), _, "format") => "json",
+            (Json::Array(words), ..) => words[0].as_str().unwrap(),
+            (_, Json::Bool(_), _) => "true",
+            _ => "host",
+        };
+        let target = format!("{path}?{name}={value}");
+        let csv = [("Accept", "text/csv")];
+        client.ask("POST", &target, &csv, b"").is(200);
+    }
+    let names = enrich["parameters"].as_array().unwrap().len();
+    let refused = client.post(&format!("{path}?x=1"), "").is(400).json();
+    let told = refused["detail"].as_str().unwrap();
+    assert_eq!(names, 5, "{told}");
+    let headers = enrich["responses"]["200"]["headers"].as_object().unwrap();
+    let names: Vec<&String> = headers.keys().collect();
+    assert_eq!(
+        names,
+        ["X-Events", "X-Failed", "X-Reject-Reason", "X-Rejected"]
+    );
+}
