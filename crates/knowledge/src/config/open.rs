@@ -37,6 +37,9 @@ const SECTIONS: [&str; 8] = [
     "intranet_nets",
 ];
 
+/// What the parser says of a key that stands twice in one table.
+const DUPLICATE: &str = "duplicate key";
+
 pub(super) fn open(path: &Path, options: &ConfigOptions<'_>) -> Result<Config> {
     let file = config_file(path)?;
     let text = read(&file)?;
@@ -54,9 +57,13 @@ pub(super) fn open(path: &Path, options: &ConfigOptions<'_>) -> Result<Config> {
         text: &text,
     };
     let document = DeTable::parse(&text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        let message: Vec<&str> = error.message().lines().collect();
-        source.error(offset, message.join("; "))
+        let span = error.span().unwrap_or_default();
+        let mut message = error.message().lines().collect::<Vec<&str>>().join("; ");
+        // The parser points at the key without a word of it.
+        if let Some(key) = text.get(span.clone()).filter(|_| message == DUPLICATE) {
+            message = format!("{message} {:?}", key.trim_matches(['"', '\'']));
+        }
+        source.error(span.start, message)
     })?;
     read_document(
         Section::root(source, document.get_ref()),

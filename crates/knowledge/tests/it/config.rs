@@ -312,7 +312,22 @@ fn text_that_is_no_toml_names_its_line() {
         "version = 2\n[csv\n",
         "knowdb.toml:2: unclosed table, expected `]`",
     );
-    check("version = 2\nversion = 2\n", "knowdb.toml:2: duplicate key");
+    for (text, expected) in [
+        (
+            "version = 2\nversion = 2\n",
+            "knowdb.toml:2: duplicate key \"version\"",
+        ),
+        (
+            "[cache]\nttl_ms = 1\n'ttl_ms' = 2\n",
+            "knowdb.toml:3: duplicate key \"ttl_ms\"",
+        ),
+        (
+            "[lookups.a]\n[lookups.b]\n[lookups.a]\n",
+            "knowdb.toml:3: duplicate key \"a\"",
+        ),
+    ] {
+        check(text, expected);
+    }
     assert_eq!(
         refusal(b"version = 2\n# \xff\n"),
         "knowdb.toml:2: not UTF-8; save the file in this encoding"
