@@ -3,6 +3,7 @@
 mod json;
 mod query;
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use lookaside_knowledge::{Text, Type, Value};
@@ -122,7 +123,7 @@ pub(crate) struct Param {
 pub(crate) struct ParamFault {
     /// As the request wrote it, cut where nobody reads on.
     pub(crate) name: String,
-    pub(crate) problem: &'static str,
+    pub(crate) problem: Cow<'static, str>,
 }
 
 const MISSING: &str = "is missing";
@@ -159,9 +160,10 @@ impl<'p> Places<'p> {
         }
     }
 
-    fn fault(&mut self, name: &str, problem: &'static str) {
+    fn fault(&mut self, name: &str, problem: impl Into<Cow<'static, str>>) {
         if self.faults.len() < FAULT_COUNT_MAX {
             let name = name.chars().take(NAME_SHOWN_MAX).collect();
+            let problem = problem.into();
             self.faults.push(ParamFault { name, problem });
         }
     }

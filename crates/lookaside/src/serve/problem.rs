@@ -136,7 +136,7 @@ impl Problem {
                 });
                 write_json_text(&fault.name, &mut text);
                 text.push_str(",\"problem\":");
-                write_json_text(fault.problem, &mut text);
+                write_json_text(&fault.problem, &mut text);
                 text.push('}');
             }
             text.push(']');
@@ -195,7 +195,7 @@ mod tests {
     fn a_problem_is_json() {
         let faults = vec![ParamFault {
             name: "i\"p".to_owned(),
-            problem: "is missing",
+            problem: "is missing".into(),
         }];
         let mut out = Vec::new();
         Problem::batch(BatchFault::Set(3, faults), &[]).write(&mut out);

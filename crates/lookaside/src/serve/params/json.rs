@@ -13,6 +13,9 @@ use super::{Param, ParamFault, ParamType, Places};
 /// Sets of one request; a body of eight megabytes holds about that many.
 pub(crate) const SET_COUNT_MAX: usize = 200_000;
 
+/// Up to here a float stands for one whole number: 2^53 - 1. Beyond, it may stand for several.
+const FLOAT_EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+
 /// Why a batch is refused.
 #[derive(Debug, PartialEq)]
 pub(crate) enum BatchFault {
@@ -172,7 +175,7 @@ impl Set<'_, '_> {
             None => {
                 let fault = ParamFault {
                     name: param.name.to_string(),
-                    problem: param.kind.wanted(),
+                    problem: param.kind.wanted().into(),
                 };
                 Err(batch.fail(BatchFault::Set(batch.set_count, vec![fault])))
             }
@@ -340,8 +343,15 @@ impl ParamType {
         }
     }
 
+    /// JSON has one kind of numbers, and some programs write 7 as 7.0: that is the whole number.
     fn of_float(self, float: f64) -> Option<Value> {
-        matches!(self, Self::Float | Self::Any).then_some(Value::Float(float))
+        match self {
+            Self::Float | Self::Any => Some(Value::Float(float)),
+            Self::Int if float.fract() == 0.0 && float.abs() <= FLOAT_EXACT_MAX => {
+                Some(Value::Int(float as i64))
+            }
+            _ => None,
+        }
     }
 
     fn of_bool(self, bool: bool) -> Option<Value> {
@@ -392,6 +402,33 @@ mod tests {
         let batch = read_batch(br#"["a", 1, 1.5, true, null]"#, false, &any).unwrap();
         let types: Vec<&str> = batch.iter().map(|set| set[0].type_of().name()).collect();
         assert_eq!(types, ["text", "int", "float", "bool", "null"]);
+    }
+
+    #[test]
+    fn a_whole_number_is_one_however_it_is_written() {
+        let one = params(&[("id", ParamType::Int)]);
+        let json = b"[7.0, -0.0, 1e3, {\"id\":9007199254740991.0}]";
+        let batch = read_batch(json, false, &one).unwrap();
+        assert_eq!(texts(&batch), ["7", "0", "1000", "9007199254740991"]);
+        for (json, problem) in [
+            ("7.5", "must be a whole number within 64 bits"),
+            ("1e300", "must be a whole number within 64 bits"),
+            (
+                "9007199254740992.0",
+                "must be a whole number within 64 bits",
+            ),
+            ("\"7.0\"", "must be a whole number within 64 bits"),
+        ] {
+            let fault = ParamFault {
+                name: "id".to_owned(),
+                problem: problem.into(),
+            };
+            assert_eq!(
+                read_batch(format!("[{json}]").as_bytes(), false, &one).unwrap_err(),
+                BatchFault::Set(0, vec![fault]),
+                "{json}"
+            );
+        }
     }
 
     #[test]

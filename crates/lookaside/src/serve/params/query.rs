@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use lookaside_knowledge::Value;
 
-use super::{Param, ParamFault, Places};
+use super::{Param, ParamFault, ParamType, Places};
 
 const BROKEN: &str = "is not percent-encoded UTF-8";
+
+const PLUS: &str = "; a + in a URL is a space, and %2B is a +";
 
 /// Appends the values of a query to `values`, in the order of `params`.
 ///
@@ -29,14 +31,26 @@ pub(crate) fn read_query(
             continue;
         };
         match decode(text) {
-            Some(text) => {
-                let value = params[index].kind.parse(&text);
-                places.put(start, index, value);
+            Some(value) => {
+                let kind = params[index].kind;
+                match kind.parse(&value) {
+                    None if means_plus(text, kind) => {
+                        places.fault(&name, format!("{}{PLUS}", kind.wanted()));
+                    }
+                    value => places.put(start, index, value),
+                }
             }
             None => places.fault(&name, BROKEN),
         }
     }
     places.finish()
+}
+
+/// Whether a text that is no value of a type would be one if a `+` in it were no space.
+fn means_plus(text: &str, kind: ParamType) -> bool {
+    let decoded = text.contains('+').then(|| text.replace('+', "%2B"));
+    let decoded = decoded.as_deref().and_then(decode);
+    decoded.is_some_and(|text| kind.parse(&text).is_some())
 }
 
 /// The text that is meant; `None` if it is not percent-encoded, or not UTF-8.
@@ -70,19 +84,26 @@ pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use lookaside_knowledge::Text;
 
-    use super::super::ParamType;
     use super::*;
 
     fn params() -> [Param; 2] {
-        [("ip", ParamType::Ipv4), ("name", ParamType::Any)].map(|(name, kind)| Param {
+        params_of(ParamType::Ipv4)
+    }
+
+    fn params_of(kind: ParamType) -> [Param; 2] {
+        [("ip", kind), ("name", ParamType::Any)].map(|(name, kind)| Param {
             name: Text::from(name),
             kind,
         })
     }
 
     fn read(query: &str) -> Result<Vec<String>, String> {
+        read_as(query, &params())
+    }
+
+    fn read_as(query: &str, params: &[Param]) -> Result<Vec<String>, String> {
         let mut values = Vec::new();
-        match read_query(query, &params(), &mut values) {
+        match read_query(query, params, &mut values) {
             Ok(()) => Ok(values.iter().map(ToString::to_string).collect()),
             Err(faults) => {
                 let faults = faults.iter();
@@ -133,5 +154,28 @@ mod tests {
         let many: String = (0..1000).map(|number| format!("&x{number}=1")).collect();
         let faults = read(&many).unwrap_err();
         assert_eq!(faults.split("; ").count(), super::super::FAULT_COUNT_MAX);
+    }
+    #[test]
+    fn a_plus_that_should_be_one_is_told() {
+        for (kind, value, is_told) in [
+            (ParamType::Time, "2026-01-31T08:00:00+01:00", true),
+            (ParamType::Time, "2026-01-31T08%3A00:00+01:00", true),
+            (ParamType::Float, "1e+9", true),
+            (ParamType::Time, "tomorrow+01:00", false),
+            (ParamType::Ipv4, "10.0.0.1+", false),
+            (ParamType::Time, "yesterday", false),
+        ] {
+            let query = format!("name=a&ip={value}");
+            let expected = match is_told {
+                true => format!(
+                    "ip {}; a + in a URL is a space, and %2B is a +",
+                    kind.wanted()
+                ),
+                false => format!("ip {}", kind.wanted()),
+            };
+            assert_eq!(read_as(&query, &params_of(kind)), Err(expected), "{query}");
+        }
+        let escaped = "name=a&ip=2026-01-31T08:00:00%2B01:00";
+        read_as(escaped, &params_of(ParamType::Time)).unwrap();
     }
 }
