@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use lookaside_knowledge::{Text, Type, Value};
 use lookaside_value::parse_ipv4;
 
-pub(crate) use self::json::{BatchFault, SET_COUNT_MAX, read_batch, read_named};
+pub(crate) use self::json::{BatchFault, Named, SET_COUNT_MAX, read_batch};
 pub(crate) use self::query::read_query;
 
 /// What a parameter must be.
@@ -126,6 +126,15 @@ pub(crate) struct ParamFault {
     pub(crate) problem: Cow<'static, str>,
 }
 
+impl ParamFault {
+    fn new(name: &str, problem: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            name: name.chars().take(NAME_SHOWN_MAX).collect(),
+            problem: problem.into(),
+        }
+    }
+}
+
 const MISSING: &str = "is missing";
 const UNKNOWN: &str = "is unknown";
 const TWICE: &str = "is given twice";
@@ -162,9 +171,7 @@ impl<'p> Places<'p> {
 
     fn fault(&mut self, name: &str, problem: impl Into<Cow<'static, str>>) {
         if self.faults.len() < FAULT_COUNT_MAX {
-            let name = name.chars().take(NAME_SHOWN_MAX).collect();
-            let problem = problem.into();
-            self.faults.push(ParamFault { name, problem });
+            self.faults.push(ParamFault::new(name, problem));
         }
     }
 

@@ -6,9 +6,10 @@
 use std::fmt;
 
 use lookaside_knowledge::{ParamBatch, Text, Value};
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Param, ParamFault, ParamType, Places};
+use super::{FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, ParamType, Places, TWICE};
 
 /// Sets of one request; a body of eight megabytes holds about that many.
 pub(crate) const SET_COUNT_MAX: usize = 200_000;
@@ -86,22 +87,50 @@ fn without_line(message: &str) -> String {
     message.replace(" at line 1 column ", " at column ")
 }
 
-/// Reads one object with the parameters of a statement that declares no types.
-pub(crate) fn read_named(
-    object: &serde_json::Map<String, serde_json::Value>,
-    params: &[Param],
-) -> Result<Vec<Value>, Vec<ParamFault>> {
-    let mut values = Vec::new();
-    let mut places = Places::new(params, &mut values);
-    let start = places.begin();
-    for (name, json) in object {
-        if let Some(index) = places.place(name) {
-            let value = Scalar(params[index].kind).deserialize(json);
-            places.put(start, index, value.unwrap_or(None));
-        }
+/// Parameters by name, for a statement that declares no types.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) values: Vec<(String, Value)>,
+    /// What is wrong with others.
+    pub(crate) faults: Vec<ParamFault>,
+}
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(NamedVisitor)
     }
-    places.finish()?;
-    Ok(values)
+}
+
+struct NamedVisitor;
+
+impl<'de> Visitor<'de> for NamedVisitor {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with the parameters by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let Named {
+            mut values,
+            mut faults,
+        } = Named::default();
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value_seed(Scalar(ParamType::Any))?;
+            let is_known = values.iter().any(|(known, _)| *known == name);
+            match value {
+                Some(value) if !is_known => values.push((name, value)),
+                _ if faults.len() == FAULT_COUNT_MAX => {}
+                Some(_) => faults.push(ParamFault::new(&name, TWICE)),
+                None => faults.push(ParamFault::new(&name, ParamType::Any.wanted())),
+            }
+            if values.len() > PARAM_COUNT_MAX {
+                let problem = format!("more than {PARAM_COUNT_MAX} parameters");
+                return Err(serde::de::Error::custom(problem));
+            }
+        }
+        Ok(Named { values, faults })
+    }
 }
 
 struct Batch<'p> {

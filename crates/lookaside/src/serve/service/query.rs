@@ -1,11 +1,11 @@
 //! `POST /v1/query`: a statement that is no lookup, where the configuration allows it.
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Knowledge, Policy, RowSet};
-use serde_json::{Map, Value as Json};
+use lookaside_knowledge::{Knowledge, Policy, RowSet, Value};
+use serde::Deserialize;
 
 use super::super::encode::{Encoder, Form};
-use super::super::params::{Param, ParamType, read_named};
+use super::super::params::Named;
 use super::super::problem::Problem;
 use super::head::form;
 use super::wait::Ready;
@@ -42,25 +42,30 @@ impl Thread {
     }
 }
 
+/// The body of a request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Query {
+    sql: String,
+    #[serde(default)]
+    params: Named,
+}
+
 /// The statement and its parameters.
-fn read(body: &[u8]) -> Result<(String, Map<String, Json>), Problem> {
-    let wanted = || {
-        Problem::new(400, "the body is no query")
-            .detail("write {\"sql\": \"select … where … = :key\", \"params\": {\"key\": 1}}")
+fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Problem> {
+    let wanted = |problem: &str| {
+        Problem::new(400, "the body is no query").detail(format!(
+            "{problem}; write {{\"sql\": \"select … where … = :key\", \"params\": {{\"key\": 1}}}}"
+        ))
     };
-    let json: Json = serde_json::from_slice(body).map_err(|_| wanted())?;
-    let Json::Object(mut query) = json else {
-        return Err(wanted());
-    };
-    let (sql, params) = (query.remove("sql"), query.remove("params"));
-    let params = match params {
-        None => Some(Map::new()),
-        Some(Json::Object(params)) => Some(params),
-        Some(_) => None,
-    };
-    match (sql, params, query.is_empty()) {
-        (Some(Json::String(sql)), Some(params), true) => Ok((sql, params)),
-        _ => Err(wanted()),
+    // Else the values alone, in an array, would do as well.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(wanted("it is no JSON object"));
+    }
+    let query: Query = serde_json::from_slice(body).map_err(|error| wanted(&error.to_string()))?;
+    match query.params.faults.is_empty() {
+        true => Ok((query.sql, query.params.values)),
+        false => Err(Problem::params(query.params.faults)),
     }
 }
 
@@ -68,7 +73,7 @@ fn read(body: &[u8]) -> Result<(String, Map<String, Json>), Problem> {
 fn ask(
     knowledge: &Knowledge,
     sql: &str,
-    params: &Map<String, Json>,
+    params: &[(String, Value)],
     rows_max: usize,
 ) -> lookaside_knowledge::Result<RowSet> {
     // The line break ends a comment that the statement may end with.
@@ -77,15 +82,10 @@ fn ask(
         "select * from (\n{text}\n) as answer limit {}",
         rows_max + 1
     );
-    let names: Vec<Param> = params
-        .keys()
-        .map(|name| Param {
-            name: name.as_str().into(),
-            kind: ParamType::Any,
-        })
+    let named = params.iter();
+    let named: Vec<_> = named
+        .map(|(name, value)| (name.as_str(), value.clone()))
         .collect();
-    let values = read_named(params, &names).expect("each name is there once, with any value");
-    let named: Vec<_> = params.keys().map(String::as_str).zip(values).collect();
     // Such a statement is asked once; its answer would push others out of the cache.
     knowledge.query_all_with(&limited, named.as_slice(), Policy::Bypass)
 }

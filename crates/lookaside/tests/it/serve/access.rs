@@ -65,6 +65,32 @@ fn keys_let_in() {
             .ask("POST", "/v1/query", &as_admin, body.as_bytes())
             .is(status);
     }
+    let many: String = (0..65).map(|index| format!(",\"p{index}\":1")).collect();
+    for (query, expected) in [
+        (
+            r#"{"sql":"select 1","params":{"a":[1],"b":1,"b":2}}"#,
+            r#"[{"name":"a","problem":"must be a text, a number, true, false or null"},{"name":"b","problem":"is given twice"}]"#,
+        ),
+        (
+            &format!(r#"{{"sql":"select 1","params":{{{}}}}}"#, &many[1..]),
+            "\"more than 64 parameters at line 1 column ",
+        ),
+        (
+            r#"{"sql":"select 1","sql":"select 2"}"#,
+            "\"duplicate field `sql` at line 1 column ",
+        ),
+        (
+            r#"{"sql":"select 1","parms":{}}"#,
+            "\"unknown field `parms`, expected `sql` or `params` at ",
+        ),
+        (r#"{"params":{}}"#, "\"missing field `sql` at "),
+        (r#"["select 1",{}]"#, "\"it is no JSON object; write {"),
+    ] {
+        let refused = client
+            .ask("POST", "/v1/query", &as_admin, query.as_bytes())
+            .is(400);
+        assert!(refused.text().contains(expected), "{}", refused.text());
+    }
     client.ask("POST", "/v1/query", &as_plain, query).is(403);
     client.ask("POST", "/v1/reload", &as_plain, b"").is(403);
     client.ask("POST", "/v1/reload", &as_admin, b"").is(200);
