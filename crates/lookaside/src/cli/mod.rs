@@ -19,7 +19,7 @@ mod pg;
 mod progress;
 pub(crate) mod project;
 mod query;
-mod rows;
+pub(crate) mod rows;
 mod serve;
 pub(crate) mod settings;
 mod signals;

@@ -10,7 +10,7 @@ use lookaside_value::Value;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
 use crate::cli::project::Project;
-use crate::cli::rows::{RowForm, write_rows};
+use crate::cli::rows::{DOUBLED_HELP, RowForm, doubled, write_rows};
 
 /// A statement on standard input may have so many bytes; more is a mistake in the pipe.
 const SQL_SIZE_MAX: u64 = 1 << 20;
@@ -51,6 +51,11 @@ pub(crate) fn run(arguments: &QueryArguments) -> Outcome {
     let rows = knowledge
         .query_all(sql.as_str(), Params::Named(&params))
         .map_err(|error| Failure::from_error(&error))?;
+    let is_json = arguments.format == RowForm::Json;
+    if let Some(column) = doubled(rows.columns()).filter(|_| is_json) {
+        let problem = format!("the statement gives two columns of the name {column:?}");
+        return Err(Failure::new(problem).with_help(DOUBLED_HELP));
+    }
     finish_stdout(|out| write_rows(&rows, arguments.format, out))
 }
 

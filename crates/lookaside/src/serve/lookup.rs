@@ -10,6 +10,7 @@ use super::config::LookupConfig;
 use super::counts::LookupCounts;
 use super::params::{PARAM_COUNT_MAX, Param, ParamType};
 use crate::cli::failure::{Failure, did_you_mean};
+use crate::cli::rows::{DOUBLED_HELP, doubled};
 
 /// One lookup.
 pub(crate) struct Lookup {
@@ -104,6 +105,10 @@ pub(super) fn prepare(
             let help = "write the name before the table, as in assets.hosts, or correct provider";
             return Err(Failure::new(problem).with_help(help));
         }
+    }
+    if let Some(column) = doubled(&explanation.columns) {
+        let problem = place(&format!("gives two columns of the name {column:?}"));
+        return Err(Failure::new(problem).with_help(DOUBLED_HELP));
     }
     let params = statement_params(config, &statement)?;
     let is_here = answerer.is_none() && is_timeless(&config.sql);

@@ -96,6 +96,13 @@ fn query_says_what_is_wrong() {
         .run(&["query", ".", "select 1", "--param", "x"])
         .ended(2);
     project
+        .run(&["query", ".", "select 1 as a, 2 as a", "-f", "json"])
+        .ended(1)
+        .err_has(&["gives two columns of the name \"a\"", "as other_id"]);
+    project
+        .run(&["query", ".", "select 1 as a, 2 as a", "-f", "csv"])
+        .ended(0);
+    project
         .run(&["query", ".", "select 1", "--format", "xml"])
         .ended(2);
 }

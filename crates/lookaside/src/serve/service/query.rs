@@ -10,6 +10,7 @@ use super::super::problem::Problem;
 use super::head::form;
 use super::wait::Ready;
 use super::{Thread, Visit};
+use crate::cli::rows::{DOUBLED_HELP, doubled};
 
 /// Header that says after how many rows the answer was cut.
 const CUT: &str = "X-Rows-Cut";
@@ -37,7 +38,7 @@ impl Thread {
         self.face.shared.runtime.spawn_blocking(move || {
             let rows = ask(&knowledge, &sql, &params, rows_max);
             let rows = rows.map_err(|error| Problem::of_error(&error, true));
-            later.answer(rows.map(|rows| write(&rows, form, rows_max)));
+            later.answer(rows.and_then(|rows| write(&rows, form, rows_max)));
         });
     }
 }
@@ -90,17 +91,21 @@ fn ask(
     knowledge.query_all_with(&limited, named.as_slice(), Policy::Bypass)
 }
 
-fn write(rows: &RowSet, form: Form, rows_max: usize) -> Ready {
+fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready, Problem> {
+    if let Some(column) = doubled(rows.columns()).filter(|_| form != Form::Csv) {
+        return Err(Problem::new(422, "two columns have one name")
+            .detail(format!("it is {column:?}; {DOUBLED_HELP}")));
+    }
     let mut encoder = Encoder::default();
     encoder.set_columns(rows.columns());
     let mut body = Vec::new();
     let count = rows.len().min(rows_max);
     encoder.rows(form, (0..count).map(|index| rows.row(index)), &mut body);
-    Ready {
+    Ok(Ready {
         content_type: form.content_type(),
         body,
         layer: None,
         age: None,
         extra: (rows.len() > rows_max).then_some((CUT, rows_max as u64)),
-    }
+    })
 }

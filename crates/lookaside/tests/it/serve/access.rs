@@ -255,6 +255,10 @@ fn mistakes_are_found_before_anything_is_served() {
     for (more, expected) in [
         ("[lookups.x]\nsql = 'select a from hosts'\n", "lookups.x: "),
         (
+            "[lookups.x]\nsql = 'select a.name, a.rack, b.name from hosts a join hosts b using (rack)'\n",
+            "lookups.x gives two columns of the name \"name\"",
+        ),
+        (
             "[lookups.x]\nsql = 'select 1'\nparams.a = 'int'\n",
             "declares the parameter a, and its statement has none",
         ),

@@ -52,6 +52,7 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
         "knowdb.toml",
         "version = 2\n[cache]\nttl_ms = 60000\n[[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\n\
          connection_uri = '${DATABASE_URL}'\nstale_if_error_ms = 60000\nquery_timeout_ms = 20000\n\
+         [server]\nquery_rows_max = 5\n\
          [lookups.host]\nsql = 'select name, rack from pg.host where name = :name'\nprovider = 'pg'\n\
          params.name = 'text'\nttl_ms = 300\n\
          [lookups.rack]\nsql = 'select name from pg.host where rack = :rack'\nmany = true\n",
@@ -80,6 +81,14 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
     );
     let answer = client.post("/v1/lookup/rack", "[2, 9]").is(200);
     assert_eq!(answer.text(), r#"[[{"name":"b"}],[]]"#);
+    // SQLite would have named the second one otherwise.
+    let sql = r#"{"sql":"select name, rack as name from pg.host"}"#;
+    let doubled = client.post("/v1/query", sql).is(422).json();
+    let detail = doubled["detail"].as_str().unwrap();
+    assert!(detail.starts_with("it is \"name\"; "), "{detail}");
+    let csv = [("Accept", "text/csv")];
+    let rows = client.ask("POST", "/v1/query", &csv, sql.as_bytes());
+    assert!(rows.is(200).text().starts_with("name,name\r\n"));
 
     // Another row, seen when the answer has grown too old; the same body is the same validator.
     postgres
