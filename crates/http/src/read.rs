@@ -114,13 +114,18 @@ impl<S: Service> Worker<S> {
 
     /// Takes what came through TLS.
     fn unseal(&mut self, key: Key, bytes: &mut [u8]) {
-        let mut plain = self.io.pool.take();
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
         };
         let Some(sealing) = &mut connection.sealing else {
             return;
         };
+        if sealing.session.is_plain(bytes) {
+            // An alert would tell nobody who speaks no TLS.
+            connection.sealing = None;
+            return self.io.refuse_plain(key);
+        }
+        let mut plain = self.io.pool.take();
         let result = sealing.receive(bytes, &mut plain);
         connection.is_input_ended |= sealing.session.is_end_of_input();
         if result.is_err() {

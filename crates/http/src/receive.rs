@@ -9,6 +9,7 @@ use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::render::{INTERIM, Manner};
 use crate::request::{Origin, Request};
 use crate::slab::Key;
+use crate::status::{PLAIN_PROBLEM, refusal_problem};
 use crate::worker::Worker;
 use crate::{BodyMode, Io, Method, Reply, Route, Service, Ticket};
 
@@ -283,6 +284,15 @@ impl<S: Service> Worker<S> {
 impl Io {
     /// Answers with an error behind what is to be answered before, and reads no more.
     pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
+        self.refuse_as(key, refusal.0, refusal_problem(refusal));
+    }
+
+    /// Answers a request that came in plain where TLS is spoken.
+    pub(crate) fn refuse_plain(&mut self, key: Key) {
+        self.refuse_as(key, 400, PLAIN_PROBLEM);
+    }
+
+    fn refuse_as(&mut self, key: Key, status: u16, problem: &str) {
         self.counters.refused += 1;
         let manner = Manner {
             close: true,
@@ -292,7 +302,7 @@ impl Io {
         if connection.is_none_or(|connection| connection.says_close) {
             return;
         }
-        Reply::of_call(self, key, manner).refuse_request(refusal);
+        Reply::of_call(self, key, manner).problem(status, problem);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.receiving = None;
             connection.end(true);

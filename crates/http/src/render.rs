@@ -1,8 +1,8 @@
 //! Replies as bytes.
 
 use crate::clock::Stamp;
-use crate::parse::{Refusal, is_text};
-use crate::status::{PROBLEM_TYPE, problem, reason, refusal_problem};
+use crate::parse::is_text;
+use crate::status::{PROBLEM_TYPE, problem, reason};
 
 /// What of a request decides how its reply looks. It waits together with the request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -234,22 +234,15 @@ impl Draft {
         self.out.truncate(self.start);
         let mut draft = Self::new(std::mem::take(&mut self.out), manner);
         draft.is_lost = self.is_lost;
-        draft.problem(stamp, 500);
+        draft.problem(stamp, 500, problem(500));
         *self = draft;
     }
 
-    /// Answers with a status and its name.
-    pub(crate) fn problem(&mut self, stamp: &Stamp, status: u16) {
+    /// Answers with a status and a problem that is rendered.
+    pub(crate) fn problem(&mut self, stamp: &Stamp, status: u16, problem: &str) {
         self.status(status);
         self.content_type(stamp, PROBLEM_TYPE.as_bytes());
-        self.body(stamp, problem(status).as_bytes());
-    }
-
-    /// Answers what is no request, and says why.
-    pub(crate) fn refusal(&mut self, stamp: &Stamp, refusal: Refusal) {
-        self.status(refusal.0);
-        self.content_type(stamp, PROBLEM_TYPE.as_bytes());
-        self.body(stamp, refusal_problem(refusal).as_bytes());
+        self.body(stamp, problem.as_bytes());
     }
 
     fn check(&mut self, stamp: &Stamp) {

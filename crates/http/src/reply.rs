@@ -13,6 +13,7 @@ use crate::parse::Refusal;
 use crate::remote::Source;
 use crate::render::{Draft, Manner};
 use crate::slab::Key;
+use crate::status::{problem, refusal_problem};
 use crate::{BodyReader, BodySink, Deferred, Io, Response, Ticket, Timer};
 
 /// The answer to one request.
@@ -180,14 +181,18 @@ impl<'a> Reply<'a> {
     }
 
     /// Ends it with a status and, as `application/problem+json` (RFC 9457), its name.
-    pub fn refuse(mut self, status: u16) {
-        self.draft.problem(self.io.clock.stamp(), status);
-        self.finish();
+    pub fn refuse(self, status: u16) {
+        self.problem(status, problem(status));
     }
 
     /// Ends it with why the server itself does not answer.
-    pub(crate) fn refuse_request(mut self, refusal: Refusal) {
-        self.draft.refusal(self.io.clock.stamp(), refusal);
+    pub(crate) fn refuse_request(self, refusal: Refusal) {
+        self.problem(refusal.0, refusal_problem(refusal));
+    }
+
+    /// Ends it with a problem that is rendered.
+    pub(crate) fn problem(mut self, status: u16, problem: &str) {
+        self.draft.problem(self.io.clock.stamp(), status, problem);
         self.finish();
     }
 

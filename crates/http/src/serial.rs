@@ -16,6 +16,7 @@ use crate::query::QueryPairs;
 use crate::render::{Draft, Manner};
 use crate::request::{Peer, Request};
 use crate::service::Params;
+use crate::status::problem;
 
 /// Requests of one job, so that a connection that sends without end lets others in between.
 pub(crate) const REQUEST_COUNT_MAX: usize = 64;
@@ -286,7 +287,7 @@ impl SerialReply<'_> {
 
     /// Ends it with a status and its name, see [`Reply::refuse`](crate::Reply::refuse).
     pub fn refuse(mut self, status: u16) {
-        self.draft.problem(self.stamp, status);
+        self.draft.problem(self.stamp, status, problem(status));
         self.finish();
     }
 

@@ -130,6 +130,13 @@ pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
     }
 }
 
+/// Why a request in plain is not answered where TLS is spoken.
+pub(crate) const PLAIN_PROBLEM: &str = problem!(
+    400,
+    "Bad Request",
+    "this port speaks HTTPS, and the request came in plain; write https:// before the address"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

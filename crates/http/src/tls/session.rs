@@ -24,6 +24,8 @@ pub(crate) struct Session {
     /// The beginning of what is not whole yet. At most what a handshake may take, 64 KiB, and what
     /// was read at once.
     pub(super) incoming: Vec<u8>,
+    /// Whether anything was received.
+    is_begun: bool,
     is_open: bool,
     is_end_of_input: bool,
 }
@@ -34,9 +36,16 @@ impl Session {
         Ok(Self {
             tls: UnbufferedServerConnection::new(tls.config.clone())?,
             incoming: Vec::new(),
+            is_begun: false,
             is_open: false,
             is_end_of_input: false,
         })
+    }
+
+    /// Whether what came first begins a request in plain: the letter of a method, where each record
+    /// of a handshake begins with the number 22 (RFC 8446, 5.1).
+    pub(crate) fn is_plain(&self, first: &[u8]) -> bool {
+        !self.is_begun && first.first().is_some_and(u8::is_ascii_uppercase)
     }
 
     /// Whether the handshake is over, so that there may be something to [`send`](Self::send).
@@ -59,6 +68,7 @@ impl Session {
         plain: &mut Vec<u8>,
         output: &mut Vec<u8>,
     ) -> Result<(), Failure> {
+        self.is_begun = true;
         let done = if self.incoming.is_empty() {
             let (used, done) = self.process(cipher, plain, output);
             self.incoming.extend_from_slice(&cipher[used..]);

@@ -204,14 +204,43 @@ fn handshakes_that_do_not_come_are_given_up() {
         assert!(received.is_empty());
     }
     assert!(start.elapsed() >= Duration::from_millis(300));
-    // What is no TLS is told so.
-    let mut socket = TcpStream::connect(address(&secure.server)).unwrap();
-    socket
-        .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        .unwrap();
-    let mut received = Vec::new();
-    let _ = socket.read_to_end(&mut received);
-    assert_eq!(received.first(), Some(&21), "an alert: {received:x?}");
+}
+
+#[test]
+fn what_is_no_tls_is_told_so() {
+    let secure = Secure::new(single());
+    let talk = |bytes: &[u8]| {
+        let mut socket = TcpStream::connect(address(&secure.server)).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        socket.write_all(bytes).unwrap();
+        let mut received = Vec::new();
+        let end = socket.read_to_end(&mut received);
+        (received, end)
+    };
+    // Whole requests, the begin of one, and more than one read takes.
+    let long = [b"POST / HTTP/1.1\r\n".to_vec(), vec![b'x'; 300_000]].concat();
+    for request in [
+        &b"GET /hello HTTP/1.1\r\nHost: h\r\n\r\n"[..],
+        b"GET /hello HTTP/1.1\r\nHost: h\r\n\r\nGET /hello HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"G",
+        &long,
+    ] {
+        let (received, end) = talk(request);
+        let text = String::from_utf8_lossy(&received);
+        assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
+        assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
+        assert!(text.contains("this port speaks HTTPS"), "{text}");
+        assert_eq!(text.matches("HTTP/1.1 ").count(), 1, "{text}");
+        end.unwrap();
+    }
+    // An alert, as before.
+    for bytes in [&b"\x00\x01\x02\x03\x04\x05"[..], b"hello, world\r\n\r\n"] {
+        let (received, _) = talk(bytes);
+        assert_eq!(received.first(), Some(&21), "{received:x?}");
+    }
     // The server is well.
     let mut stream = secure.connect();
     write!(
@@ -220,6 +249,34 @@ fn handshakes_that_do_not_come_are_given_up() {
     )
     .unwrap();
     assert!(read_all(&mut stream).ends_with(b"hello"));
+}
+
+/// A letter in the middle of a handshake is no request.
+#[test]
+fn a_handshake_that_goes_wrong_is_no_request() {
+    let options = Options {
+        header_timeout: Duration::from_millis(300),
+        ..single()
+    };
+    let secure = Secure::new(options);
+    let mut stream = secure.connect();
+    let mut hello = Vec::new();
+    stream.conn.write_tls(&mut hello).unwrap();
+    for cut in [1, 5, hello.len()] {
+        let mut socket = TcpStream::connect(address(&secure.server)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket.write_all(&hello[..cut]).unwrap();
+        if cut == hello.len() {
+            // The server's part of the handshake, so that what follows comes alone.
+            let mut begin = [0; 5];
+            socket.read_exact(&mut begin).unwrap();
+            assert_eq!(begin[0], 22);
+        }
+        socket.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let mut received = Vec::new();
+        let _ = socket.read_to_end(&mut received);
+        assert!(!received.windows(4).any(|part| part == b"HTTP"), "{cut}");
+    }
 }
 
 #[test]
