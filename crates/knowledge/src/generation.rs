@@ -122,7 +122,7 @@ impl Generation {
             Target::Provider(position) => &self.remotes[position],
         };
         let sql = route.sql.as_deref().unwrap_or(&info.sql);
-        let statement = block_on(remote.describe(info, sql, &self.names))?;
+        let statement = block_on(remote.describe(info, sql, &self.names, &self.local_tables))?;
         Ok(Prepared {
             plan: Plan::elsewhere(remote.name(), remote.config.kind()),
             description: Description {
@@ -144,7 +144,8 @@ impl Generation {
         };
         let info = StatementInfo::unregistered(0, sql, params);
         let text = route.sql.as_deref().unwrap_or(sql);
-        let described = self.remotes[position].describe(&info, text, &self.names);
+        let remote = &self.remotes[position];
+        let described = remote.describe(&info, text, &self.names, &self.local_tables);
         described.await?;
         Ok(true)
     }

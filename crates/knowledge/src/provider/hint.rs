@@ -87,7 +87,7 @@ fn mentions(sql: &str, table: &str) -> bool {
         .any(|token| matches!(token, Token::Word(word) if word.eq_ignore_ascii_case(table)))
 }
 
-fn list(names: &[String]) -> String {
+pub(super) fn list(names: &[String]) -> String {
     let shown = names.iter().take(NAME_COUNT_MAX);
     let mut list: Vec<String> = shown.map(|name| format!("`{name}`")).collect();
     if names.len() > NAME_COUNT_MAX {

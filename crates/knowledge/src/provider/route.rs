@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use super::hint::list;
 use super::names::{Names, Target, prefix_of};
 use crate::Result;
 use crate::error::Error;
@@ -29,6 +30,22 @@ impl LocalTables {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What to say of a table that a provider does not have, if nothing but its name sent the
+    /// statement there: whoever mistyped one of the folder's would never hear of the folder.
+    pub(crate) fn instead_of(&self, sql: &str, names: &Names, dialect: Dialect) -> Option<String> {
+        let is_bare = |it: &Relation<'_>| it.parts.len() == 1 && !it.is_function;
+        let has_bare = relations(sql, dialect).iter().any(is_bare);
+        if self.is_empty() || !has_bare || !names.named(sql).is_empty() {
+            return None;
+        }
+        let mut tables: Vec<String> = self.0.iter().cloned().collect();
+        tables.sort_unstable();
+        let (local, tables) = (names.name(Target::Local), list(&tables));
+        Some(format!(
+            "`{local}` does not have it either; there is {tables}"
+        ))
     }
 
     fn place(&self, relation: &Relation<'_>) -> Place {

@@ -39,7 +39,7 @@ use crate::cache::Extent;
 use crate::config::ProviderConfig;
 use crate::copy;
 use crate::error::Error;
-use crate::provider::Names;
+use crate::provider::{LocalTables, Names};
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 
@@ -206,6 +206,7 @@ impl Remote {
         info: &StatementInfo,
         sql: &str,
         names: &Names,
+        tables: &LocalTables,
     ) -> Result<Arc<RemoteStatement>> {
         let known = lock(&self.statements).get(sql).cloned();
         if let Some(known) = known
@@ -226,7 +227,8 @@ impl Remote {
         let Some(described) = described.await else {
             return Err(self.too_late(info, &patience));
         };
-        let misled = |error| self.noted(Error::provider_misled(self, info, &error, names));
+        let misled = |error| Error::provider_misled(self, info, &error, names, tables);
+        let misled = |error| self.noted(misled(error));
         let description = described.map_err(misled)?;
         let statement = Arc::new(reading.described(description));
         let mut statements = lock(&self.statements);
@@ -329,7 +331,8 @@ impl Remote {
             _ => "select 'PostgreSQL ' || current_setting('server_version') as version",
         };
         let info = StatementInfo::unregistered(0, sql, Vec::new());
-        let statement = self.describe(&info, sql, &Names::default()).await?;
+        let (names, tables) = (Names::default(), LocalTables::default());
+        let statement = self.describe(&info, sql, &names, &tables).await?;
         let rows = self.ask(&info, &statement, Extent::All, &[&[]]).await;
         let rows = rows.into_iter().next().expect("one answer a set")?;
         let version = rows.first().and_then(|row| row.first().cloned());

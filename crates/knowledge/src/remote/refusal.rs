@@ -9,7 +9,7 @@ use lookaside_value::Text;
 
 use super::{Remote, RemoteStatement, ResolveError};
 use crate::error::{Error, ErrorKind};
-use crate::provider::{Names, unknown_prefix};
+use crate::provider::{LocalTables, Names, unknown_prefix};
 use crate::refusal::shown;
 use crate::statement::StatementInfo;
 
@@ -64,17 +64,25 @@ impl Error {
     }
 
     /// A statement that a provider does not understand as it was sent, because a name before a table
-    /// is perhaps none of a provider. `names` are those that there are.
+    /// is perhaps none of a provider, or a table one of the folder's. `names` and `tables` are those
+    /// that there are.
     pub(crate) fn provider_misled(
         remote: &Remote,
         info: &StatementInfo,
         error: &ClientError,
         names: &Names,
+        tables: &LocalTables,
     ) -> Self {
         let said = Self::provider(remote, info, None, error);
-        let dialect = remote.dialect;
-        match unknown_prefix(&info.sql, names, dialect).filter(|_| is_missing(error)) {
-            Some(prefix) => said.with_hint(&names.instead_of(prefix)),
+        if !is_missing(error) {
+            return said;
+        }
+        let hint = match unknown_prefix(&info.sql, names, remote.dialect) {
+            Some(prefix) => Some(names.instead_of(prefix)),
+            None => tables.instead_of(&info.sql, names, remote.dialect),
+        };
+        match hint {
+            Some(hint) => said.with_hint(&hint),
             None => said,
         }
     }

@@ -104,6 +104,13 @@ fn mistakes_are_said_by_the_server_and_name_the_provider() {
         text.contains("provider `pg` refuses it: relation \"nowhere\" does not exist"),
         "{text}"
     );
+    // Nothing but its name sent it there.
+    assert!(
+        text.ends_with("; `local` does not have it either; there is `local_t`"),
+        "{text}"
+    );
+    let text = refusal(&knowledge, "select a from pg.nowhere");
+    assert!(text.ends_with(" does not exist (SQLSTATE 42P01)"), "{text}");
     let text = refusal(&knowledge, "select nme from t");
     assert!(text.contains("column \"nme\" does not exist"), "{text}");
     let text = refusal(&knowledge, "select * from local_t join t using (id)");
