@@ -11,26 +11,39 @@ use crate::cache::{Entry, Extent, KeyRef, Prehashed};
 use crate::remote::{Misses, Remote, RemoteStatement, block_on};
 use crate::telemetry::{CacheOutcome, Layer};
 
+/// Old answers of a batch in place of those that another database did not give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StandIns {
+    /// How many parameter sets have one.
+    pub count: u64,
+    /// The age of the oldest.
+    pub age_max: Duration,
+}
+
 /// A batch on its way through the caches.
 pub(crate) struct Pass {
     moment: Moment,
-    /// The age of the oldest answer that stands in for one that the server did not give.
-    pub(crate) oldest_stand_in: Option<Duration>,
+    pub(crate) stand_ins: Option<StandIns>,
 }
 
 impl Pass {
     pub(crate) fn new(moment: Moment) -> Self {
         Self {
             moment,
-            oldest_stand_in: None,
+            stand_ins: None,
         }
     }
 
-    /// Takes note of an answer.
-    fn note(&mut self, entry: &Entry) {
+    /// Takes note of the answer to so many parameter sets.
+    fn note(&mut self, entry: &Entry, set_count: u64) {
         if entry.stands_in() {
             let age = entry.age(self.moment.now);
-            self.oldest_stand_in = self.oldest_stand_in.max(Some(age));
+            let before = self.stand_ins;
+            self.stand_ins = Some(StandIns {
+                count: before.map_or(0, |it| it.count) + set_count,
+                age_max: before.map_or(age, |it| it.age_max.max(age)),
+            });
         }
     }
 }
@@ -80,7 +93,7 @@ impl Asker {
             rows.push(kept.map(Ok));
         }
         if !gaps.is_empty() {
-            let answers = self.missed_elsewhere(ask, elsewhere, &missed.keys, extent, pass);
+            let answers = self.missed_elsewhere(ask, elsewhere, &missed, extent, pass);
             for (index, number) in gaps {
                 rows[index] = Some(answers[number].clone());
             }
@@ -101,13 +114,13 @@ impl Asker {
         if let Some(slot) = self.local.find(key, pass.moment.look) {
             self.count(ask, Layer::L0, CacheOutcome::Hit);
             let entry = self.local.entry(slot);
-            pass.note(entry);
+            pass.note(entry, 1);
             return Some(entry.rows.clone());
         }
         self.count(ask, Layer::L0, CacheOutcome::Miss);
         let entry = cache.find(key, pass.moment.look)?;
         self.count(ask, Layer::L1, CacheOutcome::Hit);
-        pass.note(&entry);
+        pass.note(&entry, 1);
         let rows = entry.rows.clone();
         // If there is no room, the shared cache has it.
         let _ = self.local.insert(key, entry, pass.moment.now);
@@ -119,7 +132,7 @@ impl Asker {
         &mut self,
         ask: &Ask<'_>,
         (remote, statement): (&Remote, &RemoteStatement),
-        keys: &[KeyRef<'_>],
+        missed: &Missed<'_>,
         extent: Extent,
         pass: &mut Pass,
     ) -> Vec<Result<RowSet>> {
@@ -132,11 +145,11 @@ impl Asker {
             cache,
             moment: pass.moment,
         };
-        let sets: Vec<&[Value]> = keys.iter().map(|key| key.params).collect();
+        let sets: Vec<&[Value]> = missed.keys.iter().map(|key| key.params).collect();
         let entries = block_on(misses.entries(&sets));
-        let keep = |(key, entry): (&KeyRef<'_>, Result<Entry>)| {
+        let keep = |((key, set_count), entry): ((&KeyRef<'_>, &u64), Result<Entry>)| {
             let entry = entry?;
-            pass.note(&entry);
+            pass.note(&entry, *set_count);
             let rows = entry.rows.clone();
             if cache.is_some() {
                 // As above.
@@ -144,7 +157,8 @@ impl Asker {
             }
             Ok(rows)
         };
-        keys.iter().zip(entries).map(keep).collect()
+        let keys = missed.keys.iter().zip(&missed.set_counts);
+        keys.zip(entries).map(keep).collect()
     }
 }
 
@@ -152,6 +166,8 @@ impl Asker {
 #[derive(Default)]
 struct Missed<'a> {
     keys: Vec<KeyRef<'a>>,
+    /// How many parameter sets have each.
+    set_counts: Vec<u64>,
     numbers: HashMap<KeyRef<'a>, usize, Prehashed>,
 }
 
@@ -161,7 +177,9 @@ impl<'a> Missed<'a> {
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
             self.keys.push(key);
+            self.set_counts.push(0);
         }
+        self.set_counts[number] += 1;
         number
     }
 }

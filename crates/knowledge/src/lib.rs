@@ -95,6 +95,7 @@ pub use config::{
     ProviderServer, TableConfig,
 };
 pub use counters::Counts;
+pub use elsewhere::StandIns;
 pub use error::{Error, ErrorKind};
 pub use knowledge::Knowledge;
 #[doc(hidden)]

@@ -12,7 +12,7 @@ use super::{Elsewhere, Session, Value};
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Entry, Extent, Turn};
-use crate::elsewhere::Pass;
+use crate::elsewhere::{Pass, StandIns};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::generation::Prepared;
@@ -185,8 +185,8 @@ impl Session {
 
     /// The rows for each parameter set, in order, given to `visit`; all answers come from one state
     /// of the tables, and those that another database has to give come in one flight. This may wait.
-    /// A set that fails leaves its neighbours alone. Gives the age of the oldest answer that stands in
-    /// for one that another database did not give, if there is one.
+    /// A set that fails leaves its neighbours alone. Gives the answers that stand in for those that
+    /// another database did not give, if there are any.
     ///
     /// # Errors
     /// When the statement cannot be asked at all.
@@ -197,7 +197,7 @@ impl Session {
         extent: Extent,
         age_max: Option<Duration>,
         mut visit: impl FnMut(Result<Rows<'_>>),
-    ) -> Result<Option<Duration>> {
+    ) -> Result<Option<StandIns>> {
         self.enter(statement)?;
         statement.0.check_count(params.width())?;
         let Self {
@@ -223,7 +223,7 @@ impl Session {
                     Err(error) => Err(error.clone()),
                 });
             }
-            return Ok(pass.oldest_stand_in);
+            return Ok(pass.stand_ins);
         }
         for set in params.iter() {
             if let Some(rows) = planned(prepared, set, extent, picks) {

@@ -3,10 +3,8 @@
 //! What tables answer by themselves is answered on the I/O thread while it is short; anything else
 //! goes to a thread that may wait, where all that a provider has to answer goes in one flight.
 
-use std::time::Duration;
-
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Session};
+use lookaside_knowledge::{Extent, Session, StandIns};
 
 use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
@@ -145,12 +143,12 @@ fn answer(
     let asked = session.answer_each(statement, &sets, lookup.extent(), ttl, |rows| {
         writer.write(rows);
     });
-    let stale_age = asked.map_err(|error| {
+    let stand_ins = asked.map_err(|error| {
         lookup.tell_failure(&error);
         lookup.counts.add_failed(counting.index, sets.len() as u64);
         Problem::of_error(&error, catalog.error_detail)
     })?;
-    writer.finish(sets.len() as u64, stale_age)
+    writer.finish(sets.len() as u64, stand_ins)
 }
 
 struct Writer<'c> {
@@ -211,7 +209,7 @@ impl Writer<'_> {
         }
     }
 
-    fn finish(mut self, count: u64, stale_age: Option<Duration>) -> Result<Ready, Problem> {
+    fn finish(mut self, count: u64, stand_ins: Option<StandIns>) -> Result<Ready, Problem> {
         let (counts, thread) = (&self.lookup.counts, self.counting.index);
         if let Some(problem) = self.problem {
             counts.add_failed(thread, count);
@@ -224,14 +222,17 @@ impl Writer<'_> {
         if self.is_native {
             self.counting.counters.layer(Layer::Native, answered);
         }
+        if let Some(stand_ins) = stand_ins {
+            self.counting.counters.layer(Layer::Stale, stand_ins.count);
+        }
         Ok(Ready {
             content_type: self.form.content_type(),
             body: self.body,
-            layer: match stale_age {
+            layer: match stand_ins {
                 Some(_) => Some(Layer::Stale),
                 None => self.is_native.then_some(Layer::Native),
             },
-            age: stale_age,
+            age: stand_ins.map(|it| it.age_max),
             extra: (self.failed > 0).then_some((FAILED, self.failed)),
         })
     }

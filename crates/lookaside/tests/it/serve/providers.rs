@@ -114,7 +114,17 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
         "{:?}",
         gone.elapsed()
     );
-    let batch = client.post("/v1/lookup/host", r#"["a", "b"]"#).is(200);
+    let stale = |client: &mut Client| -> u64 {
+        let metrics = client.get("/metrics").is(200);
+        let mark = "lookaside_http_answers_total{layer=\"stale\"} ";
+        let count = metrics.text().split_once(mark).unwrap().1;
+        count.lines().next().unwrap().parse().unwrap()
+    };
+    let before = stale(&mut client);
+    let sets = r#"["a", "b", "never", "a"]"#;
+    let batch = client.post("/v1/lookup/host", sets).is(200);
+    assert_eq!(batch.header("X-Failed"), Some("1"));
+    assert_eq!(stale(&mut client), before + 3);
     assert!(from(&batch).starts_with("stale; age="), "{batch:?}");
     assert!(batch.header("Age").is_some(), "{batch:?}");
     let unknown = client.get("/v1/lookup/host?name=never").is(503);
