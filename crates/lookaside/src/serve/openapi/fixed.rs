@@ -1,0 +1,204 @@
+//! The paths that are the same whatever is served.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::encode::Form;
+use super::super::service::Target;
+use super::{answer, count_header};
+
+/// The method and the operation of a path that is the same whatever is served; none of the console,
+/// which is a page for people.
+pub(super) fn fixed(target: Target<'_>) -> Option<(&'static str, Json)> {
+    let json = "application/json";
+    Some(match target {
+        Target::Console | Target::Lookup(_) | Target::Enrich(_) | Target::Unknown => return None,
+        Target::Query => ("post", query()),
+        Target::Reload => ("post", reload()),
+        Target::Status => told(
+            "status",
+            "The numbers behind the console",
+            json,
+            &status_schema(),
+        ),
+        Target::Lookups => told("lookups", "The lookups and models", json, &lookups_schema()),
+        Target::OpenApi => told("openapi", "This document", json, &json!({"type": "object"})),
+        Target::Metrics => told(
+            "metrics",
+            "Numbers for Prometheus",
+            "text/plain",
+            &json!({}),
+        ),
+        Target::Health => told(
+            "healthz",
+            "Whether the process lives",
+            json,
+            &status_word(&["ok"]),
+        ),
+        Target::Ready => {
+            let state = status_word(&["ready", "draining"]);
+            let summary = "Whether it answers, and how its providers are";
+            let (method, mut operation) = told("readyz", summary, json, &state);
+            operation["responses"]["503"] = answer("The server ends", &[json], &state);
+            (method, operation)
+        }
+    })
+}
+
+/// What is asked by its path alone.
+fn told(id: &str, summary: &str, content_type: &str, schema: &Json) -> (&'static str, Json) {
+    let operation = json!({
+        "operationId": id,
+        "summary": summary,
+        "responses": {"200": answer("The answer", &[content_type], schema),
+                      "default": {"$ref": "#/components/responses/Problem"}},
+    });
+    ("get", operation)
+}
+
+/// An object that says in a word how things are.
+fn status_word(words: &[&str]) -> Json {
+    json!({"type": "object", "required": ["status"],
+           "properties": {"status": {"type": "string", "enum": words}}})
+}
+
+fn lookups_schema() -> Json {
+    let text = json!({"type": "string"});
+    let named = json!({"type": "object", "required": ["name", "type"],
+                       "properties": {"name": text, "type": text}});
+    let lookup = json!({
+        "type": "object",
+        "required": ["name", "url", "many", "params", "ready"],
+        "properties": {
+            "name": text,
+            "url": {"type": "string", "description": "With {name} for each parameter"},
+            "many": {"type": "boolean", "description": "Whether all rows are the answer"},
+            "description": {"type": ["string", "null"]},
+            "example": {"type": ["string", "null"], "description": "A URL that has an answer"},
+            "params": {"type": "array", "items": named},
+            "columns": {"type": "array", "items": text},
+            "answered_by": {"type": "string", "description": "An index, sqlite or a provider"},
+            "ready": {"type": "boolean", "description": "Whether its provider was there once"},
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["lookups", "models"],
+        "properties": {
+            "lookups": {"type": "array", "items": lookup},
+            "models": {"type": "array", "items": text},
+        },
+    })
+}
+
+fn status_schema() -> Json {
+    let count = json!({"type": "integer", "minimum": 0});
+    let provider = json!({
+        "type": "object",
+        "required": ["name", "kind", "place", "health", "connections", "last_error"],
+        "properties": {
+            "name": {"type": "string"},
+            "kind": {"type": "string"},
+            "place": {"type": "string", "description": "Where it is, without a password"},
+            "health": {"type": "string", "enum": ["up", "idle", "down"]},
+            "connections": count,
+            "last_error": {"type": ["string", "null"], "description": "Of one that is down"},
+        },
+    });
+    let members = [
+        ("project", json!({"type": "string"})),
+        ("version", json!({"type": "string"})),
+        (
+            "ready",
+            json!({"type": "boolean", "description": "false while the server ends"}),
+        ),
+        ("uptime_s", json!({"type": "number"})),
+        (
+            "generation",
+            json!({"type": "integer", "description": "The number of the tables"}),
+        ),
+        ("memory_bytes", json!({"type": ["integer", "null"]})),
+        ("tables", count.clone()),
+        ("rows", count.clone()),
+        ("cache_bytes", count.clone()),
+        ("requests", count.clone()),
+        (
+            "answers",
+            json!({"type": "object", "additionalProperties": count,
+                   "description": "Answers of lookups by who had them"}),
+        ),
+        (
+            "latency",
+            json!({
+                "type": "object",
+                "description": "A histogram of the time of lookups",
+                "required": ["bounds_s", "counts"],
+                "properties": {
+                    "bounds_s": {"type": "array", "items": {"type": "number"}},
+                    "counts": {"type": "array", "items": count},
+                },
+            }),
+        ),
+        ("providers", json!({"type": "array", "items": provider})),
+    ];
+    let required: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
+    let mut schema = json!({"type": "object", "required": required});
+    schema["properties"] = Map::from_iter(members.map(|(name, of)| (name.to_owned(), of))).into();
+    schema
+}
+
+fn reload() -> Json {
+    let reloaded = json!({
+        "type": "object",
+        "required": ["generation", "ms", "warnings"],
+        "properties": {
+            "generation": {"type": "integer", "description": "The number of the tables"},
+            "ms": {"type": "integer", "description": "How long it took"},
+            "warnings": {"type": "array", "items": {"type": "string"},
+                         "description": "What someone should look at"},
+        },
+    });
+    json!({
+        "operationId": "reload",
+        "summary": "Load the tables, lookups and keys again",
+        "responses": {"200": answer("It is done", &["application/json"], &reloaded),
+                      "default": {"$ref": "#/components/responses/Problem"}},
+    })
+}
+
+fn query() -> Json {
+    let rows = json!({"type": "array", "items": {"type": "object"}});
+    let mut answered = answer("Its rows", &Form::ALL.map(Form::media_type), &rows);
+    answered["headers"] = json!({
+        "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
+    });
+    json!({
+        "operationId": "query",
+        "summary": "Ask a statement that is no lookup",
+        "requestBody": {"required": true, "content": {"application/json": {"schema": {
+            "type": "object",
+            "required": ["sql"],
+            "properties": {"sql": {"type": "string"}, "params": {"type": "object"}},
+        }}}},
+        "responses": {
+            "200": answered,
+            "default": {"$ref": "#/components/responses/Problem"},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::service::FIXED;
+    use super::*;
+
+    /// Paths that the server answers and that the document does not describe, with the reason.
+    const LEFT_OUT: [(&str, &str); 1] = [("/", "a page for people")];
+
+    #[test]
+    fn every_path_of_the_server_is_described() {
+        for (path, target) in FIXED {
+            let is_left_out = LEFT_OUT.iter().any(|(other, _)| *other == path);
+            assert_eq!(fixed(target).is_none(), is_left_out, "{path}");
+        }
+    }
+}

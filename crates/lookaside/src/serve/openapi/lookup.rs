@@ -1,0 +1,174 @@
+//! What a lookup takes and answers.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::super::encode::{ERROR_MEMBER, Form};
+use super::super::lookup::{Lookup, Prepared};
+use super::super::overview::columns;
+use super::super::params::{Param, ParamType};
+use super::{answer, count_header};
+
+/// One question.
+pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
+    let params: Vec<Json> = prepared
+        .params
+        .iter()
+        .map(|param| {
+            json!({"name": param.name.as_str(), "in": "query", "required": true,
+                   "schema": text_schema(param.kind)})
+        })
+        .collect();
+    let row = row_schema(prepared);
+    let schema = match lookup.config.many {
+        true => json!({"type": "array", "items": row}),
+        false => row,
+    };
+    let types = Form::ALL.map(Form::media_type);
+    let mut found = answer(
+        if lookup.config.many {
+            "All rows"
+        } else {
+            "The row"
+        },
+        &types,
+        &schema,
+    );
+    found["headers"] = json!({
+        "ETag": {"schema": {"type": "string"}},
+        "X-Cache": {
+            "description": "Who had the answer, and for a provider's how many seconds ago it was asked",
+            "schema": {"type": "string"},
+        },
+        "Server-Timing": {"schema": {"type": "string"}},
+    });
+    let mut responses = json!({
+        "200": found,
+        "304": {"description": "It is as the If-None-Match says"},
+        "400": {"$ref": "#/components/responses/Problem"},
+        "default": {"$ref": "#/components/responses/Problem"},
+    });
+    if !lookup.config.many {
+        responses["404"] = json!({"$ref": "#/components/responses/Problem"});
+    }
+    operation(
+        lookup,
+        "lookup",
+        json!({"parameters": params, "responses": responses}),
+    )
+}
+
+/// Many questions at once.
+pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
+    let mut properties = Map::new();
+    for param in &prepared.params {
+        properties.insert(param.name.to_string(), value_schema(param.kind));
+    }
+    let names: Vec<&str> = prepared
+        .params
+        .iter()
+        .map(|param| param.name.as_str())
+        .collect();
+    let set = json!({"type": "object", "properties": properties, "required": names,
+                     "additionalProperties": false});
+    let set = match &prepared.params[..] {
+        [Param { kind, .. }] => json!({"anyOf": [set, value_schema(*kind)]}),
+        _ => set,
+    };
+    let row = row_schema(prepared);
+    let failed = json!({"type": "object", "required": [ERROR_MEMBER],
+                        "properties": {ERROR_MEMBER: {"$ref": "#/components/schemas/Problem"}}});
+    let item = match lookup.config.many {
+        true => json!({"anyOf": [{"type": "array", "items": row}, failed]}),
+        false => json!({"anyOf": [row, {"type": "null"}, failed]}),
+    };
+    let list = json!({"type": "array", "items": item});
+    let types = [
+        "application/json",
+        "application/x-ndjson",
+        "application/vnd.msgpack",
+    ];
+    let mut answered = answer("An answer for each set, in their order", &types, &list);
+    answered["headers"] = json!({
+        "X-Failed": count_header("Sets whose answer is an error; absent if none"),
+    });
+    operation(
+        lookup,
+        "batch",
+        json!({
+            "requestBody": {"required": true, "content": {
+                "application/json": {"schema": {"type": "array", "items": set}},
+                "application/x-ndjson": {"schema": {}},
+            }},
+            "responses": {
+                "200": answered,
+                "400": {"$ref": "#/components/responses/Problem"},
+                "default": {"$ref": "#/components/responses/Problem"},
+            },
+        }),
+    )
+}
+
+fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {
+    operation["operationId"] = format!("{kind}_{}", lookup.name()).into();
+    operation["tags"] = json!([lookup.name()]);
+    let summary = match kind {
+        "batch" => format!("Many questions to {} at once", lookup.name()),
+        _ => format!("Look up {}", lookup.name()),
+    };
+    operation["summary"] = summary.into();
+    if let Some(description) = &lookup.config.description {
+        operation["description"] = description.as_str().into();
+    }
+    operation
+}
+
+/// A parameter in a URL.
+fn text_schema(kind: ParamType) -> Json {
+    match kind {
+        ParamType::Any => json!({"type": "string"}),
+        kind => value_schema(kind),
+    }
+}
+
+/// A parameter in JSON.
+fn value_schema(kind: ParamType) -> Json {
+    match kind {
+        ParamType::Any => json!({"type": ["string", "number", "boolean", "null"]}),
+        ParamType::Int => json!({"type": "integer", "format": "int64"}),
+        ParamType::Float => json!({"type": "number"}),
+        ParamType::Bool => json!({"type": "boolean"}),
+        ParamType::Uuid => json!({"type": "string", "format": "uuid"}),
+        ParamType::Ipv4 => json!({"type": "string", "format": "ipv4"}),
+        ParamType::Ipv6 => json!({"type": "string", "format": "ipv6"}),
+        ParamType::Time => json!({"type": "string", "format": "date-time"}),
+        ParamType::Text | ParamType::Decimal | ParamType::Ip | ParamType::Net => {
+            json!({"type": "string"})
+        }
+    }
+}
+
+fn row_schema(prepared: &Prepared) -> Json {
+    let types = prepared
+        .explanation
+        .provider
+        .as_ref()
+        .map(|provider| &provider.column_types);
+    let mut properties = Map::new();
+    for (index, column) in columns(prepared).enumerate() {
+        let declared = types
+            .and_then(|types| types.get(index))
+            .map(|it| it.as_str());
+        let schema = match declared {
+            Some("int2" | "int4" | "int8" | "oid" | "smallint" | "int" | "bigint") => {
+                json!({"type": ["integer", "null"]})
+            }
+            Some("float4" | "float8" | "float" | "double") => json!({"type": ["number", "null"]}),
+            Some("bool") => json!({"type": ["boolean", "null"]}),
+            // SQLite's columns hold any type.
+            _ => json!({}),
+        };
+        properties.insert(column.to_owned(), schema);
+    }
+    let names: Vec<&str> = columns(prepared).collect();
+    json!({"type": "object", "properties": properties, "required": names})
+}
