@@ -85,6 +85,15 @@ impl ParamBatch {
         );
     }
 
+    /// Removes the last set.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn pop(&mut self) {
+        self.set_count -= 1;
+        self.values.truncate(self.set_count * self.width);
+    }
+
     /// How many values each set has.
     pub fn width(&self) -> usize {
         self.width
@@ -112,6 +121,11 @@ impl ParamBatch {
     }
 }
 
+/// Rows up to this width are copied where they would otherwise be kept alive one by one: a step of
+/// a counter that is not in the core's cache makes all loads behind it wait, a few values that are
+/// read there do not.
+const COPY_WIDTH_MAX: usize = 4;
+
 /// What one parameter set got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -124,6 +138,13 @@ pub enum Answer {
         /// Position of the row in that set.
         index: u32,
     },
+    /// A copy of a row, from `start` on among the copied values of the [`Answers`].
+    Copy {
+        /// Position of its first value.
+        start: u32,
+        /// How many values it has.
+        width: u32,
+    },
     /// The error at this position among the errors of the [`Answers`].
     Failed(u32),
 }
@@ -135,6 +156,7 @@ pub enum Answer {
 pub struct Answers {
     answers: Vec<Answer>,
     row_sets: Vec<RowSet>,
+    copies: Vec<Value>,
     errors: Vec<LookupError>,
 }
 
@@ -148,6 +170,7 @@ impl Answers {
     pub fn clear(&mut self) {
         self.answers.clear();
         self.row_sets.clear();
+        self.copies.clear();
         self.errors.clear();
     }
 
@@ -164,6 +187,44 @@ impl Answers {
         self.answers.push(Answer::Row { rows, index });
     }
 
+    /// The next set's answer is the first of those rows, which are its own.
+    #[inline]
+    pub fn push_first(&mut self, rows: &RowSet) {
+        let answer = self.first_of(rows);
+        self.answers.push(answer);
+    }
+
+    /// The next `count` sets have no row, unless they are given one.
+    pub fn fill_absent(&mut self, count: usize) {
+        self.answers
+            .resize(self.answers.len() + count, Answer::Absent);
+    }
+
+    /// The answer to the set at `index`, which has one already, is the first of those rows.
+    #[inline]
+    pub fn set_first(&mut self, index: usize, rows: &RowSet) {
+        self.answers[index] = self.first_of(rows);
+    }
+
+    fn first_of(&mut self, rows: &RowSet) -> Answer {
+        if rows.is_empty() {
+            return Answer::Absent;
+        }
+        if rows.columns().len() > COPY_WIDTH_MAX {
+            return Answer::Row {
+                rows: self.add_rows(rows.clone()),
+                index: 0,
+            };
+        }
+        let row = rows.row(0);
+        let start = u32::try_from(self.copies.len()).expect("at most a few values an answer");
+        self.copies.extend_from_slice(row);
+        Answer::Copy {
+            start,
+            width: row.len() as u32,
+        }
+    }
+
     /// The next set has no row.
     #[inline]
     pub fn push_absent(&mut self) {
@@ -172,9 +233,19 @@ impl Answers {
 
     /// The next set failed.
     pub fn push_failed(&mut self, error: LookupError) {
+        let answer = self.failed(error);
+        self.answers.push(answer);
+    }
+
+    /// The set at `index`, which has an answer already, failed.
+    pub fn set_failed(&mut self, index: usize, error: LookupError) {
+        self.answers[index] = self.failed(error);
+    }
+
+    fn failed(&mut self, error: LookupError) -> Answer {
         let index = u32::try_from(self.errors.len()).expect("at most one error an answer");
         self.errors.push(error);
-        self.answers.push(Answer::Failed(index));
+        Answer::Failed(index)
     }
 
     /// How many sets were answered.
@@ -197,6 +268,9 @@ impl Answers {
             Answer::Absent => Ok(None),
             Answer::Row { rows, index } => {
                 Ok(Some(self.row_sets[rows as usize].row(index as usize)))
+            }
+            Answer::Copy { start, width } => {
+                Ok(Some(&self.copies[start as usize..][..width as usize]))
             }
             Answer::Failed(error) => Err(&self.errors[error as usize]),
         }
@@ -278,6 +352,40 @@ mod tests {
         assert_eq!(answers.row(0).unwrap(), Some(&[Value::Int(8)][..]));
         assert_eq!(answers.row(1).unwrap(), None);
         assert_eq!(answers.row(2).unwrap_err().to_string(), "gone");
+    }
+
+    #[test]
+    fn answers_are_given_in_any_order_and_whatever_their_width() {
+        for width in [0, 1, COPY_WIDTH_MAX, COPY_WIDTH_MAX + 1] {
+            let mut rows = RowSetBuilder::new((0..width).map(|column| column.to_string()));
+            rows.push(vec![Value::Int(1); width]);
+            rows.push(vec![Value::Int(2); width]);
+            let rows = rows.build();
+            let mut answers = Answers::new();
+            answers.fill_absent(3);
+            answers.push_first(&rows);
+            answers.set_failed(2, LookupError::new(LookupErrorKind::Unavailable, "gone"));
+            answers.set_first(0, &rows);
+            let row = vec![Value::Int(1); width];
+            assert_eq!(answers.row(0).unwrap(), Some(&row[..]));
+            assert_eq!(answers.row(1).unwrap(), None);
+            assert_eq!(answers.row(2).unwrap_err().to_string(), "gone");
+            assert_eq!(answers.row(3).unwrap(), Some(&row[..]));
+            answers.clear();
+            answers.push_first(&RowSetBuilder::new(["v"]).build());
+            assert_eq!(answers.row(0).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_set_can_be_taken_back() {
+        let mut batch = ParamBatch::new(2);
+        batch.push([Value::Int(1), Value::Int(2)]);
+        batch.push([Value::Int(3), Value::Int(4)]);
+        batch.pop();
+        batch.push([Value::Int(5), Value::Int(6)]);
+        assert_eq!(batch.len(), 2);
+        assert_eq!(batch.set(1), [Value::Int(5), Value::Int(6)]);
     }
 
     #[test]

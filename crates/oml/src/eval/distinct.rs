@@ -4,7 +4,8 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use lookaside_value::{ParamBatch, Value};
+use hashbrown::hash_table::Entry;
+use lookaside_value::ParamBatch;
 
 /// Finds the place of a parameter set among those of a batch.
 ///
@@ -23,28 +24,41 @@ impl Distinct {
         self.places.clear();
     }
 
-    /// Moves `set` behind the others, unless an equal one is there; tells where it or that one is.
-    pub(crate) fn place(&mut self, set: &mut Vec<Value>, batch: &mut ParamBatch) -> u32 {
-        let hash = self.hasher.hash_one(&**set);
-        if let Some(place) = self
-            .places
-            .find(hash, |place| *batch.set(*place as usize) == **set)
-        {
-            set.clear();
-            return *place;
+    /// Removes the last set of the batch if there is an equal one before it; tells where that one
+    /// is, or else where the last is.
+    pub(crate) fn place_last(&mut self, batch: &mut ParamBatch) -> u32 {
+        let last = u32::try_from(batch.len() - 1).expect("batches have fewer than 2^32 records");
+        let set_at = |place: u32| batch.set(place as usize);
+        let hash = self.hasher.hash_one(set_at(last));
+        let entry = self.places.entry(
+            hash,
+            |place| set_at(*place) == set_at(last),
+            |place| self.hasher.hash_one(set_at(*place)),
+        );
+        match entry {
+            Entry::Vacant(entry) => {
+                entry.insert(last);
+                last
+            }
+            Entry::Occupied(entry) => {
+                let place = *entry.get();
+                batch.pop();
+                place
+            }
         }
-        let place = u32::try_from(batch.len()).expect("batches have fewer than 2^32 records");
-        batch.push(set.drain(..));
-        let hasher = &self.hasher;
-        let rehash = |place: &u32| hasher.hash_one(batch.set(*place as usize));
-        self.places.insert_unique(hash, place, rehash);
-        place
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lookaside_value::Value;
+
     use super::*;
+
+    fn place(distinct: &mut Distinct, batch: &mut ParamBatch, set: &[Value]) -> u32 {
+        batch.push(set.iter().cloned());
+        distinct.place_last(batch)
+    }
 
     #[test]
     fn equal_sets_share_a_place() {
@@ -57,11 +71,11 @@ mod tests {
             [Value::Null, 1_i64.into()],
             ["a".into(), 1.0.into()],
         ];
-        let places = sets.map(|set| distinct.place(&mut set.to_vec(), &mut batch));
+        let places = sets.map(|set| place(&mut distinct, &mut batch, &set));
         assert_eq!(places, [0, 1, 0, 2, 1]);
         assert_eq!(batch.len(), 3);
         batch.reset(1);
         distinct.clear();
-        assert_eq!(distinct.place(&mut vec![Value::Null], &mut batch), 0);
+        assert_eq!(place(&mut distinct, &mut batch, &[Value::Null]), 0);
     }
 }

@@ -13,7 +13,6 @@ pub(crate) struct LookupScratch {
     params: ParamBatch,
     answers: Answers,
     distinct: Distinct,
-    set: Vec<Value>,
     /// For each record the place of its parameter set, or [`NOT_ASKED`].
     places: Vec<u32>,
 }
@@ -79,7 +78,6 @@ impl Lookup {
         let LookupScratch {
             params,
             distinct,
-            set,
             places,
             ..
         } = scratch;
@@ -93,18 +91,18 @@ impl Lookup {
                 world,
             };
             let mut has_input = self.params.is_empty();
-            for param in &self.params {
-                let value = match param.eval(&mut context) {
-                    None | Some(Value::Ignore) => Value::Null,
-                    Some(value) => value,
-                };
+            params.push(self.params.iter().map(|param| {
+                let mut value = param.eval(&mut context).unwrap_or_default();
+                if matches!(value, Value::Ignore) {
+                    value = Value::Null;
+                }
                 has_input |= !matches!(value, Value::Null);
-                set.push(value);
-            }
+                value
+            }));
             if has_input {
-                places.push(distinct.place(set, params));
+                places.push(distinct.place_last(params));
             } else {
-                set.clear();
+                params.pop();
                 places.push(NOT_ASKED);
             }
         }
