@@ -7,7 +7,7 @@ use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
-use crate::cache::{Entry, Extent, KeyRef, Prehashed};
+use crate::cache::{Entry, Extent, KeyRef, Prehashed, SlotIndex};
 use crate::remote::{Misses, Remote, RemoteStatement, block_on};
 use crate::telemetry::{CacheOutcome, Layer};
 
@@ -58,73 +58,80 @@ impl Asker {
         answers: &mut Answers,
     ) {
         let mut pass = Pass::new(Moment::new(ask.engine.clock.now()));
-        for rows in self.sets_elsewhere(ask, elsewhere, params, Extent::First, &mut pass) {
-            match rows {
-                Ok(rows) if rows.is_empty() => answers.push_absent(),
-                Ok(rows) => {
-                    let rows = answers.add_rows(rows);
-                    answers.push_row(rows, 0);
-                }
-                Err(error) => answers.push_failed(error.into()),
-            }
+        answers.fill_absent(params.len());
+        self.sets_elsewhere(
+            ask,
+            elsewhere,
+            (params, Extent::First),
+            &mut pass,
+            |index, rows| match rows {
+                Ok(rows) => answers.set_first(index, rows),
+                Err(error) => answers.set_failed(index, error.into()),
+            },
+        );
+        if let Some(cache) = &ask.generation.cache {
+            self.local.widen(cache.capacity());
         }
     }
 
-    /// The rows for each parameter set of a batch, asked for in one flight as far as no cache holds
-    /// them.
+    /// Gives `visit` the rows for each parameter set of a batch, by its index but in no order. What
+    /// no cache holds is asked for in one flight.
+    ///
+    /// All are looked for in one cache before any is in the next: in such a short loop a processor
+    /// waits for the memory of several at once.
     pub(crate) fn sets_elsewhere(
         &mut self,
         ask: &Ask<'_>,
         elsewhere: (&Remote, &RemoteStatement),
-        params: &ParamBatch,
-        extent: Extent,
+        (params, extent): (&ParamBatch, Extent),
         pass: &mut Pass,
-    ) -> Vec<Result<RowSet>> {
-        let mut rows: Vec<Option<Result<RowSet>>> = Vec::with_capacity(params.len());
-        // Where an answer is missing, the number of its key among the missed ones.
-        let mut gaps = Vec::new();
+        mut visit: impl FnMut(usize, Result<&RowSet>),
+    ) {
         let mut missed = Missed::default();
-        for (index, set) in params.iter().enumerate() {
-            let key = ask.key(set, extent);
-            let kept = self.kept_elsewhere(ask, &key, pass);
-            if kept.is_none() {
-                gaps.push((index, missed.number(key)));
+        match &ask.generation.cache {
+            Some(cache) => {
+                let look = pass.moment.look;
+                let find = |set| self.local.peek(&ask.key(set, extent), look);
+                let slots: Vec<Option<SlotIndex>> = params.iter().map(find).collect();
+                for (index, slot) in slots.iter().enumerate() {
+                    if let Some(slot) = slot {
+                        self.count(ask, Layer::L0, CacheOutcome::Hit);
+                        let entry = self.local.entry(*slot);
+                        pass.note(entry, 1);
+                        visit(index, Ok(&entry.rows));
+                    }
+                }
+                // Entries are put into slots from here on, so those that were found hold no more.
+                for (index, slot) in slots.iter().enumerate() {
+                    if slot.is_some() {
+                        continue;
+                    }
+                    self.count(ask, Layer::L0, CacheOutcome::Miss);
+                    let key = ask.key(params.set(index), extent);
+                    let Some(entry) = cache.find(&key, look) else {
+                        missed.add(index, key);
+                        continue;
+                    };
+                    self.count(ask, Layer::L1, CacheOutcome::Hit);
+                    pass.note(&entry, 1);
+                    visit(index, Ok(&entry.rows));
+                    // If there is no room, the shared cache has it.
+                    let _ = self.local.insert(&key, entry, pass.moment.now);
+                }
             }
-            rows.push(kept.map(Ok));
-        }
-        if !gaps.is_empty() {
-            let answers = self.missed_elsewhere(ask, elsewhere, &missed, extent, pass);
-            for (index, number) in gaps {
-                rows[index] = Some(answers[number].clone());
+            None => {
+                for (index, set) in params.iter().enumerate() {
+                    missed.add(index, ask.key(set, extent));
+                }
             }
         }
-        let rows = rows.into_iter();
-        rows.map(|rows| rows.expect("a gap has its answer"))
-            .collect()
-    }
-
-    /// The rows that a cache holds.
-    fn kept_elsewhere(
-        &mut self,
-        ask: &Ask<'_>,
-        key: &KeyRef<'_>,
-        pass: &mut Pass,
-    ) -> Option<RowSet> {
-        let cache = ask.generation.cache.as_ref()?;
-        if let Some(slot) = self.local.find(key, pass.moment.look) {
-            self.count(ask, Layer::L0, CacheOutcome::Hit);
-            let entry = self.local.entry(slot);
-            pass.note(entry, 1);
-            return Some(entry.rows.clone());
+        if missed.gaps.is_empty() {
+            return;
         }
-        self.count(ask, Layer::L0, CacheOutcome::Miss);
-        let entry = cache.find(key, pass.moment.look)?;
-        self.count(ask, Layer::L1, CacheOutcome::Hit);
-        pass.note(&entry, 1);
-        let rows = entry.rows.clone();
-        // If there is no room, the shared cache has it.
-        let _ = self.local.insert(key, entry, pass.moment.now);
-        Some(rows)
+        let found = self.missed_elsewhere(ask, elsewhere, &missed, extent, pass);
+        for &(index, number) in &missed.gaps {
+            visit(index, found[number].as_ref().map_err(Clone::clone));
+        }
     }
 
     /// The rows of different keys that no cache held a moment ago.
@@ -162,17 +169,20 @@ impl Asker {
     }
 }
 
-/// Keys that are asked for, each once.
+/// Keys that no cache holds, each once.
 #[derive(Default)]
 struct Missed<'a> {
     keys: Vec<KeyRef<'a>>,
     /// How many parameter sets have each.
     set_counts: Vec<u64>,
     numbers: HashMap<KeyRef<'a>, usize, Prehashed>,
+    /// The parameter sets that have one, with the number of their key.
+    gaps: Vec<(usize, usize)>,
 }
 
 impl<'a> Missed<'a> {
-    fn number(&mut self, key: KeyRef<'a>) -> usize {
+    /// Takes in the key of the parameter set at `index`.
+    fn add(&mut self, index: usize, key: KeyRef<'a>) {
         let next = self.keys.len();
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
@@ -180,6 +190,6 @@ impl<'a> Missed<'a> {
             self.set_counts.push(0);
         }
         self.set_counts[number] += 1;
-        number
+        self.gaps.push((index, number));
     }
 }

@@ -3,12 +3,19 @@
 use super::{Entry, Key, KeyRef};
 use crate::clock::Ticks;
 
-/// Sets of two entries each: 256 KiB of slots, made at the first entry. Measured over Zipf-distributed
-/// keys (`examples/lookup.rs`): half as many cost a fifth more a lookup, twice as many no less.
+/// Sets of two entries each at first: 256 KiB of slots, made at the first entry. Measured over
+/// Zipf-distributed keys (`examples/lookup.rs`): half as many cost a fifth more a lookup, and more of
+/// them leave the core's cache, which one question after the other waits for.
 const SET_COUNT: usize = 2048;
 
-/// Larger answers stay in the shared layer only, so a session keeps alive 16 MiB at most.
+/// To so many sets [`LocalCache::widen`] goes: 8 MiB of slots.
+const SET_COUNT_MAX: usize = 1 << 16;
+
+/// Larger answers stay in the shared layer only.
 const ENTRY_SIZE_MAX: u32 = 4 * 1024;
+
+/// Bytes of entries that a cache keeps alive, widened or not.
+const SIZE_MAX: u64 = 32 << 20;
 
 /// One in so many answers takes the place of another one. Keys that are asked for often get in
 /// soon, and the long tail of the others does not wash them out: over Zipf-distributed keys, that
@@ -22,8 +29,12 @@ const ADMIT_ONE_IN: u32 = 8;
 pub(crate) struct LocalCache {
     /// Empty until the first entry: a session whose statements all have native plans needs none.
     slots: Box<[Option<Slot>]>,
+    /// Bytes of the entries in them.
+    size: u64,
     /// State of the generator that chooses whom to admit; never 0.
     dice: u32,
+    /// Newcomers that found a set full since the slots were made.
+    crowd: usize,
 }
 
 /// One cache line, so that a miss reads two of them and a hit one or two.
@@ -44,7 +55,9 @@ impl LocalCache {
     pub(crate) fn new() -> Self {
         Self {
             slots: Box::default(),
+            size: 0,
             dice: 0x9e37_79b9,
+            crowd: 0,
         }
     }
 
@@ -54,7 +67,7 @@ impl LocalCache {
         if self.slots.is_empty() {
             return None;
         }
-        let first = first_slot(key.hash);
+        let first = self.first_slot(key.hash);
         if self.holds(first, key, now) {
             return Some(SlotIndex(first));
         }
@@ -63,6 +76,18 @@ impl LocalCache {
             return Some(SlotIndex(first));
         }
         None
+    }
+
+    /// [`Self::find`] for many: it leaves all entries where they stand, so the places it gives out
+    /// hold until an entry is put in.
+    #[inline]
+    pub(crate) fn peek(&self, key: &KeyRef<'_>, now: Ticks) -> Option<SlotIndex> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let first = self.first_slot(key.hash);
+        let holds = |slot: &usize| self.holds(*slot, key, now);
+        [first, first + 1].into_iter().find(holds).map(SlotIndex)
     }
 
     #[inline]
@@ -84,17 +109,26 @@ impl LocalCache {
         if self.slots.is_empty() {
             self.slots = vec![None; 2 * SET_COUNT].into_boxed_slice();
         }
-        let first = first_slot(key.hash);
+        let first = self.first_slot(key.hash);
         let is_free = |slot: &Option<Slot>| {
             slot.as_ref()
                 .is_none_or(|old| key.is(&old.key) || !old.entry.is_fresh(now))
         };
         if !is_free(&self.slots[first]) {
-            if !is_free(&self.slots[first + 1]) && !self.admits() {
-                return Err(entry);
+            if !is_free(&self.slots[first + 1]) {
+                self.crowd += 1;
+                if !self.admits() {
+                    return Err(entry);
+                }
             }
             self.slots.swap(first, first + 1);
         }
+        let size_before = self.slots[first].as_ref().map_or(0, Slot::size);
+        let size = self.size - size_before + u64::from(entry.size);
+        if size > SIZE_MAX {
+            return Err(entry);
+        }
+        self.size = size;
         // The rows that are asked for most stand in the layers of all sessions: shared, each clone
         // and drop of a row would take its counter's line from another core.
         entry.rows = entry.rows.to_unshared();
@@ -105,6 +139,34 @@ impl LocalCache {
         Ok(SlotIndex(first))
     }
 
+    /// Makes twice the slots if many newcomers found no room and there are fewer than `entry_count`.
+    ///
+    /// For those who ask in batches: their questions do not depend on each other, so that a processor
+    /// waits for the slots of several at once, and a cache that is larger than its own is still worth
+    /// more than the shared one. Who asks one by one waits for each.
+    pub(crate) fn widen(&mut self, entry_count: usize) {
+        let len = self.slots.len();
+        if self.crowd < len || len == 0 || len >= entry_count.min(2 * SET_COUNT_MAX) {
+            return;
+        }
+        let slots = vec![None; 2 * len].into_boxed_slice();
+        let old = std::mem::replace(&mut self.slots, slots);
+        self.crowd = 0;
+        // Backwards, so that what was used last comes first again.
+        for slot in old.into_iter().flatten().rev() {
+            let first = self.first_slot(slot.key.hash);
+            self.slots.swap(first, first + 1);
+            self.slots[first] = Some(slot);
+        }
+    }
+
+    #[inline]
+    fn first_slot(&self, hash: u64) -> usize {
+        let set_count = self.slots.len() / 2;
+        // It is a power of two.
+        2 * (hash as usize & (set_count - 1))
+    }
+
     /// Marsaglia's xorshift: three shifts are random enough to meet no rhythm of the keys.
     fn admits(&mut self) -> bool {
         self.dice ^= self.dice << 13;
@@ -113,7 +175,8 @@ impl LocalCache {
         self.dice.is_multiple_of(ADMIT_ONE_IN)
     }
 
-    /// The entry at a place that this cache gave out before anything else was done with it.
+    /// The entry at a place that this cache gave out before anything but [`Self::peek`] was done with
+    /// it.
     #[inline]
     pub(crate) fn entry(&self, index: SlotIndex) -> &Entry {
         let slot = self.slots[index.0].as_ref();
@@ -123,12 +186,15 @@ impl LocalCache {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.slots = Box::default();
+        self.size = 0;
+        self.crowd = 0;
     }
 }
 
-#[inline]
-fn first_slot(hash: u64) -> usize {
-    2 * (hash as usize % SET_COUNT)
+impl Slot {
+    fn size(&self) -> u64 {
+        self.entry.size.into()
+    }
 }
 
 #[cfg(test)]
@@ -189,6 +255,70 @@ mod tests {
             .filter(|int| insert(&mut cache, key(&[Value::Int(*int)], 1), "x"))
             .count();
         assert!((400..600).contains(&admitted), "{admitted} of 4000");
+    }
+
+    #[test]
+    fn a_crowded_cache_is_widened_and_loses_nothing() {
+        let now = Clock::manual().now();
+        let values: Vec<[Value; 1]> = (0..20_000).map(|int| [Value::Int(int)]).collect();
+        let keys: Vec<KeyRef<'_>> = (0_u64..)
+            .zip(&values)
+            .map(|(int, value)| key(value, int.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40))
+            .collect();
+        let held = |cache: &LocalCache| -> Vec<bool> {
+            let keys = keys.iter();
+            keys.map(|key| cache.peek(key, now).is_some()).collect()
+        };
+        let room = 4 * SET_COUNT;
+        let mut cache = LocalCache::new();
+        for len in [2 * SET_COUNT, room] {
+            for key in &keys {
+                insert(&mut cache, *key, "x");
+            }
+            assert_eq!(cache.slots.len(), len);
+            let before = held(&cache);
+            for _ in 0..2 {
+                cache.widen(room);
+                assert_eq!(cache.slots.len(), room, "not before it is crowded again");
+            }
+            assert_eq!(held(&cache), before);
+        }
+        cache.clear();
+        insert(&mut cache, keys[0], "x");
+        assert_eq!(cache.slots.len(), 2 * SET_COUNT);
+    }
+
+    #[test]
+    fn bytes_are_bounded() {
+        let texts = "x".repeat(ENTRY_SIZE_MAX as usize - 512);
+        let mut cache = LocalCache::new();
+        let mut largest = 0;
+        for int in 0..30_000_u64 {
+            let value = [Value::Int(int as i64)];
+            insert(&mut cache, key(&value, int), &texts);
+            cache.widen(usize::MAX);
+            largest = largest.max(cache.size);
+            assert!(cache.size <= SIZE_MAX);
+        }
+        let sizes = cache.slots.iter().flatten().map(Slot::size);
+        assert_eq!(sizes.sum::<u64>(), cache.size);
+        assert!(largest > SIZE_MAX - u64::from(ENTRY_SIZE_MAX), "{largest}");
+    }
+
+    #[test]
+    fn looking_at_many_moves_nothing() {
+        let now = Clock::manual().now();
+        let values = [[Value::Int(1)], [Value::Int(2)]];
+        let keys = values.each_ref().map(|value| key(value, 5));
+        let mut cache = LocalCache::new();
+        assert_eq!(cache.peek(&keys[0], now), None);
+        for key in keys {
+            assert!(insert(&mut cache, key, "x"));
+        }
+        let places = keys.map(|key| cache.peek(&key, now).unwrap());
+        for (key, place) in keys.iter().zip(places) {
+            assert!(key.is(&cache.slots[place.0].as_ref().unwrap().key));
+        }
     }
 
     #[test]

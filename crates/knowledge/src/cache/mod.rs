@@ -20,7 +20,7 @@ use quick_cache::Equivalent;
 use crate::clock::Ticks;
 
 pub use call::CallCache;
-pub(crate) use local::LocalCache;
+pub(crate) use local::{LocalCache, SlotIndex};
 pub(crate) use shared::{Fill, SharedCache, TryTurn, Turn};
 
 /// How many of the rows an answer holds.

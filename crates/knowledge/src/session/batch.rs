@@ -91,11 +91,7 @@ impl Session {
                     absent_count += 1;
                 }
                 Probe::AskSqlite => match asker.rows(&ask, set, Extent::First, Policy::Global) {
-                    Ok(rows) if rows.is_empty() => answers.push_absent(),
-                    Ok(rows) => {
-                        let rows = answers.add_rows(rows.clone());
-                        answers.push_row(rows, 0);
-                    }
+                    Ok(rows) => answers.push_first(rows),
                     Err(error) => answers.push_failed(error.into()),
                 },
             }

@@ -217,11 +217,14 @@ impl Session {
         if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
             let elsewhere = (&**remote, &**statement);
             let mut pass = Pass::new(moment);
-            for rows in asker.sets_elsewhere(&ask, elsewhere, params, extent, &mut pass) {
-                visit(match &rows {
-                    Ok(rows) => Ok(Rows::whole(rows)),
-                    Err(error) => Err(error.clone()),
-                });
+            let mut found = vec![None; params.len()];
+            let keep = |index: usize, rows: Result<&RowSet>| found[index] = Some(rows.cloned());
+            asker.sets_elsewhere(&ask, elsewhere, (params, extent), &mut pass, keep);
+            for rows in found {
+                match rows.expect("each set has its answer") {
+                    Ok(rows) => visit(Ok(Rows::whole(&rows))),
+                    Err(error) => visit(Err(error)),
+                }
             }
             return Ok(pass.stand_ins);
         }
