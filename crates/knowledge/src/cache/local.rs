@@ -23,14 +23,16 @@ const SIZE_MAX: u64 = 32 << 20;
 /// answer that is not displaced.
 const ADMIT_ONE_IN: u32 = 8;
 
-/// A two-way set-associative cache: an entry may stand in one of two slots, the more recently used
-/// one first.
+/// A two-way set-associative cache: an entry may stand in one of two slots, that which was put in or
+/// [found](LocalCache::find) last first.
 #[derive(Debug)]
 pub(crate) struct LocalCache {
     /// Empty until the first entry: a session whose statements all have native plans needs none.
     slots: Box<[Option<Slot>]>,
     /// Bytes of the entries in them.
     size: u64,
+    /// The slot that is emptied next, when the bytes are more than they may be.
+    hand: usize,
     /// State of the generator that chooses whom to admit; never 0.
     dice: u32,
     /// Newcomers that found a set full since the slots were made.
@@ -56,6 +58,7 @@ impl LocalCache {
         Self {
             slots: Box::default(),
             size: 0,
+            hand: 0,
             dice: 0x9e37_79b9,
             crowd: 0,
         }
@@ -114,21 +117,22 @@ impl LocalCache {
             slot.as_ref()
                 .is_none_or(|old| key.is(&old.key) || !old.entry.is_fresh(now))
         };
-        if !is_free(&self.slots[first]) {
-            if !is_free(&self.slots[first + 1]) {
-                self.crowd += 1;
-                if !self.admits() {
-                    return Err(entry);
-                }
-            }
-            self.slots.swap(first, first + 1);
-        }
-        let size_before = self.slots[first].as_ref().map_or(0, Slot::size);
-        let size = self.size - size_before + u64::from(entry.size);
-        if size > SIZE_MAX {
+        let is_room = is_free(&self.slots[first]);
+        let is_crowded = !is_room && !is_free(&self.slots[first + 1]);
+        self.crowd += usize::from(is_crowded);
+        let displaced = self.slots[first + usize::from(!is_room)].as_ref();
+        let size = self.size - displaced.map_or(0, Slot::size);
+        let is_heavy = size + u64::from(entry.size) > SIZE_MAX;
+        if (is_crowded || is_heavy) && !self.admits() {
             return Err(entry);
         }
+        if !is_room {
+            self.slots.swap(first, first + 1);
+        }
+        self.slots[first] = None;
         self.size = size;
+        self.make_room(entry.size.into());
+        self.size += u64::from(entry.size);
         // The rows that are asked for most stand in the layers of all sessions: shared, each clone
         // and drop of a row would take its counter's line from another core.
         entry.rows = entry.rows.to_unshared();
@@ -137,6 +141,18 @@ impl LocalCache {
             entry,
         });
         Ok(SlotIndex(first))
+    }
+
+    /// Empties slots, one after the other and round again, until so many bytes more may be kept. Else
+    /// a cache full of large entries would keep those for good, as most slots that others belong in
+    /// are empty.
+    fn make_room(&mut self, size: u64) {
+        while self.size + size > SIZE_MAX {
+            if let Some(slot) = self.slots[self.hand].take() {
+                self.size -= slot.size();
+            }
+            self.hand = (self.hand + 1) & (self.slots.len() - 1);
+        }
     }
 
     /// Makes twice the slots if many newcomers found no room and there are fewer than `entry_count`.
@@ -187,6 +203,7 @@ impl LocalCache {
     pub(crate) fn clear(&mut self) {
         self.slots = Box::default();
         self.size = 0;
+        self.hand = 0;
         self.crowd = 0;
     }
 }
@@ -303,6 +320,39 @@ mod tests {
         let sizes = cache.slots.iter().flatten().map(Slot::size);
         assert_eq!(sizes.sum::<u64>(), cache.size);
         assert!(largest > SIZE_MAX - u64::from(ENTRY_SIZE_MAX), "{largest}");
+    }
+
+    #[test]
+    fn a_cache_full_of_bytes_takes_in_what_is_asked_for_now() {
+        let text = "x".repeat(ENTRY_SIZE_MAX as usize - 512);
+        let mut cache = LocalCache::new();
+        // Small answers widen it, and then large ones fill it to the byte.
+        for int in 0..200_000_u64 {
+            insert(&mut cache, key(&[Value::Int(int as i64)], int), "x");
+            cache.widen(usize::MAX);
+        }
+        for int in 0..200_000_u64 {
+            insert(&mut cache, key(&[Value::Int(-(int as i64))], int), &text);
+        }
+        assert!(cache.size > SIZE_MAX - u64::from(ENTRY_SIZE_MAX));
+        // Then others are asked for, each often.
+        let others: Vec<[Value; 1]> = (0..1000).map(|int| [Value::Int(1_000_000 + int)]).collect();
+        let others: Vec<KeyRef<'_>> = (others.iter().zip(70_000..))
+            .map(|(value, hash)| key(value, hash))
+            .collect();
+        let now = Clock::manual().now();
+        for _ in 0..100 {
+            for key in &others {
+                if cache.peek(key, now).is_none() {
+                    insert(&mut cache, *key, &text);
+                }
+            }
+        }
+        let held = others.iter().filter(|key| cache.peek(key, now).is_some());
+        assert_eq!(held.count(), others.len());
+        let sizes = cache.slots.iter().flatten().map(Slot::size);
+        assert_eq!(sizes.sum::<u64>(), cache.size);
+        assert!(cache.size <= SIZE_MAX);
     }
 
     #[test]
