@@ -71,7 +71,7 @@ pub use backend::{
     ParameterDescription, ParameterStatus, RowDescription, SqlState, TransactionStatus,
 };
 pub use connection::{Connection, Event};
-pub use frontend::{Bind, ParameterWriter, Parse, ProtocolVersion, Request, Startup};
+pub use frontend::{Bind, Execution, ExecutionOptions, Parse, ProtocolVersion, Request, Startup};
 #[doc(hidden)]
 pub use fuzz::fuzz_postgres;
 pub use tls::{SSL_REQUEST, SslAnswer};

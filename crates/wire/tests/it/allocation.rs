@@ -1,30 +1,28 @@
 //! What a lookup costs once it is warm: nothing from the heap.
 
-use lookaside_wire::postgres::{Bind, Connection, Event, Formats, Request};
+use lookaside_wire::RequestError;
+use lookaside_wire::postgres::{
+    Connection, Event, Execution, ExecutionOptions, Format, Formats, Request,
+};
 
-use crate::server::{EXECUTE, READY, message, ready, row};
+use crate::server::{READY, message, ready, row};
 
 const ROUNDS: u64 = 1_000;
 
 /// A window of lookups by name, under one Sync or one each, and their answers.
 fn flight(
     connection: &mut Connection,
+    execution: &Execution,
     output: &mut Vec<u8>,
     answer: &[u8],
     sync_each: bool,
 ) -> u64 {
-    let bind = Bind {
-        portal: "",
-        statement: "s1",
-        parameter_formats: Formats::BINARY,
-        result_formats: Formats::BINARY,
-    };
     for key in 0..32_u64 {
-        let written = connection.queue_bind(&bind, |parameters| {
-            parameters.value_with(|output| output.extend_from_slice(&key.to_be_bytes()));
+        let written = connection.queue_execution(execution, |_, output| {
+            output.extend_from_slice(&key.to_be_bytes());
+            Ok::<_, RequestError>(Some(Format::Binary))
         });
         written.unwrap();
-        connection.queue(EXECUTE).unwrap();
         if sync_each || key == 31 {
             connection.queue(Request::Sync).unwrap();
         }
@@ -50,6 +48,15 @@ fn flight(
 
 #[test]
 fn a_warm_flight_of_lookups_allocates_nothing() {
+    let execution = Execution::new(&ExecutionOptions {
+        parse: None,
+        portal: "",
+        statement: "s1",
+        parameter_count: 1,
+        result_formats: Formats::BINARY,
+        row_count_max: 0,
+    });
+    let execution = execution.unwrap();
     for sync_each in [false, true] {
         let mut answer = Vec::new();
         for key in 0..32 {
@@ -64,12 +71,12 @@ fn a_warm_flight_of_lookups_allocates_nothing() {
         let mut output = Vec::new();
         // Warm: both buffers of the output have been exchanged, and have their size.
         for _ in 0..4 {
-            flight(&mut connection, &mut output, &answer, sync_each);
+            flight(&mut connection, &execution, &mut output, &answer, sync_each);
         }
         let mut sum = 0;
         let counted = allocation_counter::measure(|| {
             for _ in 0..ROUNDS {
-                sum += flight(&mut connection, &mut output, &answer, sync_each);
+                sum += flight(&mut connection, &execution, &mut output, &answer, sync_each);
             }
         });
         assert_eq!(sum, ROUNDS * 32 * 27);

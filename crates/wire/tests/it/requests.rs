@@ -1,10 +1,10 @@
 //! Every message that we send, byte for byte, and what is refused.
 
 use lookaside_wire::postgres::{
-    Bind, Connection, Credentials, Format, Formats, Oid, Parse, ProtocolVersion, Request,
-    SSL_REQUEST, Startup,
+    Bind, Connection, Credentials, Execution, ExecutionOptions, Format, Formats, Oid, Parse,
+    ProtocolVersion, Request, SSL_REQUEST, Startup,
 };
-use lookaside_wire::{Limits, RequestError, RequestId};
+use lookaside_wire::{Limits, RequestError};
 
 use crate::server::{BIND, LOGIN, check, output, ready, ready_with};
 
@@ -74,22 +74,102 @@ fn requests_are_written_as_documented() {
     }
 }
 
+const EXECUTION: ExecutionOptions<'static> = ExecutionOptions {
+    parse: None,
+    portal: "p",
+    statement: "s",
+    parameter_count: 4,
+    result_formats: Formats::BINARY,
+    row_count_max: 100,
+};
+
+/// Values of all kinds.
+fn write(index: usize, output: &mut Vec<u8>) -> Result<Option<Format>, RequestError> {
+    match index {
+        0 => output.push(b'7'),
+        1 => return Ok(None),
+        2 => output.extend_from_slice(&[0, 0, 0, 7]),
+        _ => {}
+    }
+    Ok(Some(
+        [Format::Text, Format::Binary][usize::from(index == 2)],
+    ))
+}
+
 #[test]
-fn parameters_are_written_in_place() {
-    let mut connection = ready();
-    let id = connection.queue_bind(&FORMATS, |parameters| {
-        parameters.value(b"7");
-        parameters.null();
-        parameters.value_with(|output| output.extend_from_slice(b"seven"));
-        parameters.parameter(Some(b""));
-        parameters.parameter(None);
+fn an_execution_is_its_requests() {
+    let parse = Parse {
+        statement: "s",
+        sql: "select $1, $2, $3, $4",
+        parameter_types: &[Oid(25)],
+    };
+    let text = Format::Text;
+    let bind = Bind {
+        parameter_formats: Formats::Each(&[text, text, Format::Binary, text]),
+        result_formats: Formats::BINARY,
+        ..FORMATS
+    };
+    let parameters = [Some(&b"7"[..]), None, Some(b"\0\0\0\x07"), Some(b"")];
+    let bind = Request::Bind(bind, &parameters);
+    let execute = Request::Execute {
+        portal: "p",
+        row_count_max: 100,
+    };
+    let describe = Request::DescribePortal("p");
+    let named = [bind, execute];
+    let anew = [Request::Parse(parse), bind, describe, execute];
+    for (parse, requests) in [(None, &named[..]), (Some(parse), &anew[..])] {
+        let execution = Execution::new(&ExecutionOptions { parse, ..EXECUTION }).unwrap();
+        let mut connection = ready();
+        // What was queued before stays what it was.
+        connection.queue(Request::Sync).unwrap();
+        let id = connection.queue_execution(&execution, write).unwrap();
+        let mut other = ready();
+        other.queue(Request::Sync).unwrap();
+        let ids = requests
+            .iter()
+            .map(|&request| other.queue(request).unwrap());
+        assert_eq!(ids.last(), Some(id));
+        assert_eq!(output(&mut connection), output(&mut other));
+        assert!(connection.unanswered().eq(other.unanswered()));
+    }
+}
+
+#[test]
+fn an_execution_that_is_refused_leaves_nothing() {
+    let execution = Execution::new(&EXECUTION).unwrap();
+    let mut connection = ready_with(Limits {
+        request_count_max: 2,
+        ..Limits::default()
     });
-    assert_eq!(id.map(RequestId::as_u64), Ok(1));
-    let written = output(&mut connection);
-    let mut other = ready();
-    let parameters = [Some(&b"7"[..]), None, Some(b"seven"), Some(b""), None];
-    other.queue(Request::Bind(FORMATS, &parameters)).unwrap();
-    assert_eq!(written, output(&mut other));
+    let refused = connection.queue_execution(&execution, |index, output| match index {
+        2 => Err(RequestError::TooLong),
+        _ => write(index, output),
+    });
+    assert_eq!(refused, Err(RequestError::TooLong));
+    assert!(connection.unanswered().is_empty());
+    connection.queue(Request::Sync).unwrap();
+    let refused = connection.queue_execution(&execution, write);
+    assert_eq!(refused, Err(RequestError::QueueFull));
+    assert_eq!(output(&mut connection), b"S\0\0\0\x04");
+    for (options, expected) in [
+        (
+            ExecutionOptions {
+                portal: "a\0b",
+                ..EXECUTION
+            },
+            RequestError::Nul,
+        ),
+        (
+            ExecutionOptions {
+                parameter_count: 65_536,
+                ..EXECUTION
+            },
+            RequestError::TooMany,
+        ),
+    ] {
+        assert_eq!(Execution::new(&options).map(drop), Err(expected));
+    }
 }
 
 #[test]

@@ -138,11 +138,7 @@ impl Driver {
         }
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
-        let queued = statement.encode(&[], &mut self.scratch).and_then(|()| {
-            let portal = PortalName::default();
-            statement.execute(&mut self.connection, &mut self.scratch, portal)
-        });
-        match queued {
+        match statement.execute(&mut self.connection, &[]) {
             Ok(execute) => {
                 self.session.steps.push_back(Step::Run {
                     run: span.first(),
@@ -217,11 +213,6 @@ impl Driver {
     /// Queues the queries of a span, as many as have room; or the only one, whose rows are fetched
     /// part by part.
     fn run(&mut self, mut span: Span, statement: Arc<Statement>, fetch: Option<Fetch>) {
-        let name = fetch.map(|fetch| portal_name(fetch.portal));
-        let portal = PortalName {
-            name: name.as_deref().unwrap_or_default(),
-            row_count_max: fetch.map_or(0, |fetch| fetch.row_count),
-        };
         let session = &self.session;
         let job = session.jobs.get(span.ticket);
         if statement.verb == Verb::Begin && job.is_some_and(|job| job.place == Place::Shared) {
@@ -242,9 +233,17 @@ impl Driver {
                 panic!("a request with open queries is in the books");
             };
             let submitted = job.moment;
-            let queued = statement
-                .encode(job.params.set(run.index), &mut self.scratch)
-                .and_then(|()| statement.execute(&mut self.connection, &mut self.scratch, portal));
+            let values = job.params.set(run.index);
+            let queued = match fetch {
+                None => statement.execute(&mut self.connection, values),
+                Some(fetch) => {
+                    let portal = PortalName {
+                        name: &portal_name(fetch.portal),
+                        row_count_max: fetch.row_count,
+                    };
+                    statement.open(&mut self.connection, values, portal)
+                }
+            };
             match queued {
                 Ok(execute) => {
                     let moment = self.session.next_moment();

@@ -70,7 +70,7 @@ pub use notices::Notices;
 pub use options::{Options, Route};
 use session::{CopyIn, Session};
 use span::Span;
-use statement::{Key, Scratch};
+use statement::Key;
 pub(super) use statements::NONCE_SIZE;
 
 /// How much data of a COPY goes in one message; a server takes less than a gibibyte.
@@ -88,7 +88,6 @@ pub struct Driver {
     connection: Connection,
     output: Output,
     session: Session,
-    scratch: Scratch,
     is_input_ended: bool,
     query_count_max: usize,
     window: usize,
@@ -117,7 +116,6 @@ impl Driver {
             connection: connection.map_err(Error::request)?,
             output: Output::default(),
             session: Session::new(&options),
-            scratch: Scratch::default(),
             is_input_ended: false,
             query_count_max: options.query_count_max,
             window,

@@ -1,11 +1,10 @@
 //! A statement that the server has prepared: how its parameters are written and its rows are read.
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use lookaside_value::{RowSetBuilder, Text, Value};
 use lookaside_wire::postgres::{
-    Bind, Connection, DataRow, Format, Formats, Oid, Parse, Request, RowDescription,
+    Connection, DataRow, Execution, ExecutionOptions, Format, Formats, Oid, Parse, RowDescription,
 };
 use lookaside_wire::{RequestError, RequestId};
 
@@ -13,7 +12,7 @@ use super::super::raw::RawRows;
 use super::session::MESSAGE_SIZE;
 use super::verb::Verb;
 use crate::Answer;
-use crate::types::postgres::{self as types, Encoded, PgType};
+use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
 use crate::{Description, Error, Result};
 
 /// What statements are told apart by.
@@ -39,6 +38,8 @@ pub(super) struct Statement {
     description: Arc<Description>,
     /// As it described the first portal, and what it said.
     portal: OnceLock<(Box<[u8]>, Arc<Columns>)>,
+    /// What executes it, since it was executed.
+    execution: OnceLock<Execution>,
 }
 
 /// The columns of a result.
@@ -48,17 +49,6 @@ pub(super) struct Columns {
     pub(super) types: Arc<[(PgType, types::Format)]>,
     /// The formats that Bind asks for, `types` again.
     formats: Box<[Format]>,
-}
-
-/// Memory for the parameters of one Bind.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    bytes: Vec<u8>,
-    formats: Vec<Format>,
-    /// Where in `bytes` each is; `None` is NULL.
-    ranges: Vec<Option<Range<usize>>>,
-    /// The types of a statement that is prepared anew.
-    oids: Vec<Oid>,
 }
 
 impl Statement {
@@ -86,6 +76,7 @@ impl Statement {
             columns: Arc::new(columns),
             description: Arc::new(description),
             portal: OnceLock::new(),
+            execution: OnceLock::new(),
         }
     }
 
@@ -100,81 +91,73 @@ impl Statement {
         }
     }
 
-    /// Writes the parameters into `scratch`, each as the server declared it.
-    pub(super) fn encode(&self, values: &[Value], scratch: &mut Scratch) -> Result<()> {
-        scratch.bytes.clear();
-        scratch.formats.clear();
-        scratch.ranges.clear();
-        if values.len() != self.parameters.len() {
-            return Err(Error::parameter_count(values.len(), self.parameters.len()));
-        }
-        for (index, (value, pg_type)) in values.iter().zip(&self.parameters).enumerate() {
-            let start = scratch.bytes.len();
-            let encoded = pg_type.encode(value, &mut scratch.bytes);
-            match encoded
-                .map_err(|error| Error::misfit(error.in_parameter(format!("${}", index + 1))))?
-            {
-                Encoded::Null => {
-                    scratch.formats.push(Format::Text);
-                    scratch.ranges.push(None);
-                }
-                Encoded::Field(format) => {
-                    scratch.formats.push(wire_format(format));
-                    scratch.ranges.push(Some(start..scratch.bytes.len()));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Queues Bind and Execute, and says by which name the Execute is answered.
-    ///
-    /// A statement without a name is prepared anew, and its portal described: whatever has become
-    /// of the schema or the session, what is executed is what the SQL says now.
     pub(super) fn execute(
         &self,
         connection: &mut Connection,
-        scratch: &mut Scratch,
+        values: &[Value],
+    ) -> Result<RequestId> {
+        let execution = match self.execution.get() {
+            Some(execution) => execution,
+            None => {
+                let execution = self.execution_of(PortalName::default())?;
+                self.execution.get_or_init(|| execution)
+            }
+        };
+        self.queue(connection, execution, values)
+    }
+
+    /// The same through a portal that has a name.
+    pub(super) fn open(
+        &self,
+        connection: &mut Connection,
+        values: &[Value],
         portal: PortalName<'_>,
     ) -> Result<RequestId> {
-        let is_unnamed = self.name.is_empty();
-        if is_unnamed {
-            // What comes behind a Parse that is queued must not be refused.
-            if scratch.bytes.len() > PARAMETERS_SIZE_MAX {
-                return Err(Error::request(RequestError::TooLong));
-            }
-            let oids = self.parameters.iter().map(|pg_type| Oid(pg_type.oid()));
-            scratch.oids.clear();
-            scratch.oids.extend(oids);
-            let parse = connection.queue(Request::Parse(Parse {
+        self.queue(connection, &self.execution_of(portal)?, values)
+    }
+
+    /// What executes it.
+    ///
+    /// A statement without a name is prepared anew, and its portal described: whatever has become
+    /// of the schema or the session, what is executed is what the SQL says now.
+    #[cold]
+    fn execution_of(&self, portal: PortalName<'_>) -> Result<Execution> {
+        let oids = self.parameters.iter().map(|pg_type| Oid(pg_type.oid()));
+        let oids: Vec<_> = oids.collect();
+        let execution = Execution::new(&ExecutionOptions {
+            parse: self.name.is_empty().then_some(Parse {
                 statement: "",
                 sql: &self.key.sql,
-                parameter_types: &scratch.oids,
-            }));
-            parse.map_err(Error::request)?;
-        }
-        let bind = Bind {
+                parameter_types: &oids,
+            }),
             portal: portal.name,
             statement: &self.name,
-            parameter_formats: Formats::Each(&scratch.formats),
+            parameter_count: self.parameters.len(),
             result_formats: self.columns.formats(),
-        };
-        let bind = connection.queue_bind(&bind, |writer| {
-            for range in &scratch.ranges {
-                writer.parameter(range.clone().map(|range| &scratch.bytes[range]));
-            }
-        });
-        bind.map_err(Error::request)?;
-        if is_unnamed {
-            connection
-                .queue(Request::DescribePortal(portal.name))
-                .expect(AFTER_BIND);
-        }
-        let execute = connection.queue(Request::Execute {
-            portal: portal.name,
             row_count_max: portal.row_count_max,
         });
-        Ok(execute.expect(AFTER_BIND))
+        execution.map_err(Error::request)
+    }
+
+    /// Queues an execution with these values, each as the server declared its parameter.
+    fn queue(
+        &self,
+        connection: &mut Connection,
+        execution: &Execution,
+        values: &[Value],
+    ) -> Result<RequestId> {
+        if values.len() != self.parameters.len() {
+            return Err(Error::parameter_count(values.len(), self.parameters.len()));
+        }
+        let queued = connection.queue_execution(execution, |index, output| {
+            match self.parameters[index].encode(&values[index], output) {
+                Ok(Encoded::Field(format)) => Ok(Some(wire_format(format))),
+                Ok(Encoded::Null) => Ok(None),
+                Err(error) => Err(Refused::misfit(index, error)),
+            }
+        });
+        queued.map_err(|refused| refused.0)
     }
 
     /// The same for a portal that stays open, whose columns are these.
@@ -188,6 +171,7 @@ impl Statement {
             columns,
             description: Arc::clone(&self.description),
             portal: OnceLock::new(),
+            execution: OnceLock::new(),
         }
     }
 
@@ -218,11 +202,21 @@ pub(super) struct PortalName<'a> {
     pub(super) row_count_max: u32,
 }
 
-/// A server takes no message of a gibibyte or more (`MaxAllocSize`).
-const PARAMETERS_SIZE_MAX: usize = 1 << 30;
+/// Why nothing was queued.
+struct Refused(Error);
 
-/// The name is empty, and the driver keeps far away from the limit of the queue.
-const AFTER_BIND: &str = "where a Bind can be queued, an Execute can";
+impl Refused {
+    #[cold]
+    fn misfit(index: usize, error: EncodeError) -> Self {
+        Self(Error::misfit(error.in_parameter(format!("${}", index + 1))))
+    }
+}
+
+impl From<RequestError> for Refused {
+    fn from(error: RequestError) -> Self {
+        Self(Error::request(error))
+    }
+}
 
 impl Columns {
     /// The columns of a statement, in the formats that we want.

@@ -9,9 +9,9 @@ use crate::postgres::auth::{Credentials, Login};
 use crate::postgres::backend::ready_for_query;
 use crate::postgres::frontend;
 use crate::postgres::{
-    Authentication, CancelKey, CommandTag, CopyResponse, DataRow, ErrorResponse,
+    Authentication, CancelKey, CommandTag, CopyResponse, DataRow, ErrorResponse, Execution, Format,
     NegotiateProtocolVersion, NotificationResponse, ParameterDescription, ParameterStatus,
-    ProtocolVersion, RowDescription, Startup, TransactionStatus,
+    ProtocolVersion, Request, RowDescription, Startup, TransactionStatus,
 };
 use crate::read::Reader;
 use crate::{RequestId, RequestIds};
@@ -114,13 +114,23 @@ impl Dialogue {
         }
     }
 
-    pub(super) fn queue(
-        &mut self,
-        kind: Kind,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
-    ) -> Result<RequestId, RequestError> {
-        encode(&mut self.output)?;
+    #[inline]
+    pub(super) fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
+        let kind = Kind::of(&request);
+        request.encode(&mut self.output)?;
         Ok(self.queue.push(kind))
+    }
+
+    /// Queues an execution, which is these requests, and names the last.
+    #[inline]
+    pub(super) fn queue_execution<E: From<RequestError>>(
+        &mut self,
+        execution: &Execution,
+        kinds: &[Kind],
+        write: impl FnMut(usize, &mut Vec<u8>) -> Result<Option<Format>, E>,
+    ) -> Result<RequestId, E> {
+        execution.encode(&mut self.output, write)?;
+        Ok(self.queue.extend(kinds))
     }
 
     pub(super) fn flush(&mut self) {

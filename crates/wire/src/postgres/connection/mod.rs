@@ -9,8 +9,7 @@ use crate::input::{End, Input};
 use crate::limits::Limits;
 use crate::postgres::auth::Credentials;
 use crate::postgres::frame::{HEADER_SIZE, Header};
-use crate::postgres::frontend;
-use crate::postgres::{Bind, CancelKey, ParameterWriter, Request, Startup, TransactionStatus};
+use crate::postgres::{CancelKey, Execution, Format, Request, Startup, TransactionStatus};
 use crate::read::Reader;
 use crate::{RequestId, RequestIds};
 
@@ -67,33 +66,45 @@ impl Connection {
     /// # Errors
     ///
     /// What is refused leaves the connection as it was.
+    #[inline]
     pub fn queue(&mut self, request: Request<'_>) -> Result<RequestId, RequestError> {
-        self.queue_with(Kind::of(&request), |output| request.encode(output))
+        self.room_for(1)?;
+        self.dialogue.queue(request)
     }
 
-    /// Appends a [`Request::Bind`], whose parameters `write` writes straight into the output.
+    /// Appends the requests of an execution, all or none, and says by which name its Execute is
+    /// answered. `write` appends the value of each parameter and says in which format it is, where
+    /// `None` is NULL.
     ///
     /// # Errors
     ///
-    /// As [`queue`](Self::queue).
-    pub fn queue_bind(
+    /// As [`queue`](Self::queue), and what `write` says.
+    ///
+    /// # Panics
+    ///
+    /// When `write` takes away what is there already.
+    #[inline]
+    pub fn queue_execution<E: From<RequestError>>(
         &mut self,
-        bind: &Bind<'_>,
-        write: impl FnOnce(&mut ParameterWriter<'_>),
-    ) -> Result<RequestId, RequestError> {
-        self.queue_with(Kind::Bind, |output| frontend::bind(output, bind, write))
+        execution: &Execution,
+        write: impl FnMut(usize, &mut Vec<u8>) -> Result<Option<Format>, E>,
+    ) -> Result<RequestId, E> {
+        let kinds: &[Kind] = if execution.is_prepared_anew() {
+            &[Kind::Parse, Kind::Bind, Kind::DescribePortal, Kind::Execute]
+        } else {
+            &[Kind::Bind, Kind::Execute]
+        };
+        self.room_for(kinds.len())?;
+        self.dialogue.queue_execution(execution, kinds, write)
     }
 
-    fn queue_with(
-        &mut self,
-        kind: Kind,
-        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), RequestError>,
-    ) -> Result<RequestId, RequestError> {
+    /// Refuses requests that would come at the wrong time, or be too many.
+    fn room_for(&self, request_count: usize) -> Result<(), RequestError> {
         self.writable()?;
-        if self.dialogue.queue_len() >= self.limits.request_count_max {
+        if self.dialogue.queue_len() + request_count > self.limits.request_count_max {
             return Err(RequestError::QueueFull);
         }
-        self.dialogue.queue(kind, encode)
+        Ok(())
     }
 
     /// Has the server send what it answered so far. Without it, answers may stay in the server's

@@ -3,15 +3,17 @@
 mod bind;
 mod cancel;
 mod copy;
+mod execution;
 mod parse;
 mod request;
 mod startup;
 
 use crate::error::RequestError;
 
-pub(crate) use bind::bind;
-pub use bind::{Bind, ParameterWriter};
+pub use bind::Bind;
+use bind::bind;
 pub(crate) use copy::{copy_data, copy_done, copy_fail};
+pub use execution::{Execution, ExecutionOptions};
 pub use parse::Parse;
 pub use request::Request;
 pub(crate) use request::{flush, password, sasl_initial_response, sasl_response, sync, terminate};

@@ -20,7 +20,7 @@ pub enum Request<'a> {
     /// Asks for a portal's columns.
     DescribePortal(&'a str),
     /// Makes a portal of a statement and the values of its parameters, where `None` is NULL.
-    /// [`Connection::queue_bind`](crate::postgres::Connection::queue_bind) writes them in place.
+    /// An [`Execution`](crate::postgres::Execution) has them written in place.
     Bind(Bind<'a>, &'a [Option<&'a [u8]>]),
     /// Runs a portal, or goes on with it after
     /// [`Event::PortalSuspended`](crate::postgres::Event::PortalSuspended).
@@ -46,11 +46,7 @@ impl Request<'_> {
             Self::Parse(parse) => parse.encode(output),
             Self::DescribeStatement(name) => named(output, b'D', b'S', name),
             Self::DescribePortal(name) => named(output, b'D', b'P', name),
-            Self::Bind(head, parameters) => bind(output, &head, |writer| {
-                for parameter in parameters {
-                    writer.parameter(*parameter);
-                }
-            }),
+            Self::Bind(head, parameters) => bind(output, &head, parameters),
             // All rows of the portal without a name: nearly every execution there is.
             Self::Execute {
                 portal: "",
