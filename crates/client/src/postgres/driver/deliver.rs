@@ -21,6 +21,16 @@ impl Session {
         if is_idle {
             self.portals.clear();
         }
+        // A query alone that went well, which nearly all are.
+        let is_done = |settled: &Settled| matches!(settled.outcome, Outcome::Done(_));
+        if self.sync_error.is_none()
+            && matches!(&self.settled[..], [only] if is_done(only))
+            && let Some(settled) = self.settled.pop()
+            && let Outcome::Done(answer) = settled.outcome
+        {
+            self.answer(settled.run, Ok(answer));
+            return self.statements.trim();
+        }
         // A query must not slip into a transaction that another one opens.
         let can_retry = is_idle && self.begin_count == 0;
         let sync_error = self.sync_error.take();

@@ -300,6 +300,7 @@ impl Session {
     }
 
     /// Takes an event; says what the server shall get if it waits for the data of a COPY.
+    #[inline]
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         // Nothing but a script takes an event away, and to look for one needs no event.
         if let Some(&Step::Script { ticket, .. }) = self.steps.front() {
@@ -311,24 +312,33 @@ impl Session {
         self.take_any(event, output)
     }
 
+    /// What comes with every query is at hand where events are taken, and the rest elsewhere.
+    #[inline]
     fn take_any(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         match event {
+            // Nothing follows from a Bind that went well.
+            Event::BindComplete { .. } => {}
             Event::DataRow { row, .. } => self.row(row),
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
-            Event::EmptyQuery { .. } => self.complete(None),
-            Event::PortalSuspended { .. } => self.suspended(),
-            Event::Ready {
-                id: RequestId::STARTUP,
-                ..
-            } => {
-                self.is_ready = true;
-                // They were reported, and not changed.
-                self.settings_changed = false;
-            }
-            Event::Ready { status, .. } => {
+            Event::Ready { id, status } if id != RequestId::STARTUP => {
                 let sync = self.steps.pop_front();
                 assert!(matches!(sync, Some(Step::Sync)), "only a Sync gets ready");
                 self.deliver(status);
+            }
+            event => return self.take_rare(event, output),
+        }
+        None
+    }
+
+    #[cold]
+    fn take_rare(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
+        match event {
+            Event::EmptyQuery { .. } => self.complete(None),
+            Event::PortalSuspended { .. } => self.suspended(),
+            Event::Ready { .. } => {
+                self.is_ready = true;
+                // They were reported, and not changed.
+                self.settings_changed = false;
             }
             Event::ParameterDescription { description, .. } => {
                 self.parameters = description.types().map(|oid| PgType::of(oid.0)).collect();
@@ -371,7 +381,7 @@ impl Session {
                 };
             }
             Event::CopyData { data, .. } => self.copy_data(data),
-            // Nothing follows from a Parse or Bind that went well.
+            // Nothing follows from a Parse that went well.
             _ => {}
         }
         None

@@ -45,6 +45,32 @@ struct Syncs {
     stray_count_max: usize,
 }
 
+/// A message that comes with every query, and hardly varies but for its length.
+#[derive(Clone, Copy)]
+pub(super) enum Usual {
+    BindComplete,
+    DataRow {
+        body_size: usize,
+    },
+    CommandComplete {
+        body_size: usize,
+    },
+    /// The ReadyForQuery of a Sync outside of any transaction.
+    Idle,
+}
+
+impl Usual {
+    /// How long it is behind its head.
+    #[inline]
+    pub(super) fn body_size(self) -> usize {
+        match self {
+            Self::BindComplete => 0,
+            Self::DataRow { body_size } | Self::CommandComplete { body_size } => body_size,
+            Self::Idle => 1,
+        }
+    }
+}
+
 impl Dialogue {
     pub(super) fn new(
         startup: &Startup<'_>,
@@ -214,26 +240,59 @@ impl Dialogue {
         }
     }
 
-    /// Takes the message that comes first, where it is one of two that come with every query and
-    /// hardly vary; says how long it is. Whatever is unusual is left to [`message`](Self::message).
+    /// What the message that comes first is, where it is one of those that come with every query.
+    /// Whatever is unusual is left to [`message`](Self::message).
     #[inline]
-    pub(super) fn usual(&mut self, unread: &[u8]) -> Option<(Event<'static>, usize)> {
-        let (id, kind) = self.queue.head()?;
+    pub(super) fn usual(&self, unread: &[u8]) -> Option<Usual> {
+        let (_, kind) = self.queue.head()?;
         match (kind, unread) {
-            (Kind::Bind, [b'2', 0, 0, 0, 4, ..]) => {
-                self.syncs.stray_count_max = 0;
-                self.queue.pop();
-                Some((Event::BindComplete { id }, 5))
+            (Kind::Bind, [b'2', 0, 0, 0, 4, ..]) => Some(Usual::BindComplete),
+            (Kind::Sync, [b'Z', 0, 0, 0, 5, b'I', ..]) => Some(Usual::Idle),
+            (Kind::Execute, [tag @ (b'D' | b'C'), a, b, c, d, rest @ ..])
+                if self.queue.phase == Phase::Fresh =>
+            {
+                let length = u32::from_be_bytes([*a, *b, *c, *d]);
+                let body_size = usize::try_from(length.checked_sub(4)?).ok()?;
+                let is_here = body_size <= rest.len();
+                is_here.then_some(match tag {
+                    b'D' => Usual::DataRow { body_size },
+                    _ => Usual::CommandComplete { body_size },
+                })
             }
-            (Kind::Sync, [b'Z', 0, 0, 0, 5, b'I', ..]) => {
+            _ => None,
+        }
+    }
+
+    /// Takes a message that is one of the usual ones, with this body.
+    #[inline]
+    pub(super) fn usual_message<'a>(
+        &mut self,
+        usual: Usual,
+        body: &'a [u8],
+    ) -> Result<Event<'a>, ProtocolError> {
+        let (id, _) = self.queue.head().expect("a request waits for the message");
+        let event = match usual {
+            Usual::DataRow { .. } => {
+                let row = DataRow::decode(Reader::new("DataRow", body))?;
+                self.syncs.stray_count_max = 0;
+                return Ok(Event::DataRow { id, row });
+            }
+            Usual::CommandComplete { .. } => {
+                let tag = CommandTag::decode(Reader::new("CommandComplete", body))?;
+                Event::CommandComplete { id, tag }
+            }
+            Usual::BindComplete => Event::BindComplete { id },
+            Usual::Idle => {
                 self.failed = None;
                 self.status = TransactionStatus::Idle;
                 self.queue.pop();
                 let status = self.status;
-                Some((Event::Ready { id, status }, 6))
+                return Ok(Event::Ready { id, status });
             }
-            _ => None,
-        }
+        };
+        self.syncs.stray_count_max = 0;
+        self.queue.pop();
+        Ok(event)
     }
 
     /// Takes a message.

@@ -207,9 +207,15 @@ impl Connection {
             if unread.is_empty() {
                 return Ok(None);
             }
-            if let Some((event, size)) = self.dialogue.usual(unread) {
-                self.input.take(size);
-                return Ok(Some(event));
+            if let Some(usual) = self.dialogue.usual(unread)
+                && usual.body_size() <= self.limits.message_size_max
+            {
+                let (message, end) = self.input.take(HEADER_SIZE + usual.body_size());
+                let event = self.dialogue.usual_message(usual, &message[HEADER_SIZE..]);
+                if let Err(error) = &event {
+                    *end = End::Broken(*error);
+                }
+                return event.map(Some);
             }
         }
         self.read_event()
