@@ -1,5 +1,6 @@
 //! What a caller asks, and what it gets.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,7 +40,9 @@ pub(crate) enum Form {
 /// The parameter sets of a request; shared, as a request is cloned to be sent once more.
 #[derive(Clone, Debug)]
 pub(crate) enum Params {
-    /// One set, which is most requests: it is in one piece.
+    /// One set of one value, which is most requests: it needs no memory of its own.
+    Single(Value),
+    /// One set, in one piece.
     One(Arc<[Value]>),
     Many(Arc<ParamBatch>),
 }
@@ -48,6 +51,7 @@ impl Params {
     /// How many values each set has.
     pub(crate) fn width(&self) -> usize {
         match self {
+            Self::Single(_) => 1,
             Self::One(set) => set.len(),
             Self::Many(batch) => batch.width(),
         }
@@ -56,20 +60,20 @@ impl Params {
     /// How many sets there are.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::One(_) => 1,
+            Self::Single(_) | Self::One(_) => 1,
             Self::Many(batch) => batch.len(),
         }
     }
 
     /// The values of one set.
     pub(crate) fn set(&self, index: usize) -> &[Value] {
-        match self {
-            Self::One(set) => {
-                assert_eq!(index, 0, "there is one set");
-                set
-            }
-            Self::Many(batch) => batch.set(index),
-        }
+        let set = match self {
+            Self::Single(value) => slice::from_ref(value),
+            Self::One(set) => set,
+            Self::Many(batch) => return batch.set(index),
+        };
+        assert_eq!(index, 0, "there is one set");
+        set
     }
 }
 
@@ -152,7 +156,11 @@ pub enum Syncs {
 impl Request {
     /// One query; `$1`, `$2`, … stand for the values.
     pub fn new(sql: impl Into<Arc<str>>, params: &[Value]) -> Self {
-        Self::with(sql.into(), Params::One(params.into()))
+        let params = match params {
+            [value] => Params::Single(value.clone()),
+            set => Params::One(set.into()),
+        };
+        Self::with(sql.into(), params)
     }
 
     /// As many queries as there are parameter sets.

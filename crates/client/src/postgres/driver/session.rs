@@ -305,16 +305,10 @@ impl Session {
         // Nothing but a script takes an event away, and to look for one needs no event.
         if let Some(&Step::Script { ticket, .. }) = self.steps.front() {
             return match self.take_of_script(ticket, event) {
-                ControlFlow::Continue(event) => self.take_any(event, output),
+                ControlFlow::Continue(event) => self.take_rare(event, output),
                 ControlFlow::Break(copies) => copies.then_some(CopyIn::Refused),
             };
         }
-        self.take_any(event, output)
-    }
-
-    /// What comes with every query is at hand where events are taken, and the rest elsewhere.
-    #[inline]
-    fn take_any(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         match event {
             // Nothing follows from a Bind that went well.
             Event::BindComplete { .. } => {}
@@ -330,6 +324,7 @@ impl Session {
         None
     }
 
+    /// What does not come with every query is out of its way.
     #[cold]
     fn take_rare(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         match event {
