@@ -1,21 +1,88 @@
-//! The answers to a request, as far as they have come.
+//! The answers to a request, and the places for those that have not come.
+
+use std::ops::Deref;
+use std::{iter, slice, vec};
 
 use crate::{Answer, Error, Result};
 
+/// The answers to a request, in the order of its queries.
+#[derive(Debug)]
+pub struct Answers(Form);
+
+#[derive(Debug)]
+enum Form {
+    /// One, which is most requests: it needs no memory of its own.
+    One(Result<Answer>),
+    Many(Vec<Result<Answer>>),
+}
+
+impl Answers {
+    /// The answer to the only query.
+    ///
+    /// # Panics
+    ///
+    /// When there is not exactly one.
+    #[inline]
+    pub fn into_one(self) -> Result<Answer> {
+        match self.0 {
+            Form::One(answer) => answer,
+            Form::Many(answers) => {
+                let answers: [_; 1] = answers.try_into().expect("the request has one query");
+                let [answer] = answers;
+                answer
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn into_vec(self) -> Vec<Result<Answer>> {
+        match self.0 {
+            Form::One(answer) => vec![answer],
+            Form::Many(answers) => answers,
+        }
+    }
+}
+
+impl From<Vec<Result<Answer>>> for Answers {
+    fn from(answers: Vec<Result<Answer>>) -> Self {
+        Self(Form::Many(answers))
+    }
+}
+
+impl Deref for Answers {
+    type Target = [Result<Answer>];
+
+    fn deref(&self) -> &[Result<Answer>] {
+        match &self.0 {
+            Form::One(answer) => slice::from_ref(answer),
+            Form::Many(answers) => answers,
+        }
+    }
+}
+
+impl IntoIterator for Answers {
+    type Item = Result<Answer>;
+    type IntoIter = vec::IntoIter<Result<Answer>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.into_vec().into_iter()
+    }
+}
+
 /// A place for the answer to each query of a request.
 #[derive(Debug)]
-pub(crate) enum Answers {
-    /// One query, which is most requests: it needs no memory before it has its answer.
+pub(crate) enum Places {
+    /// One query, which is most requests.
     One(Option<Result<Answer>>),
     Many(Vec<Option<Result<Answer>>>),
 }
 
-impl Answers {
-    /// None of so many.
-    pub(crate) fn none_of(count: usize) -> Self {
+impl Places {
+    /// So many that are empty.
+    pub(crate) fn new(count: usize) -> Self {
         match count {
             1 => Self::One(None),
-            _ => Self::Many(std::iter::repeat_with(|| None).take(count).collect()),
+            _ => Self::Many(iter::repeat_with(|| None).take(count).collect()),
         }
     }
 
@@ -36,30 +103,31 @@ impl Answers {
     }
 
     /// All of them, with `error` for those that have not come.
-    pub(crate) fn or_error(self, error: impl Fn() -> Error) -> Vec<Result<Answer>> {
+    pub(crate) fn or_error(self, error: impl Fn() -> Error) -> Answers {
         let or_error = |answer: Option<_>| answer.unwrap_or_else(|| Err(error()));
-        match self {
-            Self::One(answer) => vec![or_error(answer)],
-            Self::Many(answers) => answers.into_iter().map(or_error).collect(),
-        }
+        Answers(match self {
+            Self::One(answer) => Form::One(or_error(answer)),
+            Self::Many(answers) => Form::Many(answers.into_iter().map(or_error).collect()),
+        })
     }
 
-    /// All of them.
+    /// All of them, of which this is the last to come. It leaves nothing behind.
     ///
     /// # Panics
     ///
-    /// When one has not come.
+    /// When it is not the last, or came before.
     #[inline]
-    pub(crate) fn all(self) -> Vec<Result<Answer>> {
-        match self {
-            Self::One(answer) => vec![answer.expect(ANSWERED)],
-            Self::Many(answers) => {
-                let answers = answers.into_iter();
-                answers.map(|answer| answer.expect(ANSWERED)).collect()
-            }
+    pub(crate) fn complete(&mut self, index: usize, answer: Result<Answer>) -> Answers {
+        let place = self.at(index);
+        assert!(place.is_none(), "{ONCE}");
+        if let Self::One(_) = self {
+            return Answers(Form::One(answer));
         }
+        *self.at(index) = Some(answer);
+        let places = std::mem::replace(self, Self::One(None));
+        places.or_error(|| panic!("no other query of the request is open"))
     }
 }
 
-/// Why each answer is there.
-const ANSWERED: &str = "no query of the request is open";
+/// What a second answer breaks.
+pub(crate) const ONCE: &str = "a query is answered once";

@@ -36,6 +36,7 @@ pub mod types;
 #[doc = include_str!("../../../docs/DRIVERS.md")]
 struct Guide;
 
+pub use answers::Answers;
 pub use config::{
     ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
     LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,

@@ -9,7 +9,7 @@ use lookaside_wire::postgres::Oid;
 use serde::de::DeserializeOwned;
 
 use crate::postgres::RawRows;
-use crate::{Description, Error, Result, ScriptPart};
+use crate::{Answers, Description, Error, Result, ScriptPart};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
@@ -437,7 +437,7 @@ pub struct Reply {
     /// Which request.
     pub ticket: Ticket,
     /// One a parameter set, in their order; of a script, one a statement.
-    pub answers: Vec<Result<Answer>>,
+    pub answers: Answers,
 }
 
 impl Reply {
@@ -447,8 +447,6 @@ impl Reply {
     ///
     /// When it had not exactly one.
     pub fn into_answer(self) -> Result<Answer> {
-        let answer: [_; 1] = self.answers.try_into().expect("the request has one query");
-        let [answer] = answer;
-        answer
+        self.answers.into_one()
     }
 }

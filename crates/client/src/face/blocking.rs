@@ -10,7 +10,7 @@ use lookaside_value::{ParamBatch, Value};
 
 use crate::drive::{Drive, Fitness, Talk, Target};
 use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream, part};
-use crate::{Answer, Description, Error, Host, Request, Result, Syncs, Ticket};
+use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs};
 
 pub use transaction::{RowStream, Transaction};
 
@@ -96,8 +96,7 @@ impl<D: Drive> Connection<D> {
     ///
     /// When the server refuses, a value does not fit, or the connection is lost.
     pub fn query(&mut self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params))?;
-        answers.pop().expect("a query has an answer")
+        self.ask(Request::new(sql, params))?.into_one()
     }
 
     /// Asks the same with each parameter set, all in one flight.
@@ -131,16 +130,16 @@ impl<D: Drive> Connection<D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub fn request(&mut self, request: Request) -> Result<Vec<Result<Answer>>> {
-        let ticket = self.driver.submit(request)?;
-        Ok(self.wait_for(ticket))
+        Ok(self.ask(request)?.into_vec())
     }
 
-    fn wait_for(&mut self, ticket: Ticket) -> Vec<Result<Answer>> {
+    fn ask(&mut self, request: Request) -> Result<Answers> {
+        let ticket = self.driver.submit(request)?;
         loop {
             if let Some(reply) = self.driver.next_reply() {
                 // There is one request at a time.
                 assert_eq!(reply.ticket, ticket, "an answer is to the last question");
-                return reply.answers;
+                return Ok(reply.answers);
             }
             self.turn(None);
         }

@@ -23,7 +23,7 @@ use super::turn::{Turn, in_time};
 use crate::drive::{Drive, Fitness, Target};
 use crate::error::Sent;
 use crate::net::{Address, Attempt, Link, Search, part, tune_tcp};
-use crate::{Answer, Description, Error, Request, Result, Syncs, TargetSession};
+use crate::{Answer, Answers, Description, Error, Request, Result, Syncs, TargetSession};
 
 /// How many requests wait for the task before those who ask wait themselves.
 const INBOX_COUNT_MAX: usize = 1024;
@@ -171,8 +171,7 @@ impl<D: Drive> Client<D> {
     ///
     /// When the server refuses, a value does not fit, or the connection is lost.
     pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params)).await?;
-        answers.pop().expect("a query has an answer")
+        self.ask(Request::new(sql, params)).await?.into_one()
     }
 
     /// Asks the same with each parameter set, all in one flight.
@@ -206,11 +205,16 @@ impl<D: Drive> Client<D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        let turn = Turn::of(&request);
-        in_time(turn.clone(), self.ask(request, turn)).await
+        Ok(self.ask(request).await?.into_vec())
     }
 
-    async fn ask(&self, request: Request, turn: Option<Turn>) -> Result<Vec<Result<Answer>>> {
+    /// The same.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Answers> {
+        let turn = Turn::of(&request);
+        in_time(turn.clone(), self.send(request, turn)).await
+    }
+
+    async fn send(&self, request: Request, turn: Option<Turn>) -> Result<Answers> {
         let (answers, received) = oneshot::channel();
         let command = Command::Ask(Ask {
             request,

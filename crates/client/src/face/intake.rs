@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, oneshot};
 
 use super::turn::Turn;
-use crate::{Answer, Request, Result};
+use crate::{Answers, Request, Result};
 
 /// How many requests are taken from a channel at once.
 const COMMAND_COUNT_MAX: usize = 256;
 
 /// Where answers go.
-pub(super) type Answers = oneshot::Sender<Result<Vec<Result<Answer>>>>;
+pub(super) type Caller = oneshot::Sender<Result<Answers>>;
 
 /// What the owner of the socket is asked for.
 pub(super) enum Command {
@@ -25,7 +25,7 @@ pub(super) enum Command {
 pub(super) struct Ask {
     pub(super) request: Request,
     /// None where nobody waits for them.
-    pub(super) answers: Option<Answers>,
+    pub(super) answers: Option<Caller>,
     pub(super) order: Order,
     /// None where it is submitted whenever it can be.
     pub(super) turn: Option<Turn>,

@@ -7,13 +7,13 @@ use lookaside_value::{ParamBatch, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Client;
-use super::intake::{Answers, Ask, Command, Order};
+use super::intake::{Ask, Caller, Command, Order};
 use super::transaction::Transaction;
 use super::turn::{Turn, in_time};
 use crate::drive::Drive;
 use crate::error::Sent;
 use crate::request::Portal;
-use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
+use crate::{Answer, Answers, Description, Request, Result, Syncs, TransactionOptions};
 
 /// A shared connection that is one caller's for a while; what others ask waits.
 ///
@@ -31,7 +31,7 @@ pub struct Lock<D: Drive> {
 
 /// Answers on their way.
 pub(super) struct Waiting<D: Drive> {
-    received: oneshot::Receiver<Result<Vec<Result<Answer>>>>,
+    received: oneshot::Receiver<Result<Answers>>,
     client: Client<D>,
 }
 
@@ -87,7 +87,7 @@ impl<D: Drive> Lock<D> {
         let turn = Turn::of(&request);
         let (answers, waiting) = self.waiting();
         self.send(request, Some(answers), Order::Any, turn.clone());
-        in_time(turn, waiting.answers()).await
+        Ok(in_time(turn, waiting.answers()).await?.into_vec())
     }
 
     /// Begins a transaction.
@@ -118,7 +118,7 @@ impl<D: Drive> Lock<D> {
         waiting
     }
 
-    fn waiting(&self) -> (Answers, Waiting<D>) {
+    fn waiting(&self) -> (Caller, Waiting<D>) {
         let (answers, received) = oneshot::channel();
         let client = self.client.clone();
         (answers, Waiting { received, client })
@@ -129,7 +129,7 @@ impl<D: Drive> Lock<D> {
         self.send(request, None, Order::Alone, None);
     }
 
-    fn send(&self, request: Request, answers: Option<Answers>, order: Order, turn: Option<Turn>) {
+    fn send(&self, request: Request, answers: Option<Caller>, order: Order, turn: Option<Turn>) {
         let ask = Ask {
             request,
             answers,
@@ -142,18 +142,17 @@ impl<D: Drive> Lock<D> {
 }
 
 impl<D: Drive> Waiting<D> {
-    pub(super) async fn answers(mut self) -> Result<Vec<Result<Answer>>> {
+    pub(super) async fn answers(mut self) -> Result<Answers> {
         self.wait().await
     }
 
     /// Waits for the answers, once. If it is dropped before, it can be called again.
-    pub(super) async fn wait(&mut self) -> Result<Vec<Result<Answer>>> {
+    pub(super) async fn wait(&mut self) -> Result<Answers> {
         let answers = (&mut self.received).await;
         answers.unwrap_or_else(|_| Err(self.client.ended().of_query(Sent::Something)))
     }
 
     pub(super) async fn answer(self) -> Result<Answer> {
-        let mut answers = self.answers().await?;
-        answers.pop().expect("a query has an answer")
+        self.answers().await?.into_one()
     }
 }

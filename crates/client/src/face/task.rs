@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep_until, timeout};
 
-use super::intake::{Answers, Ask, Command, Intake, Next, Order};
+use super::intake::{Ask, Caller, Command, Intake, Next, Order};
 use crate::drive::{Drive, Fitness, Talk};
 use crate::error::Sent;
 use crate::net::{Address, CANCEL_TIMEOUT, Link, READ_SIZE};
@@ -37,7 +37,7 @@ pub(super) struct Task<S, D> {
     /// How many callers got their answers since requests were last dispatched.
     woken_count: usize,
     /// Who waits for which answers.
-    waiting: Tickets<Answers>,
+    waiting: Tickets<Caller>,
     /// Hears of the log-in.
     ready: Option<oneshot::Sender<Result<Fitness>>>,
     alarm: Option<(Instant, Pin<Box<Sleep>>)>,

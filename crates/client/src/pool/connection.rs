@@ -7,7 +7,7 @@ use super::options::FOREVER;
 use crate::face::{self, Watch};
 use crate::net::watch_peer;
 use crate::{
-    Answer, Config, Error, MysqlConfig, PostgresConfig, Request, Result, TargetSession, mysql,
+    Answers, Config, Error, MysqlConfig, PostgresConfig, Request, Result, TargetSession, mysql,
     postgres,
 };
 
@@ -95,9 +95,8 @@ impl Target {
             }
         };
         for sql in &self.session {
-            let answers = connection.request(Request::new(sql.as_str(), &[])).await;
-            let mut answers = answers.map_err(|error| Error::session(sql, error))?;
-            let answer = answers.pop().expect("a query has an answer");
+            let answers = connection.ask(Request::new(sql.as_str(), &[])).await;
+            let answer = answers.and_then(Answers::into_one);
             answer.map_err(|error| Error::session(sql, error))?;
         }
         Ok((connection, watch))
@@ -105,10 +104,10 @@ impl Target {
 }
 
 impl Connection {
-    pub(super) async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+    pub(super) async fn ask(&self, request: Request) -> Result<Answers> {
         match self {
-            Self::Postgres(client) => client.request(request).await,
-            Self::Mysql(client) => client.request(request).await,
+            Self::Postgres(client) => client.ask(request).await,
+            Self::Mysql(client) => client.ask(request).await,
         }
     }
 

@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::hall::Job;
 use super::plan::{Failure, Place};
 use super::{Inner, jitter};
-use crate::{Error, ErrorKind, Request};
+use crate::{Answers, Error, ErrorKind, Request};
 
 /// Does what the pool's hall says, for as long as the pool and this runtime live.
 pub(super) async fn keep(pool: Weak<Inner>) {
@@ -116,12 +116,9 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
 
 /// Asks something short, behind all that is under way.
 async fn check(pool: Weak<Inner>, place: Place, connection: Connection) {
-    let answers = connection.request(Request::new("select 1", &[])).await;
-    let answer = answers.map(|mut answers| answers.pop());
-    let is_lost = match &answer {
-        Ok(Some(Err(error))) | Err(error) => error.is_connection_lost(),
-        Ok(_) => false,
-    };
+    let answers = connection.ask(Request::new("select 1", &[])).await;
+    let answer = answers.and_then(Answers::into_one);
+    let is_lost = answer.is_err_and(|error| error.is_connection_lost());
     // Any word of the server's is a sign of life. The end is seen by who stays with it.
     if let Some(inner) = pool.upgrade().filter(|_| !is_lost) {
         inner.hall.checked(place, Instant::now());

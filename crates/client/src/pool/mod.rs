@@ -27,7 +27,7 @@ use std::time::Instant;
 use lookaside_value::{ParamBatch, Value};
 
 use crate::request::Goal;
-use crate::{Answer, Config, Description, Error, ErrorKind, Request, Result, Syncs};
+use crate::{Answer, Answers, Config, Description, Error, ErrorKind, Request, Result, Syncs};
 use connection::{Connection, Target};
 use hall::{Ask, Hall, Keeper, Served};
 use lock::Return;
@@ -113,8 +113,7 @@ impl Pool {
     /// When no connection comes in time, the server refuses, a value does not fit, or the
     /// connection is lost.
     pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params)).await?;
-        answers.pop().expect("a query has an answer")
+        self.ask(Request::new(sql, params)).await?.into_one()
     }
 
     /// Asks the same with each parameter set, all in one flight on one connection.
@@ -149,13 +148,17 @@ impl Pool {
     ///
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
+        Ok(self.ask(request).await?.into_vec())
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answers> {
         let deadline = request.deadline;
         let until = self.inner.until();
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         if let Goal::Script { .. } = request.goal {
             // Nobody knows whether it leaves a transaction open.
             let lock = self.lock_until(until, deadline).await?;
-            return lock.request(request).await;
+            return lock.request(request).await.map(Answers::from);
         }
         let request = request.shared();
         loop {
@@ -165,7 +168,7 @@ impl Pool {
                 place,
                 outcome: Outcome::GivenUp,
             };
-            let answers = connection.request(request.clone()).await;
+            let answers = connection.ask(request.clone()).await;
             lease.outcome = outcome(&answers);
             let Some(error) = unsent(&answers) else {
                 return answers;
@@ -349,7 +352,7 @@ impl Drop for Seat<'_> {
 }
 
 /// Whether the server may still work on what has its answers.
-fn outcome(answers: &Result<Vec<Result<Answer>>>) -> Outcome {
+fn outcome(answers: &Result<Answers>) -> Outcome {
     // Even of a query that was not sent: its statement may be on its way.
     let is_late = |error: &Error| error.kind() == ErrorKind::Deadline;
     let is_given_up = match answers {
@@ -366,7 +369,7 @@ fn outcome(answers: &Result<Vec<Result<Answer>>>) -> Outcome {
 }
 
 /// Why nothing of a request was sent, if that is so and another connection may help.
-fn unsent(answers: &Result<Vec<Result<Answer>>>) -> Option<&Error> {
+fn unsent(answers: &Result<Answers>) -> Option<&Error> {
     let is_unsent = |error: &&Error| error.is_connection_lost() && error.is_retryable();
     match answers {
         Ok(answers) => {

@@ -8,7 +8,7 @@ use crate::drive::Drive;
 use crate::face::intake::Order;
 use crate::face::lock::{Lock, Waiting};
 use crate::request::{Fetch, ROW_COUNT_MAX};
-use crate::{Error, Request, Result};
+use crate::{Answers, Error, Request, Result};
 
 /// The rows of a large result, of which a chunk is in memory at a time.
 ///
@@ -91,7 +91,7 @@ impl<'t, D: Drive> RowStream<'t, D> {
             panic!("what was asked is waited for");
         };
         let answers = waiting.wait().await;
-        let answer = answers.and_then(|mut answers| answers.pop().expect("a query has an answer"));
+        let answer = answers.and_then(Answers::into_one);
         match answer {
             Ok(answer) => {
                 let is_last = answer.rows.len() < self.fetch.row_count as usize;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::span::{Run, Span};
-use crate::answers::Answers;
+use crate::answers::{ONCE, Places};
 use crate::request::{Goal, Params, Place, Shape};
 use crate::tickets::Tickets;
 use crate::{Answer, Error, Reply, Request, Result, Ticket};
@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) place: Place,
     pub(super) is_bulk: bool,
     deadline: Option<Instant>,
-    answers: Answers,
+    answers: Places,
     open_count: usize,
 }
 
@@ -48,7 +48,7 @@ impl Books {
         let ticket = Ticket(self.ticket_count);
         let count = request.params.len();
         if count == 0 {
-            let answers = Vec::new();
+            let answers = Vec::new().into();
             self.replies.push_back(Reply { ticket, answers });
             return (ticket, None);
         }
@@ -63,7 +63,7 @@ impl Books {
             place: request.place,
             is_bulk: request.is_bulk,
             deadline: request.deadline,
-            answers: Answers::none_of(count),
+            answers: Places::new(count),
             open_count: count,
         };
         self.jobs.insert(ticket, job);
@@ -107,17 +107,19 @@ impl Books {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
-        let before = job.answers.at(run.index).replace(answer);
-        assert!(before.is_none(), "a query is answered once");
         job.open_count -= 1;
         self.query_count -= 1;
-        if job.open_count == 0 {
-            let job = self.remove(run.ticket).expect("the request was just here");
-            self.replies.push_back(Reply {
-                ticket: run.ticket,
-                answers: job.answers.all(),
-            });
+        if job.open_count > 0 {
+            let before = job.answers.at(run.index).replace(answer);
+            assert!(before.is_none(), "{ONCE}");
+            return;
         }
+        let answers = job.answers.complete(run.index, answer);
+        self.remove(run.ticket);
+        self.replies.push_back(Reply {
+            ticket: run.ticket,
+            answers,
+        });
     }
 
     /// All queries of a span have this error.

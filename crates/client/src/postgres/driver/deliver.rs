@@ -6,7 +6,7 @@ use super::session::Session;
 use super::span::{Run, Span};
 use super::step::{Outcome, Settled, Stage};
 use super::verb::Verb;
-use crate::answers::Answers;
+use crate::answers::ONCE;
 use crate::{Answer, Reply};
 use crate::{Error, Result};
 
@@ -119,14 +119,14 @@ impl Session {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
-        let before = job.answers.at(run.index).replace(answer);
-        assert!(before.is_none(), "a query is answered once");
         job.open_count -= 1;
         self.query_count -= 1;
         if job.open_count > 0 {
+            let before = job.answers.at(run.index).replace(answer);
+            assert!(before.is_none(), "{ONCE}");
             return;
         }
-        let answers = std::mem::replace(&mut job.answers, Answers::none_of(0)).all();
+        let answers = job.answers.complete(run.index, answer);
         let deadline = job.deadline;
         self.forget(run.ticket, deadline);
         self.replies.push_back(Reply {

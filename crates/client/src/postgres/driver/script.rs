@@ -16,7 +16,7 @@ use super::span::Span;
 use super::statement::row_size;
 use super::step::Step;
 use super::{Driver, Ticket};
-use crate::answers::Answers;
+use crate::answers::Places;
 use crate::types::postgres::PgType;
 use crate::{Answer, Description, Error, Reply, Result, ScriptPart};
 
@@ -109,7 +109,7 @@ impl Session {
         if let Some(script) = self.script.take()
             && self.remove(ticket).is_some()
         {
-            let answers = script.answers;
+            let answers = script.answers.into();
             self.replies.push_back(Reply { ticket, answers });
         }
     }
@@ -130,10 +130,10 @@ impl Script {
     }
 
     /// The answers that were whole when nobody waited any longer, and why there are no more.
-    pub(super) fn cut(script: Option<Self>, error: Error) -> Answers {
+    pub(super) fn cut(script: Option<Self>, error: Error) -> Places {
         let answers = script.map(|script| script.answers).unwrap_or_default();
         let answers = answers.into_iter().chain([Err(error)]);
-        Answers::Many(answers.map(Some).collect())
+        Places::Many(answers.map(Some).collect())
     }
 
     fn begin(&mut self, description: RowDescription<'_>) {

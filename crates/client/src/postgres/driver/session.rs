@@ -25,7 +25,7 @@ use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
 use super::{Key, Options, Route, Span};
 use crate::Error;
-use crate::answers::Answers;
+use crate::answers::Places;
 use crate::output::Output;
 use crate::request::{Form, Goal, Params, Place, Portal};
 use crate::tickets::Tickets;
@@ -118,7 +118,7 @@ pub(super) struct Job {
     /// When it was submitted.
     pub(super) moment: u64,
     pub(super) deadline: Option<Instant>,
-    pub(super) answers: Answers,
+    pub(super) answers: Places,
     pub(super) open_count: usize,
 }
 
@@ -217,7 +217,7 @@ impl Session {
         let ticket = Ticket(self.ticket_count);
         let count = request.params.len();
         if count == 0 {
-            let answers = Vec::new();
+            let answers = Vec::new().into();
             self.replies.push_back(Reply { ticket, answers });
             return ticket;
         }
@@ -244,7 +244,7 @@ impl Session {
             place: request.place,
             moment,
             deadline: request.deadline,
-            answers: Answers::none_of(count),
+            answers: Places::new(count),
             open_count: count,
         };
         self.jobs.insert(ticket, job);

@@ -93,7 +93,7 @@ impl Pair {
         self.settle();
         let reply = self.driver.next_reply().expect("an answer");
         assert_eq!(reply.ticket, ticket);
-        reply.answers
+        reply.answers.into_vec()
     }
 
     pub(crate) fn replies(&mut self) -> Vec<Reply> {
