@@ -211,17 +211,25 @@ impl<D: Drive> Client<D> {
     /// The same.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answers> {
         let turn = Turn::of(&request);
-        in_time(turn.clone(), self.send(request, turn)).await
-    }
-
-    async fn send(&self, request: Request, turn: Option<Turn>) -> Result<Answers> {
         let (answers, received) = oneshot::channel();
-        let command = Command::Ask(Ask {
+        let command = Command::Ask(Box::new(Ask {
             request,
             answers: Some(answers),
             order: Order::Any,
-            turn,
-        });
+            turn: turn.clone(),
+        }));
+        let answers = self.answers(command, received);
+        match turn {
+            None => answers.await,
+            Some(turn) => in_time(turn, answers).await,
+        }
+    }
+
+    async fn answers(
+        &self,
+        command: Command,
+        received: oneshot::Receiver<Result<Answers>>,
+    ) -> Result<Answers> {
         // Mostly there is room, and then nothing is needed that can wait for some.
         let sent = match self.inbox.try_send(command) {
             Err(TrySendError::Full(command)) => self.inbox.send(command).await.is_ok(),

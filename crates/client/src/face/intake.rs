@@ -16,7 +16,8 @@ pub(super) type Caller = oneshot::Sender<Result<Answers>>;
 
 /// What the owner of the socket is asked for.
 pub(super) enum Command {
-    Ask(Ask),
+    /// Boxed, because it is moved several times between the caller and the driver.
+    Ask(Box<Ask>),
     /// Lets only those requests pass that come through the channel which is sent back.
     Lock(oneshot::Sender<mpsc::UnboundedSender<Command>>),
 }
@@ -54,7 +55,7 @@ pub(super) struct Intake {
 /// What is next.
 pub(super) enum Next {
     /// To submit this.
-    Ask(Ask),
+    Ask(Box<Ask>),
     /// Whoever had the connection for himself is gone, and all that he asked is answered. The
     /// connection is to be left as it was found, and then [`Intake::release`]d.
     Release,
@@ -169,6 +170,7 @@ impl<R: Receive> Line<R> {
         if self.taken.is_empty() && !self.is_closed {
             match self.receiver.poll_many(cx, &mut self.buffer) {
                 Poll::Ready(0) => self.is_closed = true,
+                Poll::Ready(1) => return self.buffer.pop(),
                 Poll::Ready(_) => self.taken.extend(self.buffer.drain(..)),
                 Poll::Pending => {}
             }

@@ -87,7 +87,11 @@ impl<D: Drive> Lock<D> {
         let turn = Turn::of(&request);
         let (answers, waiting) = self.waiting();
         self.send(request, Some(answers), Order::Any, turn.clone());
-        Ok(in_time(turn, waiting.answers()).await?.into_vec())
+        let answers = match turn {
+            None => waiting.answers().await,
+            Some(turn) => in_time(turn, waiting.answers()).await,
+        };
+        Ok(answers?.into_vec())
     }
 
     /// Begins a transaction.
@@ -130,12 +134,12 @@ impl<D: Drive> Lock<D> {
     }
 
     fn send(&self, request: Request, answers: Option<Caller>, order: Order, turn: Option<Turn>) {
-        let ask = Ask {
+        let ask = Box::new(Ask {
             request,
             answers,
             order,
             turn,
-        };
+        });
         // Where nobody takes it, the connection has ended, as the one who waits will find.
         let _ = self.inbox.send(Command::Ask(ask));
     }

@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             match self.intake.next(cx, self.driver.is_idle()) {
                 Next::Ask(ask) => {
                     is_any = true;
-                    self.submit(ask);
+                    self.submit(*ask);
                 }
                 Next::Release => self.release(),
                 Next::Nothing => break,
@@ -254,10 +254,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
             drop(ready.send(Err(error.clone())));
         }
         for command in task.intake.close() {
-            if let Command::Ask(Ask {
-                answers: Some(answers),
-                ..
-            }) = command
+            if let Command::Ask(ask) = command
+                && let Some(answers) = ask.answers
             {
                 drop(answers.send(Err(error.of_query(Sent::Nothing))));
             }

@@ -37,13 +37,7 @@ impl Turn {
 }
 
 /// Waits for answers, and no longer than until the deadline for the request to be submitted.
-pub(super) async fn in_time<T>(
-    turn: Option<Turn>,
-    answers: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let Some(turn) = turn else {
-        return answers.await;
-    };
+pub(super) async fn in_time<T>(turn: Turn, answers: impl Future<Output = Result<T>>) -> Result<T> {
     let mut answers = pin!(answers);
     tokio::select! {
         biased;
