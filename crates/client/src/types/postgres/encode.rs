@@ -34,7 +34,21 @@ impl PgType {
     /// # Errors
     /// When the value is none of that type. Nothing was appended then. The error does not know which
     /// parameter it was, see [`EncodeError::in_parameter`].
+    #[inline]
     pub fn encode(self, value: &Value, out: &mut Vec<u8>) -> Result<Encoded, EncodeError> {
+        // An integer for an integer, as most keys are.
+        if let (Shape::Scalar(scalar), &Value::Int(int)) = (self.shape, value) {
+            match (scalar, i32::try_from(int)) {
+                (Scalar::Int4, Ok(int)) => out.extend_from_slice(&int.to_be_bytes()),
+                (Scalar::Int8, _) => out.extend_from_slice(&int.to_be_bytes()),
+                _ => return self.encode_any(value, out),
+            }
+            return Ok(Encoded::Field(Format::Binary));
+        }
+        self.encode_any(value, out)
+    }
+
+    fn encode_any(self, value: &Value, out: &mut Vec<u8>) -> Result<Encoded, EncodeError> {
         if matches!(value, Value::Null | Value::Ignore) {
             return Ok(Encoded::Null);
         }
