@@ -76,10 +76,14 @@ impl<T> Tickets<T> {
     /// hand it out.
     #[inline]
     pub(crate) fn forget(&mut self, ticket: Ticket) {
-        let index = self.index(ticket);
-        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
-            *entry = None;
-            self.trim();
+        match self.index(ticket) {
+            // Alone it goes where it is, too.
+            Some(0) if self.entries.len() == 1 => self.entries.clear(),
+            Some(index) if index < self.entries.len() => {
+                self.entries[index] = None;
+                self.trim();
+            }
+            _ => {}
         }
     }
 

@@ -111,7 +111,9 @@ impl Queue {
     #[inline]
     pub(super) fn extend(&mut self, kinds: &[Kind]) -> RequestId {
         let (last, others) = kinds.split_last().expect("there is a request");
-        self.kinds.extend(others);
+        for kind in others {
+            self.push(*kind);
+        }
         self.push(*last)
     }
 
