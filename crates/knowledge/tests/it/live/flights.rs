@@ -62,6 +62,47 @@ fn a_batch_of_misses_is_one_flight() {
 }
 
 #[test]
+fn a_batch_has_its_answers_from_all_layers() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "", "");
+    // Rows that are copied, and rows that are kept alive.
+    for sql in [
+        "select name from t where id = :id",
+        "select name, id, 1, 2, 3 from t where id = :id",
+    ] {
+        let knowledge = open(&folder);
+        let mut sessions = [knowledge.session(), knowledge.session()];
+        // The last batch mixes what is in L0, in L1 and nowhere, and asks for each key twice.
+        let mixed: Vec<i64> = (0..200).map(|index| index * 73 % 100 + 1).collect();
+        for (session, ids) in [
+            (0, (1..=60).collect::<Vec<i64>>()),
+            (1, (30..=80).collect()),
+            (1, mixed),
+        ] {
+            let session = &mut sessions[session];
+            let statement = Lookup::prepare(session, sql, &[Text::from("id")]).unwrap();
+            let mut batch = ParamBatch::new(1);
+            ids.iter().for_each(|id| batch.push([Value::Int(*id)]));
+            let mut answers = Answers::new();
+            session.answer(statement, &batch, &mut answers);
+            assert_eq!(answers.len(), ids.len());
+            for (index, id) in ids.iter().enumerate() {
+                let row = answers.row(index).unwrap().unwrap();
+                assert_eq!(row[0], Value::from(format!("n{id}")), "{sql}");
+            }
+        }
+        let counts = knowledge.snapshot().counts;
+        assert_eq!((counts.flights, counts.queries), (3, 100));
+        assert_eq!(counts.l0_hits + counts.l1_hits, 2 * 51 + 31 + 2 * 29);
+        // Three keys of one place in L0 are few.
+        assert!((80..=2 * 51).contains(&counts.l0_hits), "{counts:?}");
+    }
+}
+
+#[test]
 fn without_a_cache_a_batch_is_one_flight_each_time() {
     let Some(postgres) = postgres(false) else {
         return;
