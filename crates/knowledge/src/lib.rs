@@ -114,8 +114,8 @@ pub use telemetry::{CacheOutcome, Layer, MetricsTelemetry, Outcome, QueryKind, T
 
 /// What goes into lookups and comes out of them, so that a program needs no second dependency.
 pub use lookaside_value::{
-    Answer, Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowSet, StatementId,
-    Text, Type, Value,
+    Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowSet, StatementId, Text,
+    Type, Value,
 };
 
 /// The result of everything that can fail here.

@@ -34,7 +34,7 @@ pub use convert::{ConvertError, parse_bool, parse_float, parse_int, parse_ipv4};
 pub use decimal::{Decimal, DecimalError};
 pub use from_value::FromValue;
 pub use json::write_json_text;
-pub use lookup::{Answer, Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};
+pub use lookup::{Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};
 pub use object::Object;
 pub use record::{Batch, Field, Name, NameTable, Names, Record};
 pub use row::{Row, RowRef, RowSet, RowSetBuilder};

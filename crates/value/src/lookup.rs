@@ -127,8 +127,8 @@ impl ParamBatch {
 const COPY_WIDTH_MAX: usize = 4;
 
 /// What one parameter set got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+#[derive(Clone, Copy, Debug)]
+enum Answer {
     /// No row.
     Absent,
     /// Row `index` of the row set at `rows`.
