@@ -164,10 +164,10 @@ impl Record {
     /// Appends a field.
     #[inline]
     pub fn push(&mut self, name: Name, value: impl Into<Value>) {
-        self.fields.push(Field {
-            name,
-            value: value.into(),
-        });
+        let value = value.into();
+        // `push` puts the field together on the stack and copies it: that waits for its parts to
+        // be stored, longer than all else here takes. This writes the parts where they belong.
+        self.fields.extend(std::iter::once(Field { name, value }));
     }
 
     /// The value of the first field of that name.
@@ -316,10 +316,20 @@ impl Batch {
         (&mut self.names, &mut self.records)
     }
 
-    /// Puts `records` in the place of the batch's own and hands those out, to be given back with
-    /// [`Self::recycle`].
-    pub fn replace_records(&mut self, records: Vec<Record>) -> Vec<Record> {
-        std::mem::replace(&mut self.records, records)
+    /// Appends to `results` an empty record for each of the batch, with its line.
+    pub fn new_results(&mut self, results: &mut Vec<Record>) {
+        let count = self.records.len();
+        results.extend(self.spare.drain(self.spare.len().saturating_sub(count)..));
+        results.resize_with(count, Record::new);
+        for (result, record) in results.iter_mut().zip(&self.records) {
+            result.line = record.line;
+        }
+    }
+
+    /// Takes all `results` in the place of the records, whose room is used again.
+    pub fn take_results(&mut self, results: &mut Vec<Record>) {
+        self.clear_records();
+        self.records.append(results);
     }
 
     /// How many records there are.
@@ -334,11 +344,15 @@ impl Batch {
 
     /// Removes all records and the batch's own names, and keeps their room.
     pub fn clear(&mut self) {
-        for mut record in self.records.drain(..) {
-            record.clear();
-            self.spare.push(record);
-        }
+        self.clear_records();
         self.names.clear();
+    }
+
+    /// In place, and all moved at once: moving a record right after it was cleared would wait for
+    /// what was stored.
+    fn clear_records(&mut self) {
+        self.records.iter_mut().for_each(Record::clear);
+        self.spare.append(&mut self.records);
     }
 }
 
@@ -361,6 +375,44 @@ mod tests {
         batch.clear();
         assert_eq!(batch.names().name("user"), None);
         assert_eq!(batch.names().name("ip"), Some(ip));
+    }
+
+    #[test]
+    fn results_take_the_place_of_the_records_they_were_made_for() {
+        let mut table = NameTable::new();
+        let name = table.intern("a");
+        let mut batch = Batch::new(table.into());
+        let mut results = Vec::new();
+        // With fewer spare records than are needed, and with more.
+        for count in [3_u64, 5, 2] {
+            for line in 1..=count {
+                let mut record = batch.new_record();
+                assert!(record.is_empty());
+                record.line = line;
+                record.push(name, line as i64);
+                batch.push(record);
+            }
+            batch.new_results(&mut results);
+            assert_eq!(results.len(), batch.len());
+            for (result, line) in results.iter_mut().zip(1..) {
+                assert!(result.is_empty());
+                assert_eq!(result.line, line);
+                result.push(name, -(line as i64));
+            }
+            batch.take_results(&mut results);
+            assert!(results.is_empty());
+            for (record, line) in batch.records().iter().zip(1..) {
+                assert_eq!(record.line, line);
+                assert_eq!(record.value(name), Some(&Value::Int(-(line as i64))));
+            }
+            batch.clear();
+            assert!(batch.is_empty());
+        }
+        assert_eq!(
+            batch.spare.len(),
+            10,
+            "five of each kind, and none was lost"
+        );
     }
 
     #[test]

@@ -131,20 +131,11 @@ impl Evaluator {
     /// that was made from it by adding names.
     pub fn run(&mut self, batch: &mut Batch, lookup: &mut dyn Lookup, report: &mut RunReport) {
         debug_assert!(self.results.is_empty(), "given to the batch after each run");
-        for index in 0..batch.len() {
-            let mut result = batch.new_record();
-            result.line = batch.records()[index].line;
-            self.results.push(result);
-        }
+        batch.new_results(&mut self.results);
         let (names, sources) = batch.split_mut();
         self.run_statements(names, sources, lookup, report);
         report.record_count += batch.len() as u64;
-        // What was the input of this run is the room for the results of the next.
-        let mut sources = batch.replace_records(std::mem::take(&mut self.results));
-        for source in sources.drain(..) {
-            batch.recycle(source);
-        }
-        self.results = sources;
+        batch.take_results(&mut self.results);
     }
 
     fn run_statements(
