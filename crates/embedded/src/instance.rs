@@ -35,6 +35,10 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may take to write everything down.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// After how long it is ended at once: what was committed stands, and the next start recovers it.
+/// PostgreSQL 18 that is told to end while it recovers from a crash would wait for ever.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+
 /// A folder for [`Builder::path`], seen from outside: started and stopped by separate commands.
 ///
 /// ```no_run
@@ -248,8 +252,17 @@ impl Instance {
             None => {}
         }
         let begin = Instant::now();
+        let mut is_urged = false;
         // The watching shell lets go of the lock when the server has ended.
         while !is_free(&self.folder)? {
+            if begin.elapsed() > STOP_PATIENCE
+                && !is_urged
+                && let Some(server) = server
+            {
+                // It may have ended meanwhile.
+                let _ = kill_process(server, Signal::QUIT);
+                is_urged = true;
+            }
             if begin.elapsed() > STOP_TIMEOUT {
                 return Err(Error::does_not_stop(&self.folder, pid, STOP_TIMEOUT));
             }

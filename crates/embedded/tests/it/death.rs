@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use lookaside_embedded::ErrorKind;
+use lookaside_embedded::{ErrorKind, Instance};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
@@ -30,6 +30,49 @@ pub(crate) fn server_pid(folder: &Path) -> i32 {
 pub(crate) fn crash(folder: &Path) {
     kill(server_pid(folder));
     wait_until("the server is gone", || processes(folder).is_empty());
+}
+
+/// Kills one of a server's processes and waits until it begins to recover from that.
+fn hurt(folder: &Path) {
+    let server = server_pid(folder);
+    let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
+    kill(children.split_whitespace().next().unwrap().parse().unwrap());
+    wait_until("the server begins anew", || {
+        let log = fs::read_to_string(folder.join("log")).unwrap();
+        log.contains("reinitializing")
+    });
+}
+
+/// PostgreSQL 18 that is told to end in that moment does not.
+#[test]
+fn a_server_that_recovers_is_ended_and_loses_nothing() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempdir();
+    let (closed, stopped) = (folder.path().join("closed"), folder.path().join("stopped"));
+    let fill = "CREATE TABLE kept AS SELECT 7 AS n";
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let db = builder().path(&closed).start().unwrap();
+            db.execute(fill).unwrap();
+            hurt(&closed);
+            db.close().unwrap();
+        });
+        scope.spawn(|| {
+            let instance = Instance::at(&stopped).unwrap();
+            let running = instance.start(builder()).unwrap();
+            ask(&running.url, &format!("{fill}; SELECT 1"));
+            hurt(&stopped);
+            assert!(instance.stop().unwrap());
+        });
+    });
+    for folder in [closed, stopped] {
+        assert_eq!(processes(&folder), []);
+        let db = builder().path(&folder).start().unwrap();
+        assert_eq!(ask(&db.url(), "SELECT n FROM kept"), ["7"]);
+        db.close().unwrap();
+    }
 }
 
 /// Kills the shells that watch over a cluster.
