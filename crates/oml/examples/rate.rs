@@ -165,14 +165,13 @@ impl Bench {
         for _ in 0..size {
             let bits = next(&mut self.random);
             let number = (bits >> 32) as usize % self.key_count;
-            let mut record = self.batch.new_record();
+            let record = self.batch.add();
             record.push(id, number as i64);
             record.push(key, self.table.keys[number].clone());
             record.push(hot, (number % (self.key_count / 100)) as i64);
             record.push(verb, VERBS[number % 3].clone());
             record.push(ip, std::net::Ipv4Addr::from(bits as u32));
             record.push(agent, AGENT);
-            self.batch.push(record);
         }
     }
 }

@@ -9,9 +9,7 @@
 //! let mut table = NameTable::new();
 //! let ip = table.intern("ip");
 //! let mut batch = Batch::new(table.into());
-//! let mut record = batch.new_record();
-//! record.push(ip, Value::from("203.0.113.9"));
-//! batch.push(record);
+//! batch.add().push(ip, Value::from("203.0.113.9"));
 //! assert_eq!(batch.records()[0].value(ip), Some(&Value::from("203.0.113.9")));
 //! ```
 #![forbid(unsafe_code)]

@@ -282,10 +282,19 @@ impl Batch {
         &mut self.names
     }
 
-    /// An empty record, its room reused where a cleared one is at hand; not yet in the batch.
+    /// An empty record, its room reused where a cleared one is at hand; not yet in the batch, so that
+    /// the batch's names can be added to while it is filled.
     #[inline]
     pub fn new_record(&mut self) -> Record {
         self.spare.pop().unwrap_or_default()
+    }
+
+    /// Appends an empty record, to be filled where it is.
+    #[inline]
+    pub fn add(&mut self) -> &mut Record {
+        let record = self.new_record();
+        self.records.push(record);
+        self.records.last_mut().expect("one was just appended")
     }
 
     /// Gives a record's room back without adding it to the batch.
@@ -386,11 +395,10 @@ mod tests {
         // With fewer spare records than are needed, and with more.
         for count in [3_u64, 5, 2] {
             for line in 1..=count {
-                let mut record = batch.new_record();
+                let record = batch.add();
                 assert!(record.is_empty());
                 record.line = line;
                 record.push(name, line as i64);
-                batch.push(record);
             }
             batch.new_results(&mut results);
             assert_eq!(results.len(), batch.len());

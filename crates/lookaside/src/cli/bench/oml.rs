@@ -77,9 +77,7 @@ pub(super) fn run(arguments: &OmlArguments) -> Result<()> {
         let mut one_batch = |hash: Option<&mut AnswerHash>| {
             batch.clear();
             for _ in 0..arguments.batch {
-                let mut record = batch.new_record();
-                record.push(id, keys[next]);
-                batch.push(record);
+                batch.add().push(id, keys[next]);
                 next = (next + 1) % KEY_COUNT;
             }
             if case != Case::Harness {

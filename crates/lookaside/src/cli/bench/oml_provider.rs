@@ -174,9 +174,8 @@ impl Worker {
         while left > 0 {
             self.batch.clear();
             for _ in 0..self.batch_len.min(left) {
-                let mut record = self.batch.new_record();
-                record.push(self.id, keys[self.next % keys.len()]);
-                self.batch.push(record);
+                let key = keys[self.next % keys.len()];
+                self.batch.add().push(self.id, key);
                 self.next += 1;
                 left -= 1;
             }
