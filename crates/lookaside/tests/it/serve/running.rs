@@ -1,8 +1,11 @@
 //! A server that runs for one test.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::fs::{self, DirEntry};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use super::Client;
 use crate::program::{Project, lookaside};
@@ -112,6 +115,27 @@ impl Running {
 
     pub(super) fn client(&self) -> Client {
         Client::tcp(&self.address)
+    }
+
+    /// How many of its threads serve requests, once no thread is about to get its name: all have
+    /// that of the program until then.
+    pub(super) fn io_thread_count(&self) -> usize {
+        let threads = format!("/proc/{}/task", self.child.id());
+        for _ in 0..100 {
+            let threads = fs::read_dir(&threads).unwrap();
+            let comm = |thread: io::Result<DirEntry>| thread.unwrap().path().join("comm");
+            let names: Vec<String> = (threads.map(comm))
+                .filter_map(|comm| fs::read_to_string(comm).ok())
+                .collect();
+            if names.iter().filter(|name| *name == "lookaside\n").count() <= 1 {
+                return names
+                    .iter()
+                    .filter(|name| name.starts_with("http-"))
+                    .count();
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("threads without a name of their own");
     }
 
     pub(super) fn signal(&self, name: &str) {

@@ -1,5 +1,7 @@
 //! What the program says to who begins with it: before it serves, and when it does.
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use super::running::configure;
 use super::{Running, project, serve};
 use crate::program::{lookaside, run};
@@ -55,6 +57,31 @@ fn check_refuses_what_serve_would() {
     let said = project("").run(&["serve", ".", "--listen", "unix:/no/dir/x.sock"]);
     said.ended(1)
         .err_has(&["unix:/no/dir/x.sock: the folder /no/dir does not exist"]);
+}
+
+/// As a container or `taskset` leaves it fewer cores than the machine has.
+#[test]
+fn a_thread_serves_on_each_core_that_may_be_used() {
+    let project = project("");
+    let started = || {
+        let mut command = lookaside();
+        command.args(["serve", ".", "--listen", "127.0.0.1:0"]);
+        command
+            .current_dir(project.path())
+            .env_remove("XDG_RUNTIME_DIR");
+        Running::of(command)
+    };
+    let cores = sched_getaffinity(None).unwrap();
+    assert_eq!(started().io_thread_count(), cores.count() as usize);
+    // The program has the cores of the thread that starts it.
+    let first = (0..CpuSet::MAX_CPU)
+        .find(|core| cores.is_set(*core))
+        .unwrap();
+    let mut one = CpuSet::new();
+    one.set(first);
+    sched_setaffinity(None, &one).unwrap();
+    assert_eq!(started().io_thread_count(), 1);
+    sched_setaffinity(None, &cores).unwrap();
 }
 
 #[test]
