@@ -78,11 +78,11 @@ const OUTLIVE: &[u8] = b"outlive\n";
 /// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
 /// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
 /// The signal is sent until it is obeyed: a shell starts its background processes with INT and QUIT
-/// ignored, and the server listens to them a moment after its start only. After half a minute QUIT is
-/// sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of one of its processes
-/// never ends by it. What was committed stands, and the next start recovers it. What cannot be written,
-/// because there is no room or no folder any more, is no reason to stay: after `:` alone, a special
-/// built-in, the shell would end.
+/// ignored, and the server listens to them a moment after its start only. After half a minute QUIT
+/// is sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of one of its
+/// processes never ends by it. What was committed stands, and the next start recovers it. What
+/// cannot be written, because there is no room or no folder any more, is no reason to stay: after
+/// `:` alone, a special built-in, the shell would end.
 const WATCH: &str = r#"
 folder=$1 signal=$2 remove=$3
 shift 3

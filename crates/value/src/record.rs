@@ -282,8 +282,8 @@ impl Batch {
         &mut self.names
     }
 
-    /// An empty record, its room reused where a cleared one is at hand; not yet in the batch, so that
-    /// the batch's names can be added to while it is filled.
+    /// An empty record, its room reused where a cleared one is at hand; not yet in the batch, so
+    /// that the batch's names can be added to while it is filled.
     #[inline]
     pub fn new_record(&mut self) -> Record {
         self.spare.pop().unwrap_or_default()

@@ -4,8 +4,8 @@ use super::{Entry, Key, KeyRef};
 use crate::clock::Ticks;
 
 /// Sets of two entries each at first: 256 KiB of slots, made at the first entry. Measured over
-/// Zipf-distributed keys (`examples/lookup.rs`): half as many cost a fifth more a lookup, and more of
-/// them leave the core's cache, which one question after the other waits for.
+/// Zipf-distributed keys (`examples/lookup.rs`): half as many cost a fifth more a lookup, and more
+/// of them leave the core's cache, which one question after the other waits for.
 const SET_COUNT: usize = 2048;
 
 /// To so many sets [`LocalCache::widen`] goes: 8 MiB of slots.
@@ -23,8 +23,8 @@ const SIZE_MAX: u64 = 32 << 20;
 /// answer that is not displaced.
 const ADMIT_ONE_IN: u32 = 8;
 
-/// A two-way set-associative cache: an entry may stand in one of two slots, that which was put in or
-/// [found](LocalCache::find) last first.
+/// A two-way set-associative cache: an entry may stand in one of two slots, that which was put in
+/// or [found](LocalCache::find) last first.
 #[derive(Debug)]
 pub(crate) struct LocalCache {
     /// Empty until the first entry: a session whose statements all have native plans needs none.
@@ -143,9 +143,9 @@ impl LocalCache {
         Ok(SlotIndex(first))
     }
 
-    /// Empties slots, one after the other and round again, until so many bytes more may be kept. Else
-    /// a cache full of large entries would keep those for good, as most slots that others belong in
-    /// are empty.
+    /// Empties slots, one after the other and round again, until so many bytes more may be kept.
+    /// Else a cache full of large entries would keep those for good, as most slots that others
+    /// belong in are empty.
     fn make_room(&mut self, size: u64) {
         while self.size + size > SIZE_MAX {
             if let Some(slot) = self.slots[self.hand].take() {
@@ -155,11 +155,12 @@ impl LocalCache {
         }
     }
 
-    /// Makes twice the slots if many newcomers found no room and there are fewer than `entry_count`.
+    /// Makes twice the slots if many newcomers found no room and there are fewer than
+    /// `entry_count`.
     ///
-    /// For those who ask in batches: their questions do not depend on each other, so that a processor
-    /// waits for the slots of several at once, and a cache that is larger than its own is still worth
-    /// more than the shared one. Who asks one by one waits for each.
+    /// For those who ask in batches: their questions do not depend on each other, so that a
+    /// processor waits for the slots of several at once, and a cache that is larger than its own is
+    /// still worth more than the shared one. Who asks one by one waits for each.
     pub(crate) fn widen(&mut self, entry_count: usize) {
         let len = self.slots.len();
         if self.crowd < len || len == 0 || len >= entry_count.min(2 * SET_COUNT_MAX) {
@@ -191,8 +192,8 @@ impl LocalCache {
         self.dice.is_multiple_of(ADMIT_ONE_IN)
     }
 
-    /// The entry at a place that this cache gave out before anything but [`Self::peek`] was done with
-    /// it.
+    /// The entry at a place that this cache gave out before anything but [`Self::peek`] was done
+    /// with it.
     #[inline]
     pub(crate) fn entry(&self, index: SlotIndex) -> &Entry {
         let slot = self.slots[index.0].as_ref();

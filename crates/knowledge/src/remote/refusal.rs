@@ -63,9 +63,9 @@ impl Error {
         }
     }
 
-    /// A statement that a provider does not understand as it was sent, because a name before a table
-    /// is perhaps none of a provider, or a table one of the folder's. `names` and `tables` are those
-    /// that there are.
+    /// A statement that a provider does not understand as it was sent, because a name before a
+    /// table is perhaps none of a provider, or a table one of the folder's. `names` and `tables`
+    /// are those that there are.
     pub(crate) fn provider_misled(
         remote: &Remote,
         info: &StatementInfo,

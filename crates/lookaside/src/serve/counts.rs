@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 /// What one lookup was asked for.
 ///
-/// Threads count in stripes, so that cores seldom share a cache line; `Relaxed` throughout, since sums
-/// order nothing.
+/// Threads count in stripes, so that cores seldom share a cache line; `Relaxed` throughout, since
+/// sums order nothing.
 #[derive(Debug, Default)]
 pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
@@ -15,7 +15,8 @@ pub(crate) struct LookupCounts {
     told: Mutex<Option<Instant>>,
 }
 
-/// How often the log hears of one lookup that its provider does not answer: each request would say it.
+/// How often the log hears of one lookup that its provider does not answer: each request would say
+/// it.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
 
 /// Enough that a machine's I/O threads meet seldom.

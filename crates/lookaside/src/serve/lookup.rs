@@ -54,7 +54,8 @@ impl Lookup {
         }
     }
 
-    /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is found.
+    /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is
+    /// found.
     #[inline]
     pub(crate) fn keeps_bodies(&self, prepared: &Prepared) -> bool {
         self.config.many || !prepared.is_native()
@@ -181,8 +182,8 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
     Ok(params.collect())
 }
 
-/// Whether nothing in a statement asks for the time of day or for chance. A word in a text or a name
-/// counts as well: that costs a conditional request, and a wrong answer never.
+/// Whether nothing in a statement asks for the time of day or for chance. A word in a text or a
+/// name counts as well: that costs a conditional request, and a wrong answer never.
 fn is_timeless(sql: &str) -> bool {
     const MOODS: [&str; 9] = [
         "random",

@@ -1,4 +1,5 @@
-//! What a reload does while requests come, and what it says of what it did and of what it could not.
+//! What a reload does while requests come, and what it says of what it did and of what it could
+//! not.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
