@@ -17,6 +17,7 @@
 mod convert;
 mod de;
 mod decimal;
+mod delimiter;
 mod from_value;
 mod json;
 mod lookup;
@@ -30,6 +31,7 @@ mod value;
 
 pub use convert::{ConvertError, parse_bool, parse_float, parse_int, parse_ipv4};
 pub use decimal::{Decimal, DecimalError};
+pub use delimiter::LikelyDelimiter;
 pub use from_value::FromValue;
 pub use json::write_json_text;
 pub use lookup::{Answers, Lookup, LookupError, LookupErrorKind, ParamBatch, StatementId};

@@ -6,6 +6,8 @@ use std::ops::Deref;
 
 use smol_str::SmolStr;
 
+use crate::value::shared_size;
+
 /// Immutable UTF-8 text, 24 bytes in size.
 ///
 /// Up to 23 bytes live inline, so short text is copied without touching a shared counter; longer
@@ -28,10 +30,10 @@ impl Text {
         self.0.as_str()
     }
 
-    /// Bytes on the heap that this text keeps alive; clones share them.
+    /// Bytes on the heap that this text keeps alive, with their counters; clones share them.
     pub fn heap_size(&self) -> usize {
         if self.0.is_heap_allocated() {
-            self.0.len()
+            shared_size(self.0.len())
         } else {
             0
         }

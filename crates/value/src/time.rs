@@ -1,24 +1,27 @@
 //! Date and time of day as logs and databases write them.
 
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
-/// A wall-clock time with the offset from UTC that it was written with, if any.
+/// A wall-clock time with the offset from UTC that it was written with, if any; or an instant.
 ///
-/// The wall clock is what is shown; the offset decides which instant it is. Nanosecond precision,
-/// years -9999 to 9999.
+/// The wall clock is what is shown; the offset decides which instant it is. An instant, which was
+/// written with no wall clock (a database's `timestamptz`), is shown as RFC 3339 in UTC. Nanosecond
+/// precision, years -9999 to 9999.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Time {
     civil: DateTime,
-    /// Minutes east of UTC, or `NO_OFFSET`.
+    /// Minutes east of UTC, `NO_OFFSET` or `INSTANT`.
     offset_minutes: i16,
 }
 
-/// Outside of every offset that a clock shows (−18 to +18 hours).
+/// Outside of every offset that a clock shows (−18 to +18 hours), as is [`INSTANT`].
 const NO_OFFSET: i16 = i16::MIN;
+const INSTANT: i16 = i16::MAX;
 const OFFSET_MINUTES_MAX: i16 = 18 * 60;
 
 /// Text that is not a time.
@@ -42,19 +45,31 @@ impl Time {
         }
     }
 
+    /// An instant, by its clock in UTC. It is not equal to the same clock with the offset 0, which
+    /// is shown otherwise.
+    pub fn from_utc(civil: DateTime) -> Self {
+        Self {
+            civil,
+            offset_minutes: INSTANT,
+        }
+    }
+
     /// The same wall-clock time, `minutes` east of UTC.
     ///
     /// # Errors
-    /// When the offset is beyond 18 hours.
+    /// When the offset is beyond 18 hours, or the instant is beyond the calendar in UTC, which ends at
+    /// the years -9999 and 9999.
     pub fn with_offset_minutes(self, minutes: i16) -> Result<Self, TimeError> {
-        if (-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&minutes) {
-            Ok(Self {
-                offset_minutes: minutes,
-                ..self
-            })
-        } else {
-            Err(TimeError)
+        let is_offset = (-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&minutes);
+        // Every event has a time, and nearly none is of the calendar's first or last year.
+        let is_far = self.civil.year().unsigned_abs() >= 9999;
+        if !is_offset || (is_far && clock_in_utc(self.civil, minutes).is_none()) {
+            return Err(TimeError);
         }
+        Ok(Self {
+            offset_minutes: minutes,
+            ..self
+        })
     }
 
     /// The wall-clock time.
@@ -62,9 +77,27 @@ impl Time {
         self.civil
     }
 
-    /// Minutes east of UTC, if the time says so.
+    /// Minutes east of UTC, if the time says so; 0 for an instant.
     pub fn offset_minutes(self) -> Option<i16> {
-        (self.offset_minutes != NO_OFFSET).then_some(self.offset_minutes)
+        match self.offset_minutes {
+            NO_OFFSET => None,
+            INSTANT => Some(0),
+            minutes => Some(minutes),
+        }
+    }
+
+    /// Whether it is an instant, written with no wall clock.
+    pub fn is_instant(self) -> bool {
+        self.offset_minutes == INSTANT
+    }
+
+    /// What goes to a column that keeps no offset: the clock in UTC of a time that says its offset;
+    /// else the wall clock as it stands.
+    #[must_use]
+    pub fn to_utc(self) -> Self {
+        let minutes = self.offset_minutes().unwrap_or(0);
+        let clock = clock_in_utc(self.civil, minutes);
+        Self::from_civil(clock.expect("no offset is taken that leads beyond the calendar"))
     }
 
     /// Nanoseconds since 1970-01-01 00:00 UTC, the wall clock read at `offset_seconds` east of UTC.
@@ -101,7 +134,8 @@ impl Time {
         parse_fixed_access_log(text.as_bytes()).map_or_else(|| text.parse(), Ok)
     }
 
-    /// Appends `YYYY-MM-DD HH:MM:SS`, with as many digits of a fraction as it has.
+    /// Appends `YYYY-MM-DD HH:MM:SS`, with as many digits of a fraction as it has; an instant as
+    /// `YYYY-MM-DDTHH:MM:SSZ`.
     pub fn write(self, out: &mut String) {
         let civil = self.civil;
         if civil.year() < 0 {
@@ -121,6 +155,9 @@ impl Time {
         put(11, civil.hour().unsigned_abs());
         put(14, civil.minute().unsigned_abs());
         put(17, civil.second().unsigned_abs());
+        if self.is_instant() {
+            text[10] = b'T';
+        }
         out.push_str(str::from_utf8(&text).expect("digits and signs"));
         let nanos = civil.subsec_nanosecond();
         if nanos != 0 {
@@ -128,6 +165,40 @@ impl Time {
             out.push('.');
             out.push_str(fraction.trim_end_matches('0'));
         }
+        if self.is_instant() {
+            out.push('Z');
+        }
+    }
+
+    /// Appends the time as RFC 3339 with its offset, `2026-03-01T10:15:02+01:00`; a time of unknown
+    /// offset as [`Self::write`] does.
+    pub fn write_rfc3339(self, out: &mut String) {
+        let start = out.len();
+        self.write(out);
+        let Some(minutes) = self.offset_minutes().filter(|_| !self.is_instant()) else {
+            return;
+        };
+        if let Some(blank) = out[start..].find(' ') {
+            out.replace_range(start + blank..=start + blank, "T");
+        }
+        if minutes == 0 {
+            out.push('Z');
+        } else {
+            let sign = if minutes < 0 { '-' } else { '+' };
+            let minutes = minutes.unsigned_abs();
+            write!(out, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+                .expect("a string takes any text");
+        }
+    }
+}
+
+/// The clock in UTC when that one shows `civil`, unless it is beyond the calendar.
+fn clock_in_utc(civil: DateTime, offset_minutes: i16) -> Option<DateTime> {
+    match offset_minutes {
+        0 => Some(civil),
+        minutes => civil
+            .checked_sub(SignedDuration::from_mins(i64::from(minutes)))
+            .ok(),
     }
 }
 
@@ -155,6 +226,7 @@ impl fmt::Debug for Time {
         fmt::Display::fmt(self, f)?;
         match self.offset_minutes() {
             None => Ok(()),
+            Some(_) if self.is_instant() => Ok(()),
             Some(minutes) => {
                 let sign = if minutes < 0 { '-' } else { '+' };
                 write!(
@@ -445,6 +517,81 @@ mod tests {
     }
 
     #[test]
+    fn issue_12_an_instant_is_shown_in_utc() {
+        let civil = "2026-01-02 03:04:05.25".parse::<Time>().unwrap().civil();
+        let instant = Time::from_utc(civil);
+        assert_eq!(instant.to_string(), "2026-01-02T03:04:05.25Z");
+        assert_eq!(format!("{instant:?}"), "2026-01-02T03:04:05.25Z");
+        assert_eq!(instant.offset_minutes(), Some(0));
+        let read: Time = instant.to_string().parse().unwrap();
+        assert_eq!(read.unix_nanos(), instant.unix_nanos());
+        assert_ne!(read, instant);
+    }
+
+    #[test]
+    fn issue_12_a_clock_in_utc() {
+        for (text, utc, rfc3339) in [
+            (
+                "2026-01-31 08:00:00",
+                "2026-01-31 08:00:00",
+                "2026-01-31 08:00:00",
+            ),
+            (
+                "2026-01-31 08:00:00Z",
+                "2026-01-31 08:00:00",
+                "2026-01-31T08:00:00Z",
+            ),
+            (
+                "2026-03-01T00:30:00.5+01:00",
+                "2026-02-28 23:30:00.5",
+                "2026-03-01T00:30:00.5+01:00",
+            ),
+            (
+                "2025-12-31T20:00:00-05:30",
+                "2026-01-01 01:30:00",
+                "2025-12-31T20:00:00-05:30",
+            ),
+            (
+                "9999-12-31T23:59:59+18:00",
+                "9999-12-31 05:59:59",
+                "9999-12-31T23:59:59+18:00",
+            ),
+            (
+                "9999-12-31T05:59:59.9-18:00",
+                "9999-12-31 23:59:59.9",
+                "9999-12-31T05:59:59.9-18:00",
+            ),
+        ] {
+            let time: Time = text.parse().unwrap();
+            assert_eq!(time.to_utc().to_string(), utc, "{text}");
+            assert_eq!(time.to_utc().offset_minutes(), None, "{text}");
+            let mut written = String::from("> ");
+            time.write_rfc3339(&mut written);
+            assert_eq!(written, format!("> {rfc3339}"), "{text}");
+        }
+        let instant = Time::from_utc("2026-01-31 08:00:00".parse::<Time>().unwrap().civil());
+        assert_eq!(instant.to_utc().to_string(), "2026-01-31 08:00:00");
+        let mut written = String::new();
+        instant.write_rfc3339(&mut written);
+        assert_eq!(written, "2026-01-31T08:00:00Z");
+    }
+
+    #[test]
+    fn issue_12_no_offset_leads_beyond_the_calendar() {
+        let first = Time::from_civil(DateTime::MIN);
+        assert_eq!(first.with_offset_minutes(1), Err(TimeError));
+        let utc = first.with_offset_minutes(-1).map(Time::to_utc);
+        assert!(utc.is_ok_and(|utc| utc.civil() > DateTime::MIN));
+        let last = Time::from_civil(DateTime::MAX);
+        assert_eq!(last.with_offset_minutes(-1), Err(TimeError));
+        assert_eq!(last.with_offset_minutes(0).map(Time::to_utc), Ok(last));
+        assert_eq!(
+            Time::parse_access_log("31/Dec/9999:23:59:59 -0001"),
+            Err(TimeError)
+        );
+    }
+
+    #[test]
     fn what_is_no_time() {
         for text in [
             "",
@@ -463,6 +610,9 @@ mod tests {
             "10/Foo/2000:13:55:36 -0700",
             "99/Oct/2000:13:55:36 -0700",
             "2026-01-02T03:04:05+1",
+            // Beyond the calendar in UTC.
+            "9999-12-31T23:59:59-18:00",
+            "31/Dec/9999:23:59:59 -0001",
         ] {
             assert_eq!(text.parse::<Time>(), Err(TimeError), "{text}");
         }

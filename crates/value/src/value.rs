@@ -49,7 +49,7 @@ pub enum Value {
     Symbol(Arc<str>),
     /// Bytes that need not be text.
     Bytes(Arc<[u8]>),
-    /// Date and time of day, with the offset it was written with.
+    /// Date and time of day, with the offset it was written with; or an instant.
     Time(Time),
     /// An IPv4 or IPv6 address.
     Ip(IpAddr),
@@ -182,28 +182,25 @@ impl Value {
         }
     }
 
-    /// Bytes on the heap that this value keeps alive, shared parts counted once for each value.
-    /// An estimate for cache bounds, not an audit.
+    /// Bytes on the heap that this value keeps alive, with the counters and nodes that hold them;
+    /// shared parts count once for each value. An estimate for cache bounds, not an audit.
     pub fn heap_size(&self) -> usize {
         match self {
             Self::Text(text) => text.heap_size(),
-            Self::Symbol(text) => text.len(),
-            Self::Decimal(decimal) => decimal.as_str().len(),
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Array(array) => array
-                .iter()
-                .map(|value| size_of::<Self>() + value.heap_size())
-                .sum(),
-            Self::Object(object) => object
-                .iter()
-                .map(|(name, value)| 2 * size_of::<Self>() + name.heap_size() + value.heap_size())
-                .sum(),
+            Self::Symbol(text) => shared_size(text.len()),
+            Self::Decimal(decimal) => shared_size(decimal.as_str().len()),
+            Self::Bytes(bytes) => shared_size(bytes.len()),
+            Self::Array(array) => {
+                let values: usize = array.iter().map(Self::heap_size).sum();
+                shared_size(size_of_val(&**array)) + values
+            }
+            Self::Object(object) => shared_size(size_of::<Object>()) + object.heap_size(),
             _ => 0,
         }
     }
 
-    /// Appends the raw text of the value: `9`, `600` for 600.0, `2026-01-01 08:00:00`,
-    /// `{k=v, …}`, `[x, y]`; nothing for null and ignored values; bytes as `0x…`.
+    /// Appends the raw text of the value: `9`, `600` for 600.0, `2026-01-01 08:00:00` (an instant as
+    /// `2026-01-01T08:00:00Z`), `{k=v, …}`, `[x, y]`; nothing for null and ignored values; bytes as `0x…`.
     pub fn write_raw(&self, out: &mut String) {
         match self {
             Self::Null | Self::Ignore => {}
@@ -255,6 +252,12 @@ impl Value {
             }
         }
     }
+}
+
+/// Bytes of an `Arc` of so many bytes: its two counters stand before them, and allocators part their
+/// memory in steps of 16.
+pub(crate) fn shared_size(size: usize) -> usize {
+    (2 * size_of::<usize>() + size).next_multiple_of(16)
 }
 
 pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {

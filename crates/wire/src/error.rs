@@ -42,6 +42,16 @@ impl ProtocolError {
         matches!(self.reason, Reason::TlsMissing)
     }
 
+    /// Whether a PostgreSQL server asks for a password, and there is none.
+    pub fn is_password_missing(&self) -> bool {
+        matches!(self.reason, Reason::NoPassword)
+    }
+
+    /// Whether what should be a PostgreSQL server greeted as MySQL and MariaDB do.
+    pub fn is_foreign_greeting(&self) -> bool {
+        matches!(self.reason, Reason::ForeignGreeting)
+    }
+
     /// Whose fault it is.
     pub fn kind(&self) -> ErrorKind {
         use Reason as R;
@@ -57,6 +67,7 @@ impl ProtocolError {
             R::UnknownMessage(_)
             | R::Unexpected(_)
             | R::TlsAnswer(_)
+            | R::ForeignGreeting
             | R::Stuffed
             | R::Sequence { .. }
             | R::MetadataMissing => ErrorKind::Unexpected,
@@ -108,6 +119,7 @@ pub(crate) enum Reason {
     NegativeLength(i32),
     UnknownValue { what: &'static str, value: i32 },
     UnknownMessage(u8),
+    ForeignGreeting,
     Unexpected(&'static str),
     TooLong { size: usize, size_max: usize },
     LoginTooLong { size: usize },
@@ -187,6 +199,9 @@ impl fmt::Display for Reason {
                 f,
                 "bytes came before TLS was set up; somebody on the way may have added them"
             ),
+            Self::ForeignGreeting => {
+                write!(f, "the server greets as MySQL and MariaDB do")
+            }
             Self::NoPassword => write!(f, "the server asks for a password, and none was given"),
             Self::MethodUnsupported(method) => write!(
                 f,

@@ -21,6 +21,17 @@ pub enum SslAnswer {
     Refused,
 }
 
+/// Whether this is how MySQL and MariaDB greet: a packet with the number 0, which begins with their
+/// version 10 of the protocol and the digits of theirs, or is an error from 1024 to 1279, as for a
+/// host that may not come. No message of a PostgreSQL log-in begins so: one of that length would
+/// have such bytes where only others stand.
+pub(super) fn is_foreign_greeting(received: &[u8]) -> bool {
+    matches!(
+        received,
+        [_, 0, 0, 0, 10, b'0'..=b'9', ..] | [_, _, 0, 0, 0xff, _, 4, ..]
+    )
+}
+
 impl SslAnswer {
     /// Reads all that came since [`SSL_REQUEST`] was sent; `None` as long as that is nothing.
     ///
@@ -28,6 +39,9 @@ impl SslAnswer {
     /// whoever wrote it wants it to be taken for what comes protected (CVE-2021-23222).
     pub fn decode(received: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let error = |offset, reason| Err(ProtocolError::new(MESSAGE, offset, reason));
+        if is_foreign_greeting(received) {
+            return error(0, Reason::ForeignGreeting);
+        }
         match received {
             [] => Ok(None),
             [b'S'] => Ok(Some(Self::Accepted)),
@@ -48,6 +62,19 @@ mod tests {
         assert_eq!(SslAnswer::decode(b""), Ok(None));
         assert_eq!(SslAnswer::decode(b"S"), Ok(Some(SslAnswer::Accepted)));
         assert_eq!(SslAnswer::decode(b"N"), Ok(Some(SslAnswer::Refused)));
+    }
+
+    #[test]
+    fn another_kind_of_server_greets_first() {
+        for size in [b'J', b'S', b'N', b'E'] {
+            let greeting = [&[size, 0, 0, 0][..], b"\x0a8.0.36\0"].concat();
+            let error = SslAnswer::decode(&greeting).unwrap_err();
+            assert!(error.is_foreign_greeting(), "{error}");
+        }
+        let error = SslAnswer::decode(b"E\0\0\0\xff\x6a\x04Host").unwrap_err();
+        assert!(error.is_foreign_greeting(), "{error}");
+        let error = SslAnswer::decode(b"E\0\0\0\x0aSFATAL").unwrap_err();
+        assert!(!error.is_foreign_greeting());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::input::{End, Input};
 use crate::limits::Limits;
 use crate::postgres::auth::Credentials;
 use crate::postgres::frame::{HEADER_SIZE, Header};
+use crate::postgres::tls::is_foreign_greeting;
 use crate::postgres::{CancelKey, Execution, Format, Request, Startup, TransactionStatus};
 use crate::read::Reader;
 use crate::{RequestId, RequestIds};
@@ -232,11 +233,18 @@ impl Connection {
             Ok(Some(header)) => header,
             Ok(None) => return Ok(self.input.is_exhausted().then_some(Event::Closed)),
             Err(error) => {
+                let is_trusted = self.dialogue.is_trusted();
+                let error = foreign_greeting(self.input.unread(), is_trusted).unwrap_or(error);
                 self.input.fail(error);
                 return Err(error);
             }
         };
+        let is_trusted = self.dialogue.is_trusted();
         let (message, end) = self.input.take(header.message_size());
+        if let Some(error) = foreign_greeting(message, is_trusted) {
+            *end = End::Broken(error);
+            return Err(error);
+        }
         let body = Reader::new(header.name, &message[HEADER_SIZE..]);
         let event = self.dialogue.message(header.tag, body);
         match &event {
@@ -298,4 +306,11 @@ impl Connection {
         self.input.open()?;
         self.dialogue.writable()
     }
+}
+
+/// What is wrong if a message of the log-in is how another kind of server greets.
+#[inline]
+fn foreign_greeting(received: &[u8], is_trusted: bool) -> Option<ProtocolError> {
+    let is_foreign = !is_trusted && is_foreign_greeting(received);
+    is_foreign.then(|| ProtocolError::new("greeting", 0, Reason::ForeignGreeting))
 }
