@@ -91,12 +91,12 @@ impl Model {
     }
 
     /// Its text.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         self.warnings.text()
     }
 
-    /// Findings of a later step, such as refused SQL, with its text.
-    pub(crate) fn diagnostics(&self, list: Vec<Diagnostic>) -> Diagnostics {
+    /// Findings of a later step, such as refused SQL, with its text; their spans are in that text.
+    pub fn diagnostics(&self, list: Vec<Diagnostic>) -> Diagnostics {
         self.warnings.instead(list)
     }
 }

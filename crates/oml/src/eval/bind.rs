@@ -1,6 +1,8 @@
 //! Binding: from the tree of a model to a plan with names as numbers and SQL prepared.
 
-use lookaside_value::{Lookup as Database, Name, NameTable, Record, Text, Type, Value};
+use lookaside_value::{
+    Lookup as Database, LookupErrorKind, Name, NameTable, Record, Text, Type, Value,
+};
 
 use crate::ast::{self, ExprKind, PipeFunction, StatementKind, TypeWord};
 use crate::diagnostic::Diagnostic;
@@ -190,9 +192,15 @@ impl Binder<'_> {
         let statement = match database.prepare(&sql.text, &param_names) {
             Ok(statement) => statement,
             Err(error) => {
-                let message = format!("this lookup is refused: {error}");
+                let is_refused = error.kind() != LookupErrorKind::Unavailable;
+                let what = match is_refused {
+                    true => "this lookup is refused",
+                    false => "this lookup cannot be prepared now",
+                };
+                let message = format!("{what}: {error}");
                 let mut fault = Diagnostic::error(sql.span, message).label("this statement");
-                if let Some(help) = lost_semicolon(text, sql.span) {
+                let help = lost_semicolon(text, sql.span).filter(|_| is_refused);
+                if let Some(help) = help {
                     fault = fault.help(help);
                 }
                 self.faults.push(*fault);

@@ -56,10 +56,11 @@ impl Access {
             (Some(key), AccessMode::Take) => context.take(key),
             (None, _) => None,
         };
-        if found.is_some() || (self.options.is_empty() && self.default.is_none()) {
+        if !is_absent(found.as_ref()) || (self.options.is_empty() && self.default.is_none()) {
             return found;
         }
-        self.eval_others(context)
+        // Where nothing stands in, an ignored value stays what it is: `on_fail` asks for it.
+        self.eval_others(context).or(found)
     }
 
     #[cold]
@@ -81,17 +82,25 @@ impl Access {
     pub(crate) fn borrow<'a>(&'a self, context: &'a Context<'_, '_>) -> Option<&'a Value> {
         debug_assert!(self.borrows, "decided when the model was bound");
         let found = self.key.as_ref().and_then(|key| context.find(key));
-        let found = found.or_else(|| {
-            self.options
-                .iter()
-                .find_map(|option| context.find_filled(option))
-        });
-        found.or_else(|| match self.default.as_deref()? {
+        if !is_absent(found) {
+            return found;
+        }
+        let mut options = self.options.iter();
+        let other = options.find_map(|option| context.find_filled(option));
+        let other = other.or_else(|| match self.default.as_deref()? {
             Expr::Constant(value) => Some(value),
             Expr::Access(access) => access.borrow(context),
             _ => None,
-        })
+        });
+        other.or(found)
     }
+}
+
+/// Whether options and defaults stand in: for nothing, and for a value that a statement ignored, as
+/// a calculation without a result does.
+#[inline]
+fn is_absent(found: Option<&Value>) -> bool {
+    matches!(found, None | Some(Value::Ignore))
 }
 
 impl Match {

@@ -13,7 +13,8 @@ pub(crate) enum Conversion {
     /// The value stays as it is: `auto`, and the types that text is not parsed into.
     #[default]
     Keep,
-    /// Anything becomes its raw text; null and ignored values become empty text.
+    /// Anything becomes its raw text, null empty text; an ignored value stays ignored, for it would
+    /// come out as a field otherwise.
     Text,
     /// Text `true` and `false` become booleans.
     Bool,
@@ -32,7 +33,7 @@ impl Conversion {
         match self {
             Self::Keep => value,
             Self::Text => match value {
-                Value::Text(_) => value,
+                Value::Text(_) | Value::Ignore => value,
                 other => Value::Text(other.to_text()),
             },
             parsed => parsed.parse(value),
@@ -97,7 +98,7 @@ mod tests {
         check(Conversion::Text, 9_i64, "9");
         check(Conversion::Text, 600.0, "600");
         check(Conversion::Text, Value::Null, "");
-        check(Conversion::Text, Value::Ignore, "");
+        check(Conversion::Text, Value::Ignore, Value::Ignore);
         check(Conversion::Text, Value::Symbol("s".into()), "s");
         let object: Object = [("k".into(), Value::from("v"))].into_iter().collect();
         check(Conversion::Text, object, "{k=v}");

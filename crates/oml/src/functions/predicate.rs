@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use lookaside_value::Value;
+use lookaside_value::{Time, Value};
 use regex::Regex;
 
 /// `eq(n)` takes numbers for equal that calculation may have parted.
@@ -85,8 +85,7 @@ fn same(value: &Value, other: &Value) -> Option<bool> {
         (Value::Text(a), Value::Text(b)) => Some(a.as_str() == b.as_str()),
         (Value::Int(a), Value::Int(b)) => Some(a == b),
         (Value::Float(a), Value::Float(b)) => Some(a == b),
-        // The offset says which instant it is, the wall clock is what a model's literal names.
-        (Value::Time(a), Value::Time(b)) => Some(a.civil() == b.civil()),
+        (Value::Time(a), Value::Time(b)) => Some(compare_times(*a, *b).is_eq()),
         _ if value.type_of() == other.type_of() => Some(value == other),
         _ => None,
     }
@@ -97,9 +96,18 @@ fn compare(value: &Value, other: &Value) -> Option<Ordering> {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Value::Ip(a), Value::Ip(b)) if a.is_ipv4() == b.is_ipv4() => Some(a.cmp(b)),
-        (Value::Time(a), Value::Time(b)) => Some(a.civil().cmp(&b.civil())),
+        (Value::Time(a), Value::Time(b)) => Some(compare_times(*a, *b)),
         (Value::Text(a), Value::Text(b)) => Some(a.as_str().cmp(b.as_str())),
         _ => None,
+    }
+}
+
+/// Two times that say their offsets are two instants. Otherwise the wall clocks count: a model's
+/// literal without an offset names what the clock showed.
+fn compare_times(a: Time, b: Time) -> Ordering {
+    match (a.unix_nanos(), b.unix_nanos()) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => a.civil().cmp(&b.civil()),
     }
 }
 
@@ -127,8 +135,6 @@ fn equals_lower_case(text: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lookaside_value::Time;
-
     use super::*;
 
     fn check(predicate: &Predicate, value: impl Into<Value>, expected: bool) {
@@ -193,6 +199,19 @@ mod tests {
         let times = Predicate::Between(time("2026-01-01 00:00:00"), time("2026-01-02 00:00:00"));
         check(&times, time("2026-01-01 12:00:00"), true);
         check(&times, time("2026-01-02 00:00:01"), false);
+    }
+
+    #[test]
+    fn issue_12_times_with_offsets_are_instants() {
+        let is = Predicate::Equal(time("2026-01-31T08:00:00+01:00"));
+        check(&is, time("2026-01-31T07:00:00Z"), true);
+        check(&is, time("2026-01-31T08:00:00Z"), false);
+        check(&is, time("2026-01-31 08:00:00"), true);
+        let (low, high) = (time("2026-01-31T00:00:00Z"), time("2026-01-31T01:00:00Z"));
+        let hour = Predicate::Between(low, high);
+        check(&hour, time("2026-01-31T01:30:00+01:00"), true);
+        check(&hour, time("2026-01-31T00:30:00+01:00"), false);
+        check(&hour, time("2026-01-31 00:30:00"), true);
     }
 
     #[test]

@@ -207,13 +207,21 @@ fn map_to(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {
         text if arguments[0].is_quoted => Some(Value::from(text)),
         "true" => Some(Value::Bool(true)),
         "false" => Some(Value::Bool(false)),
-        number => parse_int(number)
-            .map(Value::Int)
-            .or_else(|| parse_float(number).map(Value::Float)),
+        number => match parse_int(number) {
+            Some(int) => Some(Value::Int(int)),
+            // A whole number beyond 64 bits would lose digits as a float.
+            None if is_whole(number) => return Err(wrong(0, "a whole number of 64 bits")),
+            None => parse_float(number).map(Value::Float),
+        },
     };
     value
         .map(PipeFunction::MapTo)
         .ok_or_else(|| wrong(0, "`true`, `false`, a number or a quoted text"))
+}
+
+fn is_whole(number: &str) -> bool {
+    let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn base64_decode(arguments: &[Piece<'_>]) -> Result<PipeFunction, Wrong> {

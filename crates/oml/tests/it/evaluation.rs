@@ -140,6 +140,103 @@ fn defaults_stand_in_for_what_is_missing() {
 }
 
 #[test]
+fn issue_12_defaults_stand_in_for_what_is_ignored() {
+    let input = "ok:digit=3  total:digit=0  b:digit=2";
+    let raw = "raw = calc(@ok / @total)";
+    for (statement, expected) in [
+        (
+            "safe : float = read(raw) { _ : float(0.0) }",
+            r#"{"safe":0.0}"#,
+        ),
+        (
+            "safe = read(raw) { _ : Now::date() }",
+            r#"{"safe":20260504}"#,
+        ),
+        (
+            "safe = read(raw, option:[gone, b]) { _ : digit(9) }",
+            r#"{"safe":2}"#,
+        ),
+        (
+            "safe = read(raw, option:[gone]) { _ : digit(9) }",
+            r#"{"safe":9}"#,
+        ),
+        (
+            "safe = read(raw) { _ : read(gone) { _ : chars(d) } }",
+            r#"{"safe":"d"}"#,
+        ),
+        (
+            "safe = read(raw) { _ : read(raw) { _ : chars(d) } }",
+            r#"{"safe":"d"}"#,
+        ),
+        (
+            "safe = calc(read(raw) { _ : digit(1) } + 1)",
+            r#"{"safe":2}"#,
+        ),
+        (
+            "safe = match read(raw) { _ : digit(1) } { digit(1) => chars(y) ; }",
+            r#"{"safe":"y"}"#,
+        ),
+        (
+            "safe = match (read(raw) { _ : digit(1) }, take(b)) { (digit(1), digit(2)) => chars(y) ; }",
+            r#"{"safe":"y"}"#,
+        ),
+        (
+            r#"safe = fmt("<{raw}>", read(raw) { _ : chars(d) })"#,
+            r#"{"safe":"<d>"}"#,
+        ),
+        (
+            "safe = object { raw = read() { _ : digit(1) } ; }",
+            r#"{"safe":{"raw":1}}"#,
+        ),
+        (
+            "safe = array { read(raw) { _ : digit(1) } ; }",
+            r#"{"safe":[1]}"#,
+        ),
+        // Where nothing stands in, the value stays ignored and is none of these.
+        (
+            "safe = read(raw) { _ : read(gone) } | on_fail('why')",
+            r#"{"safe":"why"}"#,
+        ),
+        ("safe = read(raw) | on_fail('why')", r#"{"safe":"why"}"#),
+        ("safe = read(raw)", "{}"),
+        // Null and what has no content are values.
+        ("safe = read(c) { _ : chars(d) }", r#"{"safe":""}"#),
+    ] {
+        check(&format!("{raw} ; c = chars() ; {statement} ;"), input, &{
+            let fields = expected.strip_prefix('{').unwrap();
+            let comma = if fields == "}" { "" } else { "," };
+            format!(r#"{{"c":""{comma}{fields}"#)
+        });
+    }
+    // Of the input, too: an event may come from a model that ran before.
+    let ignored = vec![("x", Value::Ignore)];
+    let statements = "a = read(x) { _ : digit(1) } ; b = take(x) { _ : digit(2) } ;";
+    check_values(statements, ignored, r#"{"a":1,"b":2}"#);
+}
+
+#[test]
+fn issue_12_an_ignored_value_is_no_text() {
+    for statement in [
+        "c : chars = calc(1 / 0) ;",
+        "n = calc(1 / 0) ; c : chars = read(n) ;",
+        "n = calc(1 / 0) ; o = object { c : chars = read(n) ; } ; * = take() ;",
+    ] {
+        let expected = if statement.contains("object") {
+            r#"{"o":{}}"#
+        } else {
+            "{}"
+        };
+        check(statement, "", expected);
+    }
+    check(
+        "n = calc(1 / 0) ; c : chars = read(n) ; d = read(c) | on_fail('why') ;",
+        "",
+        r#"{"d":"why"}"#,
+    );
+    check("c : chars = read(a) ;", "a:null=", r#"{"c":""}"#);
+}
+
+#[test]
 fn the_clock_has_three_forms() {
     check(
         "a = Now::time() ; b = Now::date() ; c = Now::hour() ;",
@@ -191,11 +288,7 @@ fn targets_convert_or_leave_alone() {
         "a:chars=2026-01-01 08:00:00",
         r#"{"x":"2026-01-01 08:00:00"}"#,
     );
-    check(
-        "x : chars = pipe read(a) | skip_empty ;",
-        "a:digit=0",
-        r#"{"x":""}"#,
-    );
+    check("x : chars = pipe read(a) | skip_empty ;", "a:digit=0", "{}");
 }
 
 #[test]
@@ -452,7 +545,7 @@ fn calculations_have_a_result_or_are_ignored() {
         check(
             &format!("x = calc({expression}) ; y = read(x) {{ _ : chars(gone) }} ;"),
             input,
-            "{}",
+            r#"{"y":"gone"}"#,
         );
     }
     check(

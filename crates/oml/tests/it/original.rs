@@ -291,11 +291,11 @@ fn f14_defects_of_the_original() {
             "n = chars(42) ;",
             r#"{"k":"-"}"#,
         ),
-        // An ignored value becomes empty text when text is asked for.
+        // An ignored value stays one when text is asked for.
         (
             "x : chars = pipe read(zero) | skip_empty ;",
             "zero = digit(0) ;",
-            r#"{"x":""}"#,
+            "{}",
         ),
     ] {
         check(statement, input, expected);
@@ -351,6 +351,13 @@ fn habits_of_the_original() {
             "x = read(a) | skip_empty | map_to(5) ;",
             "a = digit(0) ;",
             "{}",
+        ),
+        // A default is for an ignored value too, as in the original's guide.
+        (
+            "raw = calc(@ok / @total) ; safe : float = read(raw) { _ : float(0.0) } ;
+             who = select login from users where uid = read(raw) { _ : digit(2) } ;",
+            "ok = digit(3) ; total = digit(0) ;",
+            r#"{"safe":0.0,"who":"bo"}"#,
         ),
         // The database compares, so text finds a number where the column is one.
         (

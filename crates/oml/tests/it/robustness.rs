@@ -56,7 +56,7 @@ fn odd_values() -> Vec<Value> {
         Value::from("http://[::1]:80/%?#"),
         Value::Symbol("s".into()),
         Value::from(vec![0_u8, 255]),
-        Value::Time("9999-12-31 23:59:59.999999999 -18:00".parse().unwrap()),
+        Value::Time("9999-12-31 23:59:59.999999999 +18:00".parse().unwrap()),
         Value::Ip("1.1.1.1".parse().unwrap()),
         Value::Ip("::1".parse().unwrap()),
         Value::from(object),
