@@ -65,6 +65,11 @@ impl<S: Service> Worker<S> {
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd, peer: Peer, place: usize) {
         self.io.counters.accepted += 1;
+        if self.io.is_drained {
+            // Another thread accepted it before it heard of the end.
+            self.io.counters.closed += 1;
+            return;
+        }
         let tls = &self.io.tls[place];
         let origin = Origin {
             peer,

@@ -1,11 +1,12 @@
 //! Bodies of requests that are not here as a whole, and who gets them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
+use crate::caught;
 use crate::parse::{ChunkDecoder, Framing, Head, Progress, Refusal};
-use crate::remote::{Feed, Pushed};
+use crate::remote::{Feed, Pushed, SlowBody};
 use crate::slab::Key;
-use crate::{Io, Reply, Route, Ticket};
+use crate::{Io, PanicStage, Peer, Reply, Route, Ticket};
 
 /// A body that nobody wants is read to its end if it is no longer than this; the connection is
 /// worth that much. After a longer one it closes.
@@ -20,6 +21,11 @@ pub(crate) struct Receiving {
     /// In ticks; since when its pace is measured, and how large it was then.
     since: u64,
     size_then: u64,
+    /// In ticks; when something of it came last.
+    last_at: u64,
+    /// Whether it is sent as things happen, so that it has limits of its own.
+    is_live: bool,
+    pub(crate) peer: Peer,
     /// Whether there is no room for more.
     pub(crate) is_paused: bool,
     /// Whether the connection closes after the reply if the body is received.
@@ -79,7 +85,11 @@ impl Decoder {
 
     fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
         match self {
-            Self::Chunked(decoder) => decoder.next(bytes, at),
+            Self::Chunked(decoder) => {
+                #[cfg(test)]
+                caught::inject(bytes);
+                decoder.next(bytes, at)
+            }
             Self::Length(0) => Ok(Progress::End { at }),
             Self::Length(_) if at == bytes.len() => Ok(Progress::More),
             Self::Length(left) => {
@@ -94,13 +104,22 @@ impl Decoder {
 }
 
 impl Receiving {
-    pub(crate) fn new(head: &Head<'_>, size_max: u64, tick: u64) -> Self {
+    pub(crate) fn new(
+        head: &Head<'_>,
+        size_max: u64,
+        is_live: bool,
+        peer: Peer,
+        tick: u64,
+    ) -> Self {
         Self {
             decoder: Decoder::new(head.framing),
             size: 0,
             size_max,
             since: tick,
             size_then: 0,
+            last_at: tick,
+            is_live,
+            peer,
             is_paused: false,
             close: !head.keep_alive,
             is_expected: head.expects_continue,
@@ -114,17 +133,38 @@ impl Receiving {
             return u64::MAX;
         }
         let options = &io.options;
+        if !self.is_live {
+            return self.deadline_at_rate(options.body_timeout, options.body_rate_min);
+        }
+        let idle = self.idle_deadline(io);
+        match options.stream_rate_min {
+            0 => idle,
+            rate_min => idle.min(self.deadline_at_rate(options.stream_idle_timeout, rate_min)),
+        }
+    }
+
+    fn idle_deadline(&self, io: &Io) -> u64 {
+        after(self.last_at, io.options.stream_idle_timeout)
+    }
+
+    fn deadline_at_rate(&self, timeout: Duration, rate_min: u64) -> u64 {
         let size = self.size - self.size_then;
-        let granted = size.saturating_mul(1000) / options.body_rate_min;
-        let timeout = u64::try_from(options.body_timeout.as_millis()).unwrap_or(u64::MAX);
-        self.since.saturating_add(timeout).saturating_add(granted)
+        after(self.since, timeout).saturating_add(size.saturating_mul(1000) / rate_min)
     }
 
     /// Takes what is here of the body; how many bytes those are when it has ended.
     pub(crate) fn take(&mut self, io: &mut Io, bytes: &[u8]) -> Result<Option<usize>, Refusal> {
         let mut at = 0;
+        self.last_at = io.clock.tick();
         loop {
-            match self.decoder.next(bytes, at)? {
+            let progress = match caught::catch(|| self.decoder.next(bytes, at)) {
+                Ok(progress) => progress?,
+                Err(caught) => {
+                    io.note_panic(PanicStage::Parser, self.peer, &caught);
+                    return Err(Refusal(500));
+                }
+            };
+            match progress {
                 Progress::Data { from, to } => {
                     self.size += (to - from) as u64;
                     if self.size > self.size_max {
@@ -148,9 +188,8 @@ impl Receiving {
         match &mut self.target {
             Target::Call { body, .. } => body.extend_from_slice(piece),
             Target::Sink { sink, .. } => {
-                let result = catch_unwind(AssertUnwindSafe(|| sink.data(io, piece)));
-                if result.is_err() {
-                    io.counters.panics += 1;
+                if let Err(caught) = caught::catch(|| sink.data(io, piece)) {
+                    io.note_panic(PanicStage::Service, self.peer, &caught);
                     return Err(Refusal(500));
                 }
             }
@@ -169,6 +208,11 @@ impl Receiving {
     }
 }
 
+/// When so much time has gone since a tick.
+pub(crate) fn after(since: u64, timeout: Duration) -> u64 {
+    since.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// Whether a body that nobody wants is worth to be read.
 pub(crate) fn is_short(head: &Head<'_>) -> bool {
     matches!(head.framing, Framing::Length(size) if size <= DISCARD_SIZE_MAX)
@@ -179,6 +223,9 @@ impl Io {
     pub(crate) fn refuse_body(&mut self, key: Key, receiving: Receiving, refusal: Refusal) {
         let ticket = match receiving.target {
             Target::Sink { ticket, .. } | Target::Feed { ticket, .. } => Ticket::from_u64(ticket),
+            Target::Call { .. } if refusal == Refusal(413) => {
+                return self.refuse_long(key, None, receiving.size_max);
+            }
             Target::Call { .. } => return self.refuse(key, refusal),
             Target::Unknown | Target::Nobody => {
                 if let Some(connection) = self.connections.get_mut(key) {
@@ -197,6 +244,33 @@ impl Io {
             // The reply has begun, so only its end can say that something went wrong.
             stream.abort();
         }
+    }
+
+    /// Refuses a request whose body does not come fast enough. Another thread that reads that of a
+    /// live route is told why, and answers: how long such a body may pause is a matter of the
+    /// service, and so are the words for it.
+    pub(crate) fn refuse_slow_body(&mut self, key: Key, receiving: Receiving) {
+        let is_idle = receiving.idle_deadline(self) <= self.clock.tick();
+        let (feed, ticket) = match receiving {
+            Receiving {
+                is_live: true,
+                target: Target::Feed { feed, ticket },
+                ..
+            } => (feed, ticket),
+            receiving => return self.refuse_body(key, receiving, Refusal(408)),
+        };
+        self.counters.refused += 1;
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.end(true);
+            let position = connection.position(Ticket::from_u64(ticket).sequence());
+            if let Some(pending) = position.and_then(|at| connection.pending.get_mut(at)) {
+                pending.manner.close = true;
+            }
+        }
+        feed.give_up(match is_idle {
+            true => SlowBody::Idle(self.options.stream_idle_timeout),
+            false => SlowBody::Rate(self.options.stream_rate_min),
+        });
     }
 
     /// The body of the request that is being called: whether the connection closes after it, and
@@ -228,6 +302,7 @@ impl Io {
         {
             receiving.is_paused = false;
             (receiving.since, receiving.size_then) = (tick, receiving.size);
+            receiving.last_at = tick;
             self.mark(key);
         }
     }

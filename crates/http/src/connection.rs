@@ -28,6 +28,8 @@ pub(crate) struct Connection {
     /// Replies that are not whole, and those behind them. Only the first one's bytes may be in
     /// `output`.
     pub(crate) pending: VecDeque<Pending>,
+    /// Bytes that are not sent, as far as the server counts them.
+    pub(crate) unsent_size: usize,
     /// The body that is on its way, if one is.
     pub(crate) receiving: Option<Box<Receiving>>,
     /// Whether `input` holds requests that may not be answered yet, for lack of room.
@@ -38,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) is_unread: bool,
     /// The client sends no more.
     pub(crate) is_input_ended: bool,
+    /// The client has closed its side; what it sent before may not be read yet.
+    pub(crate) is_peer_ended: bool,
     /// A reply that tells the client that it is the last one is in the output.
     pub(crate) says_close: bool,
     /// The last reply is not whole, so nothing may look like its end.
@@ -54,7 +58,6 @@ pub(crate) struct Connection {
     pub(crate) blocked_since: u64,
     /// A timer, and when it is due; the deadline itself may be later.
     pub(crate) timer: Option<(Key, u64)>,
-    pub(crate) deadline: u64,
 }
 
 /// TLS, and what it has made for the socket.
@@ -88,6 +91,9 @@ pub(crate) struct Pending {
 }
 
 pub(crate) enum Answer {
+    /// The serial stage has it.
+    Departed,
+    /// It was put off.
     Waiting,
     Streaming {
         pieces: Pieces,
@@ -119,6 +125,11 @@ impl Sealing {
     pub(crate) fn receive(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Failure> {
         self.session.receive(bytes, plain, &mut self.output)
     }
+
+    /// Says to the client that nothing more will be said.
+    pub(crate) fn close(&mut self) -> Result<(), Failure> {
+        self.session.close(&mut self.output)
+    }
 }
 
 impl Connection {
@@ -132,11 +143,13 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             pending: VecDeque::new(),
+            unsent_size: 0,
             receiving: None,
             is_stalled: false,
             interest: Interest::READ,
             is_unread: false,
             is_input_ended: false,
+            is_peer_ended: false,
             says_close: false,
             is_cut: false,
             is_dirty: false,
@@ -145,7 +158,6 @@ impl Connection {
             head_since: tick,
             blocked_since: tick,
             timer: None,
-            deadline: u64::MAX,
         }
     }
 

@@ -55,7 +55,7 @@ counters! {
     refused,
     /// Connections closed because the client took nothing of what was sent to it.
     write_timeouts,
-    /// Panics of the service.
+    /// Panics that ended one connection or one request, whether of TLS, the parser or the service.
     panics,
     /// Bytes that were received.
     bytes_in,
@@ -95,14 +95,41 @@ impl Counters {
 pub struct Monitor {
     threads: Arc<[Board]>,
     ring: Arc<Ring>,
+    unsent: Arc<Unsent>,
+}
+
+/// Bytes of replies that clients have not taken yet, on all threads together. It is exact, and seldom
+/// written: most replies go out as a whole when they are written.
+#[derive(Default)]
+pub(crate) struct Unsent(AtomicU64);
+
+impl Unsent {
+    /// A connection has another size to send than before.
+    // Relaxed: the number orders nothing.
+    pub(crate) fn change(&self, before: usize, now: usize) {
+        if now > before {
+            self.0.fetch_add((now - before) as u64, Ordering::Relaxed);
+        } else if now < before {
+            self.0.fetch_sub((before - now) as u64, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The way to the serial stage, until the server has ended.
 pub(crate) type Ring = Mutex<Option<Line>>;
 
 impl Monitor {
-    pub(crate) fn new(threads: Arc<[Board]>, ring: Arc<Ring>) -> Self {
-        Self { threads, ring }
+    pub(crate) fn new(threads: Arc<[Board]>, ring: Arc<Ring>, unsent: Arc<Unsent>) -> Self {
+        Self {
+            threads,
+            ring,
+            unsent,
+        }
+    }
+
+    /// Bytes of replies that clients have not taken yet, at this moment. Files are not counted.
+    pub fn unsent_size(&self) -> u64 {
+        self.unsent.0.load(Ordering::Relaxed)
     }
 
     /// What the ring of the serial stage is doing, if the server has one.

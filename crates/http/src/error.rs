@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Environment,
     /// A thread of the server panicked.
     Defect,
+    /// A thread of the server did not end in the time that it was given.
+    Timeout,
 }
 
 impl Error {
@@ -102,6 +104,14 @@ impl Error {
 
     pub(crate) fn pipeline(what: &str, error: lookaside_pipeline::Error) -> Self {
         Self::new(ErrorKind::Environment, format!("cannot {what}")).because(error)
+    }
+
+    pub(crate) fn busy(count: usize) -> Self {
+        let threads = if count == 1 { "thread" } else { "threads" };
+        Self::new(
+            ErrorKind::Timeout,
+            format!("{count} I/O {threads} did not end in time; the service holds them up"),
+        )
     }
 
     pub(crate) fn panicked(thread: &str) -> Self {

@@ -10,7 +10,8 @@ use rustix::net::{SendFlags, send};
 use crate::connection::{Answer, Connection};
 use crate::remote::Pulled;
 use crate::slab::Key;
-use crate::{Io, Ticket};
+use crate::tls::Failure;
+use crate::{Io, PanicStage, Ticket};
 
 /// What of a file goes out before the other connections have their turn.
 const FILE_TURN_SIZE: u64 = 1 << 20;
@@ -39,8 +40,15 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return Ok(false);
         };
-        if connection.sealing.is_some() {
-            connection.seal()?;
+        if connection.sealing.is_some()
+            && let Err(failure) = connection.seal()
+        {
+            if let Failure::Panic(caught) = failure {
+                let peer = connection.origin.peer;
+                self.note_panic(PanicStage::Tls, peer, &caught);
+            }
+            // A session that seals nothing is over.
+            return Err(Errno::PIPE);
         }
         let (output, sent) = match &mut connection.sealing {
             Some(sealing) => (&mut sealing.output, &mut sealing.sent),
@@ -169,7 +177,7 @@ impl Io {
         }
         match stream.pull() {
             Pulled::Some => {}
-            Pulled::End => stream.finish(),
+            Pulled::End { trailers } => stream.end(&trailers),
             Pulled::Broken => stream.abort(),
         }
     }
@@ -177,7 +185,7 @@ impl Io {
 
 impl Connection {
     /// Gives the output to TLS, once what that made before is gone.
-    fn seal(&mut self) -> rustix::io::Result<()> {
+    fn seal(&mut self) -> Result<(), Failure> {
         let Some(sealing) = &mut self.sealing else {
             return Ok(());
         };
@@ -185,9 +193,7 @@ impl Connection {
             return Ok(());
         }
         let plain = &self.output[self.sent..];
-        // A session that seals nothing is over.
-        let sealed = sealing.session.send(plain, &mut sealing.output);
-        sealed.map_err(|_| Errno::PIPE)?;
+        sealing.session.send(plain, &mut sealing.output)?;
         self.output.clear();
         self.sent = 0;
         Ok(())

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use rustix::event::epoll;
 
+use crate::caught::{self, Caught};
 use crate::clock::Clock;
 use crate::connection::{Answer, Connection, Pending};
-use crate::counters::Counters;
+use crate::counters::{Counters, Unsent};
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Waker};
 use crate::parse::{HeadLimits, Header};
@@ -18,8 +19,7 @@ use crate::remote::Deferred;
 use crate::slab::{Key, Slab};
 use crate::travel::Travel;
 use crate::wheel::Wheel;
-use crate::{BodyStream, Reply, Ticket};
-use crate::{Options, Tls};
+use crate::{BodyStream, CaughtPanic, Options, PanicStage, Peer, Reply, Ticket, Tls};
 
 /// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
 /// descriptors and timers of its own on it, so that a connection to a database lives beside the
@@ -53,7 +53,11 @@ pub struct Io {
     /// The name of the last deferred reply.
     pub(crate) sequence: u64,
     pub(crate) counters: Counters,
+    /// That of all threads.
+    pub(crate) unsent: Arc<Unsent>,
     pub(crate) is_draining: bool,
+    /// The drain has lasted long enough: connections are closed whatever they do.
+    pub(crate) is_drained: bool,
     /// The thread that got the last connection of a socket that is shared.
     pub(crate) turn: usize,
 }
@@ -103,10 +107,15 @@ impl Interest {
 /// How a connection is polled. One that waits for requests is told of once, by the edge: by the
 /// level, the system would look at each socket again in the next call, after it was read, which is a
 /// twentieth of a small request's CPU time. An end comes with a flag of its own, as it would
-/// otherwise hide behind the bytes before it.
+/// otherwise hide behind the bytes before it. It is of interest too where nothing more is read or
+/// written until an answer is there, which may be a long time.
 fn connection_flags(interest: Interest) -> epoll::EventFlags {
     match interest {
         Interest::READ => epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET,
+        Interest {
+            read: false,
+            write: false,
+        } => epoll::EventFlags::RDHUP | epoll::EventFlags::ET,
         other => other.flags(),
     }
 }
@@ -131,6 +140,18 @@ impl Readiness {
             closed,
         }
     }
+}
+
+/// Whether a client is still there, see [`Io::presence`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It may send more, and waits.
+    Here,
+    /// It sends no more: it has closed its side of the connection, and perhaps both. TCP does not
+    /// tell which before something is sent.
+    Ended,
+    /// Its connection is closed, or the request is answered.
+    Gone,
 }
 
 /// A descriptor that the service watches, see [`Io::watch`].
@@ -206,6 +227,37 @@ impl Io {
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         let pending = self.pending(ticket);
         pending.is_some_and(|pending| matches!(pending.progress, Answer::Waiting))
+    }
+
+    /// Runs what belongs to the request of a ticket, where a panic would otherwise end the server: in
+    /// [`Service::woken`](crate::Service::woken), say. A panic is counted and told as one of
+    /// [`Service::call`](crate::Service::call), and the request is answered with 500 or breaks off.
+    pub fn contain(&mut self, ticket: Ticket, work: impl FnOnce(&mut Self)) {
+        let key = self.connections.key_at(ticket.index());
+        let connection = key.and_then(|key| self.connections.get(key));
+        let peer = connection
+            .filter(|connection| connection.position(ticket.sequence()).is_some())
+            .map(|connection| connection.origin.peer);
+        if let Err(caught) = caught::catch(|| work(self)) {
+            self.note_panic(PanicStage::Service, peer, &caught);
+            if let Some(stream) = self.stream(ticket) {
+                stream.abort();
+            } else {
+                // Without an answer it is one of 500.
+                drop(self.reply(ticket));
+            }
+        }
+    }
+
+    /// Whether the client of a request that was put off, or whose reply is streamed, is still there.
+    pub fn presence(&self, ticket: Ticket) -> Presence {
+        let key = self.connections.key_at(ticket.index());
+        let connection = key.and_then(|key| self.connections.get(key));
+        match connection.filter(|it| it.position(ticket.sequence()).is_some()) {
+            None => Presence::Gone,
+            Some(it) if it.is_input_ended || it.is_peer_ended => Presence::Ended,
+            Some(_) => Presence::Here,
+        }
     }
 
     /// The body of a reply that is streamed. `None` when the client has gone, or the reply has
@@ -312,6 +364,7 @@ impl Io {
         listeners: Vec<Listener>,
         tls: Arc<[Option<Tls>]>,
         mailboxes: Arc<[Arc<Mailbox>]>,
+        unsent: Arc<Unsent>,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mailbox = Arc::clone(&mailboxes[index]);
@@ -342,7 +395,9 @@ impl Io {
             travel: Travel::default(),
             sequence: 0,
             counters: Counters::default(),
+            unsent,
             is_draining: false,
+            is_drained: false,
             turn: index,
         };
         io.listen(true)?;
@@ -405,12 +460,32 @@ impl Io {
         }
     }
 
+    /// Counts and tells a panic that ends one connection or one request and nothing else.
+    pub(crate) fn note_panic(
+        &mut self,
+        stage: PanicStage,
+        peer: impl Into<Option<Peer>>,
+        caught: &Caught,
+    ) {
+        self.counters.panics += 1;
+        if let Some(tell) = self.options.on_panic {
+            let message = &caught.message;
+            let peer = peer.into();
+            tell(&CaughtPanic {
+                stage,
+                peer,
+                message,
+            });
+        }
+    }
+
     /// Ends a connection at once. Its descriptor leaves the poller with it.
     pub(crate) fn close(&mut self, key: Key) {
         let Some(mut connection) = self.connections.remove(key) else {
             return;
         };
         self.counters.closed += 1;
+        self.unsent.change(connection.unsent_size, 0);
         if let Some((timer, _)) = connection.timer.take() {
             self.wheel.cancel(timer);
         }

@@ -40,6 +40,7 @@
 
 mod accept;
 mod body;
+mod caught;
 mod clock;
 mod connection;
 mod counters;
@@ -82,17 +83,18 @@ mod wheel;
 mod worker;
 
 pub use body::BodySink;
+pub use caught::{CaughtPanic, PanicStage};
 pub use counters::{Counters, Monitor};
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use fuzz::fuzz_requests;
-pub use io::{Interest, Io, Readiness, Timer, Watch};
+pub use io::{Interest, Io, Presence, Readiness, Timer, Watch};
 pub use listen::{Address, Listen};
 pub use mailbox::Waker;
 pub use method::Method;
 pub use options::{Options, SerialPlace};
 pub use query::QueryPairs;
-pub use remote::{BodyReader, BodyWriter, Deferred};
+pub use remote::{BodyReader, BodyWriter, Deferred, SlowBody};
 pub use reply::Reply;
 pub use request::{Peer, Request};
 pub use response::Response;
@@ -104,6 +106,8 @@ pub use static_files::{StaticFiles, StaticOptions};
 pub use stream::BodyStream;
 pub use ticket::Ticket;
 pub use tls::Tls;
+#[doc(hidden)]
+pub use tls::TlsFuzz;
 
 /// What the ring of a serial stage is doing.
 pub use lookaside_pipeline::Snapshot as RingSnapshot;

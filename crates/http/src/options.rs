@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{CaughtPanic, Error, Result};
 
 /// The most headers that [`Options::header_count_max`] may allow.
 pub(crate) const HEADER_COUNT_LIMIT: usize = 256;
@@ -28,6 +28,10 @@ pub struct Options {
     /// How many pipelined requests of a connection wait for answers before no more are read.
     /// Load generators send 16, and each costs a buffer when they are answered later.
     pub pipeline_count_max: usize,
+    /// How many of those may be put off at once, by [`Reply::defer`](crate::Reply::defer) and the
+    /// like: while so many have no answer, no more requests of the connection are begun. An answer
+    /// may be large, and is counted by `output_size_max` only once it is there.
+    pub deferred_count_max: usize,
     /// A connection whose client leaves more bytes than this unread, or for which more wait behind
     /// a reply that is late, is not read any more.
     /// Enough for one send to fill the pipe, little enough for thousands of slow readers.
@@ -35,13 +39,21 @@ pub struct Options {
     /// How many connections a thread holds; others wait in the system's queue.
     pub connection_count_max: usize,
     /// From the first byte of a request, or from the connection's begin, to the end of the head.
-    /// Past it: 408, or nothing when not a byte has come.
+    /// Past it: 408, or nothing when not a byte has come. 15 s: ten times what slow mobile lines
+    /// take, and clear of the 20 s after which test suites call a server open to slow headers.
     pub header_timeout: Duration,
     /// How long a body may take, beside the time that its size allows by `body_rate_min`.
     pub body_timeout: Duration,
     /// Bytes a second that a body has to bring from its `body_timeout` on: a slow line may take
     /// as long as it needs, a client that drips may not.
     pub body_rate_min: u64,
+    /// How long a body of a [live](crate::Route::live) route may pause; the other limits of bodies
+    /// are not for those. 5 minutes: the quiet times of a log, less than the hours for which a
+    /// client that vanished would hold its place.
+    pub stream_idle_timeout: Duration,
+    /// Bytes a second that such a body has to bring from its `stream_idle_timeout` on; 0, the
+    /// default, asks for none.
+    pub stream_rate_min: u64,
     /// How long a connection may stay between two requests.
     pub idle_timeout: Duration,
     /// How long a client may take no byte of what is sent to it.
@@ -51,6 +63,9 @@ pub struct Options {
     /// Where the serial stage does its work; `None` gives it a thread when there is a processor
     /// for that beside those of the I/O threads.
     pub serial_place: Option<SerialPlace>,
+    /// What is told of each panic that ended one connection or one request, on its I/O thread and at
+    /// once: a line in a log. Those of a [`SerialStage`](crate::SerialStage) are only counted.
+    pub on_panic: Option<fn(&CaughtPanic<'_>)>,
     /// The value of the header `Server`; `None` leaves it out, which tells attackers less.
     pub server_name: Option<String>,
 }
@@ -76,15 +91,19 @@ impl Default for Options {
             target_size_max: 8_000,
             body_size_max: 1 << 20,
             pipeline_count_max: 64,
+            deferred_count_max: 16,
             output_size_max: 256 << 10,
             connection_count_max: 100_000,
-            header_timeout: Duration::from_secs(20),
+            header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
             body_rate_min: 16 << 10,
+            stream_idle_timeout: Duration::from_secs(300),
+            stream_rate_min: 0,
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             serial_place: None,
+            on_panic: None,
             server_name: None,
         }
     }
@@ -96,6 +115,7 @@ impl Options {
             ("head_size_max", self.head_size_max),
             ("target_size_max", self.target_size_max),
             ("pipeline_count_max", self.pipeline_count_max),
+            ("deferred_count_max", self.deferred_count_max),
             ("output_size_max", self.output_size_max),
             ("connection_count_max", self.connection_count_max),
             (

@@ -6,8 +6,9 @@ use rustix::net::{RecvFlags, recv};
 
 use crate::connection::{Connection, State};
 use crate::slab::Key;
+use crate::tls::Failure;
 use crate::worker::Worker;
-use crate::{Readiness, Service};
+use crate::{PanicStage, Readiness, Service};
 
 /// What one call receives at most.
 const READ_SIZE: usize = 64 << 10;
@@ -37,6 +38,7 @@ impl<S: Service> Worker<S> {
             return self.io.close(key);
         } else {
             connection.is_unread |= readiness.read;
+            connection.is_peer_ended |= is_ending;
         }
         self.settle(key);
         if readiness.closed
@@ -128,7 +130,11 @@ impl<S: Service> Worker<S> {
         let mut plain = self.io.pool.take();
         let result = sealing.receive(bytes, &mut plain);
         connection.is_input_ended |= sealing.session.is_end_of_input();
-        if result.is_err() {
+        if let Err(Failure::Panic(caught)) = result {
+            let peer = connection.origin.peer;
+            self.io.note_panic(PanicStage::Tls, peer, &caught);
+            self.io.close(key);
+        } else if result.is_err() {
             // The client is told by an alert; what it said before that is not answered, as
             // somebody else may have said it.
             connection.pending.clear();

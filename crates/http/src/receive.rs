@@ -4,14 +4,15 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::body::{Receiving, Target, is_short};
+use crate::caught::{self, Caught};
 use crate::connection::{Answer, Pending, State};
 use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::render::{INTERIM, Manner};
 use crate::request::{Origin, Request};
 use crate::slab::Key;
-use crate::status::{PLAIN_PROBLEM, refusal_problem};
+use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
 use crate::worker::Worker;
-use crate::{BodyMode, Io, Method, Reply, Route, Service, Ticket};
+use crate::{BodyMode, Io, Method, PanicStage, Reply, Route, Service, Ticket};
 
 /// What a chunked body has room for at first; one with a length gets that much at most.
 const BODY_SIZE: usize = 64 << 10;
@@ -57,34 +58,43 @@ impl<S: Service> Worker<S> {
     }
 
     fn begin_in(&mut self, key: Key, bytes: &[u8], space: &mut Vec<Header>) -> Option<usize> {
-        let mut head = Head::default();
-        match parse_head(bytes, space, self.io.head_limits, &mut head) {
-            Ok(Outcome::Whole) => {}
-            Ok(Outcome::Partial) => return None,
-            Err(refusal) => {
-                self.io.refuse(key, refusal);
-                return Some(bytes.len());
-            }
-        }
-        self.io.counters.requests += 1;
-        let connection = self.io.connections.get_mut(key)?;
-        connection.was_used = true;
-        let origin = connection.origin;
-        static UNKNOWN: Route = Route::buffered();
-        let first = Request::new(&head, &[], &UNKNOWN, &origin);
-        let mut is_routed = false;
-        // A route that left the closure would be moved, which costs more than to make it.
+        let limits = self.io.head_limits;
+        let peer = self.io.connections.get(key)?.origin.peer;
+        // What owns nothing but this request, as long as that runs.
+        let mut contained = Some(PanicStage::Parser);
+        // A head or a route that left the closure would be moved, which costs more than to make it.
         let taken = catch_unwind(AssertUnwindSafe(|| {
+            #[cfg(test)]
+            caught::inject(bytes);
+            let mut head = Head::default();
+            let parsed = parse_head(bytes, space, limits, &mut head);
+            contained = None;
+            match parsed {
+                Ok(Outcome::Whole) => {}
+                Ok(Outcome::Partial) => return None,
+                Err(refusal) => {
+                    self.io.refuse(key, refusal);
+                    return Some(bytes.len());
+                }
+            }
+            self.io.counters.requests += 1;
+            let connection = self.io.connections.get_mut(key)?;
+            connection.was_used = true;
+            let origin = connection.origin;
+            static UNKNOWN: Route = Route::buffered();
+            let first = Request::new(&head, &[], &UNKNOWN, &origin);
+            contained = Some(PanicStage::Service);
             let route = self.service.route(&first);
-            is_routed = true;
-            self.begin_routed(key, &head, route, bytes, &origin)
+            contained = None;
+            Some(self.begin_routed(key, &head, route, bytes, &origin))
         }));
-        match taken {
-            Ok(size) => Some(size),
-            // The services' other methods are caught on their own: this is a defect of ours.
-            Err(panic) if is_routed => resume_unwind(panic),
-            Err(_) => {
-                self.io.counters.panics += 1;
+        match (taken, contained) {
+            (Ok(size), _) => size,
+            // Calls of the service are caught on their own: this is a defect of ours, and nobody
+            // knows what it left behind.
+            (Err(panic), None) => resume_unwind(panic),
+            (Err(panic), Some(stage)) => {
+                self.io.note_panic(stage, peer, &Caught::new(&*panic));
                 self.io.refuse(key, Refusal(500));
                 Some(bytes.len())
             }
@@ -111,7 +121,7 @@ impl<S: Service> Worker<S> {
         let body_size = match head.framing {
             Framing::None => 0,
             Framing::Length(length) if length > size_max => {
-                self.io.refuse(key, Refusal(413));
+                self.io.refuse_long(key, Some(length), size_max);
                 return bytes.len();
             }
             // What is here as a whole is called with at once, without a copy.
@@ -139,11 +149,13 @@ impl<S: Service> Worker<S> {
         bytes: &[u8],
         size_max: u64,
     ) -> usize {
-        let mut receiving = Box::new(Receiving::new(head, size_max, self.io.clock.tick()));
         let Some(connection) = self.io.connections.get_mut(key) else {
             return bytes.len();
         };
         let origin = connection.origin;
+        let tick = self.io.clock.tick();
+        let receiving = Receiving::new(head, size_max, route.is_live, origin.peer, tick);
+        let mut receiving = Box::new(receiving);
         if let BodyMode::Streamed { .. } = route.body {
             connection.receiving = Some(receiving);
             let request = Request::new(head, &[], &route, &origin);
@@ -184,6 +196,10 @@ impl<S: Service> Worker<S> {
                 *kept = self.io.pool.take();
                 kept.extend_from_slice(head.bytes);
             }
+            Err(Refusal(413)) => {
+                self.io.refuse_long(key, None, size_max);
+                return bytes.len();
+            }
             Err(refusal) => {
                 self.io.refuse(key, refusal);
                 return bytes.len();
@@ -220,12 +236,15 @@ impl<S: Service> Worker<S> {
                         self.io.pool.give(body);
                     }
                     Target::Sink { sink, ticket } => {
-                        let ended = catch_unwind(AssertUnwindSafe(|| {
+                        let ended = caught::catch(|| {
                             if let Some(reply) = self.io.reply(Ticket::from_u64(ticket)) {
                                 sink.end(reply);
                             }
-                        }));
-                        self.io.counters.panics += u64::from(ended.is_err());
+                        });
+                        if let Err(caught) = ended {
+                            let peer = receiving.peer;
+                            self.io.note_panic(PanicStage::Service, peer, &caught);
+                        }
                     }
                     Target::Feed { feed, .. } => feed.end(),
                     Target::Unknown | Target::Nobody => {}
@@ -271,11 +290,10 @@ impl<S: Service> Worker<S> {
         }
         let sequence = self.io.sequence;
         let Self { io, service } = self;
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            service.call(request, Reply::of_call(io, key, manner));
-        }));
-        if result.is_err() {
-            self.io.counters.panics += 1;
+        let result = caught::catch(|| service.call(request, Reply::of_call(io, key, manner)));
+        if let Err(caught) = result {
+            self.io
+                .note_panic(PanicStage::Service, request.peer(), &caught);
             self.io.fail_since(key, sequence);
         }
     }
@@ -285,6 +303,13 @@ impl Io {
     /// Answers with an error behind what is to be answered before, and reads no more.
     pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
         self.refuse_as(key, refusal.0, refusal_problem(refusal));
+    }
+
+    /// Answers a request whose body is longer than it may be; a chunked one does not say how long.
+    pub(crate) fn refuse_long(&mut self, key: Key, size: Option<u64>, size_max: u64) {
+        let is_usual = size_max == self.options.body_size_max as u64;
+        let problem = too_long_problem(size, size_max, is_usual);
+        self.refuse_as(key, 413, &problem);
     }
 
     /// Answers a request that came in plain where TLS is spoken.

@@ -1,11 +1,13 @@
 //! Requests whose bodies are read, or that are answered, on other threads.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::mailbox::{Mailbox, Message};
+use crate::render::is_header;
 use crate::{Response, Ticket};
 
 /// Bytes that lie between two threads at most, in either direction; then the faster one waits.
@@ -30,6 +32,11 @@ impl Deferred {
             ticket: ticket.into(),
             is_done: false,
         }
+    }
+
+    /// The name of the request on its I/O thread.
+    pub fn ticket(&self) -> Ticket {
+        Ticket::from_u64(self.ticket)
     }
 
     /// Answers. Many answers in a row wake the I/O thread once.
@@ -76,10 +83,14 @@ struct Channel {
 #[derive(Debug, Default)]
 struct Flow {
     bytes: Vec<u8>,
+    /// Header lines that are sent after the body; empty until it has ended.
+    trailers: Vec<u8>,
     /// Nothing follows, and that is how it should be.
     is_ended: bool,
     /// The other side is gone.
     is_broken: bool,
+    /// Why it is, if that is a body that came too slowly.
+    slow: Option<SlowBody>,
     /// The I/O thread was told that there is something, and has not looked since; or it stopped
     /// for lack of room and wants to be told.
     is_told: bool,
@@ -128,9 +139,34 @@ pub struct BodyWriter {
 
 impl BodyWriter {
     /// Ends the body.
-    pub fn finish(mut self) {
+    pub fn finish(self) {
+        self.end(Vec::new());
+    }
+
+    /// Ends the body and sends these trailer fields after it (RFC 9110, section 6.5). The response
+    /// should name them in its header `Trailer`. A client of HTTP/1.0 gets none.
+    ///
+    /// A field with a line feed in it, or one about the framing, is a mistake and breaks the
+    /// connection.
+    pub fn finish_with_trailers<'f>(self, fields: impl IntoIterator<Item = (&'f str, &'f str)>) {
+        let mut lines = Vec::new();
+        for (name, value) in fields {
+            if !is_header(name, value.as_bytes()) {
+                return;
+            }
+            for part in [name, ": ", value, "\r\n"] {
+                lines.extend_from_slice(part.as_bytes());
+            }
+        }
+        self.end(lines);
+    }
+
+    fn end(mut self, trailers: Vec<u8>) {
         self.is_done = true;
-        self.channel.lock().is_ended = true;
+        let mut flow = self.channel.lock();
+        flow.trailers = trailers;
+        flow.is_ended = true;
+        drop(flow);
         self.mailbox.send(Message::Written(self.ticket));
     }
 }
@@ -182,7 +218,10 @@ pub(crate) struct Source {
 pub(crate) enum Pulled {
     /// It may have more later.
     Some,
-    End,
+    End {
+        /// Header lines that are sent after the body.
+        trailers: Vec<u8>,
+    },
     /// The writer gave up.
     Broken,
 }
@@ -195,7 +234,9 @@ impl Source {
         out.extend_from_slice(&flow.bytes);
         flow.bytes.clear();
         let pulled = match (flow.is_ended, flow.is_broken) {
-            (true, _) => Pulled::End,
+            (true, _) => Pulled::End {
+                trailers: mem::take(&mut flow.trailers),
+            },
             (false, true) => Pulled::Broken,
             (false, false) => Pulled::Some,
         };
@@ -211,8 +252,36 @@ impl Drop for Source {
     }
 }
 
+/// Why the body of a [live](crate::Route::live) route was given up: the error within the
+/// [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) that its reader gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowBody {
+    /// Nothing of it came for so long, [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout).
+    Idle(Duration),
+    /// It came with fewer bytes a second than
+    /// [`Options::stream_rate_min`](crate::Options::stream_rate_min), which is this.
+    Rate(u64),
+}
+
+impl fmt::Display for SlowBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle(timeout) => {
+                write!(f, "nothing of the body came for {} ms", timeout.as_millis())
+            }
+            Self::Rate(rate_min) => {
+                write!(f, "the body came with fewer than {rate_min} bytes a second")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SlowBody {}
+
 /// The body of a request, as another thread reads it. A read waits for the client, and fails when
-/// that has gone or was too slow.
+/// that has gone or was too slow. One of a [live](crate::Route::live) route that was too slow
+/// ([`SlowBody`]) is still answered by who reads it; the connection closes after that. Others are
+/// answered with 408 at once.
 #[derive(Debug)]
 pub struct BodyReader {
     channel: Arc<Channel>,
@@ -302,7 +371,10 @@ impl BodyReader {
                 return Ok(Taken::End);
             }
             if flow.is_broken {
-                return Err(io::ErrorKind::ConnectionAborted.into());
+                return Err(match flow.slow {
+                    Some(slow) => io::Error::new(io::ErrorKind::TimedOut, slow),
+                    None => io::ErrorKind::ConnectionAborted.into(),
+                });
             }
             flow = match until {
                 None => self.channel.wait(flow),
@@ -364,6 +436,11 @@ impl Feed {
         drop(flow);
         self.channel.moved.notify_all();
         pushed
+    }
+
+    /// The rest of the body came too slowly, and is not waited for.
+    pub(crate) fn give_up(self, slow: SlowBody) {
+        self.channel.lock().slow = Some(slow);
     }
 
     /// The body is whole.

@@ -315,9 +315,12 @@ impl Pieces {
         true
     }
 
-    pub(crate) fn end(self, out: &mut Vec<u8>) {
+    /// Ends the body. Only chunks can be followed by trailers, which are whole lines.
+    pub(crate) fn end(self, out: &mut Vec<u8>, trailers: &[u8]) {
         if self == Self::Chunked {
-            out.extend_from_slice(b"0\r\n\r\n");
+            out.extend_from_slice(b"0\r\n");
+            out.extend_from_slice(trailers);
+            out.extend_from_slice(b"\r\n");
         }
     }
 }

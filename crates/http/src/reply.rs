@@ -41,7 +41,7 @@ enum Body {
 
 /// A part of a file that is no larger is copied, so that it goes out together with its head: one
 /// system call less, and packets that are full.
-const FILE_COPY_SIZE_MAX: u64 = 32 << 10;
+pub(crate) const FILE_COPY_SIZE_MAX: u64 = 32 << 10;
 
 /// Where the bytes of a reply belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,24 +260,48 @@ impl<'a> Reply<'a> {
 
     /// Ends it with a part of a file, which is read when the client takes it. A file that has
     /// become shorter meanwhile breaks the connection, as the length was told.
-    pub fn file(mut self, file: Arc<File>, range: Range<u64>) {
+    pub fn file(self, file: Arc<File>, range: Range<u64>) {
+        if let Err(mut reply) = self.try_file(file, range) {
+            // As it would be with a longer one. The replies before it go out.
+            let out = reply.draft.take_back();
+            reply.queue(Answer::Cut, out);
+        }
+    }
+
+    /// The same without status and headers.
+    pub(crate) fn without_head(mut self) -> Self {
+        let out = self.draft.take_back();
+        self.draft = Draft::new(out, self.draft.manner);
+        self
+    }
+
+    /// As [`file`](Self::file), but gives the reply back, without status and headers, when the file
+    /// turns out to be shorter before anything is sent of it.
+    pub(crate) fn try_file(mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Self> {
         let Range { start: at, end } = range;
         let size = end.saturating_sub(at);
+        let close = self.draft.manner.close;
         if !self.draft.head_only(self.io.clock.stamp(), size) {
-            return self.finish();
+            self.finish();
+            return Ok(());
         }
         if size <= FILE_COPY_SIZE_MAX {
             let start = self.draft.out.len();
             self.draft.out.resize(start + size as usize, 0);
-            match file.read_exact_at(&mut self.draft.out[start..], at) {
-                Ok(()) => self.finish(),
-                Err(_) => drop(self),
+            if file
+                .read_exact_at(&mut self.draft.out[start..], at)
+                .is_err()
+            {
+                self.draft.manner.close = close;
+                return Err(self.without_head());
             }
-            return;
+            self.finish();
+            return Ok(());
         }
         self.io.counters.reply(self.draft.sent_status());
         let out = mem::take(&mut self.draft.out);
         self.queue(Answer::File { file, at, end }, out);
+        Ok(())
     }
 
     /// Ends it with a reply that was made elsewhere.
@@ -393,7 +417,13 @@ impl<'a> Reply<'a> {
             return self.io.break_off(self.key);
         }
         if self.place != Place::Direct {
+            let size = out.len();
             self.store(Answer::Done, out);
+            // The end of the batch sends it, and it is in memory until then.
+            match self.place {
+                Place::Queued => self.io.add_unsent(self.key, size),
+                Place::Direct | Place::Ticket { .. } => self.io.count_unsent(self.key),
+            }
         } else if let Some(connection) = self.io.connections.get_mut(self.key) {
             connection.output = out;
             if manner.close {

@@ -1,10 +1,12 @@
 //! Servers: threads, and how they begin and end.
 
+use std::mem;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use crate::counters::{Board, Ring};
+use crate::counters::{Board, Ring, Unsent};
 use crate::listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::station::Line;
@@ -20,6 +22,7 @@ pub struct Server {
     addresses: Vec<Address>,
     monitor: Monitor,
     ring: Arc<Ring>,
+    ends: Arc<Ends>,
     stopper: Stopper,
 }
 
@@ -44,6 +47,63 @@ pub struct Builder {
     options: Options,
     listens: Vec<Listen>,
     serial: Option<Box<dyn SerialStage>>,
+    on_failure: Option<OnFailure>,
+}
+
+/// What is called when an I/O thread ends before its time.
+type OnFailure = Box<dyn Fn() + Send + Sync>;
+
+/// Which I/O threads have ended, and what becomes of the others then.
+struct Ends {
+    ended_count: Mutex<usize>,
+    changed: Condvar,
+    stopper: Stopper,
+    on_failure: Option<OnFailure>,
+}
+
+impl Ends {
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        // Nothing can panic while it is held.
+        self.ended_count
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until so many threads have ended, for that time at most. Whether they have.
+    fn wait(&self, count: usize, timeout: Duration) -> bool {
+        let begun = Instant::now();
+        let mut ended_count = self.lock();
+        while *ended_count < count {
+            let Some(left) = timeout.checked_sub(begun.elapsed()) else {
+                return false;
+            };
+            let waited = self.changed.wait_timeout(ended_count, left);
+            (ended_count, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+}
+
+/// Held by an I/O thread as long as it lives, so that its end is noticed however it comes.
+struct End {
+    ends: Arc<Ends>,
+    /// Whether it answers requests, and was not asked to stop.
+    is_serving: bool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.is_serving {
+            // Its listeners and connections are gone. A server that goes on with a part of its
+            // threads looks well from outside and is not: all of it ends.
+            self.ends.stopper.stop();
+            if let Some(on_failure) = &self.ends.on_failure {
+                on_failure();
+            }
+        }
+        *self.ends.lock() += 1;
+        self.ends.changed.notify_all();
+    }
 }
 
 impl Builder {
@@ -56,6 +116,15 @@ impl Builder {
     /// Answers the requests of [serial](crate::Route::serial) routes, on a thread of its own.
     pub fn serial(mut self, stage: impl SerialStage) -> Self {
         self.serial = Some(Box::new(stage));
+        self
+    }
+
+    /// Calls `on_failure` when an I/O thread ends without being asked to: because the poller failed, or
+    /// because something panicked that is not contained to one connection. The other threads then
+    /// stop as by [`Stopper::stop`], and [`Server::join`] tells the error. It is called on the thread
+    /// that ends, and must not panic.
+    pub fn on_failure(mut self, on_failure: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(on_failure));
         self
     }
 
@@ -79,6 +148,7 @@ impl Server {
             options,
             listens: Vec::new(),
             serial: None,
+            on_failure: None,
         }
     }
 
@@ -105,6 +175,7 @@ impl Server {
             options,
             listens,
             serial,
+            on_failure,
         } = builder;
         options.check()?;
         let thread_count = match options.threads {
@@ -143,24 +214,38 @@ impl Server {
         };
         let mut entrances = entrances.into_iter();
         let ring = Arc::new(Mutex::new(ring));
+        let stopper = Stopper {
+            mailboxes: Arc::clone(&mailboxes),
+        };
+        let ends = Arc::new(Ends {
+            ended_count: Mutex::new(0),
+            changed: Condvar::new(),
+            stopper: stopper.clone(),
+            on_failure,
+        });
+        let unsent = Arc::<Unsent>::default();
         let mut server = Self {
             threads: Vec::with_capacity(thread_count),
             addresses,
-            monitor: Monitor::new(Arc::clone(&boards), Arc::clone(&ring)),
+            monitor: Monitor::new(Arc::clone(&boards), Arc::clone(&ring), Arc::clone(&unsent)),
             ring,
-            stopper: Stopper {
-                mailboxes: Arc::clone(&mailboxes),
-            },
+            ends: Arc::clone(&ends),
+            stopper,
         };
         let (options, make) = (Arc::new(options), Arc::new(make));
         let (ready, readiness) = mpsc::channel();
         for (index, listeners) in shares.into_iter().enumerate() {
             let (options, tls) = (Arc::clone(&options), Arc::clone(&tls));
-            let mailboxes = Arc::clone(&mailboxes);
+            let (mailboxes, unsent) = (Arc::clone(&mailboxes), Arc::clone(&unsent));
             let entrance = entrances.next();
             let (make, boards, ready) = (Arc::clone(&make), Arc::clone(&boards), ready.clone());
+            let ends = Arc::clone(&ends);
             let begin = move || {
-                let mut io = Io::new(index, options, listeners, tls, mailboxes)
+                let mut end = End {
+                    ends,
+                    is_serving: false,
+                };
+                let mut io = Io::new(index, options, listeners, tls, mailboxes, unsent)
                     .map_err(|error| Error::environment("make a poller", error))?;
                 io.travel.entrance = entrance;
                 let service = make(&mut io);
@@ -168,7 +253,10 @@ impl Server {
                 // Nobody listens when another thread has failed.
                 let _ = ready.send(());
                 drop(ready);
+                end.is_serving = true;
+                // The worker is gone before `end` is, also when it panics.
                 let run = Worker { io, service }.run(&boards[index]);
+                end.is_serving = run.is_err();
                 run.map_err(|error| Error::environment("poll", error))
             };
             let thread = thread::Builder::new()
@@ -216,9 +304,35 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When a thread failed.
+    /// When a thread failed: its poller did, or something panicked that is not contained to one
+    /// connection. That ends the other threads, too.
     pub fn join(mut self) -> Result<()> {
         self.join_threads()
+    }
+
+    /// As [`join`](Self::join), but waits for the I/O threads no longer than that. Those that have not
+    /// ended by then are left to themselves, with their connections: for a process that ends next.
+    /// A [`SerialStage`] is waited for once they have ended.
+    ///
+    /// # Errors
+    ///
+    /// When a thread failed, or the service still holds one up, with
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout).
+    pub fn join_within(mut self, timeout: Duration) -> Result<()> {
+        let count = self.threads.len();
+        if self.ends.wait(count, timeout) {
+            return self.join_threads();
+        }
+        let ended_count = *self.ends.lock();
+        // Nothing that waits for them is dropped: the ring would.
+        self.threads.clear();
+        let ring = self
+            .ring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        mem::forget(ring);
+        Err(Error::busy(count - ended_count))
     }
 
     fn join_threads(&mut self) -> Result<()> {

@@ -9,8 +9,10 @@ use crate::{Io, Readiness, Reply, Request, Ticket};
 /// Each thread has a value of its own, so that nothing has to be locked; what threads share is
 /// shared by reference. A method that waits makes all connections of its thread wait.
 ///
-/// A panic in [`call`](Self::call) is answered with 500 and closes that connection; one in another
-/// method is counted. The value is used further, so it should be one that a panic does not break.
+/// A panic in [`route`](Self::route) or [`call`](Self::call) is answered with 500 and closes that
+/// connection. The value is used further, so it should be one that a panic does not break. A panic
+/// in another method belongs to no request: it ends the thread, and that [ends the
+/// server](crate::Server::join).
 pub trait Service: 'static {
     /// Says how the body of a request is to be received. Only the head is here yet.
     fn route(&mut self, head: &Request<'_>) -> Route {
@@ -56,6 +58,8 @@ pub struct Route {
     pub id: u32,
     /// How the body is received.
     pub body: BodyMode,
+    /// Whether the body is sent as things happen, see [`live`](Self::live).
+    pub(crate) is_live: bool,
     /// The tag of a serial route.
     pub(crate) serial: Option<u32>,
     pub(crate) params: Params,
@@ -104,12 +108,22 @@ impl Route {
         Self {
             id: 0,
             body,
+            is_live: false,
             serial: None,
             params: Params {
                 names: None,
                 ranges: [(0, 0); PARAM_COUNT_MAX],
             },
         }
+    }
+
+    /// The body of a streamed route is sent as things happen: it may last as long as it likes, and has
+    /// the limits of [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout) and
+    /// [`Options::stream_rate_min`](crate::Options::stream_rate_min) in place of those of other
+    /// bodies.
+    pub fn live(mut self) -> Self {
+        self.is_live = true;
+        self
     }
 
     /// No body may be longer.

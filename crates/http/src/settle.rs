@@ -5,12 +5,13 @@ use std::mem;
 
 use rustix::net::{Shutdown, shutdown};
 
-use crate::body::Receiving;
-use crate::connection::{Answer, Connection, State};
+use crate::body::{Receiving, after};
+use crate::connection::{Answer, Connection, Pending, State};
 use crate::io::Interest;
 use crate::parse::BAD_REQUEST;
 use crate::slab::Key;
-use crate::{Io, Options};
+use crate::tls::Failure;
+use crate::{Io, Options, PanicStage};
 
 /// How long a client is given to see that it was sent away.
 const LINGER_MS: u64 = 2_000;
@@ -40,14 +41,33 @@ impl Connection {
 
     /// Whether more requests may be answered.
     pub(crate) fn has_room(&self, options: &Options) -> bool {
+        // Of a connection whose replies go out as they are made, as most do, none is pending.
+        let count = self.pending.len();
+        let is_waiting = |pending: &&Pending| matches!(pending.progress, Answer::Waiting);
+        let waiting = || self.pending.iter().filter(is_waiting).count();
+        count < options.pipeline_count_max
+            && self.size_to_send() < options.output_size_max
+            && (count < options.deferred_count_max || waiting() < options.deferred_count_max)
+    }
+
+    /// Bytes of replies that are not sent, with those that wait behind others.
+    fn size_to_send(&self) -> usize {
         let queued: usize = self.pending.iter().map(|pending| pending.bytes.len()).sum();
-        self.pending.len() < options.pipeline_count_max
-            && self.output_size() + queued < options.output_size_max
+        self.output_size() + queued
     }
 
     /// Whether all replies are out.
     fn is_answered(&self) -> bool {
         self.pending.is_empty() && !self.has_output()
+    }
+
+    /// When a client that takes nothing of the output is given up. Output that the socket was not
+    /// asked to take yet is not waited for.
+    pub(crate) fn write_deadline(&self, options: &Options) -> u64 {
+        match self.has_output() && self.interest.write {
+            true => after(self.blocked_since, options.write_timeout),
+            false => u64::MAX,
+        }
     }
 
     /// Whether there is something that the socket has not taken.
@@ -71,6 +91,7 @@ impl Io {
             self.close(key);
             return Settled::Nothing;
         }
+        self.count_unsent(key);
         let Some(connection) = self.connections.get_mut(key) else {
             return Settled::Nothing;
         };
@@ -94,7 +115,12 @@ impl Io {
             if let Some(sealing) = &mut connection.sealing
                 && !connection.is_cut
             {
-                sealing.session.close(&mut sealing.output);
+                if let Err(Failure::Panic(caught)) = sealing.close() {
+                    let peer = connection.origin.peer;
+                    self.note_panic(PanicStage::Tls, peer, &caught);
+                    self.close(key);
+                    return Settled::Nothing;
+                }
                 // A client that cannot take so little now does without it.
                 let _ = self.flush(key);
             }
@@ -144,7 +170,6 @@ impl Io {
         let Some(connection) = self.connections.get_mut(key) else {
             return;
         };
-        connection.deadline = deadline;
         // A timer that runs out too early is begun again then; one that is too late is replaced.
         if connection.timer.is_some_and(|(_, at)| at <= deadline) || deadline == u64::MAX {
             return;
@@ -157,22 +182,17 @@ impl Io {
         }
     }
 
-    fn deadline(&self, connection: &Connection) -> u64 {
+    /// The tick at which the connection is given up unless something happens.
+    pub(crate) fn deadline(&self, connection: &Connection) -> u64 {
         let options = &*self.options;
-        let after = |since: u64, timeout: std::time::Duration| {
-            since.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
-        };
         if connection.state == State::Lingering {
             return connection.active_at + LINGER_MS;
         }
-        let mut deadline = u64::MAX;
-        if connection.has_output() {
-            deadline = after(connection.blocked_since, options.write_timeout);
-        }
+        let deadline = connection.write_deadline(options);
         if let Some(receiving) = &connection.receiving {
             return deadline.min(receiving.deadline(self));
         }
-        if deadline < u64::MAX || !connection.pending.is_empty() {
+        if !connection.is_answered() {
             return deadline;
         }
         match connection.was_used {
@@ -181,6 +201,26 @@ impl Io {
             }
             true => after(connection.active_at, options.idle_timeout),
             false => after(connection.head_since, options.header_timeout),
+        }
+    }
+}
+
+impl Io {
+    /// Lets the server know of a reply that is not sent, until [`Self::count_unsent`] counts all: replies
+    /// that wait behind each other would be counted over and over.
+    pub(crate) fn add_unsent(&mut self, key: Key, size: usize) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.unsent_size += size;
+            self.unsent.change(0, size);
+        }
+    }
+
+    /// Lets the server know how much of the connection's replies is not sent.
+    pub(crate) fn count_unsent(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            let size = connection.size_to_send();
+            let counted = mem::replace(&mut connection.unsent_size, size);
+            self.unsent.change(counted, size);
         }
     }
 }

@@ -118,6 +118,14 @@ impl StaticFiles {
         Some((self.entries.get(key)?, &self.options))
     }
 
+    /// Looks at a file anew when it is asked for next.
+    fn forget(&mut self, path: &str) {
+        if let Some(name) = path::name(path) {
+            let key: &[u8] = &name;
+            self.entries.remove(key);
+        }
+    }
+
     /// The file that a name means.
     fn file_of(&self, name: &[u8]) -> Option<PathBuf> {
         let path = PathBuf::from(OsStr::from_bytes(name));

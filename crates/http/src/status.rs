@@ -94,7 +94,7 @@ pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
         408 => problem!(
             408,
             "Request Timeout",
-            "the request did not come as fast as it has to; send it at once"
+            "the request was sent too slowly; send it at once"
         ),
         413 => problem!(
             413,
@@ -119,7 +119,7 @@ pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
         501 => problem!(
             501,
             "Not Implemented",
-            "chunked is the only transfer coding here, there are no tunnels, and methods are short"
+            "the method or the transfer coding is none that this server has: no CONNECT, and no coding but chunked"
         ),
         505 => problem!(
             505,
@@ -128,6 +128,23 @@ pub(crate) fn refusal_problem(refusal: Refusal) -> &'static str {
         ),
         status => problem(status),
     }
+}
+
+/// Why a body is not read that is longer than `size_max` bytes, by its length if it says that, and
+/// whether that limit is the [`body_size_max`](crate::Options::body_size_max) of the server.
+pub(crate) fn too_long_problem(size: Option<u64>, size_max: u64, is_usual: bool) -> String {
+    let limit = match is_usual {
+        true => " (body_size_max)",
+        false => "",
+    };
+    let detail = match size {
+        Some(size) => format!("the body has {size} bytes, and {size_max}{limit} are the most here"),
+        None => format!("the body has more than {size_max} bytes{limit}, which are the most here"),
+    };
+    format!(
+        "{{\"type\":\"about:blank\",\"title\":\"Content Too Large\",\"status\":413,\
+         \"detail\":\"{detail}; send less in one request\"}}"
+    )
 }
 
 /// Why a request in plain is not answered where TLS is spoken.

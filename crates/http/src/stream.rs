@@ -78,12 +78,17 @@ impl<'a> BodyStream<'a> {
     }
 
     /// Ends the body.
-    pub fn finish(mut self) {
+    pub fn finish(self) {
+        self.end(b"");
+    }
+
+    /// Ends the body, with these header lines after it.
+    pub(crate) fn end(mut self, trailers: &[u8]) {
         if self.written_from.is_some() {
             return;
         }
         let pieces = self.pieces;
-        pieces.end(self.out());
+        pieces.end(self.out(), trailers);
         let position = self.position;
         self.connection().pending[position].progress = Answer::Done;
         self.io.advance(self.key);

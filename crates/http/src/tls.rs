@@ -1,10 +1,12 @@
 //! TLS for what a server listens on.
 
 mod certificates;
+mod fuzz;
 mod session;
 #[cfg(test)]
 mod tests;
 
+pub use fuzz::TlsFuzz;
 pub(crate) use session::{Failure, Session};
 
 use std::fmt;

@@ -80,7 +80,7 @@ impl Io {
             connection.pending.push_back(Pending {
                 sequence,
                 manner,
-                progress: Answer::Waiting,
+                progress: Answer::Departed,
                 bytes: Vec::new(),
             });
             let travel = &mut self.travel;

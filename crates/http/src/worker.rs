@@ -2,7 +2,6 @@
 
 use std::io;
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -119,12 +118,10 @@ impl<S: Service> Worker<S> {
         })
     }
 
-    /// Calls the service about something that is no request.
+    /// Calls the service about something that is not a request. A panic in it ends the thread, and
+    /// with it the server: requests of any connection may wait for what it did not do.
     pub(crate) fn hook(&mut self, call: impl FnOnce(&mut S, &mut Io)) {
-        let Self { io, service } = self;
-        if catch_unwind(AssertUnwindSafe(|| call(service, io))).is_err() {
-            self.io.counters.panics += 1;
-        }
+        call(&mut self.service, &mut self.io);
     }
 
     /// Lets the service send what it gathered, and sends what it answered meanwhile; that may make
@@ -226,6 +223,7 @@ impl<S: Service> Worker<S> {
                 // The end of the batch does it.
                 Due::Depart => {}
                 Due::Drain => {
+                    self.io.is_drained = true;
                     let keys: Vec<Key> = self.io.connections.keys().collect();
                     for key in keys {
                         self.io.close(key);
@@ -238,14 +236,20 @@ impl<S: Service> Worker<S> {
     /// The timer of a connection has run out; its deadline may be later by now.
     fn connection_due(&mut self, key: Key) {
         let tick = self.io.clock.tick();
+        if let Some(connection) = self.io.connections.get_mut(key) {
+            connection.timer = None;
+        }
+        let Some(connection) = self.io.connections.get(key) else {
+            return;
+        };
+        // Something may have happened since the timer was set.
+        if self.io.deadline(connection) > tick {
+            return self.io.set_deadline(key);
+        }
         let Some(connection) = self.io.connections.get_mut(key) else {
             return;
         };
-        connection.timer = None;
-        if connection.deadline > tick {
-            return self.io.set_deadline(key);
-        }
-        let is_blocked = connection.has_output();
+        let is_blocked = connection.write_deadline(&self.io.options) <= tick;
         let is_expected = connection.receiving.is_some() || !connection.input.is_empty();
         match connection.state {
             State::Open | State::Ending { .. } if is_blocked => {
@@ -254,7 +258,7 @@ impl<S: Service> Worker<S> {
             }
             State::Open | State::Ending { .. } if is_expected => {
                 match connection.receiving.take() {
-                    Some(receiving) => self.io.refuse_body(key, *receiving, Refusal(408)),
+                    Some(receiving) => self.io.refuse_slow_body(key, *receiving),
                     None => self.io.refuse(key, Refusal(408)),
                 }
                 self.settle(key);

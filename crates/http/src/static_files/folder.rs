@@ -110,6 +110,12 @@ impl OpenFile {
         self.identity.size
     }
 
+    /// Whether it has not become shorter.
+    pub(super) fn is_as_long(&self) -> bool {
+        let size = rustix::fs::fstat(&*self.file).map(|stat| stat.st_size);
+        size.is_ok_and(|size| u64::try_from(size).unwrap_or(0) >= self.size())
+    }
+
     /// Whether it was written after the other one, or at the same time.
     pub(super) fn is_as_new_as(&self, other: &Self) -> bool {
         self.identity.modified >= other.identity.modified

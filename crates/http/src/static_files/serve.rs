@@ -6,6 +6,7 @@ use super::conditional::{Conditions, Outcome};
 use super::folder::OpenFile;
 use super::{Entry, StaticFiles};
 use crate::negotiate::{self, Encoding};
+use crate::reply::FILE_COPY_SIZE_MAX;
 use crate::{Method, Reply, Request};
 
 impl StaticFiles {
@@ -34,11 +35,31 @@ impl StaticFiles {
         if !matches!(request.method(), Method::Get | Method::Head) {
             return reply.status(405).header("Allow", "GET, HEAD").empty();
         }
+        // A file that was cut since it was looked at is answered as it is now.
+        let Err(reply) = self.try_serve(request, path, reply) else {
+            return;
+        };
+        self.forget(path);
+        if let Err(reply) = self.try_serve(request, path, reply) {
+            // It gets shorter all the time: nobody can say what it holds.
+            reply.refuse(503);
+        }
+    }
+
+    /// Gives the reply back when the file is shorter than it was when it was looked at.
+    fn try_serve<'a>(
+        &mut self,
+        request: &Request<'_>,
+        path: &str,
+        reply: Reply<'a>,
+    ) -> Result<(), Reply<'a>> {
         let Some((entry, options)) = self.find(path, reply.now()) else {
-            return reply.refuse(404);
+            reply.refuse(404);
+            return Ok(());
         };
         let Some((encoding, file)) = entry.choose(request) else {
-            return entry.vary(reply.status(406)).empty();
+            entry.vary(reply.status(406)).empty();
+            return Ok(());
         };
         // RFC 9110, 14.2: parts are for GET alone.
         let is_get = request.method() == Method::Get;
@@ -58,15 +79,22 @@ impl StaticFiles {
             Outcome::NotModified => (reply.status(304), 0..0),
             Outcome::Unsatisfiable => {
                 let range = format!("bytes */{size}");
-                return reply.status(416).header("Content-Range", range).empty();
+                reply.status(416).header("Content-Range", range).empty();
+                return Ok(());
             }
         };
+        // A long one is sent as the client takes it, when its length was told already. To ask costs
+        // little beside sending it.
+        if bytes.end - bytes.start > FILE_COPY_SIZE_MAX && !file.is_as_long() {
+            return Err(reply.without_head());
+        }
         let mut reply = entry.vary(reply).header("ETag", &file.tag);
         if let Some(cache_control) = &options.cache_control {
             reply = reply.header("Cache-Control", cache_control);
         }
         if bytes.is_empty() && size > 0 {
-            return reply.empty();
+            reply.empty();
+            return Ok(());
         }
         reply = reply
             .header("Content-Type", entry.content_type)
@@ -75,7 +103,7 @@ impl StaticFiles {
         if let Some(name) = encoding.name() {
             reply = reply.header("Content-Encoding", name);
         }
-        reply.file(Arc::clone(&file.file), bytes);
+        reply.try_file(Arc::clone(&file.file), bytes)
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::fmt;
 
+use rustls::InvalidMessage;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError};
 use rustls::unbuffered::{UnbufferedStatus, WriteTraffic};
 
 use super::Tls;
+use crate::caught::{self, Caught};
 
 /// How much a record is larger than what it carries, at most: RFC 5246, section 6.2.3.
 const RECORD_OVERHEAD: usize = 5 + 256;
@@ -15,30 +17,64 @@ const RECORD_OVERHEAD: usize = 5 + 256;
 /// How much a record carries at most.
 const RECORD_SIZE_MAX: usize = 16 * 1024;
 
-/// Why a client and its server no longer understand each other.
-pub(crate) type Failure = rustls::Error;
+/// Bytes of a session that wait for more of them, at most. rustls takes handshake messages of up to
+/// 64 KiB; the rest is for the records that a message is cut into, which may be as small as a byte.
+const INCOMING_SIZE_MAX: usize = 128 << 10;
+
+/// Why a session has ended before its time.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The client broke the protocol, or does not share a version or cipher with the server.
+    Protocol(rustls::Error),
+    /// rustls or the code around it panicked. The state of the session is not used any more.
+    Panic(Caught),
+}
+
+impl From<rustls::Error> for Failure {
+    fn from(error: rustls::Error) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Protocol(error) => error.fmt(formatter),
+            Self::Panic(caught) => write!(formatter, "panic: {}", caught.message),
+        }
+    }
+}
 
 /// The server's side of one connection.
 pub(crate) struct Session {
     tls: UnbufferedServerConnection,
-    /// The beginning of what is not whole yet. At most what a handshake may take, 64 KiB, and what
-    /// was read at once.
+    /// What rustls has not discarded: records that are not whole, and whole ones whose handshake
+    /// message is not. At most [`INCOMING_SIZE_MAX`] and what was read at once.
     pub(super) incoming: Vec<u8>,
     /// Whether anything was received.
     is_begun: bool,
     is_open: bool,
     is_end_of_input: bool,
+    /// A session that has failed or closed is not given to rustls again. After a failure, rustls may
+    /// hold positions in bytes that are gone; after an end of ours, a record that does not decrypt
+    /// makes it assert, where assertions are on, that it has sent no alert before.
+    is_over: bool,
 }
+
+/// What is written once the protocol allows it: whether it could be.
+type Write<'w> =
+    &'w mut dyn FnMut(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>) -> bool;
 
 impl Session {
     /// A connection that has been accepted.
-    pub(crate) fn new(tls: &Tls) -> Result<Self, Failure> {
+    pub(crate) fn new(tls: &Tls) -> Result<Self, rustls::Error> {
         Ok(Self {
             tls: UnbufferedServerConnection::new(tls.config.clone())?,
             incoming: Vec::new(),
             is_begun: false,
             is_open: false,
             is_end_of_input: false,
+            is_over: false,
         })
     }
 
@@ -61,7 +97,7 @@ impl Session {
 
     /// Takes what came from the socket, which is overwritten, and appends what it says to `plain`,
     /// and what the socket is to send to `output`: after a failure too, since that tells the client
-    /// what it was.
+    /// what it was. What comes after a failure or after [`close`](Self::close) is ignored.
     pub(crate) fn receive(
         &mut self,
         cipher: &mut [u8],
@@ -69,81 +105,29 @@ impl Session {
         output: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         self.is_begun = true;
-        let done = if self.incoming.is_empty() {
-            let (used, done) = self.process(cipher, plain, output);
-            self.incoming.extend_from_slice(&cipher[used..]);
-            done
-        } else {
-            let mut incoming = std::mem::take(&mut self.incoming);
-            incoming.extend_from_slice(cipher);
-            let (used, done) = self.process(&mut incoming, plain, output);
-            incoming.drain(..used);
-            if !incoming.is_empty() {
-                self.incoming = incoming;
-            }
-            done
-        };
-        if done.is_err() {
-            self.incoming = Vec::new();
-            self.take_alert(output);
-        }
-        done
-    }
-
-    /// How much of `incoming` is done with, and whether all is well.
-    fn process(
-        &mut self,
-        incoming: &mut [u8],
-        plain: &mut Vec<u8>,
-        output: &mut Vec<u8>,
-    ) -> (usize, Result<(), Failure>) {
-        let mut used = 0;
-        loop {
-            let UnbufferedStatus { mut discard, state } =
-                self.tls.process_tls_records(&mut incoming[used..]);
-            let mut is_blocked = false;
-            match state {
-                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
-                    while let Some(record) = traffic.next_record() {
-                        match record {
-                            Ok(record) => {
-                                discard += record.discard;
-                                plain.extend_from_slice(record.payload);
-                            }
-                            Err(error) => return (used + discard, Err(error)),
-                        }
-                    }
+        self.contain(output, |session, output| {
+            if session.incoming.is_empty() {
+                let used = session.advance(cipher, plain, output, None)?;
+                session.incoming.extend_from_slice(&cipher[used..]);
+            } else {
+                let mut incoming = std::mem::take(&mut session.incoming);
+                incoming.extend_from_slice(cipher);
+                let used = session.advance(&mut incoming, plain, output, None)?;
+                incoming.drain(..used);
+                if !incoming.is_empty() {
+                    session.incoming = incoming;
                 }
-                Ok(ConnectionState::PeerClosed) => self.is_end_of_input = true,
-                Ok(ConnectionState::WriteTraffic(_)) => {
-                    self.is_open = true;
-                    is_blocked = true;
-                }
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    append(output, RECORD_OVERHEAD, |space| data.encode(space));
-                }
-                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-                // Early data is not accepted, so none is ever there.
-                Ok(_) => is_blocked = true,
-                Err(error) => return (used + discard, Err(error)),
             }
-            used += discard;
-            if is_blocked {
-                return (used, Ok(()));
+            if session.is_end_of_input {
+                // RFC 8446, 6.1: what follows is ignored. rustls takes that alert between handshake
+                // messages only, so it holds no position in what is dropped here.
+                session.incoming = Vec::new();
             }
-        }
-    }
-
-    /// What a failure says to the client.
-    fn take_alert(&mut self, output: &mut Vec<u8>) {
-        loop {
-            match self.tls.process_tls_records(&mut []).state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    append(output, RECORD_OVERHEAD, |space| data.encode(space));
-                }
-                _ => return,
+            match session.incoming.len() > INCOMING_SIZE_MAX {
+                true => Err(InvalidMessage::HandshakePayloadTooLarge.into()),
+                false => Ok(()),
             }
-        }
+        })
     }
 
     /// Appends to `output` what the socket is to send so that the client gets `plain`: as few
@@ -158,45 +142,142 @@ impl Session {
         }
         let records = plain.len().div_ceil(RECORD_SIZE_MAX);
         let size = plain.len() + records * RECORD_OVERHEAD;
-        self.write(output, |traffic, output| {
+        self.write(output, &mut |traffic, output| {
             append(output, size, |space| traffic.encrypt(plain, space))
         })
     }
 
-    /// Says that nothing more will be said.
-    pub(crate) fn close(&mut self, output: &mut Vec<u8>) {
-        if self.is_open {
-            // A session that cannot say so has failed, and its client knows already.
-            let _ = self.write(output, |traffic, output| {
-                append(output, RECORD_OVERHEAD, |space| {
-                    traffic.queue_close_notify(space)
-                })
-            });
+    /// Says that nothing more will be said, and hears nothing more either. An error says that the
+    /// session cannot do that, whose client knows already or is gone.
+    pub(crate) fn close(&mut self, output: &mut Vec<u8>) -> Result<(), Failure> {
+        if !self.is_open {
+            return Ok(());
         }
+        let done = self.write(output, &mut |traffic, output| {
+            append(output, RECORD_OVERHEAD, |space| {
+                traffic.queue_close_notify(space)
+            })
+        });
+        self.end();
+        done
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.is_open = false;
+        self.incoming = Vec::new();
     }
 
     /// Runs `write` once whatever the protocol itself has to say is said.
-    fn write(
+    fn write(&mut self, output: &mut Vec<u8>, write: Write<'_>) -> Result<(), Failure> {
+        self.contain(output, |session, output| {
+            let mut incoming = std::mem::take(&mut session.incoming);
+            let mut plain = Vec::new();
+            let used = session.advance(&mut incoming, &mut plain, output, Some(write))?;
+            incoming.drain(..used);
+            session.incoming = incoming;
+            // `receive` has taken all that is whole.
+            assert!(plain.is_empty(), "what was received is not there twice");
+            Ok(())
+        })
+    }
+
+    /// Runs what owns nothing but this session, and ends the session when that fails or panics.
+    fn contain(
         &mut self,
         output: &mut Vec<u8>,
-        mut write: impl FnMut(&mut WriteTraffic<'_, ServerConnectionData>, &mut Vec<u8>) -> bool,
+        run: impl FnOnce(&mut Self, &mut Vec<u8>) -> Result<(), rustls::Error>,
     ) -> Result<(), Failure> {
+        if self.is_over {
+            return Ok(());
+        }
+        let size = output.len();
+        let done = match caught::catch(|| run(self, output)) {
+            Ok(done) => done.map_err(Failure::Protocol),
+            Err(caught) => {
+                // It may end in a record that is not whole.
+                output.truncate(size);
+                Err(Failure::Panic(caught))
+            }
+        };
+        if done.is_err() {
+            self.end();
+        }
+        done
+    }
+
+    /// Lets rustls go on until it needs more bytes, or until `write` has written. Says how many of
+    /// the bytes are done with.
+    ///
+    /// `incoming` is all that was received and not discarded, also when there is nothing new and
+    /// only something to write. The parts of a handshake message stay in it until that is whole, and
+    /// rustls 0.23.46 continues where the last part ended: `ConnectionCore::process_more_input` slices
+    /// `buffer[progress.processed()..]`, whatever the length of the buffer that it is given. An empty
+    /// one in its place panics. Its issue 1958 advises to pass an empty slice to get at
+    /// `WriteTraffic`; that was before messages were joined in the caller's buffer.
+    fn advance(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+        mut write: Option<Write<'_>>,
+    ) -> Result<usize, rustls::Error> {
+        let mut used = 0;
         loop {
-            match self.tls.process_tls_records(&mut []).state? {
-                ConnectionState::WriteTraffic(mut traffic) => {
-                    return if write(&mut traffic, output) {
-                        Ok(())
-                    } else {
-                        Err(Failure::EncryptError)
-                    };
+            let UnbufferedStatus { mut discard, state } =
+                self.tls.process_tls_records(&mut incoming[used..]);
+            let mut is_blocked = false;
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        let record = record?;
+                        discard += record.discard;
+                        plain.extend_from_slice(record.payload);
+                    }
                 }
-                ConnectionState::EncodeTlsData(mut data) => {
+                Ok(ConnectionState::PeerClosed) => self.is_end_of_input = true,
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                    self.is_open = true;
+                    is_blocked = true;
+                    if let Some(write) = write.take()
+                        && !write(&mut traffic, output)
+                    {
+                        return Err(rustls::Error::EncryptError);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     append(output, RECORD_OVERHEAD, |space| data.encode(space));
                 }
-                ConnectionState::TransmitTlsData(data) => data.done(),
-                ConnectionState::PeerClosed => self.is_end_of_input = true,
-                // It has been closed from both sides.
-                _ => return Ok(()),
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                // More is needed, or both sides have closed. Early data is not accepted, so none is
+                // ever there.
+                Ok(_) => is_blocked = true,
+                Err(error) => {
+                    let rest = &mut incoming[used + discard..];
+                    self.take_alert(rest, output);
+                    return Err(error);
+                }
+            }
+            used += discard;
+            if is_blocked {
+                return Ok(used);
+            }
+        }
+    }
+
+    /// What a failure says to the client. While rustls has something to send it gives that out
+    /// before it looks at `rest`, where it would find the same failure again.
+    fn take_alert(&mut self, rest: &mut [u8], output: &mut Vec<u8>) {
+        while self.tls.wants_write() {
+            match self.tls.process_tls_records(rest).state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    append(output, RECORD_OVERHEAD, |space| data.encode(space));
+                }
+                // What was received before the failure is not answered.
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while traffic.next_record().is_some() {}
+                }
+                _ => return,
             }
         }
     }
@@ -208,6 +289,7 @@ impl fmt::Debug for Session {
             .debug_struct("Session")
             .field("is_open", &self.is_open)
             .field("is_end_of_input", &self.is_end_of_input)
+            .field("is_over", &self.is_over)
             .finish_non_exhaustive()
     }
 }

@@ -1,13 +1,14 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 
 use super::*;
-use crate::ErrorKind;
+use crate::{Address, ErrorKind, Listen, Options, Router, Server};
 
 /// A certificate for `localhost` and its key, in a folder of their own.
 struct Files {
@@ -170,7 +171,7 @@ fn requests_and_replies() {
             assert!(pair.server.is_end_of_input());
             // What was asked before is answered still.
             pair.send(b"the last");
-            pair.server.close(&mut pair.output);
+            pair.server.close(&mut pair.output).unwrap();
             assert_eq!(pair.run(piece_size).unwrap(), b"the last");
             assert!(pair.client.process_new_packets().unwrap().peer_has_closed());
         }
@@ -237,7 +238,7 @@ fn clients_that_speak_something_else() {
     // A fatal alert, and no more than that.
     assert_eq!(output[0], 21, "{output:x?}");
     assert_eq!(records(&output), 1);
-    server.close(&mut output);
+    server.close(&mut output).unwrap();
     assert_eq!(records(&output), 1);
 }
 
@@ -325,4 +326,137 @@ fn files_that_do_not_do() {
     )
     .unwrap();
     check_files(chain, key, ErrorKind::Misuse, "cannot use the certificate");
+}
+
+/// One byte of a handshake message, then a record of an unknown type.
+const BREAKS_OFF: [u8; 11] = [
+    0x16, 0x03, 0x01, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03, 0xde,
+];
+
+#[test]
+fn issue_12_a_record_of_unknown_type_within_a_handshake_message() {
+    let files = Files::new();
+    let tls = files.tls();
+    for cut in 1..=BREAKS_OFF.len() {
+        let (mut heard, mut output) = (Vec::new(), Vec::new());
+        let mut server = Session::new(&tls).unwrap();
+        let mut pieces = BREAKS_OFF;
+        let mut failures = 0;
+        for piece in pieces.chunks_mut(cut) {
+            let done = server.receive(piece, &mut heard, &mut output);
+            failures += usize::from(matches!(done, Err(Failure::Protocol(_))));
+        }
+        assert_eq!((failures, records(&output)), (1, 1), "in pieces of {cut}");
+        // What comes behind is ignored, and nothing more is said.
+        for piece in [&mut [0x16][..], &mut BREAKS_OFF.clone()] {
+            server.receive(piece, &mut heard, &mut output).unwrap();
+        }
+        server.close(&mut output).unwrap();
+        assert_eq!((heard.len(), records(&output)), (0, 1));
+    }
+}
+
+/// While a part of a message is here, the server can still send and close.
+#[test]
+fn issue_12_sends_and_closes_within_a_message_after_the_handshake() {
+    let files = Files::new();
+    let fuzz = TlsFuzz::new(&files.chain(), &files.key()).unwrap();
+    // TLS 1.2 and 1.3; the first bytes of a message in one record, or in two; then it sends and
+    // closes, and the rest comes or does not.
+    for version in [2, 3] {
+        for kind in 0..=25 {
+            for rest in [&[][..], &[11, 22, 3, 0, 1, 0, 1], &[11, 22, 1, 0, 1]] {
+                let start = [version, 11, 22, 1, kind, 1, 5, 9, 1, 5, 200, 6, 5, 9];
+                fuzz.run(&[&start[..], rest, &[1]].concat());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handshake_in_tiny_records_is_bounded() {
+    let files = Files::new();
+    let tls = files.tls();
+    let mut server = Session::new(&tls).unwrap();
+    let (mut heard, mut output) = (Vec::new(), Vec::new());
+    // A ClientHello that says it has 60,000 bytes, one in each record.
+    let hello = [1, 0, 0xea, 0x60].into_iter().chain(std::iter::repeat(0));
+    let mut size_max = 0;
+    let mut failure = None;
+    for byte in hello.take(60_000) {
+        let done = server.receive(&mut [22, 3, 3, 0, 1, byte], &mut heard, &mut output);
+        size_max = size_max.max(server.incoming.len());
+        if let Err(error) = done {
+            failure = Some(error.to_string());
+            break;
+        }
+    }
+    assert!(failure.unwrap().contains("PayloadTooLarge"));
+    assert!(size_max <= 128 << 10, "{size_max}");
+}
+
+/// A resolver of certificates that panics in the middle of a handshake, on the stack of rustls.
+#[derive(Debug)]
+struct Panics;
+
+impl rustls::server::ResolvesServerCert for Panics {
+    fn resolve(
+        &self,
+        _: rustls::server::ClientHello<'_>,
+    ) -> Option<Arc<rustls::sign::CertifiedKey>> {
+        panic!("a test wants it")
+    }
+}
+
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+fn tell(caught: &crate::CaughtPanic<'_>) {
+    assert_eq!(caught.stage, crate::PanicStage::Tls);
+    assert_eq!(caught.message, "a test wants it");
+    TOLD.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_panic_within_tls_costs_one_connection() {
+    let files = Files::new();
+    let mut tls = files.tls();
+    let mut config = ServerConfig::clone(&tls.config);
+    config.cert_resolver = Arc::new(Panics);
+    tls.config = Arc::new(config);
+    let options = Options {
+        threads: 1,
+        on_panic: Some(tell),
+        ..Options::default()
+    };
+    let local = || Listen::tcp(([127, 0, 0, 1], 0).into());
+    let listens = vec![local().tls(tls), local()];
+    let server = Server::start(options, listens, |_io| {
+        let mut router = Router::new(());
+        router.get("/", |(), _, reply| reply.text("well"));
+        router
+    });
+    let server = server.unwrap();
+    let connect = |index: usize| match &server.addresses()[index] {
+        Address::Tcp(address) => std::net::TcpStream::connect(address).unwrap(),
+        other => panic!("{other}"),
+    };
+    let client = Arc::new(files.client(&[PROTOCOL]));
+    for count in 1..=3 {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(Arc::clone(&client), name).unwrap();
+        let mut socket = connect(0);
+        client.write_tls(&mut socket).unwrap();
+        // Closed without a word.
+        assert_eq!(socket.read_to_end(&mut Vec::new()).unwrap_or(0), 0);
+        let mut plain = connect(1);
+        let request = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        plain.write_all(request).unwrap();
+        let mut reply = String::new();
+        plain.read_to_string(&mut reply).unwrap();
+        assert!(reply.ends_with("\r\n\r\nwell"), "{reply}");
+        assert_eq!(server.counters().panics, count);
+        assert_eq!(TOLD.load(Ordering::Relaxed), count);
+    }
+    server.stop();
+    server.join().unwrap();
 }

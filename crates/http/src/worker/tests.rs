@@ -9,11 +9,29 @@ use crate::mailbox::Mailbox;
 use crate::request::Peer;
 use crate::{Options, Router, Ticket};
 
+/// Longer than anything takes here.
+const PATIENCE: Duration = Duration::from_secs(240);
+
 /// A thread's loop on the thread of the test, which can count what it allocates.
 fn worker() -> (Worker<Router<Vec<Ticket>>>, Batch) {
     let mailboxes = Arc::new([Arc::new(Mailbox::new().unwrap())]);
-    let options = Arc::new(Options::default());
-    let io = Io::new(0, options, Vec::new(), Arc::new([None]), mailboxes).unwrap();
+    // A turn without an event waits for the first of them.
+    let options = Arc::new(Options {
+        header_timeout: PATIENCE,
+        body_timeout: PATIENCE,
+        idle_timeout: PATIENCE,
+        write_timeout: PATIENCE,
+        ..Options::default()
+    });
+    let io = Io::new(
+        0,
+        options,
+        Vec::new(),
+        Arc::new([None]),
+        mailboxes,
+        Arc::default(),
+    )
+    .unwrap();
     let mut router = Router::new(Vec::with_capacity(64));
     router
         .get("/hello", |_, _, reply| reply.text("hello"))
@@ -132,7 +150,7 @@ fn nothing_that_came_before_an_edge_is_forgotten() {
         // Nothing is due but the end of patience: a turn without an event would wait for that.
         let begun = std::time::Instant::now();
         worker.turn(&mut batch).unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(5), "an edge was lost");
+        assert!(begun.elapsed() < PATIENCE / 2, "an edge was lost");
         while let Ok(size @ 1..) = client.read(&mut buffer) {
             received.extend_from_slice(&buffer[..size]);
         }
@@ -162,4 +180,46 @@ fn a_connection_that_asked_for_much_at_once_is_small_again() {
     assert_eq!(worker.io.counters.replies_2xx, 60 * COUNT);
     let each = counted.bytes_current / COUNT as i64;
     assert!(each < 3 << 10, "{each} bytes each");
+}
+
+/// The parser owns nothing but its connection's bytes: what it breaks is one connection.
+#[test]
+fn a_panic_of_the_parser_costs_one_connection() {
+    let (mut worker, mut batch) = worker();
+    let mut other = connect(&mut worker);
+    let chunked = "POST /body HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (count, cut, request) in [
+        (
+            1,
+            0,
+            "GET /panic in the parser HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(),
+        ),
+        (
+            2,
+            chunked.len(),
+            format!("{chunked}13\r\npanic in the parser\r\n0\r\n\r\n"),
+        ),
+    ] {
+        let mut client = connect(&mut worker);
+        let hello = "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n";
+        for piece in [hello, &request[..cut], &request[cut..]] {
+            client.write_all(piece.as_bytes()).unwrap();
+            if !piece.is_empty() {
+                worker.turn(&mut batch).unwrap();
+            }
+        }
+        drop(client.shutdown(std::net::Shutdown::Write));
+        worker.turn(&mut batch).unwrap();
+        let mut bytes = Vec::new();
+        client.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("hello") && text.contains(" 500 "), "{text}");
+        assert_eq!(worker.io.counters.panics, count);
+        other.write_all(hello.as_bytes()).unwrap();
+        worker.turn(&mut batch).unwrap();
+        let mut bytes = [0; 1024];
+        let size = other.read(&mut bytes).unwrap();
+        assert!(bytes[..size].ends_with(b"hello"));
+    }
+    assert_eq!(worker.io.connections.len(), 1);
 }

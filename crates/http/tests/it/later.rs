@@ -1,7 +1,12 @@
 //! Replies that come later, and in another order.
 
+use std::io::Read as _;
+
+use lookaside_http::Options;
+
 use crate::client::Client;
-use crate::service::{single, start};
+use crate::life::wait_until;
+use crate::service::{hasty, single, start};
 
 #[test]
 fn replies_keep_the_order_of_the_requests_whatever_is_ready_first() {
@@ -79,6 +84,61 @@ fn too_many_requests_that_wait_are_left_unread_until_they_are_answered() {
 }
 
 #[test]
+fn issue_12_few_requests_that_are_put_off_are_begun_before_those_before_them_are_answered() {
+    let server = start(Options {
+        deferred_count_max: 4,
+        ..single()
+    });
+    let mut client = Client::connect(&server);
+    let count = 64;
+    client.send("GET /park/a HTTP/1.1\r\nHost: h\r\n\r\n".repeat(count));
+    let mut waker = Client::connect(&server);
+    let mut woken = 0;
+    while woken < count {
+        let batch: usize = waker.get("/wake/a").text().parse().unwrap();
+        assert!(batch <= 4, "{batch} were begun");
+        woken += batch;
+    }
+    for _ in 0..count {
+        assert_eq!(client.receive().text(), "a");
+    }
+    // Those that are answered at once are begun as before.
+    client.send("GET /echo/b HTTP/1.1\r\nHost: h\r\n\r\n".repeat(count));
+    for _ in 0..count {
+        assert_eq!(client.receive().text(), "b");
+    }
+}
+
+#[test]
+fn issue_12_a_client_that_reads_no_deferred_answers_holds_few_and_is_left() {
+    const SIZE: usize = 32 << 20;
+    let server = start(Options {
+        deferred_count_max: 4,
+        ..hasty()
+    });
+    let mut client = Client::connect(&server);
+    let request = format!("GET /remote-with/{SIZE} HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.send(request.repeat(64));
+    let monitor = server.monitor();
+    let mut unsent_max = 0;
+    wait_until("it is left", || {
+        unsent_max = unsent_max.max(monitor.unsent_size());
+        server.counters().write_timeouts == 1
+    });
+    // The system takes less than one of them.
+    assert_eq!(server.counters().requests, 4);
+    let size = SIZE as u64;
+    assert!(
+        (3 * size..5 * size).contains(&unsent_max),
+        "{unsent_max} bytes were not sent"
+    );
+    wait_until("all are dropped", || monitor.unsent_size() == 0);
+    let mut other = Client::connect(&server);
+    assert_eq!(other.get("/hello").text(), "hello");
+    assert_eq!(monitor.unsent_size(), 0);
+}
+
+#[test]
 fn a_ticket_names_nobody_once_its_client_has_gone() {
     let server = start(single());
     for round in 0..20 {
@@ -133,4 +193,48 @@ fn other_threads_answer() {
         std::panic::catch_unwind(move || client.receive()).is_err(),
         "the body was cut"
     );
+}
+
+#[test]
+fn trailers_stand_behind_the_last_chunk() {
+    let server = start(single());
+    let received = |request: &str| {
+        let mut client = Client::connect(&server);
+        client.send(request);
+        let mut received = String::new();
+        client.stream().read_to_string(&mut received).unwrap();
+        received
+    };
+    let of = |target: &str, version: &str| {
+        received(&format!(
+            "GET {target} HTTP/{version}\r\nHost: h\r\nConnection: close\r\n\r\n"
+        ))
+    };
+    let answer = of("/trailers/a", "1.1");
+    assert!(
+        answer.contains("\r\nTrailer: X-Count, X-Note\r\n"),
+        "{answer}"
+    );
+    assert!(
+        answer.ends_with("4\r\nbody\r\n0\r\nX-Count: 4\r\nX-Note: a\r\n\r\n"),
+        "{answer}"
+    );
+    // Without chunks there is no place for them.
+    let answer = of("/trailers/a", "1.0");
+    assert!(answer.ends_with("\r\n\r\nbody"), "{answer}");
+    // A line feed would begin another header: the body is cut instead.
+    let answer = of("/trailers/a_X-More:%201", "1.1");
+    assert!(!answer.contains("X-More"), "{answer}");
+    assert!(!answer.ends_with("\r\n0\r\n\r\n"), "{answer}");
+    // The connection goes on behind them.
+    let mut client = Client::connect(&server);
+    client
+        .send("GET /trailers/a HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/x HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut rest = [0; 4096];
+    let mut seen = String::new();
+    while !seen.ends_with("\r\n\r\nx") {
+        let size = client.stream().read(&mut rest).unwrap();
+        assert!(size > 0, "{seen}");
+        seen.push_str(std::str::from_utf8(&rest[..size]).unwrap());
+    }
 }

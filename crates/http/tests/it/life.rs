@@ -4,17 +4,18 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use lookaside_http::{Address, Listen, Options, Server};
+use lookaside_http::{Address, ErrorKind, Listen, Options, Router, Server};
 
-use crate::client::{Client, address};
+use crate::client::{Client, TIMEOUT, address};
 use crate::service::{router, single, start};
 
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(begun.elapsed() < TIMEOUT, "{what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -148,9 +149,8 @@ fn stopping_does_not_wait_for_ever() {
     let mut client = Client::connect(&server);
     client.send("GET /park/a HTTP/1.1\r\nHost: h\r\n\r\n");
     wait_until("it is parked", || server.counters().requests == 1);
-    let begun = Instant::now();
+    // Waits for the server's threads.
     drop(server);
-    assert!(begun.elapsed() < Duration::from_secs(10));
     assert!(client.is_closed());
 }
 
@@ -246,4 +246,130 @@ fn more_connections_than_allowed_wait_for_others_to_end() {
     assert_eq!(server.counters().open(), 2);
     drop(first);
     assert_eq!(third.receive().status, 200);
+}
+
+/// Where the services of these tests panic.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    BatchEnd,
+    Timer,
+    Woken,
+}
+
+/// A panic that belongs to no request may leave others waiting: the server ends with an error, and
+/// whoever watches it starts it anew.
+#[test]
+fn issue_12_a_panic_that_belongs_to_no_request_ends_the_server() {
+    for fault in [Fault::BatchEnd, Fault::Timer, Fault::Woken] {
+        let options = Options {
+            threads: 3,
+            drain_timeout: Duration::from_millis(100),
+            ..Options::default()
+        };
+        let (sender, failures) = channel();
+        let sender = std::sync::Mutex::new(sender);
+        let server = Server::builder(options)
+            .listen(Listen::tcp(([127, 0, 0, 1], 0).into()))
+            .on_failure(move || sender.lock().unwrap().send(()).unwrap())
+            .start(move |_io| faulty(fault))
+            .unwrap();
+        let mut client = Client::connect(&server);
+        client.send("GET /fault HTTP/1.1\r\nHost: h\r\n\r\n");
+        failures.recv_timeout(Duration::from_secs(60)).unwrap();
+        // A reply may have gone out before.
+        while client.try_receive_some() {}
+        // The other threads end without being asked to.
+        let error = server.join().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Defect, "{error}");
+        assert!(failures.try_recv().is_err(), "it fails once");
+    }
+}
+
+fn faulty(fault: Fault) -> Router<bool> {
+    let mut router = Router::new(false);
+    router
+        .get("/fault", move |is_broken, _, mut reply| {
+            match fault {
+                Fault::BatchEnd => *is_broken = true,
+                Fault::Timer => drop(reply.defer_until(Instant::now())),
+                Fault::Woken => {
+                    reply.io().waker(0).wake();
+                    reply.defer();
+                }
+            };
+        })
+        .on_batch_end(|is_broken, _| assert!(!*is_broken, "a test wants it"))
+        .on_timer(|_, _, _| panic!("a test wants it"))
+        .on_woken(|_, _, _| panic!("a test wants it"));
+    router
+}
+
+/// What a hook does for one request can be contained to it.
+#[test]
+fn a_hook_can_contain_the_panics_of_a_request() {
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+    let server = Server::start(single(), vec![listen], |_io| {
+        let mut router = Router::new(None);
+        router
+            .get("/later", |parked, _, mut reply| {
+                reply.io().waker(0).wake();
+                *parked = Some(reply.defer());
+            })
+            .get("/hello", |_, _, reply| reply.text("hello"))
+            .on_woken(|parked, io, _| {
+                let ticket = parked.take().unwrap();
+                io.contain(ticket, |_| panic!("a test wants it"));
+            });
+        router
+    });
+    let server = server.unwrap();
+    for count in 1..=3 {
+        let mut client = Client::connect(&server);
+        assert_eq!(client.get("/hello").text(), "hello");
+        assert_eq!(client.get("/later").status, 500);
+        assert!(client.is_closed());
+        wait_until("it is counted", || server.counters().panics == count);
+    }
+    server.stop();
+    server.join().unwrap();
+}
+
+/// Whatever its service does, a server can be left in time.
+#[test]
+fn issue_12_joining_a_server_has_a_bound() {
+    let (sender, receiver) = channel::<()>();
+    let (is_there, arrival) = channel();
+    let channels = std::sync::Arc::new(std::sync::Mutex::new((is_there, receiver)));
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+    let options = Options {
+        drain_timeout: Duration::from_millis(10),
+        ..single()
+    };
+    let server = Server::start(options, vec![listen], move |_io| {
+        let channels = channels.clone();
+        let mut router = Router::new(());
+        router.get("/busy", move |(), _, reply| {
+            let channels = channels.lock().unwrap();
+            channels.0.send(()).unwrap();
+            // Until the test lets go.
+            let _ = channels.1.recv();
+            reply.empty();
+        });
+        router
+    });
+    let server = server.unwrap();
+    let mut client = Client::connect(&server);
+    client.send("GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");
+    arrival.recv().unwrap();
+    server.stop();
+    let error = server.join_within(Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    drop(sender);
+    // The thread ends when it can.
+    assert_eq!(client.receive().status, 200);
+    assert!(client.is_closed());
+    // One that ends in time is joined as ever.
+    let server = start(single());
+    server.stop();
+    server.join_within(Duration::from_secs(60)).unwrap();
 }

@@ -23,13 +23,14 @@ pub(crate) fn start(options: Options) -> Server {
     Server::start(options, vec![listen], router).unwrap()
 }
 
-/// Deadlines that tests can wait for.
+/// Deadlines that tests can wait for, and that a client on a busy machine does not miss when it sends
+/// at once.
 pub(crate) fn hasty() -> Options {
     Options {
-        header_timeout: Duration::from_millis(300),
-        body_timeout: Duration::from_millis(300),
-        idle_timeout: Duration::from_millis(600),
-        write_timeout: Duration::from_millis(400),
+        header_timeout: Duration::from_millis(1_500),
+        body_timeout: Duration::from_millis(1_500),
+        idle_timeout: Duration::from_millis(2_000),
+        write_timeout: Duration::from_millis(1_500),
         ..single()
     }
 }
@@ -119,6 +120,15 @@ fn streams(router: &mut Router<State>) {
             let (reader, deferred) = reply.receive_remote();
             std::thread::spawn(move || shout(reader, deferred));
         })
+        .route(
+            Method::Post,
+            "/live",
+            Route::streamed().live(),
+            |_, _, reply| {
+                let (reader, deferred) = reply.receive_remote();
+                std::thread::spawn(move || shout(reader, deferred));
+            },
+        )
         .get("/remote/{tag}", |_, request, reply| {
             let tag = request.param("tag").unwrap().to_owned();
             let deferred = reply.defer_remote();
@@ -127,11 +137,26 @@ fn streams(router: &mut Router<State>) {
                 _ => deferred.respond(Response::new(202).header("X-Tag", &tag).body(tag)),
             });
         })
+        .get("/remote-with/{size}", |_, request, reply| {
+            let size = request.param("size").unwrap().parse().unwrap();
+            let deferred = reply.defer_remote();
+            std::thread::spawn(move || deferred.respond(Response::new(200).body(vec![b'x'; size])));
+        })
         .get("/remote-cut", |_, _, reply| {
             let deferred = reply.defer_remote();
             std::thread::spawn(move || {
                 let mut writer = deferred.stream(Response::new(200));
                 writer.write_all(b"half").unwrap();
+            });
+        })
+        .get("/trailers/{value}", |_, request, reply| {
+            let value = request.param("value").unwrap().replace('_', "\n");
+            let deferred = reply.defer_remote();
+            std::thread::spawn(move || {
+                let head = Response::new(200).header("Trailer", "X-Count, X-Note");
+                let mut writer = deferred.stream(head);
+                writer.write_all(b"body").unwrap();
+                writer.finish_with_trailers([("X-Count", "4"), ("X-Note", value.as_str())]);
             });
         })
         .get("/stream/{size}", |state, request, reply| {

@@ -270,3 +270,32 @@ fn a_slow_client_holds_nobody_up() {
         assert!(slow.receive().body == large());
     }
 }
+
+/// A file that was cut since the server looked at it last is sent as it is now.
+#[test]
+fn issue_12_a_file_that_was_cut_is_no_500() {
+    let site = Site::with(
+        single(),
+        StaticOptions {
+            // It does not look again by itself.
+            check_interval: Duration::from_secs(3600),
+            ..StaticOptions::default()
+        },
+    );
+    let mut client = site.client();
+    for name in ["plain.txt", "large.bin"] {
+        let before = get(&mut client, name, "");
+        site.write(name, b"012");
+        let after = get(&mut client, name, "");
+        assert_eq!((after.status, after.text()), (200, "012"), "{name}");
+        assert_ne!(before.header("etag"), after.header("etag"));
+        let part = get(&mut client, name, "Range: bytes=1-\r\n");
+        assert_eq!((part.status, part.text()), (206, "12"), "{name}");
+    }
+    // One that is gone is served as it was, until the server looks again.
+    assert_eq!(get(&mut client, "app.js", "").text(), "original");
+    site.write("app.js", b"");
+    let empty = get(&mut client, "app.js", "");
+    assert_eq!((empty.status, empty.text()), (200, ""));
+    assert_eq!(site.server.counters().replies_5xx, 0);
+}

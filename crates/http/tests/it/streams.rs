@@ -1,9 +1,13 @@
 //! Bodies in pieces, in both directions.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
+
+use lookaside_http::Options;
 
 use crate::client::Client;
-use crate::service::{file, single, start};
+use crate::life::wait_until;
+use crate::service::{file, hasty, single, start};
 
 const POST: &str = "HTTP/1.1\r\nHost: h\r\n";
 
@@ -199,4 +203,58 @@ fn files_are_sent_in_part_or_as_a_whole() {
     client.send(format!("GET /file/0/{beyond} HTTP/1.1\r\nHost: h\r\n\r\n"));
     let cut = std::panic::catch_unwind(move || client.receive());
     assert!(cut.is_err(), "a file that ends early cannot look whole");
+}
+
+/// Sends a live stream of one chunk after another, each of which is waited for, as long as `goes_on`.
+fn live(options: Options, mut goes_on: impl FnMut(Instant) -> bool) -> bool {
+    let server = start(options);
+    let mut client = Client::connect(&server);
+    client.send(format!(
+        "POST /live {POST}Transfer-Encoding: chunked\r\n\r\n"
+    ));
+    let begun = Instant::now();
+    while goes_on(begun) {
+        if !client.try_send("2\r\na\n\r\n") || !client.try_receive_some() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.send("0\r\n\r\n");
+    while client.try_receive_some() {}
+    true
+}
+
+/// A stream that is sent as things happen may be slower than other bodies, and last.
+#[test]
+fn issue_12_a_live_stream_lasts() {
+    let options = Options {
+        stream_idle_timeout: Duration::from_secs(600),
+        idle_timeout: Duration::from_secs(1),
+        ..hasty()
+    };
+    let lasts = 4 * options.body_timeout;
+    assert!(live(options, |begun| begun.elapsed() < lasts), "it was cut");
+}
+
+#[test]
+fn a_live_stream_has_limits_of_its_own() {
+    // One that pauses.
+    let server = start(Options {
+        stream_idle_timeout: Duration::from_millis(100),
+        ..single()
+    });
+    let mut client = Client::connect(&server);
+    client.send(format!(
+        "POST /live {POST}Transfer-Encoding: chunked\r\n\r\n2\r\na\n\r\n"
+    ));
+    while client.try_receive_some() {}
+    wait_until("it is counted", || server.counters().refused == 1);
+    // One that drips, where a rate is asked for.
+    let options = Options {
+        stream_idle_timeout: Duration::from_millis(100),
+        stream_rate_min: 1 << 20,
+        ..single()
+    };
+    let a_minute = Duration::from_secs(60);
+    assert!(!live(options, |begun| begun.elapsed() < a_minute));
 }
