@@ -1,6 +1,7 @@
 //! The answers to a request, and the places for those that have not come.
 
 use std::ops::Deref;
+use std::time::Duration;
 use std::{iter, slice, vec};
 
 use crate::{Answer, Error, Result};
@@ -39,6 +40,21 @@ impl Answers {
         match self.0 {
             Form::One(answer) => vec![answer],
             Form::Many(answers) => answers,
+        }
+    }
+}
+
+impl Answers {
+    /// The same, where errors of a deadline that nobody gave name the option that it came from.
+    pub(crate) fn naming_timeout(answers: Result<Self>, timeout: Duration) -> Result<Self> {
+        let named = |error: Error| error.naming_timeout(timeout);
+        match answers {
+            Ok(Self(Form::One(answer))) => Ok(Self(Form::One(answer.map_err(named)))),
+            Ok(Self(Form::Many(answers))) => {
+                let answers = answers.into_iter().map(|answer| answer.map_err(named));
+                Ok(Self(Form::Many(answers.collect())))
+            }
+            Err(error) => Err(named(error)),
         }
     }
 }
@@ -99,6 +115,17 @@ impl Places {
                 answer
             }
             Self::Many(answers) => &mut answers[index],
+        }
+    }
+
+    /// Replaces every received answer with `error`.
+    pub(crate) fn replace(&mut self, error: &Error) {
+        let answers = match self {
+            Self::One(answer) => slice::from_mut(answer),
+            Self::Many(answers) => answers,
+        };
+        for answer in answers.iter_mut().flatten() {
+            *answer = Err(error.clone());
         }
     }
 

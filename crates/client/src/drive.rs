@@ -11,6 +11,7 @@
 //! ```
 
 use std::path::PathBuf;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::{
@@ -108,13 +109,24 @@ pub trait Drive: Upgrade + Sized {
     /// When too many wait already, or the connection has ended: then nothing of it was sent.
     fn submit(&mut self, request: Request) -> Result<Ticket>;
 
-    /// Takes a request back that nobody waits for any more. What was not sent is not sent, and
-    /// what was is discarded when it comes; there is no reply.
+    /// Takes back a request whose caller is gone. What was not sent is not sent, and the answers to
+    /// what was are discarded; there is no reply.
     fn abandon(&mut self, ticket: Ticket);
+
+    /// Takes back requests that are about to be sent and whose callers are gone, as
+    /// [`abandon`](Self::abandon) does. To be called before [`advance`](Talk::advance), which sends.
+    fn withdraw(&mut self, is_unwanted: impl FnMut(Ticket) -> bool);
 
     /// Takes a request back as if its deadline had passed: its reply says so, and what the server
     /// does for it is cancelled.
     fn cancel(&mut self, ticket: Ticket);
+
+    /// The request whose answer is coming in, if rows of it are kept.
+    fn collecting(&self) -> Option<Ticket>;
+
+    /// Keeps no rows of the answers to a request whose caller is gone. It is done all the same, and
+    /// there is a reply.
+    fn discard(&mut self, ticket: Ticket);
 
     /// The next answers, in the order in which they came.
     fn next_reply(&mut self) -> Option<Reply>;
@@ -143,6 +155,19 @@ pub trait Drive: Upgrade + Sized {
     /// Whether the last query left a transaction open, be it one that has failed.
     fn is_in_transaction(&self) -> bool;
 
+    /// What undoes a change of the session that nobody else must meet: an open transaction, or
+    /// autocommit that was turned off. To be asked again once that is done.
+    fn restoring_statement(&self) -> Option<&'static str>;
+
+    /// What makes the session as it was after the log-in.
+    fn reset_request() -> Request;
+
+    /// Whether more may be read: not while the buffer of a COPY is full. Emptying it wakes the task of
+    /// `cx`.
+    fn poll_receive(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
     /// What begins a transaction, one statement after the other.
     fn begin_statements(options: &TransactionOptions) -> Vec<String>;
 
@@ -161,6 +186,27 @@ pub trait Drive: Upgrade + Sized {
     /// Ends the connection. What has no answer gets an error; what was sent may be done all the
     /// same. The output holds the farewell.
     fn close(&mut self);
+}
+
+/// The requests of a backlog that are to be withdrawn: those that `is_unwanted`, as far as the first
+/// `room` of the others, behind which nothing is sent yet.
+pub(crate) fn unwanted(
+    tickets: impl Iterator<Item = Ticket>,
+    mut room: usize,
+    mut is_unwanted: impl FnMut(Ticket) -> bool,
+) -> Vec<Ticket> {
+    let mut unwanted = Vec::new();
+    for ticket in tickets {
+        if room == 0 {
+            break;
+        }
+        if is_unwanted(ticket) {
+            unwanted.push(ticket);
+        } else {
+            room -= 1;
+        }
+    }
+    unwanted
 }
 
 /// What of a configuration concerns sockets.

@@ -16,6 +16,9 @@ use lookaside_wire::{ProtocolError, RequestError};
 
 use crate::{ConfigError, Host, TargetSession};
 
+/// How many parameters a statement has at most: both protocols count them with two bytes.
+pub(crate) const PARAMETER_COUNT_MAX: usize = 65_535;
+
 /// A result of this crate's connections.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -31,6 +34,8 @@ struct Inner {
     sent: Sent,
     message: Box<str>,
     cause: Option<Cause>,
+    /// The port is refused, or the host unknown.
+    is_unreachable: bool,
 }
 
 enum Cause {
@@ -153,6 +158,7 @@ impl Error {
             sent,
             message: message.into(),
             cause: None,
+            is_unreachable: false,
         }))
     }
 
@@ -162,7 +168,23 @@ impl Error {
             sent,
             message: message.into(),
             cause: Some(cause),
+            is_unreachable: false,
         }))
+    }
+
+    /// The same, of a server whose port is refused or whose host is unknown.
+    fn unreachable(self) -> Self {
+        let inner = Arc::into_inner(self.0).expect("an error that was just made has one owner");
+        Self(Arc::new(Inner {
+            is_unreachable: true,
+            ..inner
+        }))
+    }
+
+    /// Whether the server cannot be reached at all: the port is refused, the socket does not exist, or
+    /// the host name cannot be resolved. With several hosts, whether that holds for each of them.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.0.is_unreachable
     }
 
     pub(crate) fn refused(error: ErrorResponse<'static>) -> Self {
@@ -193,6 +215,27 @@ impl Error {
         let message = "the server refused the log-in";
         let cause = Cause::Mysql(error);
         Self::because(ErrorKind::Refused, Sent::Nothing, message, cause)
+    }
+
+    pub(crate) fn mysql_password_missing(error: ErrPacket<'static>) -> Self {
+        let message = "the server refused the log-in, for which no password was given";
+        let cause = Cause::Mysql(error);
+        Self::because(ErrorKind::Refused, Sent::Nothing, message, cause)
+    }
+
+    /// The server of a URL of MySQL's waited for the client, and knows PostgreSQL's request for
+    /// TLS.
+    pub(crate) fn server_is_postgres() -> Self {
+        let message = "the server is a PostgreSQL, and no MySQL or MariaDB: its URL begins with \
+                       `postgres://`";
+        Self::new(ErrorKind::Protocol, Sent::Nothing, message)
+    }
+
+    /// The server of a URL of PostgreSQL's greeted first, as MySQL does.
+    pub(crate) fn server_is_mysql() -> Self {
+        let message = "the server is a MySQL or MariaDB, and no PostgreSQL: its URL begins with \
+                       `mysql://`";
+        Self::new(ErrorKind::Protocol, Sent::Nothing, message)
     }
 
     pub(crate) fn mysql_session_ended(error: ErrPacket<'static>) -> Self {
@@ -245,8 +288,22 @@ impl Error {
 
     pub(crate) fn cannot_connect(host: &Host, error: io::Error) -> Self {
         let message = format!("cannot connect to {}", host.plain());
+        // NotFound is a Unix socket that does not exist.
+        let is_unreachable = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+        );
         let cause = Cause::Other(error.into());
-        Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
+        let error = Self::because(ErrorKind::Connection, Sent::Nothing, message, cause);
+        match is_unreachable {
+            true => error.unreachable(),
+            false => error,
+        }
+    }
+
+    /// A host name that cannot be resolved.
+    pub(crate) fn unknown_host(host: &Host, error: io::Error) -> Self {
+        Self::cannot_connect(host, error).unreachable()
     }
 
     /// What became of an attempt to connect to a host, which the error may not name yet.
@@ -278,7 +335,12 @@ impl Error {
         }
         message.push_str("and the last:");
         let kind = last.0.kind;
-        Self::because(kind, Sent::Nothing, message, Cause::Step(last))
+        let is_unreachable = last.is_unreachable() && errors.iter().all(Self::is_unreachable);
+        let error = Self::because(kind, Sent::Nothing, message, Cause::Step(last));
+        match is_unreachable {
+            true => error.unreachable(),
+            false => error,
+        }
     }
 
     /// A server that is not what `target_session_attrs` wants.
@@ -316,6 +378,14 @@ impl Error {
     }
 
     pub(crate) fn protocol(error: ProtocolError) -> Self {
+        if error.is_foreign_greeting() {
+            return Self::server_is_mysql();
+        }
+        if error.is_password_missing() {
+            let message = "the server wants a password for the log-in";
+            let cause = Cause::Other(error.into());
+            return Self::because(ErrorKind::Refused, Sent::Nothing, message, cause);
+        }
         let (kind, message) = if error.is_tls_missing() {
             (ErrorKind::Tls, "the server offers no TLS")
         } else if error.kind() == lookaside_wire::ErrorKind::Authentication {
@@ -370,9 +440,33 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
+    /// Of a statement that no server could be told.
+    pub(crate) fn too_many_parameters(count: usize) -> Self {
+        let message = format!(
+            "{count} values were given, and a statement takes 65,535 at most: send \
+             fewer at a time, one array instead of many values, or many parameter sets of one statement"
+        );
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    /// The connection ended while a request was on its way that the server may have found too
+    /// large.
+    pub(crate) fn request_may_be_too_large(size: usize, error: Self) -> Self {
+        let message = format!(
+            "the connection ended over a request of {size} bytes; a server closes it where that is more \
+             than its `max_allowed_packet`"
+        );
+        Self::because(error.0.kind, error.0.sent, message, Cause::Step(error))
+    }
+
     pub(crate) fn no_copy() -> Self {
         let message = "what copies is a COPY; other statements are queries";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    pub(crate) fn copy_direction(wanted: &str) -> Self {
+        let message = format!("the statement is no {wanted}");
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
     pub(crate) fn no_copy_here() -> Self {
@@ -439,6 +533,16 @@ impl Error {
         Self::new(ErrorKind::Deadline, sent, message)
     }
 
+    /// The same, where the deadline came from the pool's own option.
+    pub(crate) fn naming_timeout(self, timeout: Duration) -> Self {
+        if self.0.kind != ErrorKind::Deadline {
+            return self;
+        }
+        let message = format!("no answer within {timeout:?}; see `PoolOptions::query_timeout`");
+        let sent = self.0.sent;
+        Self::because(ErrorKind::Deadline, sent, message, Cause::Step(self))
+    }
+
     pub(crate) fn canceled(sent: Sent) -> Self {
         let message = "the query was canceled";
         Self::new(ErrorKind::Canceled, sent, message)
@@ -446,6 +550,18 @@ impl Error {
 
     pub(crate) fn still_in_transaction() -> Self {
         let message = "a transaction could not be rolled back, and the connection was closed";
+        Self::new(ErrorKind::Connection, Sent::Something, message)
+    }
+
+    pub(crate) fn not_released() -> Self {
+        let message = "what a dropped lock left under way, or the end of its transaction, was not \
+                       answered within `PoolOptions::check_timeout`, and the connection was closed";
+        Self::new(ErrorKind::Connection, Sent::Something, message)
+    }
+
+    pub(crate) fn database_chosen() -> Self {
+        let message = "a session that began without a database, and has chosen one, cannot be \
+                       reset, and the connection was closed: name a database in the URL";
         Self::new(ErrorKind::Connection, Sent::Something, message)
     }
 
@@ -464,9 +580,54 @@ impl Error {
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
+    pub(crate) fn shared_session() -> Self {
+        let message = "a change of the session needs a connection for itself, as others use this \
+                       one: see `Pool::lock`; what each connection begins with is said in \
+                       `PoolOptions::session`";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
+    /// Why a connection that others share was closed.
+    pub(crate) fn left_in_transaction() -> Self {
+        let message = "a statement left a transaction open on a connection that others use as \
+                       well; the connection was closed, and what was not committed is undone: a \
+                       transaction needs a connection for itself, see `Pool::lock`";
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
+    /// Why a connection that others share was closed.
+    pub(crate) fn autocommit_off() -> Self {
+        let message = "autocommit is off on a connection that others use as well; the connection \
+                       was closed, and what was not committed is undone: to turn it off takes a \
+                       connection for itself, see `Pool::lock`";
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
+    /// Why a connection was closed: `setting` says in what each text would be taken for another one.
+    pub(crate) fn other_encoding(setting: &str, value: &str, required: &str) -> Self {
+        let message = format!(
+            "a statement set `{setting}` to `{value}`; the connection was closed, as texts are sent \
+             and read as {required} and would be stored wrongly: leave it at `{required}`"
+        );
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
+    pub(crate) fn begins_without_autocommit() -> Self {
+        let message = "autocommit is off in the sessions of this pool, so that all its requests would \
+                       become parts of one transaction: such a request needs a connection for \
+                       itself, see `Pool::lock`; `set autocommit = 1` in `PoolOptions::session` \
+                       turns it on";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
+    }
+
     pub(crate) fn closed() -> Self {
         let message = "the connection was closed";
         Self::new(ErrorKind::Closed, Sent::Something, message)
+    }
+
+    pub(crate) fn no_runtime() -> Self {
+        let message = "opening a connection requires a tokio runtime with time and I/O enabled";
+        Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 
     pub(crate) fn connect_timeout(timeout: Duration) -> Self {

@@ -15,7 +15,10 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod cancel;
 mod config;
+mod copy;
+mod deadlines;
 mod description;
 mod drive;
 mod error;
@@ -27,7 +30,9 @@ mod pool;
 pub mod postgres;
 mod request;
 mod script;
+mod sync;
 mod tickets;
+mod timer;
 mod transaction;
 pub mod types;
 
@@ -37,6 +42,7 @@ pub mod types;
 struct Guide;
 
 pub use answers::Answers;
+pub use cancel::CancelToken;
 pub use config::{
     ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
     LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,

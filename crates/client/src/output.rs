@@ -31,6 +31,11 @@ impl Output {
         &self.bytes[self.written..]
     }
 
+    /// Whether all that was taken is written.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.written == self.bytes.len()
+    }
+
     pub(crate) fn written(&mut self, size: usize) {
         assert!(
             size <= self.bytes.len() - self.written,

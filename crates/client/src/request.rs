@@ -8,8 +8,9 @@ use lookaside_value::{ParamBatch, RowError, RowRef, RowSet, Value};
 use lookaside_wire::postgres::Oid;
 use serde::de::DeserializeOwned;
 
+use crate::copy::CopyEnd;
 use crate::postgres::RawRows;
-use crate::{Answers, Description, Error, Result, ScriptPart};
+use crate::{Answers, CancelToken, Description, Error, Result, ScriptPart};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
@@ -19,13 +20,30 @@ pub struct Request {
     /// who would wait for each other's steps of its counter.
     pub(crate) parameter_types: Option<Arc<[Oid]>>,
     pub(crate) params: Params,
-    pub(crate) syncs: Syncs,
+    /// None leaves it to the pool.
+    pub(crate) syncs: Option<Syncs>,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) clock: Clock,
+    pub(crate) cancel: Option<CancelToken>,
+    pub(crate) is_canceled_on_drop: bool,
     pub(crate) goal: Goal,
     pub(crate) shape: Shape,
     pub(crate) place: Place,
     pub(crate) is_bulk: bool,
+    pub(crate) keeps_results: bool,
     pub(crate) form: Form,
+    /// The data of a COPY, where it does not come whole.
+    pub(crate) copy: Option<Arc<CopyEnd>>,
+}
+
+/// What enforces a request's deadline until it is submitted to a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// A timer of its caller.
+    Caller,
+    /// Nothing, because it is submitted as soon as the driver's task runs: the connection is not
+    /// locked.
+    Driver,
 }
 
 /// What becomes of the rows of an answer.
@@ -93,8 +111,10 @@ pub(crate) enum Place {
     Anywhere,
     /// In a transaction: it is not done where that is gone.
     Transaction,
+    /// Session set-up: the state after it is what a released lock restores.
+    Session,
     /// Among those of others who know nothing of each other: it begins no transaction, which theirs
-    /// would become parts of.
+    /// would become parts of, and changes nothing of the session.
     Shared,
 }
 
@@ -118,6 +138,8 @@ pub(crate) enum Goal {
     Fetch(Fetch),
     /// A portal is closed. There is no statement.
     Close(Portal),
+    /// The session becomes what it was after the log-in. There is no statement.
+    Reset,
 }
 
 /// The most that the protocol can ask for.
@@ -173,13 +195,18 @@ impl Request {
             sql,
             parameter_types: None,
             params,
-            syncs: Syncs::default(),
+            syncs: None,
             deadline: None,
+            clock: Clock::Caller,
+            cancel: None,
+            is_canceled_on_drop: false,
             goal: Goal::Run,
             shape: Shape::Described,
             place: Place::Anywhere,
             is_bulk: false,
+            keeps_results: false,
             form: Form::Values,
+            copy: None,
         }
     }
 
@@ -211,7 +238,8 @@ impl Request {
     /// A `COPY … FROM STDIN`, and all of its data, in the format that the statement says. The
     /// answer counts the rows. PostgreSQL only.
     ///
-    /// More than fits in memory goes as one COPY after the other in a transaction.
+    /// What does not fit in memory is written piece by piece: see
+    /// [`Lock::copy_in`](crate::face::Lock::copy_in).
     pub fn copy_in(sql: impl Into<Arc<str>>, data: impl Into<Arc<[u8]>>) -> Self {
         Self {
             goal: Goal::Copy,
@@ -220,7 +248,8 @@ impl Request {
     }
 
     /// A `COPY … TO STDOUT`: the answer has a row for each row, with its bytes in the format that
-    /// the statement says. PostgreSQL only.
+    /// the statement says. PostgreSQL only. What does not fit in memory is read piece by piece: see
+    /// [`Lock::copy_out`](crate::face::Lock::copy_out).
     pub fn copy_out(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Copy,
@@ -237,7 +266,8 @@ impl Request {
     /// refused. An error ends the script and is the last answer; those before it stay, whatever
     /// becomes of what they did. [`Answer::script`] has what is told of each.
     ///
-    /// Nothing else is under way on the connection meanwhile. MySQL and MariaDB are asked none.
+    /// Nothing else is under way on the connection meanwhile. One of a [`Pool`](crate::Pool) whose future
+    /// is dropped is cancelled. MySQL and MariaDB are asked none.
     pub fn script(sql: impl Into<Arc<str>>, row_count_max: usize) -> Self {
         Self {
             goal: Goal::Script { row_count_max },
@@ -271,6 +301,23 @@ impl Request {
         }
     }
 
+    /// A COPY whose data goes through `copy`.
+    pub(crate) fn copy_stream(sql: impl Into<Arc<str>>, copy: CopyEnd) -> Self {
+        Self {
+            goal: Goal::Copy,
+            copy: Some(Arc::new(copy)),
+            ..Self::new(sql, &[])
+        }
+    }
+
+    /// Makes a session of MySQL's what it was after the log-in.
+    pub(crate) fn reset() -> Self {
+        Self {
+            goal: Goal::Reset,
+            ..Self::new("", &[])
+        }
+    }
+
     /// The types of the first parameters, instead of those that the server finds.
     #[must_use]
     pub fn parameter_types(self, types: impl Into<Arc<[Oid]>>) -> Self {
@@ -281,10 +328,41 @@ impl Request {
         }
     }
 
-    /// How its queries are separated from each other.
+    /// How its queries are separated from each other. Without it, as
+    /// [`PoolOptions::syncs`](crate::PoolOptions::syncs) says, or by a Sync each.
     #[must_use]
     pub fn syncs(self, syncs: Syncs) -> Self {
-        Self { syncs, ..self }
+        Self {
+            syncs: Some(syncs),
+            ..self
+        }
+    }
+
+    /// Promises that its queries only read, functions that they call included, so that they may
+    /// share a Sync with those of others: [`Syncs::Shared`].
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.syncs(Syncs::Shared)
+    }
+
+    /// Lets a token cancel it; see [`CancelToken`].
+    #[must_use]
+    pub fn cancel_token(self, token: &CancelToken) -> Self {
+        Self {
+            cancel: Some(token.clone()),
+            ..self
+        }
+    }
+
+    /// Cancels it if its future is dropped before it is answered: what was not sent is not sent, and
+    /// the server is asked to stop working on what was. Without this option, the server completes the
+    /// query, and the answer is discarded.
+    #[must_use]
+    pub fn cancel_on_drop(self) -> Self {
+        Self {
+            is_canceled_on_drop: true,
+            ..self
+        }
     }
 
     /// Says that the columns of this statement and their types are what they were, whatever happens
@@ -328,6 +406,35 @@ impl Request {
         }
     }
 
+    /// Keeps all results of a statement, which is what a procedure of MySQL or MariaDB may have:
+    /// the answer is the first of them, rows or not, and its
+    /// [`further_results`](Answer::further_results) are the others, in their order. Otherwise the
+    /// first with rows is the answer, and the rest is left out.
+    ///
+    /// All of them together are no larger than one result may be. PostgreSQL has one result a
+    /// statement.
+    ///
+    /// ```no_run
+    /// # fn example(connection: &mut lookaside_client::mysql::blocking::Connection) -> lookaside_client::Result<()> {
+    /// use lookaside_client::Request;
+    ///
+    /// let call = Request::new("call stock_and_prices()", &[]).all_results();
+    /// for answer in connection.request(call)? {
+    ///     let stock = answer?;
+    ///     let [prices, call] = &stock.further_results[..] else { panic!("it has two selects") };
+    ///     println!("{} {} {:?}", stock.rows.len(), prices.rows.len(), call.row_count);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn all_results(self) -> Self {
+        Self {
+            keeps_results: true,
+            ..self
+        }
+    }
+
     /// Leaves the rows as the server sent them: the answer's [`raw`](Answer::raw) has them, and its
     /// [`rows`](Answer::rows) have none. No value is made for each field, which is most of the work where
     /// rows are many and each is read once.
@@ -358,6 +465,14 @@ impl Request {
         }
     }
 
+    /// Says that it is a part of how the session begins.
+    pub(crate) fn of_session(self) -> Self {
+        Self {
+            place: Place::Session,
+            ..self
+        }
+    }
+
     /// What is not answered by then gets an error, and what the server is doing for it is
     /// cancelled.
     #[must_use]
@@ -383,9 +498,32 @@ pub struct Answer {
     /// What belongs to a statement of a script, if it was one. The answer's description has the
     /// types of its columns then.
     pub script: Option<Box<ScriptPart>>,
+    /// The first number that MySQL or MariaDB gave to an `AUTO_INCREMENT` column for this
+    /// statement, if it gave one. PostgreSQL tells what it gave by `RETURNING`.
+    pub last_insert_id: Option<u64>,
+    /// How many warnings MySQL or MariaDB has for this statement. Their texts are what `show
+    /// warnings` gives, as the next statement on the same connection.
+    pub warning_count: u16,
+    /// The results behind this one, if that was [asked](Request::all_results): of a procedure, one
+    /// for each of its statements that gives rows, and in the end that of the `CALL` itself.
+    pub further_results: Vec<Answer>,
 }
 
 impl Answer {
+    /// Rows, and nothing else.
+    pub(crate) fn of_rows(rows: RowSet) -> Self {
+        Self {
+            rows,
+            raw: None,
+            row_count: None,
+            description: None,
+            script: None,
+            last_insert_id: None,
+            warning_count: 0,
+            further_results: Vec::new(),
+        }
+    }
+
     /// What `read` makes of each row; see [`RowSet::map`].
     ///
     /// ```no_run

@@ -69,6 +69,17 @@ impl Error {
         )
     }
 
+    /// The connection ended before the handshake was complete: a server that stops, a proxy without a
+    /// server behind it. Another attempt may succeed, unless the handshake began without a request
+    /// for it, which older servers do not understand.
+    pub(crate) fn tls_interrupted(host: &Host, is_direct: bool) -> Self {
+        let message = format!("{host} closed the connection during the TLS handshake");
+        match is_direct {
+            true => Self::new(ErrorKind::Tls, Sent::Something, message),
+            false => Self::new(ErrorKind::Connection, Sent::Nothing, message),
+        }
+    }
+
     /// A handshake failed, or what came after it.
     pub(crate) fn tls(host: &Host, error: TlsError) -> Self {
         let message = match &error {

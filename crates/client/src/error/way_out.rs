@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::io;
 
+use lookaside_wire::ProtocolError;
+
 use super::{Error, ErrorKind, Sent};
 
 impl Error {
@@ -42,6 +44,11 @@ impl Error {
                 _ => return None,
             });
         }
+        if self.is_password_missing() {
+            return Some(
+                "give one in the URL, in `PGPASSWORD`, or in the file that `PGPASSFILE` names",
+            );
+        }
         let state = self.sqlstate()?;
         Some(match state.as_bytes() {
             b"28P01" => "check user and password (`PGPASSWORD`, or the file of `PGPASSFILE`)",
@@ -56,6 +63,18 @@ impl Error {
         })
     }
 
+    /// Whether a PostgreSQL asked for a password, and there was none.
+    fn is_password_missing(&self) -> bool {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if let Some(error) = error.downcast_ref::<ProtocolError>() {
+                return error.is_password_missing();
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// What to look at where no server was reached.
     fn way_to_host(&self) -> Option<&'static str> {
         let mut cause = self.source();
@@ -63,7 +82,7 @@ impl Error {
             if let Some(error) = error.downcast_ref::<io::Error>() {
                 return match error.kind() {
                     io::ErrorKind::ConnectionRefused => {
-                        Some("nobody listens there: does the server run, and on that port?")
+                        Some("no server listens on that port; check host and port")
                     }
                     io::ErrorKind::NotFound => {
                         Some("there is no such socket: does the server run, and with that folder?")
@@ -106,7 +125,7 @@ mod tests {
         for (kind, expected) in [
             (
                 io::ErrorKind::ConnectionRefused,
-                Some("does the server run"),
+                Some("check host and port"),
             ),
             (io::ErrorKind::NotFound, Some("there is no such socket")),
             (io::ErrorKind::TimedOut, Some("a firewall")),

@@ -1,5 +1,6 @@
 //! The face for callers that wait: a connection with a socket of its own.
 
+mod copy;
 mod transaction;
 
 use std::io;
@@ -10,8 +11,9 @@ use lookaside_value::{ParamBatch, Value};
 
 use crate::drive::{Drive, Fitness, Talk, Target};
 use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream, part};
-use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs};
+use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs, Ticket};
 
+pub use copy::{CopyIn, CopyOut};
 pub use transaction::{RowStream, Transaction};
 
 /// A connection that is waited for.
@@ -121,7 +123,24 @@ impl<D: Drive> Connection<D> {
     /// When the server refuses the statement, or the connection is lost.
     pub fn describe(&mut self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
         let answers = self.request(Request::describe(sql))?;
-        Answer::into_description(answers)
+        let description = Answer::into_description(answers)?;
+        match description.type_query() {
+            None => Ok(description),
+            Some(names) => {
+                let names = self.ask(names)?.into_one()?;
+                Ok(Arc::new(description.named(&names)))
+            }
+        }
+    }
+
+    /// Makes the session as it was after the log-in; see [`Lock::reset`](crate::face::Lock::reset).
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the connection is lost.
+    pub fn reset(&mut self) -> Result<()> {
+        self.ask(D::reset_request())?.into_one()?;
+        Ok(())
     }
 
     /// Sends a request and waits for its answers.
@@ -135,13 +154,18 @@ impl<D: Drive> Connection<D> {
 
     fn ask(&mut self, request: Request) -> Result<Answers> {
         let ticket = self.driver.submit(request)?;
+        Ok(self.reply(ticket))
+    }
+
+    /// Waits for the answers to a request, which is the only one, unless a copy was forgotten
+    /// half-way.
+    fn reply(&mut self, ticket: Ticket) -> Answers {
         loop {
-            if let Some(reply) = self.driver.next_reply() {
-                // There is one request at a time.
-                assert_eq!(reply.ticket, ticket, "an answer is to the last question");
-                return Ok(reply.answers);
+            match self.driver.next_reply() {
+                Some(reply) if reply.ticket == ticket => return reply.answers,
+                Some(_) => {}
+                None => self.turn(None),
             }
-            self.turn(None);
         }
     }
 
@@ -167,7 +191,12 @@ impl<D: Drive> Connection<D> {
 
     /// Writes what there is and reads what comes; waits for something to happen, up to `deadline`.
     pub(crate) fn turn(&mut self, deadline: Option<Instant>) {
-        if let Err(error) = self.exchange(deadline) {
+        self.turn_until(deadline, || false);
+    }
+
+    /// The same, but for waiting once it is so when all that can be written is.
+    fn turn_until(&mut self, deadline: Option<Instant>, is_done: impl FnOnce() -> bool) {
+        if let Err(error) = self.exchange(deadline, is_done) {
             // The server may have said why it does not listen.
             while let Ok(Some(size @ 1..)) =
                 self.stream.try_read(self.driver.receive_space(READ_SIZE))
@@ -178,17 +207,27 @@ impl<D: Drive> Connection<D> {
         }
     }
 
-    fn exchange(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+    fn exchange(
+        &mut self,
+        deadline: Option<Instant>,
+        is_done: impl FnOnce() -> bool,
+    ) -> io::Result<()> {
         let now = Instant::now();
         self.driver.advance(now);
         if let Some(errand) = self.driver.take_cancel() {
+            let end = now + CANCEL_TIMEOUT;
+            // A probe of the server that is connected to takes no longer than that may.
+            let end = match deadline {
+                Some(deadline) if !self.driver.is_ready() => deadline.min(end),
+                _ => end,
+            };
             // Whoever cannot be reached cannot cancel; the answer is awaited instead.
-            let _ = self.run(errand);
+            let _ = self.run(errand, end);
             self.driver.cancel_done();
             self.driver.advance(now);
         }
         let is_written = self.stream.drain(&mut self.driver)?;
-        if self.driver.has_reply() || self.driver.end().is_some() {
+        if self.driver.has_reply() || self.driver.end().is_some() || is_done() {
             return Ok(());
         }
         // Both deadlines and a server that does not read make it necessary to look at more than
@@ -214,11 +253,14 @@ impl<D: Drive> Connection<D> {
         Ok(())
     }
 
-    /// Runs an errand on a connection of its own.
-    fn run(&self, errand: D::Errand) -> io::Result<()> {
+    /// Runs an errand on a connection of its own, and gives up at `end`.
+    fn run(&self, errand: D::Errand, end: Instant) -> io::Result<()> {
         let mut errand = self.driver.pair(errand);
-        let end = Instant::now() + CANCEL_TIMEOUT;
-        let stream = Stream::connect(&self.stream.peer()?, Some(CANCEL_TIMEOUT))?;
+        let timeout = end.saturating_duration_since(Instant::now());
+        if timeout.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let stream = Stream::connect(&self.stream.peer()?, Some(timeout))?;
         loop {
             let now = Instant::now();
             errand.advance(now);
@@ -285,7 +327,7 @@ mod tests {
         let addresses = [address, good.local_addr().unwrap()].map(Address::Tcp);
         let url = "postgres://amy@db/shop";
         let config = Config::parse(url, &Environment::empty()).unwrap();
-        let deadline = Some(Instant::now() + Duration::from_secs(1));
+        let deadline = Some(Instant::now() + Duration::from_secs(4));
         let stream = connect(&config.hosts()[0], &addresses, deadline).unwrap();
         let Address::Tcp(peer) = stream.peer().unwrap() else {
             panic!("it is on TCP");

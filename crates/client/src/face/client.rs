@@ -5,21 +5,25 @@ use std::io;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use lookaside_value::{ParamBatch, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
-use super::intake::{Ask, Command, Order};
+use super::activity::Activity;
+use super::inbox::{Rejected, Sender, inbox};
+use super::intake::{Ask, Command, Grant, Intake, Order};
 use super::lock::Lock;
-use super::task::{End, Task};
-use super::turn::{Turn, in_time};
+use super::task::{End, Report, Task};
+use super::turn::{self, Turn};
 use crate::drive::{Drive, Fitness, Target};
 use crate::error::Sent;
 use crate::net::{Address, Attempt, Link, Search, part, tune_tcp};
@@ -36,17 +40,27 @@ const INBOX_COUNT_MAX: usize = 1024;
 ///
 /// Each kind of server has a name for it: [`postgres::Client`](crate::postgres::Client).
 pub struct Client<D: Drive> {
-    inbox: mpsc::Sender<Command>,
-    end: End,
+    shared: Arc<Shared>,
     /// What the task that owns the socket owns as well.
     driver: PhantomData<fn() -> D>,
+}
+
+/// What all handles of a connection share.
+struct Shared {
+    inbox: Sender<Command>,
+    cancels: Sender<Turn>,
+    end: End,
+    /// Set by the task while the connection is locked, or what a lock left is under way.
+    is_locked: Arc<AtomicBool>,
+    activity: Arc<Activity>,
+    /// Where the task runs.
+    runtime: Id,
 }
 
 impl<D: Drive> Clone for Client<D> {
     fn clone(&self) -> Self {
         Self {
-            inbox: self.inbox.clone(),
-            end: Arc::clone(&self.end),
+            shared: Arc::clone(&self.shared),
             driver: PhantomData,
         }
     }
@@ -54,11 +68,16 @@ impl<D: Drive> Clone for Client<D> {
 
 impl<D: Drive> Client<D> {
     /// Connects to the first host that will do, and logs in. The task that owns the socket runs on
-    /// the runtime that this is called on.
+    /// the runtime of tokio that this is called on, which must have time and I/O enabled. What the
+    /// handles ask may come from anywhere.
     ///
     /// # Errors
     ///
-    /// When none will do, or the first that can be reached refuses.
+    /// When none will do, the first that can be reached refuses, or there is no runtime.
+    ///
+    /// # Panics
+    ///
+    /// When the runtime has time or I/O disabled.
     pub async fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
         let (client, _) = Self::connect_watched(config, options).await?;
         Ok(client)
@@ -69,6 +88,9 @@ impl<D: Drive> Client<D> {
         config: &D::Config,
         options: D::Options,
     ) -> Result<(Self, Watch)> {
+        if Handle::try_current().is_err() {
+            return Err(Error::no_runtime());
+        }
         let config = config.clone();
         let mut search = elsewhere(move || Search::new(&config)).await?;
         while let Some(attempt) = search.next(std::time::Instant::now()) {
@@ -103,21 +125,28 @@ impl<D: Drive> Client<D> {
             let deadline = part(attempt.deadline, left_count, std::time::Instant::now());
             let driver = D::begin(config, &attempt.host, attempt.transport, options.clone())?;
             let driver = Link::new(driver, way.peer.clone());
+            let began = std::time::Instant::now();
             let connected = match &address {
                 Address::Tcp(socket) => match connect_tcp(*socket, deadline).await {
                     Ok(stream) => {
+                        let round_trip = began.elapsed();
                         tune_tcp(&stream, &config.keepalives()).map_err(Error::socket)?;
-                        Ok(Self::start(stream, address, driver, attempt.target))
+                        let started = Self::start(stream, address, driver, attempt.target);
+                        Ok((started, round_trip))
                     }
                     Err(error) => Err(error),
                 },
                 Address::Unix(path) => match UnixStream::connect(path).await {
-                    Ok(stream) => Ok(Self::start(stream, address, driver, attempt.target)),
+                    Ok(stream) => {
+                        let started = Self::start(stream, address, driver, attempt.target);
+                        Ok((started, Duration::ZERO))
+                    }
                     Err(error) => Err(error),
                 },
             };
             match connected {
-                Ok((client, watch, fitness)) => {
+                Ok(((client, mut watch, fitness), round_trip)) => {
+                    watch.round_trip = round_trip;
                     let fitness = fitness.await.unwrap_or_else(|_| Err(Error::closed()))?;
                     client.check(fitness, attempt.target).await?;
                     return Ok((client, watch));
@@ -135,18 +164,42 @@ impl<D: Drive> Client<D> {
         driver: Link<D>,
         target: TargetSession,
     ) -> (Self, Watch, oneshot::Receiver<Result<Fitness>>) {
-        let (inbox, receiver) = mpsc::channel(INBOX_COUNT_MAX);
+        let (sender, receiver) = inbox(INBOX_COUNT_MAX);
         let (ready, is_ready) = oneshot::channel();
         let end = Arc::new(OnceLock::new());
         let task_end = Arc::clone(&end);
-        let task = Task::new(stream, address, driver, target, receiver, ready, task_end);
+        let is_locked = Arc::new(AtomicBool::new(false));
+        // A request is canceled once, so there are no more than requests.
+        let (cancels, canceled) = inbox(usize::MAX);
+        let intake = Intake::new(receiver, canceled, Arc::clone(&is_locked));
+        let activity = Arc::new(Activity::new());
+        let task = Task::new(
+            stream,
+            address,
+            driver,
+            target,
+            intake,
+            ready,
+            Report {
+                end: task_end,
+                activity: Arc::clone(&activity),
+            },
+        );
         let watch = Watch {
             task: tokio::spawn(task),
             end: Arc::clone(&end),
+            round_trip: Duration::ZERO,
+        };
+        let shared = Shared {
+            inbox: sender,
+            cancels,
+            end,
+            is_locked,
+            activity,
+            runtime: Handle::current().id(),
         };
         let client = Self {
-            inbox,
-            end,
+            shared: Arc::new(shared),
             driver: PhantomData,
         };
         (client, watch, is_ready)
@@ -196,7 +249,14 @@ impl<D: Drive> Client<D> {
     /// When the server refuses the statement, or the connection is lost.
     pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
         let answers = self.request(Request::describe(sql)).await?;
-        Answer::into_description(answers)
+        let description = Answer::into_description(answers)?;
+        match description.type_query() {
+            None => Ok(description),
+            Some(names) => {
+                let names = self.ask(names).await?.into_one()?;
+                Ok(Arc::new(description.named(&names)))
+            }
+        }
     }
 
     /// Sends a request and waits for its answers.
@@ -210,18 +270,18 @@ impl<D: Drive> Client<D> {
 
     /// The same.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answers> {
-        let turn = Turn::of(&request);
+        let watch = turn::Watch::of(&request);
         let (answers, received) = oneshot::channel();
         let command = Command::Ask(Box::new(Ask {
             request,
             answers: Some(answers),
             order: Order::Any,
-            turn: turn.clone(),
+            turn: watch.as_ref().map(|watch| watch.turn.clone()),
         }));
         let answers = self.answers(command, received);
-        match turn {
+        match watch {
             None => answers.await,
-            Some(turn) => in_time(turn, answers).await,
+            Some(watch) => watch.answers(self.cancels(), answers).await,
         }
     }
 
@@ -231,8 +291,8 @@ impl<D: Drive> Client<D> {
         received: oneshot::Receiver<Result<Answers>>,
     ) -> Result<Answers> {
         // Mostly there is room, and then nothing is needed that can wait for some.
-        let sent = match self.inbox.try_send(command) {
-            Err(TrySendError::Full(command)) => self.inbox.send(command).await.is_ok(),
+        let sent = match self.shared.inbox.try_send(command) {
+            Err(Rejected::Full(command)) => self.shared.inbox.send(command).await.is_ok(),
             sent => sent.is_ok(),
         };
         if !sent {
@@ -249,8 +309,17 @@ impl<D: Drive> Client<D> {
     ///
     /// When the connection is lost.
     pub async fn lock(&self) -> Result<Lock<D>> {
+        self.lock_within(None).await
+    }
+
+    /// The same; once the lock is dropped, the connection is free within `release_timeout`, or fails.
+    pub(crate) async fn lock_within(&self, release_timeout: Option<Duration>) -> Result<Lock<D>> {
         let (granted, inbox) = oneshot::channel();
-        if self.inbox.send(Command::Lock(granted)).await.is_err() {
+        let command = Command::Lock(Grant {
+            granted,
+            release_timeout,
+        });
+        if self.shared.inbox.send(command).await.is_err() {
             return Err(self.ended().of_query(Sent::Nothing));
         }
         match inbox.await {
@@ -259,13 +328,35 @@ impl<D: Drive> Client<D> {
         }
     }
 
+    /// Where requests are canceled.
+    pub(super) fn cancels(&self) -> &Sender<Turn> {
+        &self.shared.cancels
+    }
+
+    /// When it last sent or received something.
+    pub(super) fn activity(&self) -> &Activity {
+        &self.shared.activity
+    }
+
+    /// Where its task runs.
+    pub(crate) fn runtime(&self) -> Id {
+        self.shared.runtime
+    }
+
+    /// Whether the connection is locked, or what a lock left is still under way: a request that is
+    /// made now waits for the end of that.
+    pub(crate) fn is_locked(&self) -> bool {
+        // Written by `Intake`.
+        self.shared.is_locked.load(Ordering::Acquire)
+    }
+
     /// Whether the connection can be used no more.
     pub fn is_closed(&self) -> bool {
-        self.inbox.is_closed()
+        self.shared.inbox.is_closed()
     }
 
     pub(super) fn ended(&self) -> Error {
-        self.end.get().cloned().unwrap_or_else(Error::closed)
+        self.shared.end.get().cloned().unwrap_or_else(Error::closed)
     }
 }
 
@@ -274,6 +365,7 @@ impl<D: Drive> Client<D> {
 pub(crate) struct Watch {
     task: JoinHandle<()>,
     end: End,
+    round_trip: Duration,
 }
 
 impl Watch {
@@ -286,6 +378,12 @@ impl Watch {
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Aborted, or done: it is gone.
         Pin::new(&mut self.task).poll(cx).map(drop)
+    }
+
+    /// How long it took to reach the server and to hear of it, as the handshake of TCP does; no time
+    /// at all on this machine's own sockets.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.round_trip
     }
 
     /// Why it ended, unless it was aborted.

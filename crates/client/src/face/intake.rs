@@ -1,15 +1,19 @@
-//! Which request is next: everybody's, or those of one who has the connection for himself.
+//! Which request is next: of all callers, or of the one that holds the lock.
+//!
+//! Cancellations come in a queue of their own. What they cancel may be what the next request waits
+//! for, so they do not wait behind it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::inbox::{Receiver, Sender, inbox};
 use super::turn::Turn;
 use crate::{Answers, Request, Result};
-
-/// How many requests are taken from a channel at once.
-const COMMAND_COUNT_MAX: usize = 256;
 
 /// Where answers go.
 pub(super) type Caller = oneshot::Sender<Result<Answers>>;
@@ -19,7 +23,16 @@ pub(super) enum Command {
     /// Boxed, because it is moved several times between the caller and the driver.
     Ask(Box<Ask>),
     /// Lets only those requests pass that come through the channel which is sent back.
-    Lock(oneshot::Sender<mpsc::UnboundedSender<Command>>),
+    Lock(Grant),
+}
+
+/// A wish for the connection alone.
+pub(super) struct Grant {
+    pub(super) granted: oneshot::Sender<Sender<Command>>,
+    /// How long the connection may take to be free again once the lock is dropped: to answer what
+    /// was asked there, and to end a transaction. After that it fails. None waits for as long as the
+    /// server takes.
+    pub(super) release_timeout: Option<Duration>,
 }
 
 /// A request from somewhere.
@@ -44,8 +57,11 @@ pub(super) enum Order {
 
 /// The requests that were not submitted yet.
 pub(super) struct Intake {
-    everybody: Line<mpsc::Receiver<Command>>,
-    holder: Option<Line<mpsc::UnboundedReceiver<Command>>>,
+    shared: Line,
+    cancels: Line<Turn>,
+    holder: Option<Holder>,
+    /// Whether there is a holder, for those who ask: what they send waits for its end.
+    is_locked: Arc<AtomicBool>,
     /// What was submitted last is to be answered before anything else is submitted.
     is_alone: bool,
     /// The next request waits until all before it are answered.
@@ -56,38 +72,49 @@ pub(super) struct Intake {
 pub(super) enum Next {
     /// To submit this.
     Ask(Box<Ask>),
-    /// Whoever had the connection for himself is gone, and all that he asked is answered. The
-    /// connection is to be left as it was found, and then [`Intake::release`]d.
+    /// The lock was dropped, and all that its holder asked is answered. The connection is to be left
+    /// as it was found, and then [`Intake::release`]d.
     Release,
     /// To wait.
     Nothing,
 }
 
 impl Intake {
-    pub(super) fn new(everybody: mpsc::Receiver<Command>) -> Self {
+    pub(super) fn new(
+        shared: Receiver<Command>,
+        cancels: Receiver<Turn>,
+        is_locked: Arc<AtomicBool>,
+    ) -> Self {
         Self {
-            everybody: Line::new(everybody),
+            shared: Line::new(shared),
+            cancels: Line::new(cancels),
             holder: None,
+            is_locked,
             is_alone: false,
             is_held: false,
         }
+    }
+
+    /// The next request to cancel, if it was submitted and is not answered.
+    pub(super) fn next_cancel(&mut self, cx: &mut Context<'_>) -> Option<Turn> {
+        self.cancels.pop(cx)
     }
 
     /// The next request. `is_idle` says whether all that was submitted is answered.
     pub(super) fn next(&mut self, cx: &mut Context<'_>, is_idle: bool) -> Next {
         self.is_held = false;
         if self.is_alone && !is_idle {
-            return self.hold();
+            return self.hold(cx);
         }
         self.is_alone = false;
         loop {
             let command = match &mut self.holder {
-                Some(line) => match line.pop(cx) {
+                Some(Holder { line, .. }) => match line.pop(cx) {
                     None if line.is_closed && is_idle => return Next::Release,
-                    None if line.is_closed => return self.hold(),
+                    None if line.is_closed => return self.hold(cx),
                     command => command,
                 },
-                None => self.everybody.pop(cx),
+                None => self.shared.pop(cx),
             };
             match command {
                 None => return Next::Nothing,
@@ -96,27 +123,47 @@ impl Intake {
                     self.is_alone = true;
                     return Next::Ask(ask);
                 }
-                Some(Command::Lock(granted)) if is_idle => {
-                    assert!(self.holder.is_none(), "a holder does not lock again");
-                    let (sender, receiver) = mpsc::unbounded_channel();
-                    if granted.send(sender).is_ok() {
-                        self.holder = Some(Line::new(receiver));
-                    }
-                }
+                Some(Command::Lock(grant)) if is_idle => self.lock(grant),
                 Some(command) => {
                     match &mut self.holder {
-                        Some(line) => line.taken.push_front(command),
-                        None => self.everybody.taken.push_front(command),
+                        Some(holder) => holder.line.taken.push_front(command),
+                        None => self.shared.taken.push_front(command),
                     }
-                    return self.hold();
+                    return self.hold(cx);
                 }
             }
         }
     }
 
-    fn hold(&mut self) -> Next {
+    fn lock(&mut self, grant: Grant) {
+        assert!(self.holder.is_none(), "a holder does not lock again");
+        // Read by `Client::is_locked`. It is so before the lock is granted: a request that is
+        // made after the lock's end sees it, until the connection is released.
+        self.is_locked.store(true, Ordering::Release);
+        // One caller at a time, which asks no more than it can wait for.
+        let (sender, receiver) = inbox(usize::MAX);
+        if grant.granted.send(sender).is_ok() {
+            self.holder = Some(Holder {
+                line: Line::new(receiver),
+                release_timeout: grant.release_timeout,
+                release_until: None,
+            });
+        } else {
+            self.release();
+        }
+    }
+
+    fn hold(&mut self, cx: &mut Context<'_>) -> Next {
         self.is_held = true;
+        if let Some(holder) = &mut self.holder {
+            holder.watch(cx);
+        }
         Next::Nothing
+    }
+
+    /// When the connection fails unless it is [`release`](Self::release)d before.
+    pub(super) fn release_until(&self) -> Option<Instant> {
+        self.holder.as_ref()?.release_until
     }
 
     /// Whether something waits until all before it are answered.
@@ -124,99 +171,74 @@ impl Intake {
         self.is_held
     }
 
-    /// The connection is everybody's again.
+    /// The connection is shared again.
     pub(super) fn release(&mut self) {
         self.holder = None;
+        self.is_locked.store(false, Ordering::Release);
     }
 
     /// Whether nobody is left who could ask.
     pub(super) fn is_closed(&self) -> bool {
-        self.holder.is_none() && self.everybody.is_closed && self.everybody.taken.is_empty()
+        self.holder.is_none() && self.shared.is_closed && self.shared.taken.is_empty()
     }
 
     /// Takes nothing more; what is here is handed out.
     pub(super) fn close(&mut self) -> impl Iterator<Item = Command> {
-        let mut rest = self.everybody.close();
-        rest.extend(
-            self.holder
-                .take()
-                .into_iter()
-                .flat_map(|mut line| line.close()),
-        );
-        rest.into_iter()
+        let holder = self.holder.take();
+        let holder = holder
+            .into_iter()
+            .flat_map(|mut holder| holder.line.close());
+        self.shared.close().chain(holder)
     }
 }
 
-/// A channel and what was taken from it.
-struct Line<R> {
-    receiver: R,
-    taken: VecDeque<Command>,
-    buffer: Vec<Command>,
+/// A caller that holds the lock of the connection.
+struct Holder {
+    line: Line,
+    release_timeout: Option<Duration>,
+    /// Set once he is gone while something is under way.
+    release_until: Option<Instant>,
+}
+
+impl Holder {
+    /// Sees to it that what a lock leaves behind takes no longer than it may.
+    fn watch(&mut self, cx: &mut Context<'_>) {
+        if let (Some(timeout), None) = (self.release_timeout, self.release_until)
+            && self.line.receiver.poll_abandoned(cx).is_ready()
+        {
+            self.release_until = Some(Instant::now() + timeout);
+        }
+    }
+}
+
+/// A queue and what was taken from it.
+struct Line<T = Command> {
+    receiver: Receiver<T>,
+    taken: VecDeque<T>,
     /// Nobody is left at the other end.
     is_closed: bool,
 }
 
-impl<R: Receive> Line<R> {
-    fn new(receiver: R) -> Self {
+impl<T> Line<T> {
+    fn new(receiver: Receiver<T>) -> Self {
         Self {
             receiver,
             taken: VecDeque::new(),
-            buffer: Vec::new(),
             is_closed: false,
         }
     }
 
-    fn pop(&mut self, cx: &mut Context<'_>) -> Option<Command> {
+    fn pop(&mut self, cx: &mut Context<'_>) -> Option<T> {
         if self.taken.is_empty() && !self.is_closed {
-            match self.receiver.poll_many(cx, &mut self.buffer) {
-                Poll::Ready(0) => self.is_closed = true,
-                Poll::Ready(1) => return self.buffer.pop(),
-                Poll::Ready(_) => self.taken.extend(self.buffer.drain(..)),
-                Poll::Pending => {}
-            }
+            let taken = self.receiver.poll_take(cx, &mut self.taken);
+            self.is_closed = taken == Poll::Ready(false);
         }
         self.taken.pop_front()
     }
 
-    fn close(&mut self) -> Vec<Command> {
-        self.receiver.end();
-        let mut rest: Vec<_> = self.taken.drain(..).collect();
-        rest.extend(std::iter::from_fn(|| self.receiver.try_one()));
-        rest
-    }
-}
-
-/// What the two kinds of channels have in common.
-trait Receive {
-    fn poll_many(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<Command>) -> Poll<usize>;
-    fn try_one(&mut self) -> Option<Command>;
-    fn end(&mut self);
-}
-
-impl Receive for mpsc::Receiver<Command> {
-    fn poll_many(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<Command>) -> Poll<usize> {
-        self.poll_recv_many(cx, buffer, COMMAND_COUNT_MAX)
-    }
-
-    fn try_one(&mut self) -> Option<Command> {
-        self.try_recv().ok()
-    }
-
-    fn end(&mut self) {
-        self.close();
-    }
-}
-
-impl Receive for mpsc::UnboundedReceiver<Command> {
-    fn poll_many(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<Command>) -> Poll<usize> {
-        self.poll_recv_many(cx, buffer, COMMAND_COUNT_MAX)
-    }
-
-    fn try_one(&mut self) -> Option<Command> {
-        self.try_recv().ok()
-    }
-
-    fn end(&mut self) {
-        self.close();
+    fn close(&mut self) -> impl Iterator<Item = T> + use<T> {
+        std::mem::take(&mut self.taken)
+            .into_iter()
+            .chain(self.receiver.close())
     }
 }

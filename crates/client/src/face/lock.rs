@@ -1,19 +1,22 @@
 //! A connection for oneself.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use lookaside_value::{ParamBatch, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::Client;
+use super::inbox::Sender;
 use super::intake::{Ask, Caller, Command, Order};
 use super::transaction::Transaction;
-use super::turn::{Turn, in_time};
+use super::turn::{Turn, Watch, passed};
 use crate::drive::Drive;
 use crate::error::Sent;
 use crate::request::Portal;
-use crate::{Answer, Answers, Description, Request, Result, Syncs, TransactionOptions};
+use crate::{Answer, Answers, Description, Error, Request, Result, Syncs, TransactionOptions};
 
 /// A shared connection that is one caller's for a while; what others ask waits.
 ///
@@ -22,7 +25,11 @@ use crate::{Answer, Answers, Description, Request, Result, Syncs, TransactionOpt
 ///
 /// Whoever asks the [`Client`] that this came from while he holds it waits for himself.
 pub struct Lock<D: Drive> {
-    inbox: mpsc::UnboundedSender<Command>,
+    inbox: Sender<Command>,
+    /// How long what is asked may take that says nothing else.
+    timeout: Option<Duration>,
+    /// Whether each request is canceled whose future is dropped before it is answered.
+    is_canceled_on_drop: bool,
     /// How many portals had a name.
     portal_count: AtomicU64,
     /// Keeps the connection, and knows why it ended.
@@ -32,15 +39,42 @@ pub struct Lock<D: Drive> {
 /// Answers on their way.
 pub(super) struct Waiting<D: Drive> {
     received: oneshot::Receiver<Result<Answers>>,
+    /// Until when, where there is a bound to it.
+    bound: Option<(Instant, Turn)>,
+    /// The bound, where it is that of the lock.
+    timeout: Option<Duration>,
+    client: Client<D>,
+}
+
+/// Bounds each wait of a dialogue that takes several: how long the connection may send and receive
+/// nothing.
+pub(super) struct StepTimeout<D: Drive> {
+    timeout: Option<Duration>,
+    turn: Turn,
     client: Client<D>,
 }
 
 impl<D: Drive> Lock<D> {
-    pub(super) fn new(inbox: mpsc::UnboundedSender<Command>, client: Client<D>) -> Self {
+    pub(super) fn new(inbox: Sender<Command>, client: Client<D>) -> Self {
         Self {
             inbox,
+            timeout: None,
+            is_canceled_on_drop: false,
             portal_count: AtomicU64::new(0),
             client,
+        }
+    }
+
+    /// Bounds how long what is asked may take that has no deadline.
+    pub(crate) fn within(self, timeout: Option<Duration>) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Cancels requests whose futures are dropped before they are answered, if that is wanted.
+    pub(crate) fn canceling_on_drop(self, is_canceled_on_drop: bool) -> Self {
+        Self {
+            is_canceled_on_drop,
+            ..self
         }
     }
 
@@ -75,7 +109,14 @@ impl<D: Drive> Lock<D> {
     /// When the server refuses the statement, or the connection is lost.
     pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
         let answers = self.request(Request::describe(sql)).await?;
-        Answer::into_description(answers)
+        let description = Answer::into_description(answers)?;
+        match description.type_query() {
+            None => Ok(description),
+            Some(names) => {
+                let names = self.ask(names, Order::Any).answer().await?;
+                Ok(Arc::new(description.named(&names)))
+            }
+        }
     }
 
     /// Sends a request and waits for its answers.
@@ -84,14 +125,46 @@ impl<D: Drive> Lock<D> {
     ///
     /// As [`query_many`](Self::query_many).
     pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        let turn = Turn::of(&request);
+        let bound = request.deadline.is_none().then_some(self.timeout).flatten();
+        let mut request = self.bounded(request);
+        request.is_canceled_on_drop |= self.is_canceled_on_drop;
+        let watch = Watch::of(&request);
         let (answers, waiting) = self.waiting();
-        self.send(request, Some(answers), Order::Any, turn.clone());
-        let answers = match turn {
+        let turn = watch.as_ref().map(|watch| watch.turn.clone());
+        self.send(request, Some(answers), Order::Any, turn);
+        let answers = match watch {
             None => waiting.answers().await,
-            Some(turn) => in_time(turn, waiting.answers()).await,
+            Some(watch) => {
+                let cancels = self.client.cancels();
+                watch.answers(cancels, waiting.answers()).await
+            }
         };
-        Ok(answers?.into_vec())
+        match bound {
+            Some(timeout) => Answers::naming_timeout(answers, timeout),
+            None => answers,
+        }
+        .map(Answers::into_vec)
+    }
+
+    /// Makes the session as it was after the log-in, without another log-in: settings, variables,
+    /// temporary tables, locks and prepared statements are gone. MySQL and MariaDB roll back what
+    /// is open (`COM_RESET_CONNECTION`, since MySQL 5.7 and MariaDB 10.2); PostgreSQL refuses to in
+    /// a transaction (`DISCARD ALL`).
+    ///
+    /// ```no_run
+    /// # async fn example(client: &lookaside_client::mysql::Client) -> lookaside_client::Result<()> {
+    /// let mut lock = client.lock().await?;
+    /// lock.query("set @discount = 0.1", &[]).await?;
+    /// lock.reset().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the connection is lost.
+    pub async fn reset(&mut self) -> Result<()> {
+        self.ask(D::reset_request(), Order::Alone).answer().await?;
+        Ok(())
     }
 
     /// Begins a transaction.
@@ -117,15 +190,52 @@ impl<D: Drive> Lock<D> {
 
     /// Sends a request; it is on its way when this returns.
     pub(super) fn ask(&self, request: Request, order: Order) -> Waiting<D> {
+        let timeout = self.timeout.filter(|_| request.deadline.is_none());
+        let request = self.bounded(request);
+        let bound = request.deadline.map(|deadline| (deadline, Turn::new()));
+        let turn = bound.as_ref().map(|(_, turn)| turn.clone());
         let (answers, waiting) = self.waiting();
-        self.send(request, Some(answers), order, None);
-        waiting
+        self.send(request, Some(answers), order, turn);
+        Waiting {
+            bound,
+            timeout,
+            ..waiting
+        }
+    }
+
+    /// Like [`ask`](Self::ask), but the timeout bounds each wait for the server, not the whole request.
+    pub(super) fn send_with_step_timeout(&self, request: Request) -> (Waiting<D>, StepTimeout<D>) {
+        let (answers, waiting) = self.waiting();
+        let step_timeout = StepTimeout {
+            timeout: self.timeout,
+            turn: Turn::new(),
+            client: self.client.clone(),
+        };
+        let turn = step_timeout.turn.clone();
+        self.send(request, Some(answers), Order::Any, Some(turn));
+        (waiting, step_timeout)
+    }
+
+    /// A request with a deadline, if there is to be one.
+    fn bounded(&self, request: Request) -> Request {
+        match self.timeout {
+            Some(timeout) if request.deadline.is_none() => {
+                request.deadline(Instant::now() + timeout)
+            }
+            _ => request,
+        }
     }
 
     fn waiting(&self) -> (Caller, Waiting<D>) {
         let (answers, received) = oneshot::channel();
         let client = self.client.clone();
-        (answers, Waiting { received, client })
+        let waiting = Waiting {
+            received,
+            bound: None,
+            timeout: None,
+            client,
+        };
+        (answers, waiting)
     }
 
     /// Sends what nobody waits for, when all before it is answered.
@@ -141,7 +251,7 @@ impl<D: Drive> Lock<D> {
             turn,
         });
         // Where nobody takes it, the connection has ended, as the one who waits will find.
-        let _ = self.inbox.send(Command::Ask(ask));
+        let _ = self.inbox.push(Command::Ask(ask));
     }
 }
 
@@ -152,11 +262,60 @@ impl<D: Drive> Waiting<D> {
 
     /// Waits for the answers, once. If it is dropped before, it can be called again.
     pub(super) async fn wait(&mut self) -> Result<Answers> {
-        let answers = (&mut self.received).await;
-        answers.unwrap_or_else(|_| Err(self.client.ended().of_query(Sent::Something)))
+        let answers = match &self.bound {
+            None => Ok((&mut self.received).await),
+            Some((deadline, turn)) => turn.bounded(*deadline, &mut self.received).await,
+        };
+        let ended = |_| Err(self.client.ended().of_query(Sent::Something));
+        let answers = answers.and_then(|answers| answers.unwrap_or_else(ended));
+        match self.timeout {
+            Some(timeout) => Answers::naming_timeout(answers, timeout),
+            None => answers,
+        }
     }
 
     pub(super) async fn answer(self) -> Result<Answer> {
         self.answers().await?.into_one()
+    }
+}
+
+impl<D: Drive> StepTimeout<D> {
+    /// Waits for a step. The time starts again whenever bytes were sent or received. A step that takes
+    /// too long is the last: the request is canceled.
+    ///
+    /// # Errors
+    ///
+    /// When it took too long.
+    pub(super) async fn step<T>(&self, step: impl Future<Output = T>) -> Result<T> {
+        let mut step = pin!(step);
+        let late = async {
+            let timeout = self.timeout?;
+            let mut since = Instant::now();
+            loop {
+                passed(Some(since + timeout)).await;
+                let active = self.client.activity().last();
+                if active <= since {
+                    return Some(timeout);
+                }
+                since = active;
+            }
+        };
+        let late = tokio::select! {
+            biased;
+            done = &mut step => return Ok(done),
+            late = late => late,
+        };
+        let Some(timeout) = late else {
+            return Ok(step.await);
+        };
+        let sent = match self.turn.take() {
+            true => Sent::Nothing,
+            false => {
+                // It is not taken only if the connection has ended.
+                let _ = self.client.cancels().push(self.turn.clone());
+                Sent::Something
+            }
+        };
+        Err(Error::deadline(sent).naming_timeout(timeout))
     }
 }

@@ -7,8 +7,11 @@
 //! Each module of a server's kind has names of its own for them, such as
 //! [`postgres::Client`](crate::postgres::Client).
 
+mod activity;
 pub mod blocking;
 mod client;
+mod copy;
+mod inbox;
 mod intake;
 mod lock;
 pub mod poll;
@@ -18,5 +21,7 @@ mod turn;
 
 pub use client::Client;
 pub(crate) use client::Watch;
+pub use copy::{CopyIn, CopyOut};
 pub use lock::Lock;
 pub use transaction::{RowStream, Transaction};
+pub(crate) use turn::passed;

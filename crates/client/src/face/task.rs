@@ -10,19 +10,46 @@ use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until, timeout};
 
+use super::activity::Activity;
 use super::intake::{Ask, Caller, Command, Intake, Next, Order};
 use crate::drive::{Drive, Fitness, Talk};
 use crate::error::Sent;
 use crate::net::{Address, CANCEL_TIMEOUT, Link, READ_SIZE};
 use crate::tickets::Tickets;
-use crate::transaction::ROLLBACK;
 use crate::{Error, Request, Result, TargetSession};
+
+/// How many statements restore a session at most: one ends a transaction, and one turns autocommit on.
+const RESTORE_COUNT_MAX: usize = 2;
+
+/// How many commands are taken before what they ask is sent, and answers are read: as many as wait in
+/// a full queue. Callers that go on asking while some are taken would otherwise keep a pass from its end.
+const COMMAND_COUNT_MAX: usize = 1024;
 
 /// Why a task ended, for those that come too late.
 pub(super) type End = Arc<OnceLock<Error>>;
+
+/// What the task shares with the handles.
+pub(super) struct Report {
+    pub(super) end: End,
+    pub(super) activity: Arc<Activity>,
+}
+
+/// Waits for answers.
+struct Waiter {
+    answers: Caller,
+    order: Order,
+}
+
+impl Waiter {
+    /// Whether the caller is gone, so that what was not sent is not sent. What begins or ends a
+    /// transaction is sent all the same.
+    fn is_unwanted(&self) -> bool {
+        self.order == Order::Any && self.answers.is_closed()
+    }
+}
 
 /// Lives as long as the connection.
 pub(super) struct Task<S, D> {
@@ -32,17 +59,19 @@ pub(super) struct Task<S, D> {
     /// What the session must be.
     target: TargetSession,
     intake: Intake,
-    /// Whether a transaction that a holder left open was rolled back already.
-    is_rolled_back: bool,
+    /// How many statements were sent to restore the session that a holder left.
+    restore_count: usize,
     /// How many callers got their answers since requests were last dispatched.
     woken_count: usize,
     /// Who waits for which answers.
-    waiting: Tickets<Caller>,
+    waiting: Tickets<Waiter>,
     /// Hears of the log-in.
     ready: Option<oneshot::Sender<Result<Fitness>>>,
     alarm: Option<(Instant, Pin<Box<Sleep>>)>,
     cancel: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    end: End,
+    report: Report,
+    /// Whether bytes were sent or received since that was reported.
+    is_active: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
@@ -51,40 +80,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
         address: Address,
         driver: Link<D>,
         target: TargetSession,
-        inbox: mpsc::Receiver<Command>,
+        intake: Intake,
         ready: oneshot::Sender<Result<Fitness>>,
-        end: End,
+        report: Report,
     ) -> Self {
         Self {
             stream,
             address,
             driver,
             target,
-            intake: Intake::new(inbox),
-            is_rolled_back: false,
+            intake,
+            restore_count: 0,
             woken_count: 0,
             waiting: Tickets::default(),
             ready: Some(ready),
             alarm: None,
             cancel: None,
-            end,
+            report,
+            is_active: false,
         }
     }
 
-    /// Takes what was asked; says whether more is likely to be asked at once.
+    /// Takes what was asked, up to a limit; says whether more is likely to be asked at once.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some(turn) = self.intake.next_cancel(cx) {
+            if let Some(ticket) = turn.ticket() {
+                self.driver.cancel(ticket);
+            }
+        }
         let mut is_any = false;
-        loop {
+        for _ in 0..COMMAND_COUNT_MAX {
             match self.intake.next(cx, self.driver.is_idle()) {
                 Next::Ask(ask) => {
                     is_any = true;
                     self.submit(*ask);
                 }
                 Next::Release => self.release(),
-                Next::Nothing => break,
+                Next::Nothing => {
+                    return is_any && std::mem::take(&mut self.woken_count) > 1;
+                }
             }
         }
-        is_any && std::mem::take(&mut self.woken_count) > 1
+        // The others are taken in the next pass.
+        cx.waker().wake_by_ref();
+        false
     }
 
     fn submit(&mut self, ask: Ask) {
@@ -94,12 +133,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             answers => answers,
         };
         // Who was told that it was not sent is not lied to.
-        if ask.turn.is_some_and(|turn| !turn.take()) {
+        if ask.turn.as_ref().is_some_and(|turn| !turn.take()) {
             return;
         }
         match (self.driver.submit(ask.request), answers) {
             (Ok(ticket), Some(answers)) => {
-                self.waiting.insert(ticket, answers);
+                if let Some(turn) = ask.turn {
+                    turn.submitted(ticket);
+                }
+                let order = ask.order;
+                self.waiting.insert(ticket, Waiter { answers, order });
             }
             // As below, nobody may be there to hear it.
             (Err(error), Some(answers)) => drop(answers.send(Err(error))),
@@ -107,25 +150,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
         }
     }
 
-    /// Lets everybody use the connection again, once no transaction is open.
+    /// Lets everybody use the connection again, once the session is restored.
     fn release(&mut self) {
-        if !self.driver.is_in_transaction() {
-            self.is_rolled_back = false;
+        let Some(sql) = self.driver.restoring_statement() else {
+            self.restore_count = 0;
             return self.intake.release();
-        }
-        let rollback = Request::new(ROLLBACK, &[]);
-        if self.is_rolled_back || self.driver.submit(rollback).is_err() {
+        };
+        let restore = Request::new(sql, &[]);
+        if self.restore_count == RESTORE_COUNT_MAX || self.driver.submit(restore).is_err() {
             self.driver.fail(Error::still_in_transaction());
             return self.intake.release();
         }
-        self.is_rolled_back = true;
+        self.restore_count += 1;
+    }
+
+    /// Sends nothing for callers that have gone while it waited to be sent.
+    fn withdraw_unwanted(&mut self) {
+        let waiting = &mut self.waiting;
+        self.driver.withdraw(|ticket| {
+            let is_unwanted = waiting.get(ticket).is_some_and(Waiter::is_unwanted);
+            if is_unwanted {
+                waiting.forget(ticket);
+            }
+            is_unwanted
+        });
+    }
+
+    /// Keeps no rows for a caller that has gone while they come.
+    fn discard_unwanted(&mut self) {
+        if let Some(ticket) = self.driver.collecting()
+            && let Some(waiter) = self.waiting.get(ticket)
+            && waiter.answers.is_closed()
+        {
+            self.driver.discard(ticket);
+        }
     }
 
     fn hand_out(&mut self) {
         while let Some(reply) = self.driver.next_reply() {
-            if let Some(answers) = self.waiting.remove(reply.ticket) {
+            if let Some(waiter) = self.waiting.remove(reply.ticket) {
                 self.woken_count += 1;
-                drop(answers.send(Ok(reply.answers)));
+                drop(waiter.answers.send(Ok(reply.answers)));
             }
         }
         if self.driver.is_ready()
@@ -157,34 +222,54 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             }
             match ready!(Pin::new(&mut self.stream).poll_write(cx, output))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                size => self.driver.written(size),
+                size => {
+                    self.is_active = true;
+                    self.driver.written(size);
+                }
             }
         }
     }
 
     /// Reads once.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.driver.poll_receive(cx));
         let mut space = ReadBuf::new(self.driver.receive_space(READ_SIZE));
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut space))?;
         match space.filled().len() {
             0 => self.driver.end_of_input(),
-            size => self.driver.received(size),
+            size => {
+                self.is_active = true;
+                self.driver.received(size);
+            }
         }
         Poll::Ready(Ok(()))
     }
 
     /// Whether it is time to look at the clock again.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = self.driver.deadline() else {
-            self.alarm = None;
+        let deadlines = [self.driver.deadline(), self.intake.release_until()];
+        let Some(deadline) = deadlines.into_iter().flatten().min() else {
             return Poll::Pending;
         };
-        let is_set = matches!(&self.alarm, Some((set, _)) if *set == deadline);
-        if !is_set {
-            self.alarm = Some((deadline, Box::pin(sleep_until(deadline.into()))));
+        let (set, sleep) = self.alarm.get_or_insert_with(|| {
+            let sleep = Box::pin(sleep_until(deadline.into()));
+            (deadline, sleep)
+        });
+        // Deadlines come one after the other and most are met. An alarm that was set for one of
+        // those goes off once and is set again, which costs less than to set it for each.
+        if deadline < *set {
+            *set = deadline;
+            sleep.as_mut().reset(deadline.into());
         }
-        let (_, sleep) = self.alarm.as_mut().expect("the alarm was just set");
-        sleep.as_mut().poll(cx)
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if *set >= deadline {
+                self.alarm = None;
+                return Poll::Ready(());
+            }
+            *set = deadline;
+            sleep.as_mut().reset(deadline.into());
+        }
     }
 
     /// Moves what can be moved; is done when the connection is at its end.
@@ -203,7 +288,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.driver.advance(Instant::now());
+            let now = Instant::now();
+            if self
+                .intake
+                .release_until()
+                .is_some_and(|until| until <= now)
+            {
+                self.driver.fail(Error::not_released());
+            }
+            self.withdraw_unwanted();
+            self.driver.advance(now);
+            self.discard_unwanted();
             self.poll_cancel(cx);
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
                 // The server may have said why it does not listen.
@@ -212,6 +307,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
                     && matches!(self.poll_read(cx), Poll::Ready(Ok(())))
                 {}
                 self.driver.fail(error.into());
+            }
+            if std::mem::take(&mut self.is_active) {
+                self.report.activity.mark(now);
             }
             self.hand_out();
             if self.driver.end().is_some() {
@@ -249,7 +347,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
             .end()
             .expect("an exchange ends with its connection");
         // Nobody else sets it.
-        task.end.get_or_init(|| error.clone());
+        task.report.end.get_or_init(|| error.clone());
         if let Some(ready) = task.ready.take() {
             drop(ready.send(Err(error.clone())));
         }
@@ -296,6 +394,77 @@ async fn talk(
         match stream.read(errand.receive_space(READ_SIZE)).await? {
             0 => errand.end_of_input(),
             size => errand.received(size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use lookaside_wire::postgres::{Credentials, Startup};
+
+    use super::super::inbox::inbox;
+    use super::*;
+    use crate::postgres::{Driver, Options};
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What is left is taken in the next pass, for which the task wakes itself.
+    #[test]
+    fn a_pass_takes_so_many_commands() {
+        let (sender, receiver) = inbox(usize::MAX);
+        let (_cancels, canceled) = inbox(usize::MAX);
+        let intake = Intake::new(receiver, canceled, Arc::default());
+        let driver = Driver::new(
+            &Startup::new("amy"),
+            Credentials::new([7; 18]),
+            Options::default(),
+        );
+        let (stream, _server) = tokio::io::duplex(1024);
+        let (ready, _is_ready) = oneshot::channel();
+        let mut task = Task::new(
+            stream,
+            Address::Unix("socket".into()),
+            Link::new(driver.unwrap(), None),
+            TargetSession::Any,
+            intake,
+            ready,
+            Report {
+                end: Arc::default(),
+                activity: Arc::new(Activity::new()),
+            },
+        );
+        let ask = || {
+            let (answers, received) = oneshot::channel();
+            let ask = Ask {
+                request: Request::new("select 1", &[]),
+                answers: Some(answers),
+                order: Order::Any,
+                turn: None,
+            };
+            assert!(sender.push(Command::Ask(Box::new(ask))).is_ok());
+            received
+        };
+        let _received: Vec<_> = (0..2 * COMMAND_COUNT_MAX + 1).map(|_| ask()).collect();
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        for (taken_count, woken_count) in [
+            (COMMAND_COUNT_MAX, 1),
+            (2 * COMMAND_COUNT_MAX, 2),
+            (2 * COMMAND_COUNT_MAX + 1, 2),
+        ] {
+            task.take_commands(&mut cx);
+            assert_eq!(task.driver.query_count(), taken_count);
+            assert_eq!(count.0.load(Ordering::Relaxed), woken_count);
         }
     }
 }

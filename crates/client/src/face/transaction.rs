@@ -94,8 +94,9 @@ impl<'l, D: Drive> Transaction<'l, D> {
         let committed = self.send_within(self.level.commit());
         self.is_open = false;
         let result = committed.answer().await;
-        if result.is_err() && self.level != Level::Transaction {
-            // What is around it goes on as if it had not been.
+        if result.is_err() {
+            // A COMMIT that was not sent in time leaves it open, and a savepoint that was not released
+            // stays. Where the server has undone it already, this does nothing.
             self.undo();
         }
         result.map(drop)
@@ -112,7 +113,11 @@ impl<'l, D: Drive> Transaction<'l, D> {
         let undone: Vec<_> = statements.map(|sql| self.send_alone(sql)).collect();
         self.is_open = false;
         for undone in undone {
-            undone.answer().await?;
+            if let Err(error) = undone.answer().await {
+                // What was not sent in time would leave it open.
+                self.undo();
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -171,6 +176,10 @@ impl<'l, D: Drive> Transaction<'l, D> {
         chunk_row_count: u32,
     ) -> RowStream<'_, D> {
         RowStream::new(self.lock, sql.into(), params, chunk_row_count)
+    }
+
+    pub(super) fn lock(&self) -> &Lock<D> {
+        self.lock
     }
 
     /// Undoes what was done, and does not wait for it.

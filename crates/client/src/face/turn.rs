@@ -1,51 +1,181 @@
-//! Requests with a deadline that wait for their turn.
+//! Requests that end before they are answered: by their deadline, or because they are canceled.
 //!
-//! Once it is submitted, a driver sees to a request's deadline. Before, it waits behind others, or
-//! for one who has the connection for himself, and nobody but its caller looks at the clock.
+//! Once a request is submitted, the driver enforces its deadline. Before that, while it waits behind
+//! other requests or for the end of a lock, only its caller can.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
-
+use super::inbox::Sender;
 use crate::error::Sent;
-use crate::{Error, Request, Result};
+use crate::request::Clock;
+use crate::timer::sleep_until;
+use crate::{CancelToken, Error, Request, Result, Ticket};
 
-/// What comes first: that a request is submitted, or that its deadline passes.
+/// How long to wait for the driver's reply to a request that has ended. It comes at once, unless the
+/// task does not run because its runtime is not driven.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Decides which is first: the request is submitted, or it ends.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
-    deadline: Instant,
-    is_over: Arc<AtomicBool>,
-}
+pub(super) struct Turn(Arc<AtomicU64>);
+
+/// The states of a turn; any other is the ticket that the request has.
+const WAITING: u64 = 0;
+const TAKEN: u64 = u64::MAX;
 
 impl Turn {
-    /// None where a request has no deadline.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(WAITING)))
+    }
+
+    /// Claims to be the first; false if the other side was.
+    pub(super) fn take(&self) -> bool {
+        // It orders nothing but itself: what is done for a request comes through channels.
+        let taken = self
+            .0
+            .compare_exchange(WAITING, TAKEN, Ordering::AcqRel, Ordering::Acquire);
+        taken.is_ok()
+    }
+
+    /// Waits for the answer to a request with a deadline, which the driver does not enforce before the
+    /// request is submitted.
+    pub(super) async fn bounded<T>(
+        &self,
+        deadline: Instant,
+        mut answer: impl Future<Output = T> + Unpin,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return Ok(answer),
+            () = passed(Some(deadline)) => {}
+        }
+        if self.take() {
+            return Err(Error::deadline(Sent::Nothing));
+        }
+        reply(answer)
+            .await
+            .ok_or_else(|| Error::deadline(Sent::Something))
+    }
+
+    /// Notes the request's ticket. Only the task that took the turn calls this and the next.
+    pub(super) fn submitted(&self, ticket: Ticket) {
+        assert!(
+            ticket.0 != WAITING && ticket.0 != TAKEN,
+            "tickets are small"
+        );
+        self.0.store(ticket.0, Ordering::Release);
+    }
+
+    /// The request's ticket, if it was submitted.
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        let ticket = self.0.load(Ordering::Acquire);
+        (ticket != WAITING && ticket != TAKEN).then_some(Ticket(ticket))
+    }
+}
+
+/// What can end a request beside its answer.
+pub(super) struct Watch {
+    pub(super) turn: Turn,
+    deadline: Option<Instant>,
+    token: Option<CancelToken>,
+    is_canceled_on_drop: bool,
+}
+
+impl Watch {
+    /// None if only the answer can.
     pub(super) fn of(request: &Request) -> Option<Self> {
-        request.deadline.map(|deadline| Self {
+        let deadline = match request.clock {
+            Clock::Caller => request.deadline,
+            Clock::Driver => None,
+        };
+        let token = request.cancel.clone();
+        let is_canceled_on_drop = request.is_canceled_on_drop;
+        if deadline.is_none() && token.is_none() && !is_canceled_on_drop {
+            return None;
+        }
+        Some(Self {
+            turn: Turn::new(),
             deadline,
-            is_over: Arc::default(),
+            token,
+            is_canceled_on_drop,
         })
     }
 
-    /// Says that this has come; false if the other was first.
-    pub(super) fn take(&self) -> bool {
-        !self.is_over.swap(true, Ordering::AcqRel)
+    /// Waits for the answers, or until the request ends without them.
+    pub(super) async fn answers<T>(
+        self,
+        cancels: &Sender<Turn>,
+        answers: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let Self {
+            turn,
+            deadline,
+            token,
+            is_canceled_on_drop,
+        } = self;
+        if token.as_ref().is_some_and(CancelToken::is_canceled) {
+            return Err(Error::canceled(Sent::Nothing));
+        }
+        let mut drop_guard = CancelOnDrop {
+            cancels,
+            turn: is_canceled_on_drop.then(|| turn.clone()),
+        };
+        let mut answers = pin!(answers);
+        let why = tokio::select! {
+            biased;
+            answers = &mut answers => {
+                drop_guard.turn = None;
+                return answers;
+            }
+            () = CancelToken::canceled_of(token.as_ref()) => Error::canceled as fn(Sent) -> Error,
+            () = passed(deadline) => Error::deadline,
+        };
+        drop_guard.turn = None;
+        if turn.take() {
+            return Err(why(Sent::Nothing));
+        }
+        if token.is_some_and(|token| token.is_canceled()) {
+            // Where nobody takes it, the connection has ended, and the answer says so.
+            let _ = cancels.push(turn);
+        }
+        let late = reply(answers).await;
+        late.unwrap_or_else(|| Err(why(Sent::Something)))
     }
 }
 
-/// Waits for answers, and no longer than until the deadline for the request to be submitted.
-pub(super) async fn in_time<T>(turn: Turn, answers: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut answers = pin!(answers);
+/// Waits for the driver's reply to a request that has ended, but not for long.
+async fn reply<T>(mut reply: impl Future<Output = T> + Unpin) -> Option<T> {
+    let until = Instant::now() + REPLY_TIMEOUT;
     tokio::select! {
         biased;
-        answers = &mut answers => return answers,
-        () = sleep_until(turn.deadline.into()) => {}
+        reply = &mut reply => Some(reply),
+        () = passed(Some(until)) => None,
     }
-    if turn.take() {
-        return Err(Error::deadline(Sent::Nothing));
+}
+
+/// Waits until then, on a runtime or outside of one. Without a time, that never comes.
+pub(crate) async fn passed(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
-    answers.await
+}
+
+/// Cancels a request whose future is dropped before it is answered.
+struct CancelOnDrop<'a> {
+    cancels: &'a Sender<Turn>,
+    turn: Option<Turn>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn.take()
+            && !turn.take()
+        {
+            let _ = self.cancels.push(turn);
+        }
+    }
 }

@@ -44,6 +44,11 @@ impl Login {
         }
     }
 
+    /// Whether there is a password to log in with.
+    pub(super) fn has_password(&self) -> bool {
+        self.config.password.is_some()
+    }
+
     /// The same, for a connection that is to be inside of TLS, or not.
     pub(super) fn again(&self, is_encrypted: bool) -> Self {
         let tls = if is_encrypted {
@@ -62,6 +67,11 @@ impl Login {
         let limits = lookaside_wire::Limits::default();
         let connection = Connection::new(&self.startup()?, self.credentials()?, limits);
         connection.map_err(Error::request)
+    }
+
+    /// The database to begin in.
+    pub(super) fn database(&self) -> Option<&str> {
+        self.config.database.as_deref()
     }
 
     fn startup(&self) -> Result<Startup<'_>> {

@@ -8,13 +8,17 @@
 //! - [`poll::Connection`] for event loops, on their own poller.
 
 pub mod driver;
+mod errand;
 mod kill;
 mod login;
+mod probe;
 mod target;
 
 pub use driver::{Definitions, Driver, Options};
+pub use errand::Errand;
 pub use kill::KillErrand;
 pub use lookaside_wire::mysql::ErrPacket;
+pub use probe::Probe;
 
 /// The face for tokio: a connection that any number of tasks share.
 ///

@@ -42,7 +42,7 @@ impl Address {
             } => Ok(vec![Self::Tcp(SocketAddr::new(*ip, host.port))]),
             Place::Tcp { name, .. } => {
                 let found = (name.as_str(), host.port).to_socket_addrs();
-                let found = found.map_err(|error| Error::cannot_connect(host, error))?;
+                let found = found.map_err(|error| Error::unknown_host(host, error))?;
                 Ok(found.map(Self::Tcp).collect())
             }
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::runtime::Id;
+
 use super::PoolOptions;
 use super::options::FOREVER;
 use crate::face::{self, Watch};
@@ -94,11 +96,7 @@ impl Target {
                 (Connection::Mysql(client), watch)
             }
         };
-        for sql in &self.session {
-            let answers = connection.ask(Request::new(sql.as_str(), &[])).await;
-            let answer = answers.and_then(Answers::into_one);
-            answer.map_err(|error| Error::session(sql, error))?;
-        }
+        set_up(&self.session, |request| connection.ask(request)).await?;
         Ok((connection, watch))
     }
 }
@@ -111,10 +109,41 @@ impl Connection {
         }
     }
 
-    pub(super) async fn lock(&self) -> Result<Exclusive> {
+    /// The connection for oneself, where what has no deadline is answered within `timeout`. Once it
+    /// is dropped, the connection is free within `release_timeout`, or fails. With `cancel_on_drop`,
+    /// a request is canceled whose future is dropped before it is answered.
+    pub(super) async fn lock(
+        &self,
+        timeout: Option<Duration>,
+        release_timeout: Duration,
+        cancel_on_drop: bool,
+    ) -> Result<Exclusive> {
+        let release = Some(release_timeout);
+        Ok(match self {
+            Self::Postgres(client) => {
+                let lock = client.lock_within(release).await?.within(timeout);
+                Exclusive::Postgres(lock.canceling_on_drop(cancel_on_drop))
+            }
+            Self::Mysql(client) => {
+                let lock = client.lock_within(release).await?.within(timeout);
+                Exclusive::Mysql(lock.canceling_on_drop(cancel_on_drop))
+            }
+        })
+    }
+
+    /// Whether what is asked waits for the end of a lock.
+    pub(super) fn is_locked(&self) -> bool {
         match self {
-            Self::Postgres(client) => client.lock().await.map(Exclusive::Postgres),
-            Self::Mysql(client) => client.lock().await.map(Exclusive::Mysql),
+            Self::Postgres(client) => client.is_locked(),
+            Self::Mysql(client) => client.is_locked(),
+        }
+    }
+
+    /// The runtime that its task runs on.
+    pub(super) fn runtime(&self) -> Id {
+        match self {
+            Self::Postgres(client) => client.runtime(),
+            Self::Mysql(client) => client.runtime(),
         }
     }
 
@@ -124,6 +153,19 @@ impl Connection {
             Self::Mysql(client) => client.is_closed(),
         }
     }
+}
+
+/// Runs the statements of [`PoolOptions::session`].
+pub(super) async fn set_up<F: Future<Output = Result<Answers>>>(
+    statements: &[String],
+    ask: impl Fn(Request) -> F,
+) -> Result<()> {
+    for sql in statements {
+        let request = Request::new(sql.as_str(), &[]).of_session();
+        let answer = ask(request).await.and_then(Answers::into_one);
+        answer.map_err(|error| Error::session(sql, error))?;
+    }
+    Ok(())
 }
 
 /// How long to try one host, so that all of them are tried in the time that a connection may take.

@@ -8,7 +8,6 @@
 //! told that it is [missing](Keeper::Missing).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -16,24 +15,7 @@ use super::plan::{
     Counts, Failure, Limits, Outcome, Place, Plan, Refusal, Step, Take, Usage, Waiter,
 };
 use crate::Error;
-
-/// A lock: the system's, or that of a model checker.
-pub(super) trait Lock<T> {
-    fn new(value: T) -> Self;
-    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R;
-}
-
-impl<T> Lock<T> for Mutex<T> {
-    fn new(value: T) -> Self {
-        Self::new(value)
-    }
-
-    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        // A plan that failed an assertion says so again wherever it matters; here it would abort
-        // the process if somebody unwinds.
-        look(&mut self.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+use crate::sync::Lock;
 
 /// What the keeper is to do.
 #[derive(Debug)]
@@ -67,6 +49,8 @@ pub(super) enum Keeper {
     Hired,
     /// The caller is to begin one; he is taken to do so.
     Missing,
+    /// There is none, and the caller has no runtime to begin one on.
+    NoRuntime,
 }
 
 /// What has happened so far.
@@ -82,6 +66,8 @@ pub(super) struct Totals {
 
 pub(super) struct Hall<C, L> {
     state: L,
+    /// Whether its caller is on a runtime, and so can begin a keeper.
+    has_runtime: fn() -> bool,
     connection: std::marker::PhantomData<fn(C)>,
 }
 
@@ -101,8 +87,8 @@ pub(super) struct State<C> {
     last_error: Option<Error>,
     /// Why a connection could not be opened, if none was opened since.
     failure: Option<Error>,
-    /// Why one could not for a reason that lasts, also if another was opened since: those who were
-    /// refused may hear of it later.
+    /// Why one could not, for a reason that those who wait are told at once, also if another was
+    /// opened since: they may hear of it later.
     refusal: Option<Error>,
 }
 
@@ -114,7 +100,9 @@ enum Seat<C> {
 }
 
 impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
-    pub(super) fn new(limits: Limits, now: Instant) -> Self {
+    /// `has_runtime` says whether its caller is on a runtime, and so can begin a keeper; it is asked under
+    /// the lock.
+    pub(super) fn new(limits: Limits, has_runtime: fn() -> bool, now: Instant) -> Self {
         let connections = (0..limits.count_max).map(|_| None).collect();
         Self {
             state: L::new(State {
@@ -131,6 +119,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
                 failure: None,
                 refusal: None,
             }),
+            has_runtime,
             connection: std::marker::PhantomData,
         }
     }
@@ -143,7 +132,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         now: Instant,
     ) -> (Ask<(Place, C)>, Keeper) {
         self.change(now, |state| {
-            let keeper = state.hire();
+            let keeper = state.hire(self.has_runtime);
             let ask = match state.plan.take(usage, until, now) {
                 Take::Now(place) => Ask::Have((place, state.connection(place))),
                 Take::Wait(waiter) => {
@@ -164,7 +153,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         cx: &mut Context<'_>,
     ) -> (Poll<Served<C>>, Keeper) {
         self.state.with(|state| {
-            let keeper = state.hire();
+            let keeper = state.hire(self.has_runtime);
             let seat = state.seats.get_mut(&waiter).expect("who waits has a seat");
             if let Seat::Waiting(waker, _) = seat {
                 *waker = Some(cx.waker().clone());
@@ -210,8 +199,20 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         self.change(now, |state| state.plan.unlock(place, outcome, now));
     }
 
+    /// An exclusive connection comes back, and is to end.
+    pub(super) fn discard(&self, place: Place, now: Instant) {
+        self.change(now, |state| state.plan.discard(place, now));
+    }
+
     /// A connection can be used.
-    pub(super) fn opened(&self, place: Place, connection: C, jitter: u32, now: Instant) {
+    pub(super) fn opened(
+        &self,
+        place: Place,
+        connection: C,
+        round_trip: Duration,
+        jitter: u32,
+        now: Instant,
+    ) {
         let unwanted = self.change(now, |state| {
             state.totals.opened += 1;
             state.failure = None;
@@ -219,7 +220,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
                 return Some(connection);
             }
             state.connections[place.index] = Some(connection);
-            state.plan.opened(place, jitter, now);
+            state.plan.opened(place, round_trip, jitter, now);
             None
         });
         drop(unwanted);
@@ -237,7 +238,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         self.change(now, |state| {
             state.totals.failed += 1;
             state.failure = Some(error.clone());
-            if why == Failure::Lasting {
+            if why != Failure::Passing {
                 state.refusal = Some(error.clone());
             }
             state.last_error = Some(error);
@@ -317,7 +318,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
     /// Whether everything has ended after [`close`](Self::close).
     pub(super) fn poll_closed(&self, cx: &mut Context<'_>) -> (Poll<()>, Keeper) {
         self.state.with(|state| {
-            let keeper = state.hire();
+            let keeper = state.hire(self.has_runtime);
             if state.plan.is_closed() {
                 return (Poll::Ready(()), keeper);
             }
@@ -331,7 +332,7 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         self.state.with(|state| state.failure.clone())
     }
 
-    /// Why one could not for a reason that lasts.
+    /// Why one could not, for a reason that those who wait are told at once.
     pub(super) fn last_refusal(&self) -> Option<Error> {
         self.state.with(|state| state.refusal.clone())
     }
@@ -369,9 +370,12 @@ impl<C> Aftermath<C> {
 }
 
 impl<C: Clone> State<C> {
-    fn hire(&mut self) -> Keeper {
+    fn hire(&mut self, has_runtime: fn() -> bool) -> Keeper {
         if self.has_keeper || self.plan.is_closed() {
             return Keeper::Hired;
+        }
+        if !has_runtime() {
+            return Keeper::NoRuntime;
         }
         self.has_keeper = true;
         Keeper::Missing

@@ -84,11 +84,16 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
     let now = Instant::now();
     let mut watch = match connected {
         Ok((connection, watch)) => {
-            inner.hall.opened(*place, connection, jitter(), now);
+            let round_trip = watch.round_trip();
+            inner
+                .hall
+                .opened(*place, connection, round_trip, jitter(), now);
             watch
         }
         Err(error) => {
-            let why = if error.is_retryable() || error.is_connection_lost() {
+            let why = if error.is_unreachable() {
+                Failure::Unreachable
+            } else if error.is_retryable() || error.is_connection_lost() {
                 Failure::Passing
             } else {
                 Failure::Lasting

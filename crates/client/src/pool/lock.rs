@@ -6,14 +6,17 @@ use std::time::Instant;
 use lookaside_value::{ParamBatch, Value};
 
 use super::Inner;
-use super::connection::Exclusive;
+use super::connection::{Exclusive, set_up};
+use super::options::FOREVER;
 use super::plan::{Outcome, Place};
-use crate::{Answer, Description, Request, Result, Syncs, face, mysql, postgres};
+use crate::face::passed;
+use crate::{Answer, Answers, Description, Request, Result, Syncs, face, mysql, postgres};
 
 /// A connection of a [`Pool`](super::Pool) that is one caller's for a while.
 ///
 /// It is everybody's again as soon as this is dropped and all that was asked is answered. A
-/// transaction that is open then is rolled back. Other settings of the session stay as they are.
+/// transaction that is open then is rolled back. Where that takes longer than
+/// [`PoolOptions::check_timeout`](crate::PoolOptions::check_timeout), the connection is closed. Other settings of the session stay as they are.
 ///
 /// ```no_run
 /// # async fn example(pool: &lookaside_client::Pool) -> lookaside_client::Result<()> {
@@ -32,19 +35,24 @@ use crate::{Answer, Description, Request, Result, Syncs, face, mysql, postgres};
 pub struct PoolLock {
     exclusive: Exclusive,
     /// Last, so that the connection is free when it is given back.
-    _return: Return,
+    returned: Return,
 }
 
 /// Gives the connection back when it is dropped.
 pub(super) struct Return {
     inner: Arc<Inner>,
     place: Place,
+    /// Whether others may be in its session as it is; if not, it ends.
+    is_shareable: bool,
 }
 
 impl Return {
     pub(super) fn new(inner: &Arc<Inner>, place: Place) -> Self {
-        let inner = Arc::clone(inner);
-        Self { inner, place }
+        Self {
+            inner: Arc::clone(inner),
+            place,
+            is_shareable: true,
+        }
     }
 }
 
@@ -52,7 +60,7 @@ impl PoolLock {
     pub(super) fn new(exclusive: Exclusive, returned: Return) -> Self {
         Self {
             exclusive,
-            _return: returned,
+            returned,
         }
     }
 
@@ -86,8 +94,10 @@ impl PoolLock {
     ///
     /// When the server refuses the statement, or the connection is lost.
     pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        let answers = self.request(Request::describe(sql)).await?;
-        Answer::into_description(answers)
+        match &self.exclusive {
+            Exclusive::Postgres(lock) => lock.describe(sql).await,
+            Exclusive::Mysql(lock) => lock.describe(sql).await,
+        }
     }
 
     /// Sends a request and waits for its answers.
@@ -102,7 +112,53 @@ impl PoolLock {
         }
     }
 
-    /// The connection, if it is one to PostgreSQL, with all that can be done there.
+    /// Runs a script, and leaves a session that others may be in: the connection is reset, or else
+    /// closed, also where this is dropped.
+    ///
+    /// A script whose future is dropped is cancelled: its connection ends, which alone would not keep
+    /// the server from going on.
+    pub(super) async fn script(mut self, request: Request) -> Result<Vec<Result<Answer>>> {
+        self.returned.is_shareable = false;
+        let deadline = request.deadline;
+        let answers = self.request(request.cancel_on_drop()).await?;
+        let timeout = self.returned.inner.options.check_timeout.min(FOREVER);
+        let until = Instant::now() + timeout;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
+        // It is refused in a transaction that the script has left open. Where it does not succeed,
+        // the connection is closed.
+        tokio::select! {
+            biased;
+            _ = self.reset() => {}
+            () = passed(Some(until)) => {}
+        }
+        Ok(answers)
+    }
+
+    /// Makes the session as it was when the pool opened it: reset, and with the statements of
+    /// [`PoolOptions::session`](crate::PoolOptions::session). See [`face::Lock::reset`].
+    ///
+    /// Where it fails, or its future is dropped before it is done, the session may lack those
+    /// statements: unless another reset succeeds, the connection is closed when this is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the connection is lost.
+    pub async fn reset(&mut self) -> Result<()> {
+        self.returned.is_shareable = false;
+        match &mut self.exclusive {
+            Exclusive::Postgres(lock) => lock.reset().await?,
+            Exclusive::Mysql(lock) => lock.reset().await?,
+        }
+        let lock = &*self;
+        let ask = |request| async move { lock.request(request).await.map(Answers::from) };
+        set_up(&lock.returned.inner.options.session, ask).await?;
+        self.returned.is_shareable = true;
+        Ok(())
+    }
+
+    /// The connection, if it is one to PostgreSQL, with all that can be done there. Its own
+    /// [`reset`](face::Lock::reset) does not run
+    /// [`PoolOptions::session`](crate::PoolOptions::session): [`reset`](Self::reset) of this does.
     pub fn as_postgres(&mut self) -> Option<&mut face::Lock<postgres::Driver>> {
         match &mut self.exclusive {
             Exclusive::Postgres(lock) => Some(lock),
@@ -110,7 +166,9 @@ impl PoolLock {
         }
     }
 
-    /// The connection, if it is one to MySQL or MariaDB, with all that can be done there.
+    /// The connection, if it is one to MySQL or MariaDB, with all that can be done there. As with
+    /// [`as_postgres`](Self::as_postgres), its own `reset` does not run
+    /// [`PoolOptions::session`](crate::PoolOptions::session).
     pub fn as_mysql(&mut self) -> Option<&mut face::Lock<mysql::Driver>> {
         match &mut self.exclusive {
             Exclusive::Mysql(lock) => Some(lock),
@@ -124,6 +182,10 @@ impl Drop for Return {
         // A query may be under way, or a transaction may have to be rolled back: the plan finds out
         // when that is done.
         let now = Instant::now();
-        self.inner.hall.unlock(self.place, Outcome::GivenUp, now);
+        if self.is_shareable {
+            self.inner.hall.unlock(self.place, Outcome::GivenUp, now);
+        } else {
+            self.inner.hall.discard(self.place, now);
+        }
     }
 }

@@ -22,12 +22,17 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lookaside_value::{ParamBatch, Value};
+use tokio::runtime::Handle;
 
-use crate::request::Goal;
-use crate::{Answer, Answers, Config, Description, Error, ErrorKind, Request, Result, Syncs};
+use crate::error::Sent;
+use crate::face::passed;
+use crate::request::{Clock, Goal};
+use crate::{
+    Answer, Answers, CancelToken, Config, Description, Error, ErrorKind, Request, Result, Syncs,
+};
 use connection::{Connection, Target};
 use hall::{Ask, Hall, Keeper, Served};
 use lock::Return;
@@ -43,16 +48,26 @@ pub use status::PoolStatus;
 /// Nobody has to take a connection and give it back: a request goes to a connection behind those of
 /// others, and more connections are opened only when that is not enough. Each request may meet
 /// another session, so what belongs to all sessions is said in [`PoolOptions::session`], and what
-/// begins a transaction is refused: for that, there is [`lock`](Self::lock).
+/// begins a transaction or changes the session is refused: for that, there is [`lock`](Self::lock).
+/// Where a statement begins a transaction unseen, a procedure for one, its connection is closed:
+/// the statement fails, and so does what was sent behind it, so that no write is acknowledged and
+/// then lost.
 ///
 /// A lost connection is replaced. A request of which nothing was sent goes to another one; what was
 /// sent may be done, and so is its caller's to repeat: see [`Error::is_retryable`] and
-/// [`Error::is_connection_lost`]. While the server is away, requests wait for it, up to
-/// [`PoolOptions::acquire_timeout`]; where it refuses for a reason that lasts, such as a wrong
-/// password, they fail at once.
+/// [`Error::is_connection_lost`]. While the server starts, is full or does not answer, requests wait
+/// for it, up to [`PoolOptions::acquire_timeout`]. Where nobody listens, where the host's name is
+/// unknown, or where the server refuses for a reason that lasts, such as a wrong password, they fail
+/// at once; the server is tried again after a pause of up to half a second, or 15 seconds where it
+/// refused.
 ///
-/// Nothing is opened before the first request. The connections live on the runtime that it came
-/// from; if that ends, the next request opens new ones on its own.
+/// No wait is without an end: a request takes no longer than its deadline or
+/// [`PoolOptions::query_timeout`].
+///
+/// Nothing is opened before the first request. The connections live on the runtime of tokio that it
+/// came from, which must have time and I/O enabled, as tokio panics in their tasks otherwise; if that
+/// ends, the next request opens new ones on its own. A request from outside of a runtime uses those that are open, and those that they open; where
+/// there is no runtime to open any on, it fails with [`ErrorKind::Misuse`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -85,6 +100,9 @@ pub struct Pool {
     inner: Arc<Inner>,
 }
 
+/// How late the pool's own task may be in saying that no connection came in time.
+const KEEPER_DELAY_MAX: Duration = Duration::from_secs(1);
+
 struct Inner {
     hall: Hall<Connection, Mutex<hall::State<Connection>>>,
     target: Arc<Target>,
@@ -95,7 +113,11 @@ impl Pool {
     /// A pool that opens its first connection when it is asked for something.
     pub fn new(config: Config, options: PoolOptions) -> Self {
         let target = Arc::new(Target::new(config, &options));
-        let hall = Hall::new(options.limits(target.depth_max()), Instant::now());
+        let hall = Hall::new(
+            options.limits(target.depth_max()),
+            || Handle::try_current().is_ok(),
+            Instant::now(),
+        );
         let inner = Inner {
             hall,
             target,
@@ -138,7 +160,14 @@ impl Pool {
     /// As [`query`](Self::query).
     pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
         let answers = self.request(Request::describe(sql)).await?;
-        Answer::into_description(answers)
+        let description = Answer::into_description(answers)?;
+        match description.type_query() {
+            None => Ok(description),
+            Some(names) => {
+                let names = self.ask(names).await?.into_one()?;
+                Ok(Arc::new(description.named(&names)))
+            }
+        }
     }
 
     /// Sends a request and waits for its answers. What is not sent for the end of its connection is
@@ -151,22 +180,51 @@ impl Pool {
         Ok(self.ask(request).await?.into_vec())
     }
 
-    async fn ask(&self, request: Request) -> Result<Answers> {
+    async fn ask(&self, mut request: Request) -> Result<Answers> {
+        let options = &self.inner.options;
+        request.syncs = request.syncs.or(Some(options.syncs));
+        request.is_canceled_on_drop |= options.cancel_on_drop;
+        let now = Instant::now();
+        let timeout = options.query_timeout.filter(|_| request.deadline.is_none());
+        let Some(timeout) = timeout.map(|timeout| timeout.min(FOREVER)) else {
+            return self.ask_in_time(request, now).await;
+        };
+        request.deadline = Some(now + timeout);
+        let answers = self.ask_in_time(request, now).await;
+        match outcome(&answers) {
+            Outcome::GivenUp => Answers::naming_timeout(answers, timeout),
+            _ => answers,
+        }
+    }
+
+    async fn ask_in_time(&self, request: Request, now: Instant) -> Result<Answers> {
         let deadline = request.deadline;
-        let until = self.inner.until();
+        let until = self.inner.until(now);
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         if let Goal::Script { .. } = request.goal {
-            // Nobody knows whether it leaves a transaction open.
-            let lock = self.lock_until(until, deadline).await?;
-            return lock.request(request).await.map(Answers::from);
+            // It may leave a transaction open, or change the session.
+            let token = request.cancel.as_ref();
+            let lock = self.lock_until(until, deadline, token).await?;
+            return lock.script(request).await.map(Answers::from);
         }
-        let request = request.shared();
+        let mut request = request.shared();
         loop {
-            let (place, connection) = self.acquire(Usage::Shared, until, deadline).await?;
+            let token = request.cancel.as_ref();
+            let acquired = self.acquire(Usage::Shared, until, deadline, token).await;
+            let (place, connection) = acquired?;
             let mut lease = Lease {
                 inner: &self.inner,
                 place,
                 outcome: Outcome::GivenUp,
+            };
+            // The task of a shared connection takes a request as soon as it runs. On the same
+            // runtime it does run, so its driver enforces the deadline and no timer is needed here.
+            // Not so behind a lock that was dropped and has something under way.
+            let is_driven =
+                Handle::try_current().is_ok_and(|here| here.id() == connection.runtime());
+            request.clock = match is_driven && !connection.is_locked() {
+                true => Clock::Driver,
+                false => Clock::Caller,
             };
             let answers = connection.ask(request.clone()).await;
             lease.outcome = outcome(&answers);
@@ -187,14 +245,33 @@ impl Pool {
     ///
     /// When there is none in time.
     pub async fn lock(&self) -> Result<PoolLock> {
-        self.lock_until(self.inner.until(), None).await
+        let until = self.inner.until(Instant::now());
+        self.lock_until(until, None, None).await
     }
 
-    async fn lock_until(&self, until: Instant, deadline: Option<Instant>) -> Result<PoolLock> {
+    async fn lock_until(
+        &self,
+        until: Instant,
+        deadline: Option<Instant>,
+        token: Option<&CancelToken>,
+    ) -> Result<PoolLock> {
+        let timeout = self.inner.options.query_timeout;
+        let timeout = timeout.map(|timeout| timeout.min(FOREVER));
+        let release_timeout = self.inner.options.check_timeout.min(FOREVER);
+        let cancel_on_drop = self.inner.options.cancel_on_drop;
         loop {
-            let (place, connection) = self.acquire(Usage::Exclusive, until, deadline).await?;
+            let acquired = self.acquire(Usage::Exclusive, until, deadline, token).await;
+            let (place, connection) = acquired?;
             let returned = Return::new(&self.inner, place);
-            match connection.lock().await {
+            // It is idle, so this waits for nothing but its task.
+            let locked = tokio::select! {
+                biased;
+                locked = connection.lock(timeout, release_timeout, cancel_on_drop) => locked,
+                () = passed(Some(until)) => {
+                    return Err(self.inner.refused(Refusal::Late, until, deadline));
+                }
+            };
+            match locked {
                 Ok(exclusive) => return Ok(PoolLock::new(exclusive, returned)),
                 Err(error) if !self.may_go_on(place, &connection, &error, until) => {
                     return Err(error);
@@ -214,13 +291,17 @@ impl Pool {
     }
 
     /// Takes no more requests, fails those that wait for a connection, waits for the answers to
-    /// those that are under way, and ends the connections. All handles of the pool are closed then.
+    /// those that are under way, and ends the connections. All handles of the pool are closed then. It
+    /// waits for a [`PoolLock`] until that is dropped, and for the connections' runtime to run.
     pub async fn close(&self) {
         self.inner.hall.close(Instant::now());
         poll_fn(|cx| {
             let (closed, keeper) = self.inner.hall.poll_closed(cx);
-            self.inner.keep(keeper);
-            closed
+            match self.inner.keep(keeper) {
+                Ok(()) => closed,
+                // The runtime of the connections is gone, and they with it.
+                Err(_) => Poll::Ready(()),
+            }
         })
         .await;
     }
@@ -248,10 +329,11 @@ impl Pool {
         usage: Usage,
         until: Instant,
         deadline: Option<Instant>,
+        token: Option<&CancelToken>,
     ) -> Result<(Place, Connection)> {
         let inner = &self.inner;
         let (ask, keeper) = inner.hall.take(usage, until, Instant::now());
-        inner.keep(keeper);
+        let kept = inner.keep(keeper);
         let refusal = match ask {
             Ask::Have(found) => return Ok(found),
             Ask::Wait(waiter) => {
@@ -260,7 +342,15 @@ impl Pool {
                     waiter,
                     usage,
                 };
-                match seat.await {
+                kept?;
+                // The pool's own task sees to it, unless its runtime is not driven.
+                let served = tokio::select! {
+                    biased;
+                    served = seat => served?,
+                    () = CancelToken::canceled_of(token) => return Err(Error::canceled(Sent::Nothing)),
+                    () = passed(Some(until + KEEPER_DELAY_MAX)) => Err(Refusal::Late),
+                };
+                match served {
                     Ok(found) => return Ok(found),
                     Err(refusal) => refusal,
                 }
@@ -279,23 +369,26 @@ impl fmt::Debug for Pool {
 
 impl Inner {
     /// Begins a keeper where there is none.
-    fn keep(self: &Arc<Self>, keeper: Keeper) {
-        if keeper == Keeper::Missing {
-            tokio::spawn(keeper::keep(Arc::downgrade(self)));
+    fn keep(self: &Arc<Self>, keeper: Keeper) -> Result<()> {
+        match keeper {
+            Keeper::Hired => {}
+            Keeper::Missing => {
+                tokio::spawn(keeper::keep(Arc::downgrade(self)));
+            }
+            Keeper::NoRuntime => return Err(Error::no_runtime()),
         }
+        Ok(())
     }
 
     /// How long who asks now waits for a connection.
-    fn until(&self) -> Instant {
-        Instant::now() + self.options.acquire_timeout.min(FOREVER)
+    fn until(&self, now: Instant) -> Instant {
+        now + self.options.acquire_timeout.min(FOREVER)
     }
 
     fn refused(&self, refusal: Refusal, until: Instant, deadline: Option<Instant>) -> Error {
         match refusal {
             Refusal::Closed => Error::pool_closed(),
-            Refusal::Late if deadline == Some(until) => {
-                Error::deadline(crate::error::Sent::Nothing)
-            }
+            Refusal::Late if deadline == Some(until) => Error::deadline(Sent::Nothing),
             Refusal::Late => {
                 Error::no_connection(self.options.acquire_timeout, self.hall.last_failure())
             }
@@ -335,12 +428,16 @@ struct Seat<'a> {
 }
 
 impl Future for Seat<'_> {
-    type Output = Served<Connection>;
+    type Output = Result<Served<Connection>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (answer, keeper) = self.inner.hall.poll_seat(self.waiter, cx);
-        self.inner.keep(keeper);
-        answer
+        match (answer, self.inner.keep(keeper)) {
+            (Poll::Ready(served), _) => Poll::Ready(Ok(served)),
+            (Poll::Pending, kept) => {
+                kept.map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
+            }
+        }
     }
 }
 
@@ -354,7 +451,7 @@ impl Drop for Seat<'_> {
 /// Whether the server may still work on what has its answers.
 fn outcome(answers: &Result<Answers>) -> Outcome {
     // Even of a query that was not sent: its statement may be on its way.
-    let is_late = |error: &Error| error.kind() == ErrorKind::Deadline;
+    let is_late = |error: &Error| matches!(error.kind(), ErrorKind::Deadline | ErrorKind::Canceled);
     let is_given_up = match answers {
         Ok(answers) => answers
             .iter()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::plan::Limits;
-use crate::{mysql, postgres};
+use crate::{Syncs, mysql, postgres};
 
 /// What a longer time is taken for; a clock cannot count to the end of the longest.
 pub(super) const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
@@ -31,11 +31,41 @@ pub struct PoolOptions {
     /// itself as long as there are enough.
     pub pipeline_depth: usize,
 
-    /// How long a connection may owe an answer before requests go elsewhere if they can.
+    /// How long a connection may owe an answer, beyond a round trip to the server, before it is
+    /// stalled and requests go elsewhere.
     ///
     /// Answers come in the order of the questions, so one that takes long holds up those behind it.
-    /// The default of 20 ms is far beyond a lookup, and far below what a report takes.
+    /// While another connection can be opened, no request goes behind a query that is older than
+    /// this: it waits for the new connection, which takes milliseconds, or for the answer that is
+    /// owed, whichever is first. The default of 3 ms is beyond a lookup, and about what a connection
+    /// takes. The round trip is measured when connections are made, so it need not be added.
     pub stall: Duration,
+
+    /// How the queries are separated from each other whose [`Request`](crate::Request) does not say.
+    ///
+    /// The default is a Sync each. [`Syncs::Shared`] promises that **all** of those queries only
+    /// read, functions that they call included; requests that write then say
+    /// [`Syncs::Each`] themselves. Nothing is concluded from the text of a statement, except that
+    /// one that is seen to write gets a Sync of its own all the same.
+    pub syncs: Syncs,
+
+    /// How long a request may take that has no deadline of its own, waiting for a connection
+    /// included. Then it fails with [`ErrorKind::Deadline`](crate::ErrorKind::Deadline), and what
+    /// the server does for it is cancelled. It holds for each request of a [`PoolLock`](crate::PoolLock)
+    /// as well, the begin and the end of its transactions included. A COPY whose data comes or goes piece
+    /// by piece takes as long as its caller likes; what it bounds there is each wait for the server.
+    ///
+    /// The default is 30 seconds: longer than any lookup. `None` waits for as long as the server
+    /// takes; a server that is gone is noticed all the same, unless its machine goes on answering.
+    pub query_timeout: Option<Duration>,
+
+    /// Whether a request is canceled whose future is dropped before it is answered, as by
+    /// [`Request::cancel_on_drop`](crate::Request::cancel_on_drop). It holds for the requests of a
+    /// [`PoolLock`](crate::PoolLock) and of its transactions as well, where PostgreSQL refuses all that
+    /// follows one that was canceled; not for the begin and the end of transactions, for COPY and for
+    /// row streams, which end as they would. By default it is not, because each cancellation opens a
+    /// connection to the server.
+    pub cancel_on_drop: bool,
 
     /// How long a request waits for a connection. The default is 10 seconds.
     ///
@@ -56,7 +86,9 @@ pub struct PoolOptions {
     /// a word, and costs the first request after a pause a round trip. The default is 5 seconds.
     pub check_after: Duration,
 
-    /// How long a server may take to answer a check. The default is 5 seconds.
+    /// How long a server may take to answer a check, and what a dropped [`PoolLock`](crate::PoolLock)
+    /// leaves under way, the end of its transaction included. Then the connection is closed. The
+    /// default is 5 seconds.
     pub check_timeout: Duration,
 
     /// SQL that each connection runs before it is used, such as `set jit = off`. A connection on
@@ -77,7 +109,10 @@ impl Default for PoolOptions {
             connection_count_max: 8,
             connection_count_min: 0,
             pipeline_depth: 32,
-            stall: Duration::from_millis(20),
+            stall: Duration::from_millis(3),
+            syncs: Syncs::Each,
+            query_timeout: Some(Duration::from_secs(30)),
+            cancel_on_drop: false,
             acquire_timeout: Duration::from_secs(10),
             idle_timeout: Some(Duration::from_secs(60)),
             lifetime_max: None,

@@ -7,12 +7,18 @@ use lookaside_value::{Object, Text, Value, write_json_text};
 /// Objects and arrays inside of each other beyond this stay text: freeing them recurses.
 const DEPTH_MAX: usize = 64;
 
+/// Bytes on the heap for each byte of a field, at most. The least text of which a value takes most is
+/// an object of one member, `{"":…}`: five bytes for its counters and a node of the map, 592 bytes.
+#[cfg(test)]
+pub(super) const HEAP_PER_BYTE_MAX: usize = 128;
+
 /// The value of a `json` or `jsonb` text.
 ///
 /// Integers are integers, or decimals beyond 64 bits; other numbers are floats if a float has that
 /// number's digits, else decimals; one with an exponent that no float holds is its own text. Of two
 /// members with one name the later stays. What is nested deeper than 64, or has no UTF-8 form (half
-/// of a surrogate pair, which `json` admits), stays text as a whole.
+/// of a surrogate pair, which `json` admits), stays text as a whole. So does a document that is
+/// `null`, which is told from the NULL of SQL that way.
 pub(super) fn decode(text: &str) -> Value {
     let mut parser = Parser {
         text,
@@ -20,6 +26,7 @@ pub(super) fn decode(text: &str) -> Value {
         at: 0,
     };
     match parser.document() {
+        Some(Value::Null) => Value::from("null"),
         Some(value) => value,
         None => Value::from(text),
     }
@@ -344,6 +351,14 @@ mod tests {
         ] {
             assert_eq!(decode(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_null_of_json_is_not_one_of_sql() {
+        for text in ["null", " null\n"] {
+            assert_eq!(decode(text), Value::from("null"));
+        }
+        assert_eq!(decode("[null]"), Value::from(vec![Value::Null]));
     }
 
     #[test]

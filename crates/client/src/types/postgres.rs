@@ -24,6 +24,7 @@ mod reader;
 mod table;
 mod text;
 mod time;
+mod zone;
 
 pub use encode::Encoded;
 pub use error::{DecodeError, EncodeError, ParamError};
@@ -94,6 +95,23 @@ impl PgType {
                 Format::Text
             }
             Shape::Scalar(_) | Shape::Array(..) => Format::Binary,
+        }
+    }
+
+    /// The type of the times in an array or a range that keep no zone.
+    fn wall_times(self) -> Option<Scalar> {
+        match self.shape {
+            Shape::Array(scalar @ (Scalar::Date | Scalar::Time | Scalar::Timestamp), _) => {
+                Some(scalar)
+            }
+            Shape::Scalar(Scalar::Other) | Shape::Array(Scalar::Other, _) => {
+                match Entry::of(self.oid)?.name {
+                    "tsrange" | "tsmultirange" => Some(Scalar::Timestamp),
+                    "daterange" | "datemultirange" => Some(Scalar::Date),
+                    _ => None,
+                }
+            }
+            _ => None,
         }
     }
 

@@ -39,6 +39,9 @@ pub(crate) fn json(value: &Value) -> String {
 
 /// JSON is how examples of parameters are written.
 pub(crate) fn value_of_json(text: &str) -> Value {
+    if text == "null" {
+        return Value::Null;
+    }
     let json = PgType::of(114);
     json.decode(Format::Text, text.as_bytes()).unwrap()
 }

@@ -95,6 +95,10 @@ impl<'c, D: Drive> Transaction<'c, D> {
         RowStream::new(self, sql.into(), params, chunk_row_count)
     }
 
+    pub(super) fn connection(&mut self) -> &mut Connection<D> {
+        self.connection
+    }
+
     fn undo(&mut self) -> Result<()> {
         for sql in self.level.roll_back() {
             self.connection.query(sql, &[])?;

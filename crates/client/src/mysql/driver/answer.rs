@@ -3,17 +3,27 @@
 use std::sync::Arc;
 
 use lookaside_value::{RowSetBuilder, Text};
-use lookaside_wire::mysql::Row;
+use lookaside_wire::mysql::{OkPacket, Row};
 
 use super::plan::Plan;
 use crate::{Answer, Error, Result};
 
+/// What a result takes beside its rows and the names of its columns, as an estimate: so there is an end
+/// to empty ones as well.
+const RESULT_SIZE: usize = size_of::<Answer>();
+
 /// What has come of the answer to a query. A procedure may give several results; the first with
-/// rows is the answer, and the rest is read and left out.
+/// rows is the answer, and the rest is read and left out, unless all are wanted.
 #[derive(Default)]
 pub(super) struct Incoming {
     stage: Stage,
     row_count: Option<u64>,
+    last_insert_id: Option<u64>,
+    warning_count: u16,
+    /// Those before, where all are wanted.
+    results: Vec<Answer>,
+    /// How large those are, with the names of their columns.
+    size: usize,
 }
 
 #[derive(Default)]
@@ -27,7 +37,7 @@ enum Stage {
         size: usize,
     },
     /// The rows are here.
-    Complete(RowSetBuilder),
+    Complete(RowSetBuilder, usize),
     /// The rest is of no use.
     Failed(Error),
     /// Nobody waits for it.
@@ -54,7 +64,22 @@ impl Incoming {
         self.stage = Stage::Discarded;
     }
 
+    /// The caller is gone: what came of the answer is dropped.
+    pub(super) fn give_up(&mut self) {
+        self.results = Vec::new();
+        if !self.wants_rows() {
+            self.discard();
+        }
+    }
+
+    /// Whether rows or results are kept of an answer that is not whole.
+    pub(super) fn is_kept(&self) -> bool {
+        let has_rows = matches!(self.stage, Stage::Rows { .. } | Stage::Complete(..));
+        has_rows || !self.results.is_empty()
+    }
+
     pub(super) fn fail(&mut self, error: Error) {
+        self.results = Vec::new();
         self.stage = Stage::Failed(error);
     }
 
@@ -66,7 +91,7 @@ impl Incoming {
             Ok(row_size) => *size += row_size,
             Err(error) => return self.fail(error),
         }
-        if *size > size_max {
+        if *size + self.size > size_max {
             self.fail(Error::result_too_large(size_max));
         }
     }
@@ -74,9 +99,9 @@ impl Incoming {
     /// All rows of a result came.
     pub(super) fn end_rows(&mut self) {
         match std::mem::take(&mut self.stage) {
-            Stage::Rows { rows, .. } => {
+            Stage::Rows { rows, size, .. } => {
                 self.row_count = Some(rows.len() as u64);
-                self.stage = Stage::Complete(rows);
+                self.stage = Stage::Complete(rows, size);
             }
             stage => self.stage = stage,
         }
@@ -89,6 +114,46 @@ impl Incoming {
         }
     }
 
+    /// Takes what the end of a result says besides.
+    pub(super) fn end_result(&mut self, ok: &OkPacket<'_>) {
+        self.last_insert_id = (ok.last_insert_id > 0).then_some(ok.last_insert_id);
+        self.warning_count = ok.warning_count;
+    }
+
+    /// Another result follows, and both are wanted.
+    pub(super) fn next_result(&mut self, size_max: usize) {
+        let rows = match &mut self.stage {
+            Stage::Empty => RowSetBuilder::new(std::iter::empty::<Text>()),
+            Stage::Complete(..) => {
+                let Stage::Complete(rows, size) = std::mem::take(&mut self.stage) else {
+                    unreachable!("the stage was just looked at");
+                };
+                self.size += size;
+                rows
+            }
+            // A failed or discarded result stays so.
+            _ => return,
+        };
+        let result = self.result(rows);
+        let names = result.rows.columns().iter();
+        let names_size: usize = names.map(|name| size_of::<Text>() + name.len()).sum();
+        self.size += RESULT_SIZE + names_size;
+        if self.size > size_max {
+            return self.fail(Error::result_too_large(size_max));
+        }
+        self.results.push(result);
+    }
+
+    /// The result that has ended, of these rows.
+    fn result(&mut self, rows: RowSetBuilder) -> Answer {
+        Answer {
+            row_count: self.row_count.take(),
+            last_insert_id: self.last_insert_id.take(),
+            warning_count: std::mem::take(&mut self.warning_count),
+            ..Answer::of_rows(rows.build())
+        }
+    }
+
     /// Another result, or none, comes in place of what came.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
@@ -96,20 +161,26 @@ impl Incoming {
 
     /// The answer, now that all of it is here, unless nobody waits for it.
     pub(super) fn finish(&mut self) -> Option<Result<Answer>> {
-        let Self { stage, row_count } = std::mem::take(self);
-        let rows = match stage {
+        let rows = match std::mem::take(&mut self.stage) {
             Stage::Empty => RowSetBuilder::new(std::iter::empty::<Text>()),
-            Stage::Complete(rows) => rows,
-            Stage::Failed(error) => return Some(Err(error)),
-            Stage::Discarded => return None,
+            Stage::Complete(rows, _) => rows,
+            Stage::Failed(error) => {
+                self.reset();
+                return Some(Err(error));
+            }
+            Stage::Discarded => {
+                self.reset();
+                return None;
+            }
             Stage::Rows { .. } => panic!("rows come to an end before their answer does"),
         };
-        Some(Ok(Answer {
-            rows: rows.build(),
-            row_count,
-            description: None,
-            raw: None,
-            script: None,
-        }))
+        let last = self.result(rows);
+        self.size = 0;
+        let mut results = std::mem::take(&mut self.results).into_iter();
+        let Some(mut first) = results.next() else {
+            return Some(Ok(last));
+        };
+        first.further_results = results.chain([last]).collect();
+        Some(Ok(first))
     }
 }

@@ -1,11 +1,12 @@
 //! Requests and the answers that they have so far.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::span::{Run, Span};
 use crate::answers::{ONCE, Places};
+use crate::deadlines::Deadlines;
 use crate::request::{Goal, Params, Place, Shape};
 use crate::tickets::Tickets;
 use crate::{Answer, Error, Reply, Request, Result, Ticket};
@@ -15,7 +16,7 @@ use crate::{Answer, Error, Reply, Request, Result, Ticket};
 pub(super) struct Books {
     jobs: Tickets<Job>,
     pub(super) replies: VecDeque<Reply>,
-    deadlines: BTreeSet<(Instant, Ticket)>,
+    deadlines: Deadlines,
     /// Queries without an answer, sent or not.
     pub(super) query_count: usize,
     ticket_count: u64,
@@ -29,8 +30,11 @@ pub(super) struct Job {
     pub(super) shape: Shape,
     pub(super) place: Place,
     pub(super) is_bulk: bool,
+    pub(super) keeps_results: bool,
     deadline: Option<Instant>,
     answers: Places,
+    /// Set once the caller has dropped its future: replaces every answer.
+    pub(super) discards: Option<Error>,
     open_count: usize,
 }
 
@@ -38,6 +42,12 @@ impl Job {
     /// Says what became of a query, if nobody has yet.
     pub(super) fn settle(&mut self, index: usize, error: impl FnOnce() -> Error) {
         self.answers.at(index).get_or_insert_with(|| Err(error()));
+    }
+
+    /// Keeps none of its answers.
+    pub(super) fn discard(&mut self, error: Error) {
+        self.answers.replace(&error);
+        self.discards = Some(error);
     }
 }
 
@@ -53,21 +63,25 @@ impl Books {
             return (ticket, None);
         }
         self.query_count += count;
-        self.deadlines
-            .extend(request.deadline.map(|deadline| (deadline, ticket)));
+        if let Some(deadline) = request.deadline {
+            self.deadlines.insert(deadline, ticket);
+        }
+        let place = request.place;
         let job = Job {
             sql: request.sql,
             params: request.params,
             goal: request.goal,
             shape: request.shape,
-            place: request.place,
+            place,
             is_bulk: request.is_bulk,
+            keeps_results: request.keeps_results,
             deadline: request.deadline,
             answers: Places::new(count),
+            discards: None,
             open_count: count,
         };
         self.jobs.insert(ticket, job);
-        (ticket, Some(Span::all(ticket, count)))
+        (ticket, Some(Span::all(ticket, count, place)))
     }
 
     /// The request, unless it was given up.
@@ -97,7 +111,7 @@ impl Books {
         let job = self.jobs.remove(ticket)?;
         self.query_count -= job.open_count;
         if let Some(deadline) = job.deadline {
-            self.deadlines.remove(&(deadline, ticket));
+            self.deadlines.remove(deadline, ticket);
         }
         Some(job)
     }
@@ -107,6 +121,7 @@ impl Books {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
+        let answer = job.discards.clone().map_or(answer, Err);
         job.open_count -= 1;
         self.query_count -= 1;
         if job.open_count > 0 {
@@ -138,11 +153,11 @@ impl Books {
 
     /// A request whose deadline has passed.
     pub(super) fn overdue(&self, now: Instant) -> Option<Ticket> {
-        let &(deadline, ticket) = self.deadlines.first()?;
+        let (deadline, ticket) = self.deadlines.first()?;
         (deadline <= now).then_some(ticket)
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
+        self.deadlines.first().map(|(deadline, _)| deadline)
     }
 }

@@ -161,11 +161,8 @@ impl Session {
             // They are counted together, so that the sum is right.
             let row_count = (index + 1 == span.end).then_some(row_count);
             let answer = Answer {
-                rows: RowSetBuilder::new(std::iter::empty::<Text>()).build(),
                 row_count,
-                description: None,
-                raw: None,
-                script: None,
+                ..Answer::of_rows(RowSetBuilder::new(std::iter::empty::<Text>()).build())
             };
             self.answer_one(span, index, Ok(answer));
         }

@@ -14,6 +14,11 @@ const INTERRUPTED: u16 = 1317;
 /// A request to cancel that comes before the query has begun does nothing, so another follows.
 const CANCEL_PERIOD: Duration = Duration::from_secs(1);
 
+/// Whether a request to cancel is the reason.
+pub(super) fn is_interrupted(error: &ErrPacket<'_>) -> bool {
+    error.code() == INTERRUPTED
+}
+
 #[derive(Default)]
 pub(super) struct Cancel {
     /// Requests that were given up while some of their queries were under way.
@@ -48,7 +53,7 @@ impl Cancel {
 
     /// Whether an error is what a request to cancel does, and may have hit this by mistake.
     pub(super) fn is_victim(&self, error: &ErrPacket<'_>, moment: u64) -> bool {
-        error.code() == INTERRUPTED && (self.is_under_way() || moment <= self.risk_end)
+        is_interrupted(error) && (self.is_under_way() || moment <= self.risk_end)
     }
 
     /// Whether this was given up.
@@ -79,7 +84,11 @@ impl Session {
         let (steps, statements) = (&self.steps, &self.statements);
         self.cancel.wanted.retain(|&ticket| {
             steps.iter().any(|step| match step {
-                Step::Own { .. } | Step::Guard { .. } | Step::Void { .. } => false,
+                Step::Own { .. }
+                | Step::Ping { .. }
+                | Step::Reset { .. }
+                | Step::Guard { .. }
+                | Step::Void { .. } => false,
                 Step::Run { run, .. } => run.ticket == ticket,
                 Step::Bulk { span, .. } => span.ticket == ticket,
                 Step::Prepare { key, .. } => {
@@ -112,7 +121,11 @@ impl Session {
     fn unwanted(&self) -> Option<u64> {
         let step = self.steps.front()?;
         let is_unwanted = match step {
-            Step::Own { .. } | Step::Guard { .. } | Step::Void { .. } => false,
+            Step::Own { .. }
+            | Step::Ping { .. }
+            | Step::Reset { .. }
+            | Step::Guard { .. }
+            | Step::Void { .. } => false,
             Step::Run { .. } | Step::Bulk { .. } => self.cancel.wants(step),
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.

@@ -20,7 +20,7 @@ use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
 use super::span::{Run, Span};
 use super::statement::{Key, Statement};
 use super::step::{Step, Work};
-use super::verb::Verb;
+use super::verb::{SessionEffect, Verb};
 use crate::request::{Fetch, Portal};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error};
@@ -144,6 +144,7 @@ impl Session {
                 run,
                 Statement {
                     verb: Verb::of(&key.sql),
+                    effect: SessionEffect::of(&key.sql),
                     key,
                     moment,
                     prepared: None,
@@ -217,8 +218,9 @@ impl Session {
             return;
         }
         match self.streams.get(&fetch.portal) {
-            Some(Source::Cursor { plan, .. }) if self.books.contains(run.ticket) => {
-                self.incoming.begin(Arc::clone(plan));
+            Some(Source::Cursor { plan, .. }) => {
+                let (run, plan) = (*run, Arc::clone(plan));
+                self.begin_rows(run, plan);
             }
             _ => self.incoming.discard(),
         }
@@ -265,9 +267,6 @@ fn chunk(rows: &RowSet, next: &mut usize, row_count: u32) -> RowSet {
 fn answer(rows: RowSet) -> Answer {
     Answer {
         row_count: Some(rows.len() as u64),
-        rows,
-        description: None,
-        raw: None,
-        script: None,
+        ..Answer::of_rows(rows)
     }
 }

@@ -12,7 +12,7 @@ use super::span::{Run, Span};
 use super::statement::{self, Key, KeyRef, Statement};
 use super::statements::Found;
 use super::step::{Step, Work};
-use super::verb::Verb;
+use super::verb::{SessionEffect, Verb, classify};
 use crate::request::{Goal, Place, Shape};
 use crate::types::mysql::ParamType;
 use crate::{Error, Result, Ticket};
@@ -24,13 +24,17 @@ impl Driver {
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
+        self.ask_for_status();
+        if self.session.status.is_awaited() {
+            return;
+        }
         self.close_evicted();
         self.send(now);
         self.close_evicted();
     }
 
     fn send(&mut self, now: Instant) {
-        while self.has_room() && self.session.end.is_none() {
+        while self.has_room() && !self.is_resetting() && self.session.end.is_none() {
             let Some(mut span) = self.session.backlog.pop_front() else {
                 return;
             };
@@ -48,7 +52,19 @@ impl Driver {
                     self.session.close_stream(span.first(), portal);
                     continue;
                 }
+                Goal::Reset => {
+                    if !self.reset(span) {
+                        return;
+                    }
+                    continue;
+                }
                 _ => {}
+            }
+            let is_shared_run = job.goal == Goal::Run && job.place == Place::Shared;
+            if is_shared_run && !self.session.status.began_with_autocommit {
+                let error = Error::begins_without_autocommit();
+                self.session.books.refuse(span, &error);
+                continue;
             }
             if job.place == Place::Transaction {
                 // A part of a transaction that is gone would be done on its own. So each is sent
@@ -65,6 +81,10 @@ impl Driver {
                     self.session.books.refuse(span, &Error::transaction_gone());
                     continue;
                 }
+            }
+            let login = self.login.as_ref();
+            if job.place != Place::Shared && login.is_some_and(|login| login.database().is_none()) {
+                self.session.has_chosen |= Verb::chooses_database(&job.sql);
             }
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement, now);
@@ -83,11 +103,10 @@ impl Driver {
             }
             let values = job.params.set(span.start);
             if job.goal == Goal::Run && values.is_empty() {
-                let verb = Verb::of(&job.sql);
-                let begins =
-                    verb == Verb::Begin || verb == Verb::Set && Verb::sets_autocommit(&job.sql);
-                if begins && job.place == Place::Shared {
-                    let error = Error::shared_transaction();
+                let (verb, effect) = classify(&job.sql);
+                if job.place == Place::Shared
+                    && let Some(error) = effect.refusal()
+                {
                     self.session.books.refuse(span, &error);
                     continue;
                 }
@@ -110,8 +129,15 @@ impl Driver {
                 types: &self.types,
             };
             match self.session.statements.find(key, self.session.valid_from) {
-                Found::Ready(statement) => self.proceed(span, &statement, now),
+                Found::Ready(statement) => match statement.effect.refusal() {
+                    Some(error) if is_shared_run => self.session.books.refuse(span, &error),
+                    _ => self.proceed(span, &statement, now),
+                },
                 found => {
+                    if is_shared_run && let Some(error) = SessionEffect::of(&job.sql).refusal() {
+                        self.session.books.refuse(span, &error);
+                        continue;
+                    }
                     if matches!(found, Found::Absent) && self.session.mode != Mode::Full {
                         self.session.backlog.push_front(span);
                         self.change_mode(Mode::Full);
@@ -143,6 +169,11 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Whether the server is about to forget what is sent now.
+    fn is_resetting(&self) -> bool {
+        matches!(self.session.steps.front(), Some(Step::Reset { .. }))
     }
 
     fn has_room(&self) -> bool {
@@ -201,7 +232,9 @@ impl Driver {
             return false;
         }
         // What cannot be written is an error that is told when the statement is prepared.
-        scratch.encode(values).is_ok()
+        let is_encoded = scratch.encode(values).is_ok();
+        session.note_size(scratch.size());
+        is_encoded
             && statement::execute(connection, scratch, StatementId::LAST, Cursor::None).is_ok()
     }
 
@@ -218,7 +251,11 @@ impl Driver {
         };
         let queued = self.connection.queue(Wire::Query(&job.sql));
         match queued {
-            Ok(_) => self.push_run(span.first(), work, None, verb),
+            Ok(_) => {
+                let size = job.sql.len();
+                self.session.note_size(size);
+                self.push_run(span.first(), work, None, verb);
+            }
             Err(error) => self.session.books.answer(run, Err(Error::request(error))),
         }
         span.start += 1;
@@ -242,7 +279,7 @@ impl Driver {
                 None => self.run(span, statement, now),
             },
             (Some(Goal::Open(fetch)), Some(_)) => self.open_cursor(span, statement, fetch),
-            (Some(Goal::Copy | Goal::Fetch(_) | Goal::Close(_)), _) => {
+            (Some(Goal::Copy | Goal::Fetch(_) | Goal::Close(_) | Goal::Reset), _) => {
                 panic!("what has no statement waits for none")
             }
             (None, _) => {}
@@ -315,7 +352,7 @@ impl Driver {
     }
 
     /// Queues a question of our own.
-    fn ask(&mut self, sql: &str) {
+    pub(super) fn ask(&mut self, sql: &str) {
         if let Err(error) = self.connection.queue(Wire::Query(sql)) {
             return self.session.end(Error::request(error), &self.output);
         }
@@ -348,6 +385,7 @@ impl Driver {
         }
         let encoded = scratch.encode(values);
         let id = prepared.id;
+        session.note_size(scratch.size());
         Some(encoded.and_then(|()| statement::execute(connection, scratch, id, cursor)))
     }
 

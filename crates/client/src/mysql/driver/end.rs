@@ -16,7 +16,7 @@ impl Session {
         let mut is_under_way = false;
         for step in &self.steps {
             // What is queued will be sent, even if no byte of it is yet.
-            if let Step::Run { run, .. } = step
+            if let Step::Run { run, .. } | Step::Reset { run, .. } = step
                 && run.ticket == ticket
             {
                 is_under_way = true;
@@ -34,7 +34,34 @@ impl Session {
         if is_under_way || self.statements.is_awaited(ticket) {
             self.cancel.wanted.push(ticket);
         }
+        if self.is_answering(ticket) {
+            self.incoming.give_up();
+        }
         self.books.reply(ticket, job, &error(Sent::Nothing));
+    }
+
+    /// Whether what comes in is the answer to a query of the request.
+    pub(super) fn is_answering(&self, ticket: Ticket) -> bool {
+        matches!(self.steps.front(), Some(Step::Run { run, .. }) if run.ticket == ticket)
+    }
+
+    /// The request whose answer is coming in, if rows of it are kept.
+    pub(super) fn collecting(&self) -> Option<Ticket> {
+        match self.steps.front() {
+            Some(Step::Run { run, .. }) if self.incoming.is_kept() => Some(run.ticket),
+            _ => None,
+        }
+    }
+
+    /// Keeps no rows of the answers to a request that goes on.
+    pub(super) fn discard(&mut self, ticket: Ticket) {
+        let error = Error::canceled(Sent::Something);
+        if self.is_answering(ticket) {
+            self.incoming.fail(error.clone());
+        }
+        if let Some(job) = self.books.job_mut(ticket) {
+            job.discard(error);
+        }
     }
 
     /// The connection is of no more use, and nothing that waits will be answered.
@@ -53,7 +80,11 @@ impl Session {
                 }
             }
             let (run, error) = match step {
-                Step::Run { run, chunk, .. } if output.is_sent(chunk) => (run, sent.clone()),
+                Step::Run { run, chunk, .. } | Step::Reset { run, chunk, .. }
+                    if output.is_sent(chunk) =>
+                {
+                    (run, sent.clone())
+                }
                 // It was not done, whatever else happened.
                 Step::Void {
                     run,

@@ -38,6 +38,14 @@
 //! - After `SET` and `USE` all statements are forgotten, because names may mean something else.
 //! - What fails while it runs fails for its caller only. What is lost with the connection says
 //!   whether it was sent: see [`Error::is_retryable`].
+//!
+//! # Sessions that are shared
+//!
+//! A pool's requests come from callers that know nothing of each other. Those that begin a transaction
+//! or change the session by their first word are refused. What does so unseen, a procedure for one, is
+//! found by the status in its answer: neither that answer nor one behind it is handed out, and the
+//! connection ends, so that the server undoes what was not committed. An error tells no status, so behind
+//! one of a statement that may have changed it, the server is asked before anything else is sent.
 
 mod answer;
 mod books;
@@ -50,10 +58,12 @@ mod guard;
 mod options;
 mod placeholders;
 mod plan;
+mod reset;
 mod session;
 mod span;
 mod statement;
 mod statements;
+mod status;
 mod step;
 mod verb;
 
@@ -61,9 +71,12 @@ use std::time::{Duration, Instant};
 
 use lookaside_wire::mysql::{Capabilities, Connection, Credentials, Startup};
 
+use super::errand::Errand;
 use super::kill::KillErrand;
 use super::login::{self, Login};
-use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade};
+use super::probe::Silence;
+use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade, unwanted};
+use crate::error::PARAMETER_COUNT_MAX;
 use crate::output::Output;
 use crate::request::Goal;
 use crate::types::mysql::ParamType;
@@ -84,12 +97,16 @@ pub struct Driver {
     /// Memory for the types of one query's parameters.
     types: Vec<ParamType>,
     is_input_ended: bool,
+    /// Whether the output ends with the farewell.
+    is_closing: bool,
     is_encrypted: bool,
     query_count_max: usize,
     window: usize,
     /// How long the definitions of pinned columns are believed.
     pinned_check_after: Option<Duration>,
     definitions: Definitions,
+    /// Whether the server keeps silent where it should greet.
+    silence: Silence,
     /// How to reach the same server once more.
     login: Option<Login>,
 }
@@ -121,16 +138,19 @@ impl Driver {
             scratch: Scratch::default(),
             types: Vec::new(),
             is_input_ended: false,
+            is_closing: false,
             is_encrypted: false,
             query_count_max: options.query_count_max,
             window,
             pinned_check_after: options.pinned_check_after,
             definitions: options.definitions,
+            silence: Silence::default(),
             login: None,
         })
     }
 
-    pub(super) fn with_login(self, login: Login) -> Self {
+    pub(super) fn with_login(mut self, login: Login) -> Self {
+        self.session.has_password = login.has_password();
         Self {
             login: Some(login),
             ..self
@@ -167,6 +187,10 @@ impl Sealed for Driver {}
 
 impl Talk for Driver {
     fn output(&mut self) -> &[u8] {
+        // Those whose requests wait here have been told that nothing was sent.
+        if self.session.end.is_some() && !self.is_closing {
+            return &[];
+        }
         let connection = &mut self.connection;
         self.output.fill(|bytes| connection.take_output(bytes))
     }
@@ -180,6 +204,7 @@ impl Talk for Driver {
     }
 
     fn received(&mut self, size: usize) {
+        self.silence.heard();
         self.connection.received(size);
     }
 
@@ -195,11 +220,12 @@ impl Talk for Driver {
     fn fail(&mut self, error: Error) {
         // A server that ends a session says so before.
         self.take_events();
-        self.session.end(error, &self.output);
+        self.session.fail(error, &self.output);
     }
 
     fn advance(&mut self, now: Instant) {
         self.take_events();
+        self.silence.advance(now);
         while let Some(ticket) = self.session.books.overdue(now) {
             self.session.give_up(ticket, Error::deadline);
         }
@@ -228,7 +254,7 @@ impl Upgrade for Driver {
 impl Drive for Driver {
     type Config = MysqlConfig;
     type Options = Options;
-    type Errand = KillErrand;
+    type Errand = Errand;
 
     fn begin(
         config: &MysqlConfig,
@@ -246,6 +272,9 @@ impl Drive for Driver {
         if let Goal::Script { .. } = request.goal {
             return Err(Error::no_scripts());
         }
+        if request.params.width() > PARAMETER_COUNT_MAX {
+            return Err(Error::too_many_parameters(request.params.width()));
+        }
         let count = request.params.len();
         if self.session.books.query_count + count > self.query_count_max {
             return Err(Error::too_many_queries(self.query_count_max));
@@ -257,10 +286,36 @@ impl Drive for Driver {
 
     fn abandon(&mut self, ticket: Ticket) {
         self.session.books.remove(ticket);
+        if self.session.is_answering(ticket) {
+            self.session.incoming.give_up();
+        }
+    }
+
+    fn withdraw(&mut self, is_unwanted: impl FnMut(Ticket) -> bool) {
+        if self.session.backlog.is_empty() {
+            return;
+        }
+        // An answer makes room.
+        self.take_events();
+        let room = self.window.saturating_sub(self.session.steps.len());
+        let tickets = self.session.backlog.iter().map(|span| span.ticket);
+        // Others were given up.
+        let open = tickets.filter(|&ticket| self.session.books.contains(ticket));
+        for ticket in unwanted(open, room, is_unwanted) {
+            self.abandon(ticket);
+        }
     }
 
     fn cancel(&mut self, ticket: Ticket) {
         self.session.give_up(ticket, Error::canceled);
+    }
+
+    fn collecting(&self) -> Option<Ticket> {
+        self.session.collecting()
+    }
+
+    fn discard(&mut self, ticket: Ticket) {
+        self.session.discard(ticket);
     }
 
     fn next_reply(&mut self) -> Option<Reply> {
@@ -275,6 +330,7 @@ impl Drive for Driver {
         let deadlines = [
             self.session.books.deadline(),
             self.session.cancel.deadline(),
+            self.silence.deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -301,7 +357,15 @@ impl Drive for Driver {
     }
 
     fn is_in_transaction(&self) -> bool {
-        self.session.is_in_transaction
+        self.session.status.may_be_in_transaction()
+    }
+
+    fn reset_request() -> Request {
+        Request::reset()
+    }
+
+    fn restoring_statement(&self) -> Option<&'static str> {
+        self.session.status.restoring_statement()
     }
 
     fn begin_statements(options: &TransactionOptions) -> Vec<String> {
@@ -317,14 +381,18 @@ impl Drive for Driver {
         isolation.into_iter().chain([begin.to_owned()]).collect()
     }
 
-    fn take_cancel(&mut self) -> Option<KillErrand> {
+    fn take_cancel(&mut self) -> Option<Errand> {
+        if let Some(probe) = self.silence.take_probe() {
+            return Some(Errand::Probe(probe));
+        }
         let login = self.login.as_ref()?;
-        if !self.session.cancel.take() {
+        // Its end would be taken for that of the KILL.
+        if self.silence.is_probing() || !self.session.cancel.take() {
             return None;
         }
         let login = login.again(self.is_encrypted);
         match KillErrand::new(&login, self.session.peer.clone()) {
-            Ok(errand) => Some(errand),
+            Ok(errand) => Some(Errand::Kill(Box::new(errand))),
             // Who cannot ask waits.
             Err(_) => {
                 self.session.cancel_done();
@@ -334,12 +402,19 @@ impl Drive for Driver {
     }
 
     fn cancel_done(&mut self) {
+        if let Some(is_postgres) = self.silence.probed() {
+            if is_postgres {
+                self.session.end(Error::server_is_postgres(), &self.output);
+            }
+            return;
+        }
         self.session.cancel_done();
     }
 
     fn close(&mut self) {
         if self.session.end.is_none() {
             self.connection.terminate();
+            self.is_closing = true;
             self.session.end(Error::closed(), &self.output);
         }
     }

@@ -11,7 +11,7 @@ use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, Sessi
 
 use super::answer::Incoming;
 use super::books::Books;
-use super::cancel::Cancel;
+use super::cancel::{Cancel, is_interrupted};
 use super::cursor::Source;
 use super::guard::Guard;
 use super::options::Options;
@@ -19,12 +19,13 @@ use super::plan::Plan;
 use super::span::{Run, Span};
 use super::statement::{self, Key, Statement};
 use super::statements::Statements;
+use super::status::Status;
 use super::step::{Step, Work};
-use super::verb::Verb;
+use super::verb::{SessionEffect, Verb};
 use crate::mysql::kill::Peer;
 use crate::output::Output;
 use crate::request::Portal;
-use crate::{Answer, Description, Error};
+use crate::{Answer, Description, Error, ErrorKind};
 
 /// `ER_UNSUPPORTED_PS`
 pub(super) const CANNOT_BE_PREPARED: u16 = 1295;
@@ -32,15 +33,27 @@ pub(super) const CANNOT_BE_PREPARED: u16 = 1295;
 /// How often a query is sent again because somebody else's cancellation hit it.
 pub(super) const VICTIM_RETRY_COUNT_MAX: u8 = 3;
 
+/// `ER_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`
+const ACCESS_DENIED: [u16; 2] = [1045, 1698];
+
+/// The least that any of these servers takes by its defaults; no error hints at the limit below it.
+const ALLOWED_PACKET_MIN: usize = 1 << 20;
+
 /// All of a driver but the wire.
 pub(super) struct Session {
     pub(super) is_ready: bool,
     pub(super) end: Option<Error>,
+    /// Whether there is a password to log in with.
+    pub(super) has_password: bool,
+    /// The size of the largest request among those that wait for answers.
+    request_size: usize,
     /// Whom to tell that something is to be cancelled.
     pub(super) peer: Peer,
     pub(super) books: Books,
     /// Queries that are not sent and wait for nothing but room.
     pub(super) backlog: VecDeque<Span>,
+    /// A database was chosen where the log-in named none.
+    pub(super) has_chosen: bool,
     pub(super) statements: Statements,
     pub(super) steps: VecDeque<Step>,
     pub(super) guard: Guard,
@@ -50,8 +63,8 @@ pub(super) struct Session {
     pub(super) begin_count: usize,
     /// What the server will send with what is queued next.
     pub(super) mode: Mode,
-    /// Where the last answer left the session.
-    pub(super) is_in_transaction: bool,
+    /// Where the answers left the session.
+    pub(super) status: Status,
     /// What is known of the transaction that is open here.
     pub(super) faith: Faith,
     pub(super) incoming: Incoming,
@@ -104,16 +117,19 @@ impl Session {
         Self {
             is_ready: false,
             end: None,
+            has_password: true,
+            request_size: 0,
             peer: Peer::default(),
             books: Books::default(),
             backlog: VecDeque::new(),
+            has_chosen: false,
             statements: Statements::new(options.statement_count_max),
             steps: VecDeque::new(),
             guard: Guard::default(),
             streams: HashMap::default(),
             begin_count: 0,
             mode: Mode::Full,
-            is_in_transaction: false,
+            status: Status::default(),
             faith: Faith::Kept,
             incoming: Incoming::default(),
             result_size_max: options.result_size_max,
@@ -145,11 +161,14 @@ impl Session {
             Event::Authentication(_) => {}
             Event::Ok {
                 id: RequestId::STARTUP,
-                ..
-            } => self.is_ready = true,
+                ok,
+            } => {
+                self.is_ready = true;
+                self.status.begin(ok.status);
+            }
             Event::Ok { ok, .. } => {
                 self.incoming.end_changes(ok.affected_row_count);
-                self.done(&ok);
+                self.done(&ok, output);
             }
             Event::Prepared { prepared, .. } => self.prepared(prepared),
             Event::Columns { columns, .. } => self.columns(columns),
@@ -160,25 +179,36 @@ impl Session {
             Event::RowsEnd { ok, .. } => {
                 self.begin_chunk();
                 self.incoming.end_rows();
-                self.done(&ok);
+                self.done(&ok, output);
             }
-            Event::Unreadable { ok, .. } => self.unreadable(&ok),
+            Event::Unreadable { ok, .. } => self.unreadable(&ok, output),
             Event::LocalInfile { .. } => self.incoming.fail(Error::local_infile_refused()),
             Event::Failed { error, .. } if matches!(self.steps.front(), Some(Step::Own { .. })) => {
                 // What the answers that follow look like is not known then.
                 self.end(Error::mysql_refused(error.into_owned()), output);
+            }
+            Event::Failed { error, .. }
+                if matches!(self.steps.front(), Some(Step::Ping { .. })) =>
+            {
+                if !is_interrupted(&error) {
+                    return self.end(Error::mysql_refused(error.into_owned()), output);
+                }
+                self.pop();
+                self.status.ping_failed();
             }
             Event::Failed { error, .. } => self.failed(error.into_owned()),
             Event::Fatal { error } => {
                 let error = error.into_owned();
                 let error = if self.is_ready {
                     Error::mysql_session_ended(error)
+                } else if ACCESS_DENIED.contains(&error.code()) && !self.has_password {
+                    Error::mysql_password_missing(error)
                 } else {
                     Error::mysql_log_in_refused(error)
                 };
                 self.end(error, output);
             }
-            Event::Closed => self.end(Error::end_of_stream(), output),
+            Event::Closed => self.fail(Error::end_of_stream(), output),
             // What a newer version of the wire has to say beside the answers.
             _ => {}
         }
@@ -198,7 +228,6 @@ impl Session {
             return self.incoming.discard();
         };
         let id = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id));
-        let is_wanted = self.books.contains(run.ticket);
         if !self.incoming.wants_rows() {
             return;
         }
@@ -207,11 +236,22 @@ impl Session {
             Some(id) => self.statements.plan(id, columns),
             None => Arc::new(Plan::of(columns)),
         };
-        if is_wanted {
-            self.incoming.begin(plan);
-        } else {
-            self.incoming.discard();
+        self.begin_rows(run, plan);
+    }
+
+    /// Rows of a query follow, which are kept if its caller waits for them.
+    pub(super) fn begin_rows(&mut self, run: Run, plan: Arc<Plan>) {
+        match self.books.job(run.ticket).map(|job| &job.discards) {
+            Some(None) => self.incoming.begin(plan),
+            Some(Some(error)) => self.incoming.fail(error.clone()),
+            None => self.incoming.discard(),
         }
+    }
+
+    /// Whether all results of the query that is being answered are wanted.
+    fn keeps_results(&self) -> bool {
+        let job = self.head().and_then(|(run, _)| self.books.job(run.ticket));
+        job.is_some_and(|job| job.keeps_results)
     }
 
     /// Nothing was done for a query, because its statement was not prepared.
@@ -223,17 +263,31 @@ impl Session {
     }
 
     /// A result is at its end, and perhaps its query.
-    fn done(&mut self, ok: &OkPacket<'_>) {
+    fn done(&mut self, ok: &OkPacket<'_>, output: &Output) {
         let has_rows = !self.incoming.wants_rows();
-        self.is_in_transaction = ok.status.is_in_transaction();
         for change in ok.session_changes() {
             // A statement keeps the database that it was prepared in.
             if matches!(change, SessionChange::Schema(_)) {
                 self.valid_from = self.next_moment();
             }
+            if let SessionChange::SystemVariable { name, value } = change
+                && self.has_other_charset(name, value, output)
+            {
+                return;
+            }
         }
+        self.incoming.end_result(ok);
         if ok.status.has_more_results() {
+            if self.keeps_results() {
+                self.incoming.next_result(self.result_size_max);
+            }
             return;
+        }
+        if self.report(ok.status, output).is_err() {
+            return;
+        }
+        if let Some(Step::Reset { .. }) = self.steps.front() {
+            return self.was_reset();
         }
         let (run, verb) = match self.pop() {
             Some(Step::Run {
@@ -245,13 +299,17 @@ impl Session {
             Some(Step::Run { run, verb, .. }) => (run, verb),
             Some(Step::Own { .. }) => {
                 if self.faith == Faith::Asked {
-                    self.faith = if self.is_in_transaction {
+                    self.faith = if self.status.is_in_transaction {
                         Faith::Kept
                     } else {
                         Faith::Lost
                     };
                 }
                 return self.incoming = Incoming::default();
+            }
+            Some(Step::Ping { .. }) => {
+                self.status.pinged();
+                return self.incoming.reset();
             }
             Some(Step::Bulk { span, .. }) => {
                 self.incoming.reset();
@@ -281,9 +339,9 @@ impl Session {
     }
 
     /// The rows of a result do not fit the columns that were said to be pinned.
-    fn unreadable(&mut self, ok: &OkPacket<'_>) {
+    fn unreadable(&mut self, ok: &OkPacket<'_>, output: &Output) {
         let Some((run, statement)) = self.head() else {
-            return self.done(ok);
+            return self.done(ok, output);
         };
         let is_read = self.steps.front().is_some_and(Step::is_repeatable);
         if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
@@ -292,11 +350,11 @@ impl Session {
         let is_last = !ok.status.has_more_results();
         if is_last && is_read && run.retry_count == 0 && self.can_repeat() {
             self.incoming.discard();
-            self.done(ok);
+            self.done(ok, output);
             self.backlog.push_front(Span::again(run));
         } else {
             self.incoming.fail(Error::columns_unknown());
-            self.done(ok);
+            self.done(ok, output);
         }
     }
 
@@ -317,6 +375,7 @@ impl Session {
         }
         let statement = Statement {
             verb: Verb::of(&key.sql),
+            effect: SessionEffect::of(&key.sql),
             key,
             moment,
             prepared: Some(statement::Prepared {
@@ -390,7 +449,7 @@ impl Session {
     }
 
     fn failed(&mut self, error: ErrPacket<'static>) {
-        if self.is_in_transaction && self.faith == Faith::Kept {
+        if self.status.is_in_transaction && self.faith == Faith::Kept {
             self.faith = Faith::Doubtful;
         }
         match self.pop() {
@@ -398,6 +457,9 @@ impl Session {
             // The next Prepare then has no execution with it.
             Some(Step::Guard { .. }) => {}
             Some(Step::Void { run, error, .. }) => self.voided(run, error),
+            Some(Step::Reset { run, .. }) => {
+                self.books.answer(run, Err(Error::mysql_refused(error)));
+            }
             Some(Step::Bulk {
                 span, statement, ..
             }) => self.bulk_failed(span, &statement, error),
@@ -416,6 +478,9 @@ impl Session {
                 ..
             }) => {
                 self.incoming = Incoming::default();
+                if !verb.keeps_status() {
+                    self.status.forget(run.place);
+                }
                 self.give_up_stream(work, statement.as_ref());
                 let is_stale = error.is_stale_statement();
                 if is_stale && let Some(statement) = &statement {
@@ -442,13 +507,14 @@ impl Session {
     /// Whether a query that was not done can be sent behind those that were queued after it: it
     /// must not slip into another's transaction, nor change its place in its own.
     pub(super) fn can_repeat(&self) -> bool {
-        !self.is_in_transaction && self.begin_count == 0
+        !self.status.may_be_in_transaction() && self.begin_count == 0
     }
 
     fn prepare_failed(&mut self, key: Key, moment: u64, error: ErrPacket<'static>) {
         if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
             return self.ready(Statement {
                 verb: Verb::of(&key.sql),
+                effect: SessionEffect::of(&key.sql),
                 key,
                 moment,
                 prepared: None,
@@ -477,9 +543,30 @@ impl Session {
         self.void(|| Some(error));
     }
 
+    /// Notes the size of a request that was queued.
+    pub(super) fn note_size(&mut self, size: usize) {
+        self.request_size = self.request_size.max(size);
+    }
+
+    /// The connection is lost. A server that finds a request too large closes it while the request
+    /// is still written, and what it says about that is mostly lost.
+    pub(super) fn fail(&mut self, error: Error, output: &Output) {
+        let is_large = self.is_ready && self.request_size > ALLOWED_PACKET_MIN;
+        let error = match error.kind() {
+            ErrorKind::Connection if is_large => {
+                Error::request_may_be_too_large(self.request_size, error)
+            }
+            _ => error,
+        };
+        self.end(error, output);
+    }
+
     /// Takes the first step, which is done.
-    fn pop(&mut self) -> Option<Step> {
+    pub(super) fn pop(&mut self) -> Option<Step> {
         let step = self.steps.pop_front();
+        if self.steps.is_empty() {
+            self.request_size = 0;
+        }
         if let Some(Step::Run {
             verb: Verb::Begin, ..
         }) = step
@@ -500,11 +587,8 @@ impl Session {
             parameter_types: prepared.map_or_else(Box::default, parameter_types),
         };
         Answer {
-            rows: lookaside_value::RowSetBuilder::with_columns(names).build(),
-            row_count: None,
             description: Some(Arc::new(description)),
-            raw: None,
-            script: None,
+            ..Answer::of_rows(lookaside_value::RowSetBuilder::with_columns(names).build())
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::statement::Statement;
 use crate::Ticket;
+use crate::request::Place;
 
 /// The queries `start..end` of a request.
 #[derive(Debug)]
@@ -11,6 +12,7 @@ pub(super) struct Span {
     pub(super) ticket: Ticket,
     pub(super) start: usize,
     pub(super) end: usize,
+    pub(super) place: Place,
     /// How often they were sent and failed for a reason of ours.
     pub(super) retry_count: u8,
     /// The statement that was just prepared for the first of them. It is used even if the cache has
@@ -23,16 +25,18 @@ pub(super) struct Span {
 pub(super) struct Run {
     pub(super) ticket: Ticket,
     pub(super) index: usize,
+    pub(super) place: Place,
     pub(super) retry_count: u8,
 }
 
 impl Span {
     /// All queries of a request.
-    pub(super) fn all(ticket: Ticket, count: usize) -> Self {
+    pub(super) fn all(ticket: Ticket, count: usize, place: Place) -> Self {
         Self {
             ticket,
             start: 0,
             end: count,
+            place,
             retry_count: 0,
             statement: None,
         }
@@ -44,6 +48,7 @@ impl Span {
             ticket: run.ticket,
             start: run.index,
             end: run.index + 1,
+            place: run.place,
             retry_count: run.retry_count,
             statement,
         }
@@ -55,6 +60,7 @@ impl Span {
             ticket: run.ticket,
             start: run.index,
             end: run.index + 1,
+            place: run.place,
             retry_count: run.retry_count + 1,
             statement: None,
         }
@@ -65,6 +71,7 @@ impl Span {
         Run {
             ticket: self.ticket,
             index: self.start,
+            place: self.place,
             retry_count: self.retry_count,
         }
     }

@@ -10,7 +10,7 @@ use lookaside_wire::mysql::{
     ColumnType, Columns, Connection, Cursor, Execute, ParameterType, ParameterWriter, StatementId,
 };
 
-use super::verb::Verb;
+use super::verb::{SessionEffect, Verb};
 use crate::types::mysql::{self as types, ParamType};
 use crate::{Error, Result};
 
@@ -52,6 +52,8 @@ impl Equivalent<Key> for KeyRef<'_> {
 pub(super) struct Statement {
     pub(super) key: Key,
     pub(super) verb: Verb,
+    /// What it leaves behind in the session.
+    pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
     pub(super) moment: u64,
     /// `None` for what the server cannot prepare: it goes as text.

@@ -16,6 +16,19 @@ pub(super) enum Step {
         /// When it was queued.
         moment: u64,
     },
+    /// COM_PING: where an error has left a session that is shared.
+    Ping {
+        /// When it was queued.
+        moment: u64,
+    },
+    /// COM_RESET_CONNECTION
+    Reset {
+        run: Run,
+        /// When it was queued.
+        moment: u64,
+        /// The chunk of the output that it is in.
+        chunk: u64,
+    },
     /// COM_STMT_PREPARE
     Prepare {
         key: Key,
@@ -78,6 +91,8 @@ impl Step {
     pub(super) fn moment(&self) -> u64 {
         match *self {
             Self::Own { moment }
+            | Self::Ping { moment }
+            | Self::Reset { moment, .. }
             | Self::Prepare { moment, .. }
             | Self::Guard { moment, .. }
             | Self::Run { moment, .. }
@@ -90,8 +105,10 @@ impl Step {
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
             // It is over before it could be interrupted, and nobody would know whether it was.
-            Self::Own { .. } | Self::Bulk { .. } => false,
-            Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => true,
+            Self::Own { .. } | Self::Reset { .. } | Self::Bulk { .. } => false,
+            Self::Ping { .. } | Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => {
+                true
+            }
             Self::Run { work, verb, .. } => *verb == Verb::Read && work.is_repeatable(),
         }
     }

@@ -1,51 +1,113 @@
 //! What a statement does, as far as its first word tells.
 
+use crate::Error;
+
 /// What the driver has to know about a statement before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     /// It reads, unless a function in it writes.
     Read,
+    /// It reads what the statement before has left, which would be gone if it were prepared.
+    Diagnostics,
     /// It opens a transaction.
     Begin,
     /// It ends a transaction or a part of it, or says how the next one is to be.
     End,
     /// It changes settings of the session or its database, and so perhaps what names mean.
     Set,
+    /// It changes rows, or calls functions, which may begin no transaction.
+    Write,
     /// Anything else.
     Other,
 }
 
-impl Verb {
+/// What a statement leaves behind in its session, as far as its words tell. What a procedure or a
+/// comment that servers execute hides is not seen here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionEffect {
+    /// Nothing.
+    None,
+    /// An open transaction, or one that is prepared to be committed by somebody else.
+    Transaction,
+    /// Settings, a database, locks or statements.
+    Settings,
+}
+
+impl SessionEffect {
     pub(super) fn of(sql: &str) -> Self {
-        let (word, rest) = first_word(sql);
-        let follows = |word: &str| first_word(rest).0.eq_ignore_ascii_case(word);
-        let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
-        if is(&[
-            "select", "values", "table", "show", "explain", "describe", "desc",
-        ]) {
-            Self::Read
-        } else if is(&["set"]) && follows("transaction") {
-            // Of the next transaction only.
-            Self::End
-        } else if is(&["set"]) && follows("statement") {
-            // Of MariaDB: settings for the rest of the statement, which may give rows.
-            Self::Other
-        } else if is(&["set", "use"]) {
-            Self::Set
-        } else if is(&["begin"]) && !follows("not") || is(&["start"]) && follows("transaction") {
-            // `BEGIN NOT ATOMIC` is a block of MariaDB's, and a replica can be started as well.
-            Self::Begin
-        } else if is(&["commit", "rollback", "savepoint", "release"]) {
-            Self::End
-        } else {
-            Self::Other
-        }
+        classify(sql).1
     }
 
-    /// Whether a `SET` may turn off that each statement commits itself, which is to begin a
-    /// transaction.
-    pub(super) fn sets_autocommit(sql: &str) -> bool {
-        contains(sql, "autocommit")
+    /// Why it is not done in a session that others use as well.
+    pub(super) fn refusal(self) -> Option<Error> {
+        match self {
+            Self::None => None,
+            Self::Transaction => Some(Error::shared_transaction()),
+            Self::Settings => Some(Error::shared_session()),
+        }
+    }
+}
+
+/// What a statement does, and what it leaves behind.
+pub(super) fn classify(sql: &str) -> (Verb, SessionEffect) {
+    use SessionEffect::{None, Settings, Transaction};
+    let (word, rest) = first_word(sql);
+    let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
+    let follows = |words: &[&str]| {
+        let next = first_word(rest).0;
+        words.iter().any(|other| next.eq_ignore_ascii_case(other))
+    };
+    if is(&["show"]) && follows(&["warnings", "errors"]) {
+        (Verb::Diagnostics, None)
+    } else if is(&[
+        "select", "values", "table", "show", "explain", "describe", "desc",
+    ]) {
+        (Verb::Read, None)
+    } else if is(&[
+        "insert", "update", "delete", "replace", "with", "load", "do",
+    ]) {
+        (Verb::Write, None)
+    } else if is(&["set"]) && follows(&["transaction"]) {
+        // Of the next transaction only.
+        (Verb::End, Settings)
+    } else if is(&["set"]) && follows(&["statement"]) {
+        // Of MariaDB: settings for the rest of the statement, which may give rows.
+        (Verb::Other, effect_behind_for(first_word(rest).1))
+    } else if is(&["set", "use"]) {
+        (Verb::Set, Settings)
+    } else if is(&["begin"]) && !follows(&["not"]) || is(&["start"]) && follows(&["transaction"]) {
+        // `BEGIN NOT ATOMIC` is a block of MariaDB's, and a replica can be started as well.
+        (Verb::Begin, Transaction)
+    } else if is(&["commit", "rollback", "savepoint", "release"]) {
+        (Verb::End, None)
+    } else if is(&["xa"]) && follows(&["start", "begin", "end", "prepare"]) {
+        (Verb::Other, Transaction)
+    } else if is(&["lock", "unlock", "handler", "prepare", "deallocate"])
+        || is(&["execute"]) && follows(&["immediate"])
+        || is(&["backup"])
+        || is(&["flush"]) && locks_tables(rest)
+    {
+        // What is executed immediately may be anything.
+        (Verb::Other, Settings)
+    } else {
+        (Verb::Other, None)
+    }
+}
+
+impl Verb {
+    pub(super) fn of(sql: &str) -> Self {
+        classify(sql).0
+    }
+
+    /// Whether its error leaves the session as it was: neither begins it a transaction nor does it turn
+    /// off that each statement commits itself.
+    pub(super) fn keeps_status(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Diagnostics)
+    }
+
+    /// Whether a database is chosen.
+    pub(super) fn chooses_database(sql: &str) -> bool {
+        first_word(sql).0.eq_ignore_ascii_case("use")
     }
 
     /// Whether many parameter sets can be sent at once.
@@ -62,9 +124,125 @@ impl Verb {
         Self::of(sql) == Self::Read || first_word(sql).0.eq_ignore_ascii_case("with")
     }
 
-    /// Whether it gives no rows and is not worth preparing; some of it cannot be prepared.
+    /// Whether it is sent as text: it gives no rows and is not worth preparing, or cannot be
+    /// prepared.
     pub(super) fn is_bare(self) -> bool {
-        matches!(self, Self::Begin | Self::End | Self::Set)
+        matches!(
+            self,
+            Self::Begin | Self::End | Self::Set | Self::Diagnostics
+        )
+    }
+}
+
+/// What the statement leaves behind that `SET STATEMENT … FOR` is for, given what follows the second
+/// word. Where it is not found for certain, it may be anything.
+fn effect_behind_for(settings: &str) -> SessionEffect {
+    let mut words = Words::new(settings);
+    if !words.any(|word| word.eq_ignore_ascii_case("for")) {
+        return SessionEffect::Settings;
+    }
+    let (word, rest) = first_word(words.rest);
+    let is_nested =
+        word.eq_ignore_ascii_case("set") && first_word(rest).0.eq_ignore_ascii_case("statement");
+    // Servers take no such statement in another.
+    if word.is_empty() || is_nested {
+        return SessionEffect::Settings;
+    }
+    classify(words.rest).1
+}
+
+/// Whether a FLUSH keeps locks: `WITH READ LOCK`, `FOR EXPORT`.
+fn locks_tables(rest: &str) -> bool {
+    let mut words = Words::new(rest);
+    let is_found =
+        words.any(|word| word.eq_ignore_ascii_case("lock") || word.eq_ignore_ascii_case("export"));
+    is_found || words.is_doubtful
+}
+
+/// The words of a statement that are in no text, quoted name, comment or parentheses.
+struct Words<'a> {
+    /// What follows the last word.
+    rest: &'a str,
+    depth: usize,
+    /// A comment that servers execute was met, where the words end.
+    is_doubtful: bool,
+}
+
+impl<'a> Words<'a> {
+    fn new(sql: &'a str) -> Self {
+        Self {
+            rest: sql,
+            depth: 0,
+            is_doubtful: false,
+        }
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        loop {
+            let first = self.rest.chars().next()?;
+            let behind = &self.rest[first.len_utf8()..];
+            self.rest = match first {
+                '\'' | '"' | '`' => behind_quote(behind, first),
+                '(' => {
+                    self.depth += 1;
+                    behind
+                }
+                ')' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    behind
+                }
+                '#' | '-' | '/' => match comment(self.rest) {
+                    Comment::None => behind,
+                    Comment::Over(rest) => rest,
+                    Comment::Executed => {
+                        self.is_doubtful = true;
+                        self.rest = "";
+                        return None;
+                    }
+                },
+                _ if is_of_word(first) => {
+                    let end = self.rest.find(|c: char| !is_of_word(c));
+                    let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+                    self.rest = rest;
+                    if self.depth == 0 {
+                        return Some(word);
+                    }
+                    continue;
+                }
+                _ => behind,
+            };
+        }
+    }
+}
+
+/// Whether a word goes on with it; `@` and `.` too, so that no part of a name is a word.
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$' | '@' | '.')
+}
+
+/// What follows a text or a quoted name whose beginning was taken. With `NO_BACKSLASH_ESCAPES`,
+/// texts with a backslash end elsewhere.
+fn behind_quote(mut rest: &str, quote: char) -> &str {
+    loop {
+        let Some(at) = rest.find([quote, '\\']) else {
+            return "";
+        };
+        let is_escape = rest[at..].starts_with('\\') && quote != '`';
+        let is_end = rest[at..].starts_with(quote);
+        rest = &rest[at + 1..];
+        if is_end {
+            // A doubled quote is a text that ends and another that begins, which is the same here.
+            return rest;
+        }
+        if is_escape {
+            let mut escaped = rest.chars();
+            escaped.next();
+            rest = escaped.as_str();
+        }
     }
 }
 
@@ -79,23 +257,46 @@ fn contains(sql: &str, name: &str) -> bool {
 fn first_word(sql: &str) -> (&str, &str) {
     let mut rest = sql;
     loop {
-        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
-        let line = rest.strip_prefix('#').or_else(|| {
-            let behind = rest.strip_prefix("--")?;
-            let is_comment =
-                behind.is_empty() || behind.starts_with(|c: char| c.is_ascii_whitespace());
-            is_comment.then_some(behind)
-        });
-        if let Some(comment) = line {
-            rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
-        } else if rest.starts_with("/*!") || rest.starts_with("/*M!") {
-            return ("", "");
-        } else if let Some(comment) = rest.strip_prefix("/*") {
-            rest = comment.split_once("*/").map_or("", |(_, rest)| rest);
-        } else {
-            let end = rest.find(|c: char| !c.is_ascii_alphabetic());
-            return rest.split_at(end.unwrap_or(rest.len()));
+        rest = rest.trim_start_matches(|c: char| is_space(c) || c == '(');
+        match comment(rest) {
+            Comment::Over(behind) => rest = behind,
+            Comment::Executed => return ("", ""),
+            Comment::None => {
+                let end = rest.find(|c: char| !c.is_ascii_alphabetic());
+                return rest.split_at(end.unwrap_or(rest.len()));
+            }
         }
+    }
+}
+
+/// What servers skip between words: a vertical tab as well.
+fn is_space(c: char) -> bool {
+    c.is_ascii_whitespace() || c == '\x0b'
+}
+
+/// Whether a text begins with a comment.
+enum Comment<'a> {
+    None,
+    /// It does; this follows.
+    Over(&'a str),
+    /// With one that servers execute.
+    Executed,
+}
+
+fn comment(sql: &str) -> Comment<'_> {
+    let line = sql.strip_prefix('#').or_else(|| {
+        let behind = sql.strip_prefix("--")?;
+        let is_comment = behind.is_empty() || behind.starts_with(is_space);
+        is_comment.then_some(behind)
+    });
+    if let Some(line) = line {
+        Comment::Over(line.split_once('\n').map_or("", |(_, rest)| rest))
+    } else if sql.starts_with("/*!") || sql.starts_with("/*M!") {
+        Comment::Executed
+    } else if let Some(comment) = sql.strip_prefix("/*") {
+        Comment::Over(comment.split_once("*/").map_or("", |(_, rest)| rest))
+    } else {
+        Comment::None
     }
 }
 
@@ -117,14 +318,82 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_a_transaction_by_a_setting() {
+    fn what_a_session_keeps() {
         for (sql, expected) in [
-            ("set autocommit = 0", true),
-            ("SET NAMES utf8mb4, @@session.AutoCommit=off", true),
-            ("set names utf8mb4", false),
-            ("set", false),
+            ("select 1", SessionEffect::None),
+            ("/*! begin */", SessionEffect::None),
+            ("call p()", SessionEffect::None),
+            ("commit", SessionEffect::None),
+            ("begin not atomic end", SessionEffect::None),
+            (
+                "set statement max_statement_time = 1 for select 1",
+                SessionEffect::None,
+            ),
+            (
+                "set statement a = 'x for use', b = (select 1 for update) for\n(select 1)",
+                SessionEffect::None,
+            ),
+            (
+                "set statement a = 'it''s \\' for' for call p()",
+                SessionEffect::None,
+            ),
+            (
+                "set statement max_statement_time = 1 for use other",
+                SessionEffect::Settings,
+            ),
+            (
+                "SET /* for */ STATEMENT a = 'for select' FOR/**/USE other",
+                SessionEffect::Settings,
+            ),
+            (
+                "set statement a = 1 for set @b = 2",
+                SessionEffect::Settings,
+            ),
+            ("set statement a = 1 for begin", SessionEffect::Transaction),
+            (
+                "set statement a = 1 /*! for */ use other",
+                SessionEffect::Settings,
+            ),
+            (
+                "set statement a = 1 for /*! use other */",
+                SessionEffect::Settings,
+            ),
+            (
+                "set statement a = 1 for set statement b = 1 for select 1",
+                SessionEffect::Settings,
+            ),
+            ("set statement a = @for for", SessionEffect::Settings),
+            ("execute p", SessionEffect::None),
+            ("execute immediate 'use other'", SessionEffect::Settings),
+            ("Execute /**/ IMMEDIATE @a", SessionEffect::Settings),
+            ("flush tables", SessionEffect::None),
+            ("flush tables `lock`, locks", SessionEffect::None),
+            ("flush tables with read lock", SessionEffect::Settings),
+            (
+                "flush tables t WITH READ /* */ LOCK",
+                SessionEffect::Settings,
+            ),
+            ("flush local tables t for export", SessionEffect::Settings),
+            (
+                "flush tables /*! with read lock */",
+                SessionEffect::Settings,
+            ),
+            ("backup stage start", SessionEffect::Settings),
+            ("backup lock t", SessionEffect::Settings),
+            ("backup unlock", SessionEffect::Settings),
+            ("\x0buse other", SessionEffect::Settings),
+            ("xa commit 'x'", SessionEffect::None),
+            ("xa recover", SessionEffect::None),
+            ("Begin", SessionEffect::Transaction),
+            ("start transaction", SessionEffect::Transaction),
+            ("xa start 'x'", SessionEffect::Transaction),
+            ("XA prepare 'x'", SessionEffect::Transaction),
+            ("set autocommit = 0", SessionEffect::Settings),
+            ("set transaction read only", SessionEffect::Settings),
+            ("use other", SessionEffect::Settings),
+            ("lock tables t write", SessionEffect::Settings),
         ] {
-            assert_eq!(Verb::sets_autocommit(sql), expected, "{sql}");
+            assert_eq!(SessionEffect::of(sql), expected, "{sql}");
         }
     }
 
@@ -137,8 +406,11 @@ mod tests {
             ("/*! select */ 1", Verb::Other),
             ("/*M! select */ 1", Verb::Other),
             ("--1", Verb::Other),
-            ("with a as (select 1) select * from a", Verb::Other),
-            ("insert into t select 1", Verb::Other),
+            ("with a as (select 1) select * from a", Verb::Write),
+            ("insert into t select 1", Verb::Write),
+            ("do 0", Verb::Write),
+            ("SHOW warnings limit 1", Verb::Diagnostics),
+            ("show tables", Verb::Read),
             ("BEGIN", Verb::Begin),
             ("start transaction", Verb::Begin),
             ("begin work", Verb::Begin),

@@ -1,11 +1,11 @@
 //! One TLS connection: ciphertext on the side of the socket, a dialogue on the other.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, Error as TlsError};
 
 use super::Peer;
 use super::end_point::server_end_point;
@@ -146,11 +146,9 @@ impl Channel {
         if self.is_open {
             talk.end_of_input();
         } else {
-            let error = io::Error::from(io::ErrorKind::UnexpectedEof);
-            talk.fail(Error::tls(
-                &self.peer.host,
-                TlsError::General(error.to_string()),
-            ));
+            // A server that does not know TLS without a request for it ends it, and will again.
+            let is_direct = self.peer.context.confirms_protocol;
+            talk.fail(Error::tls_interrupted(&self.peer.host, is_direct));
         }
     }
 

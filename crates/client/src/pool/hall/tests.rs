@@ -1,17 +1,18 @@
 //! The hall under a model checker, which tries each order in which threads can meet at its lock. A
 //! wake-up that is lost leaves a thread parked for ever, and that is a failure.
 
+use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
+use loom::sync::Mutex as LoomMutex;
 use loom::sync::atomic::{AtomicBool, Ordering};
-use loom::sync::{Condvar, Mutex as LoomMutex};
 use loom::thread;
 
 use super::*;
+use crate::sync::model::block_on;
 
 type Model = Hall<Arc<Socket>, LoomMutex<State<Arc<Socket>>>>;
 
@@ -22,6 +23,12 @@ struct Socket {
     now: Instant,
 }
 
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.place.fmt(f)
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(hall) = self.hall.upgrade() {
@@ -30,55 +37,12 @@ impl Drop for Socket {
     }
 }
 
-impl<T> Lock<T> for LoomMutex<T> {
-    fn new(value: T) -> Self {
-        Self::new(value)
-    }
-
-    fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
-        look(&mut self.lock().unwrap())
-    }
-}
-
-/// Wakes a thread. The checker's own parking is not for threads that also join others.
-struct Alarm {
-    is_rung: LoomMutex<bool>,
-    rung: Condvar,
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        *self.is_rung.lock().unwrap() = true;
-        self.rung.notify_one();
-    }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    let alarm = Arc::new(Alarm {
-        is_rung: LoomMutex::new(false),
-        rung: Condvar::new(),
-    });
-    let waker = Waker::from(Arc::clone(&alarm));
-    let mut cx = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-            return value;
-        }
-        let mut is_rung = alarm.is_rung.lock().unwrap();
-        while !*is_rung {
-            is_rung = alarm.rung.wait(is_rung).unwrap();
-        }
-        *is_rung = false;
-    }
-}
-
 fn check(model: impl Fn(Arc<Model>, Instant) + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     // Nearly all there is to find needs no more; without a bound it takes minutes.
     builder.preemption_bound = Some(3);
     let now = Instant::now();
-    builder.check(move || model(Arc::new(Hall::new(limits(), now)), now));
+    builder.check(move || model(Arc::new(Hall::new(limits(), || true, now)), now));
 }
 
 /// One connection for one request, for as long as anybody likes.
@@ -126,7 +90,7 @@ fn opened(hall: &Arc<Model>, place: Place, now: Instant) {
         place,
         now,
     };
-    hall.opened(place, Arc::new(socket), 0, now);
+    hall.opened(place, Arc::new(socket), Duration::ZERO, 0, now);
 }
 
 fn counts(hall: &Model) -> Counts {
@@ -271,6 +235,52 @@ fn a_keeper_that_is_gone_is_replaced() {
     });
 }
 
+loom::thread_local! {
+    static HAS_RUNTIME: Cell<bool> = Cell::new(true);
+}
+
+#[test]
+fn a_caller_without_a_runtime_starts_no_keeper_and_blocks_no_other() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    let now = Instant::now();
+    builder.check(move || {
+        let has_runtime = || HAS_RUNTIME.with(Cell::get);
+        let hall: Arc<Model> = Arc::new(Hall::new(limits(), has_runtime, now));
+        let until = now + Duration::from_secs(1);
+        let outside = thread::spawn({
+            let hall = Arc::clone(&hall);
+            move || {
+                HAS_RUNTIME.with(|has_runtime| has_runtime.set(false));
+                let place = match hall.take(Usage::Shared, until, now) {
+                    (Ask::Wait(waiter), Keeper::NoRuntime) => {
+                        return hall.leave(waiter, Usage::Shared, now);
+                    }
+                    (Ask::Wait(waiter), Keeper::Hired) => {
+                        let served = poll_fn(|cx| hall.poll_seat(waiter, cx).0);
+                        block_on(served).unwrap().0
+                    }
+                    (Ask::Have((place, _)), Keeper::Hired) => place,
+                    other => panic!("{other:?}"),
+                };
+                hall.give_back(place, Outcome::Answered, now);
+            }
+        });
+        let (ask, keeper) = hall.take(Usage::Shared, until, now);
+        assert_eq!(keeper, Keeper::Missing);
+        let Ask::Wait(waiter) = ask else {
+            panic!("nothing is open");
+        };
+        open(&hall, now);
+        let served = poll_fn(|cx| hall.poll_seat(waiter, cx).0);
+        let (place, _) = block_on(served).unwrap();
+        hall.give_back(place, Outcome::Answered, now);
+        outside.join().unwrap();
+        let counts = counts(&hall);
+        assert_eq!((counts.in_flight, counts.waiting, counts.idle), (0, 0, 1));
+    });
+}
+
 #[test]
 fn the_end_is_heard_of() {
     check(|hall, now| {
@@ -322,7 +332,7 @@ fn the_keeper_is_woken_where_nobody_waits() {
         count_max: 2,
         ..limits()
     };
-    let hall: Hall<u32, std::sync::Mutex<State<u32>>> = Hall::new(limits, now);
+    let hall: Hall<u32, std::sync::Mutex<State<u32>>> = Hall::new(limits, || true, now);
     let woken = Arc::new(Count(0.into()));
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
@@ -333,7 +343,7 @@ fn the_keeper_is_woken_where_nobody_waits() {
     let Job::Open(place) = hall.next_job(&mut cx, now) else {
         panic!("a connection is wanted");
     };
-    hall.opened(place, 7, 0, now);
+    hall.opened(place, 7, Duration::ZERO, 0, now);
     assert!(hall.poll_seat(waiter, &mut cx).0.is_ready());
     assert!(matches!(hall.next_job(&mut cx, now), Job::Sleep(None)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);

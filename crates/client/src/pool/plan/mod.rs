@@ -17,9 +17,13 @@
 //! A connection is shared: what is asked goes out behind what others have asked, and nobody waits
 //! for a connection of his own. So the fullest connection that is not [full](Limits::depth) takes a
 //! request: packed requests travel in fewer writes, and connections that are not needed become
-//! idle. When all are full, the one with the fewest under way takes it, and another is opened. A
-//! connection that owes an answer for longer than [`Limits::stall`] counts as full, because
-//! whatever holds it up would hold up the next request too.
+//! idle. When all are full, the one with the fewest under way takes it, and another is opened.
+//!
+//! A connection that owes an answer for longer than [`Limits::stall`] is stalled: whatever holds it
+//! up would hold up the next request too. No request goes there while another connection can be had.
+//! A new one takes milliseconds, so a request rather waits for that, or for the answer that is owed,
+//! whichever is first. Only where there can be no more connections, or the server refuses them, it
+//! goes behind what is under way.
 //!
 //! Who wants a connection for himself gets an idle one or a new one. Where there can be no more,
 //! the one with the fewest under way is reserved: it takes nothing new and is his when it is done.
@@ -41,7 +45,7 @@ use std::time::{Duration, Instant};
 
 use queue::Queue;
 pub(super) use queue::Waiter;
-use slot::{Slot, State};
+use slot::{Load, Slot, State};
 
 /// The first pause after a failure to connect, and the longest. The longest keeps a pool that is
 /// waited for within a second of its server's return.
@@ -60,7 +64,7 @@ pub(super) struct Limits {
     pub(super) count_min: usize,
     /// How many under way make a connection full.
     pub(super) depth: usize,
-    /// How long a connection may owe an answer before it counts as full.
+    /// How long a connection may owe an answer before it is stalled, beyond a round trip.
     pub(super) stall: Duration,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) lifetime_max: Option<Duration>,
@@ -101,7 +105,7 @@ pub(super) enum Take {
 pub(super) enum Refusal {
     /// None came in time.
     Late,
-    /// The server refuses for a reason that lasts.
+    /// Nobody listens there, or the server refuses for a reason that lasts.
     Failed,
     /// The pool is closed.
     Closed,
@@ -120,8 +124,12 @@ pub(super) enum Outcome {
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The server is not there, or is full, or starts: it will be tried again.
+    /// The server is full, or starts, or does not answer: it is tried again, and requests wait for a
+    /// connection.
     Passing,
+    /// The port is refused, or the host unknown: it is tried again just as soon, and requests that
+    /// wait for a connection fail at once.
+    Unreachable,
     /// Waiting does not help: a wrong password, say.
     Lasting,
 }
@@ -133,7 +141,7 @@ pub(super) enum Step {
     Open(Place),
     /// Ask something short, behind all that is under way; then say `checked`.
     Check(Place),
-    /// End an idle connection; then say `ended`.
+    /// End a connection once all is answered that was asked there; then say `ended`.
     Close(Place),
     /// End a connection whatever is under way; then say `ended`.
     Abort(Place),
@@ -157,6 +165,8 @@ pub(super) struct Counts {
 #[derive(Debug)]
 pub(super) struct Plan {
     limits: Limits,
+    /// The shortest round trip to the server that was seen; none before a connection was made.
+    round_trip: Option<Duration>,
     slots: Box<[Slot]>,
     queue: Queue,
     steps: VecDeque<Step>,
@@ -177,6 +187,7 @@ impl Plan {
         Self {
             slots: (0..limits.count_max).map(|_| Slot::new(now)).collect(),
             limits,
+            round_trip: None,
             queue: Queue::default(),
             steps: VecDeque::new(),
             failure_count: 0,
@@ -193,11 +204,10 @@ impl Plan {
             return Take::Refused(Refusal::Closed);
         }
         if usage == Usage::Shared
-            && let Some(index) = self.choose(now)
+            && let Some((index, load)) = self.choose(now)
         {
-            let is_full = self.slots[index].is_full(&self.limits, now);
             self.slots[index].lend(now);
-            if is_full {
+            if load != Load::Free {
                 self.open(1, now);
             }
             return Take::Now(self.place(index));
@@ -257,15 +267,35 @@ impl Plan {
         self.settle(now);
     }
 
+    /// A locked connection comes back whose session must not be used again. It ends once what is under
+    /// way there is answered or cancelled: a server goes on with what a closed connection has asked.
+    pub(super) fn discard(&mut self, place: Place, now: Instant) {
+        let Some(slot) = self.find(place) else { return };
+        assert_eq!(slot.state, State::Locked, "what is discarded was locked");
+        self.close(place.index);
+        self.settle(now);
+    }
+
     /// Whether a connection that is being opened is still to come.
     pub(super) fn is_wanted(&mut self, place: Place) -> bool {
         let slot = self.find(place);
         slot.is_some_and(|slot| slot.state == State::Opening)
     }
 
-    /// A connection can be used. The jitter shortens its lifetime by up to a tenth, so that those
-    /// that were opened together are not replaced together.
-    pub(super) fn opened(&mut self, place: Place, jitter: u32, now: Instant) {
+    /// A connection can be used, whose server is a round trip away. The jitter shortens its lifetime
+    /// by up to a tenth, so that those that were opened together are not replaced together.
+    pub(super) fn opened(&mut self, place: Place, round_trip: Duration, jitter: u32, now: Instant) {
+        // The shortest, as what is measured longer is longer by what this machine was busy with.
+        let known = self.round_trip.unwrap_or(Duration::ZERO);
+        let shortest = self
+            .round_trip
+            .map_or(round_trip, |known| known.min(round_trip));
+        self.limits.stall = self
+            .limits
+            .stall
+            .saturating_sub(known)
+            .saturating_add(shortest);
+        self.round_trip = Some(shortest);
         let lifetime_max = self.limits.lifetime_max;
         let Some(slot) = self.find(place).filter(|slot| slot.state == State::Opening) else {
             return;
@@ -425,8 +455,7 @@ impl Plan {
         (slot.generation == place.generation).then_some(slot)
     }
 
-    /// Whether there is no connection and none to come, because the server refuses for a reason
-    /// that lasts.
+    /// Whether there is no connection and none to come, for a reason that fails requests at once.
     fn is_refused(&self, now: Instant) -> bool {
         let is_over = self.retry_at.is_none_or(|retry_at| retry_at <= now);
         if self.last_failure == Failure::Passing || is_over {
@@ -454,7 +483,7 @@ impl Plan {
 
     fn back_off(&mut self, why: Failure, jitter: u32, now: Instant) {
         let (min, max) = match why {
-            Failure::Passing => (BACK_OFF_MIN, BACK_OFF_MAX),
+            Failure::Passing | Failure::Unreachable => (BACK_OFF_MIN, BACK_OFF_MAX),
             Failure::Lasting => (LASTING_BACK_OFF_MIN, LASTING_BACK_OFF_MAX),
         };
         // Thirty doublings are beyond each maximum.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::slot::{Check, Slot, State};
+use super::slot::{Check, Load, Slot, State};
 use super::{Plan, Refusal, Step, Usage};
 
 impl Plan {
@@ -50,27 +50,47 @@ impl Plan {
         }
     }
 
-    /// The connection that takes the next shared request, if there is one.
-    pub(super) fn choose(&self, now: Instant) -> Option<usize> {
+    /// The connection that takes the next shared request, if there is one, and what it has to do.
+    /// None where the request rather waits for another connection.
+    pub(super) fn choose(&self, now: Instant) -> Option<(usize, Load)> {
         let mut best = None;
         for (index, slot) in self.slots.iter().enumerate() {
             if !slot.is_shareable(&self.limits, now) || slot.is_stale(&self.limits, now) {
                 continue;
             }
             let busy_count = slot.busy_count();
-            // The fullest that is not full, or else the least full.
-            let rank = if !slot.is_full(&self.limits, now) {
-                (0, usize::MAX - busy_count)
-            } else if !slot.is_stalled(&self.limits, now) {
-                (1, busy_count)
-            } else {
-                (2, busy_count)
+            let load = slot.load(&self.limits, now);
+            // The fullest that is not full, or else the least full. Of those that are stalled one
+            // that is not for much longer than another, as what has taken long may take as long
+            // again.
+            let rank = match load {
+                Load::Free => (load, 0, usize::MAX - busy_count),
+                Load::Full => (load, 0, busy_count),
+                Load::Stalled => (load, slot.debt_size(now), busy_count),
             };
             if best.is_none_or(|(best_rank, _)| rank < best_rank) {
                 best = Some((rank, index));
             }
         }
-        best.map(|(_, index)| index)
+        let ((load, ..), index) = best?;
+        if load == Load::Stalled && self.is_another_coming(now) {
+            return None;
+        }
+        Some((index, load))
+    }
+
+    /// Whether another connection can be had soon: one that is being opened or can be, or one that
+    /// only has to be checked. A server that has just refused one is not counted on.
+    fn is_another_coming(&self, now: Instant) -> bool {
+        let is_tried = self.failure_count > 0;
+        self.slots.iter().any(|slot| match slot.state {
+            State::Empty | State::Opening => !is_tried,
+            State::Open => {
+                let is_checked = slot.check.is_some_and(|check| check.is_before_use);
+                is_checked || slot.is_stale(&self.limits, now)
+            }
+            State::Locked | State::Closing => false,
+        })
     }
 
     /// Opens connections for those who wait, for the minimum, and for `pressure` more.
@@ -118,7 +138,7 @@ impl Plan {
                 return;
             };
             let found = match usage {
-                Usage::Shared if has_shared => self.choose(now),
+                Usage::Shared if has_shared => self.choose(now).map(|(index, _)| index),
                 Usage::Exclusive if has_exclusive => self.choose_idle(now),
                 _ => None,
             };

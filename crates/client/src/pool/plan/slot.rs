@@ -17,6 +17,17 @@ pub(super) enum State {
     Closing,
 }
 
+/// How much a connection has to do, from the best for a request to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Load {
+    /// It has room.
+    Free,
+    /// It has as much as it may have, and answers.
+    Full,
+    /// It owes an answer for too long.
+    Stalled,
+}
+
 /// Something short that was asked behind all that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
@@ -106,8 +117,21 @@ impl Slot {
         self.busy_count() > 0 && now > self.heard_at + limits.stall
     }
 
-    pub(super) fn is_full(&self, limits: &Limits, now: Instant) -> bool {
-        self.busy_count() >= limits.depth || self.is_stalled(limits, now)
+    /// For how long the server has owed an answer, as the number of binary digits of microseconds:
+    /// times that are alike have the same.
+    pub(super) fn debt_size(&self, now: Instant) -> u32 {
+        let owed = now.saturating_duration_since(self.heard_at);
+        u128::BITS - owed.as_micros().leading_zeros()
+    }
+
+    pub(super) fn load(&self, limits: &Limits, now: Instant) -> Load {
+        if self.is_stalled(limits, now) {
+            Load::Stalled
+        } else if self.busy_count() >= limits.depth {
+            Load::Full
+        } else {
+            Load::Free
+        }
     }
 
     /// Whether it was idle for so long that it is to be checked before it is used.

@@ -221,6 +221,15 @@ impl World {
         self.obey();
     }
 
+    fn discard(&mut self, index: usize) {
+        let place = self.locks.swap_remove(index);
+        if let Some(connection) = self.connections.get_mut(&place) {
+            connection.is_locked = false;
+        }
+        self.plan.discard(place, self.now);
+        self.obey();
+    }
+
     /// A random connection that meets the condition.
     fn any(&mut self, is_meant: impl Fn(&Connection) -> bool) -> Option<Place> {
         let found = self.connections.iter().filter(|(_, one)| is_meant(one));
@@ -232,7 +241,7 @@ impl World {
     fn opened(&mut self, place: Place) {
         self.connections.get_mut(&place).unwrap().is_open = true;
         let jitter = self.random.u32(..);
-        self.plan.opened(place, jitter, self.now);
+        self.plan.opened(place, Duration::ZERO, jitter, self.now);
         self.obey();
     }
 
@@ -275,11 +284,11 @@ impl World {
             }
             55..60 if !self.locks.is_empty() => {
                 let index = self.random.usize(0..self.locks.len());
-                let outcome = match self.random.u32(0..4) {
-                    0 => Outcome::GivenUp,
-                    _ => Outcome::Answered,
-                };
-                self.unlock(index, outcome);
+                match self.random.u32(0..5) {
+                    0 => self.unlock(index, Outcome::GivenUp),
+                    1 => self.discard(index),
+                    _ => self.unlock(index, Outcome::Answered),
+                }
             }
             60..64 if !self.waiting.is_empty() => {
                 let index = self.random.usize(0..self.waiting.len());
@@ -291,7 +300,8 @@ impl World {
                 if let Some(place) = self.any(|one| !one.is_open && !one.is_ending) {
                     match self.random.u32(0..10) {
                         0 => self.open_failed(place, Failure::Lasting),
-                        1..4 => self.open_failed(place, Failure::Passing),
+                        1..3 => self.open_failed(place, Failure::Passing),
+                        3 => self.open_failed(place, Failure::Unreachable),
                         _ => self.opened(place),
                     }
                 }
@@ -438,18 +448,136 @@ fn requests_fill_a_connection_before_another_is_opened() {
     assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
 }
 
-#[test]
-fn what_is_held_up_holds_up_nobody_else() {
-    let mut world = calm(limits());
+/// One connection of which one request is under way, for 51 ms where 50 are allowed.
+fn stalled(limits: Limits) -> (World, Place) {
+    let mut world = calm(limits);
     world.take(Usage::Shared, ms(100));
     let first = world.any(|_| true).unwrap();
     world.opened(first);
     world.pass(ms(51));
-    // It owes an answer for too long.
+    (world, first)
+}
+
+#[test]
+fn requests_wait_for_a_new_connection_beside_a_stalled_one() {
+    let (mut world, first) = stalled(Limits {
+        depth: 32,
+        ..limits()
+    });
+    // Another connection is opened, and all wait for it.
+    for _ in 0..20 {
+        let take = world.take(Usage::Shared, ms(100));
+        assert!(matches!(take, Take::Wait(_)), "{take:?}");
+    }
+    let second = world.any(|one| !one.is_open).unwrap();
+    assert_eq!(world.connections.len(), 2, "one is enough for all of them");
+    world.opened(second);
+    assert_eq!(world.leases.len(), 21);
+    assert_eq!(world.connections[&first].lease_count, 1);
+    assert_eq!(world.connections[&second].lease_count, 20);
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
+}
+
+#[test]
+fn waiting_requests_use_a_stalled_connection_once_it_answers() {
+    let (mut world, first) = stalled(Limits {
+        depth: 32,
+        ..limits()
+    });
+    world.take(Usage::Shared, ms(100));
+    assert_eq!(world.waiting.len(), 1);
+    world.give_back(0, Outcome::Answered);
+    assert_eq!(world.leases, [first]);
+}
+
+#[test]
+fn a_stalled_connection_takes_requests_if_there_can_be_no_other() {
+    // There is room for no other.
+    let (mut world, first) = stalled(Limits {
+        count_max: 1,
+        ..limits()
+    });
     assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    // The server refuses another, which is tried again later.
+    let (mut world, first) = stalled(limits());
+    world.take(Usage::Shared, ms(10_000));
+    assert_eq!(world.waiting.len(), 1);
+    let second = world.any(|one| !one.is_open).unwrap();
+    world.open_failed(second, Failure::Passing);
+    assert_eq!(world.leases, [first, first]);
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    world.pass(ms(1_000));
+    world.take(Usage::Shared, ms(100));
+    assert!(world.any(|one| !one.is_open).is_some());
+}
+
+/// Eight seconds are owed by one, and 100 ms by the other, which has more to do.
+#[test]
+fn of_stalled_connections_the_one_that_owes_for_the_shortest_time_is_used() {
+    let (mut world, first) = stalled(Limits {
+        count_max: 2,
+        ..limits()
+    });
+    world.take(Usage::Shared, ms(100_000));
     let second = world.any(|one| !one.is_open).unwrap();
     world.opened(second);
+    world.give_back(1, Outcome::Answered);
+    world.pass(ms(3_000));
     assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
+    world.pass(ms(100));
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(second));
+    // Once they are about as long, the one with less to do.
+    world.pass(ms(100_000));
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+}
+
+#[test]
+fn an_idle_connection_is_checked_before_a_stalled_one_is_used() {
+    let (mut world, first) = stalled(Limits {
+        count_max: 2,
+        depth: 1,
+        check_after: ms(300),
+        ..limits()
+    });
+    world.take(Usage::Shared, ms(10_000));
+    let second = world.any(|one| !one.is_open).unwrap();
+    world.opened(second);
+    assert_eq!(world.leases, [first, second]);
+    world.give_back(1, Outcome::Answered);
+    world.pass(ms(301));
+    world.take(Usage::Shared, ms(10_000));
+    assert_eq!(world.waiting.len(), 1);
+    assert!(world.connections[&second].checked.is_some());
+    world.checked(second);
+    assert_eq!(world.leases, [first, second]);
+}
+
+/// What a distant server owes, it owes for a round trip at least.
+#[test]
+fn a_round_trip_is_no_stall() {
+    let mut world = calm(Limits {
+        depth: 32,
+        ..limits()
+    });
+    world.take(Usage::Shared, ms(10_000));
+    let first = world.any(|_| true).unwrap();
+    world.connections.get_mut(&first).unwrap().is_open = true;
+    world.plan.opened(first, ms(30), 0, world.now);
+    world.obey();
+    world.pass(ms(79));
+    assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
+    world.pass(ms(2));
+    world.take(Usage::Shared, ms(100));
+    assert_eq!(world.waiting.len(), 1);
+    // The next connection shows that the first was slow for another reason.
+    let second = world.any(|one| !one.is_open).unwrap();
+    world.connections.get_mut(&second).unwrap().is_open = true;
+    world.plan.opened(second, ms(1), 0, world.now);
+    world.obey();
+    world.pass(ms(52));
+    world.take(Usage::Shared, ms(100));
+    assert_eq!(world.waiting.len(), 1);
 }
 
 #[test]
@@ -501,6 +629,42 @@ fn a_wrong_password_is_tried_once_a_while() {
         (4..=12).contains(&attempt_count),
         "{attempt_count} in a minute"
     );
+}
+
+#[test]
+fn an_unreachable_server_fails_requests_at_once_and_is_tried_again() {
+    let mut world = calm(limits());
+    for _ in 0..100 {
+        world.take(Usage::Shared, ms(10_000));
+    }
+    while let Some(place) = world.any(|_| true) {
+        world.open_failed(place, Failure::Unreachable);
+    }
+    assert!(world.waiting.is_empty(), "all fail at once");
+    let refused = Take::Refused(Refusal::Failed);
+    assert_eq!(world.take(Usage::Shared, ms(10_000)), refused);
+    let mut attempt_count = 0;
+    for _ in 0..5_000 {
+        world.pass(ms(1));
+        world.take(Usage::Shared, ms(10_000));
+        if let Some(place) = world.any(|_| true) {
+            attempt_count += 1;
+            world.open_failed(place, Failure::Unreachable);
+        }
+    }
+    assert!(
+        (10..=30).contains(&attempt_count),
+        "{attempt_count} in five seconds"
+    );
+    world.pass(ms(500));
+    let take = world.take(Usage::Shared, ms(10_000));
+    assert!(
+        matches!(take, Take::Wait(_)),
+        "half a second is the longest pause"
+    );
+    let place = world.any(|_| true).unwrap();
+    world.opened(place);
+    assert_eq!(world.leases, [place]);
 }
 
 #[test]

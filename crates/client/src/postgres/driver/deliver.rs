@@ -7,16 +7,26 @@ use super::span::{Run, Span};
 use super::step::{Outcome, Settled, Stage};
 use super::verb::Verb;
 use crate::answers::ONCE;
+use crate::output::Output;
+use crate::request::Place;
 use crate::{Answer, Reply};
 use crate::{Error, Result};
 
 /// How often a query is sent again because somebody else's cancellation hit it.
 const RETRY_COUNT_MAX: u8 = 3;
 
+/// How often a query is sent again whose statement was out of date before it began. Where tables are
+/// changed all the time, what was just prepared may be so, too.
+const STALE_RETRY_COUNT_MAX: u8 = 5;
+
 impl Session {
     /// A Sync is answered: hands out what is known by now, and sends again what can be.
-    pub(super) fn deliver(&mut self, status: TransactionStatus) {
+    pub(super) fn deliver(&mut self, status: TransactionStatus, output: &Output) {
         let is_idle = status == TransactionStatus::Idle;
+        let was_in_transaction = std::mem::replace(&mut self.is_in_transaction, !is_idle);
+        if !is_idle && self.settled.iter().any(is_shared) {
+            return self.left_in_transaction(was_in_transaction, output);
+        }
         self.settle_settings(is_idle);
         if is_idle {
             self.portals.clear();
@@ -35,7 +45,7 @@ impl Session {
         let can_retry = is_idle && self.begin_count == 0;
         let sync_error = self.sync_error.take();
         let mut settled = std::mem::take(&mut self.settled);
-        let is_shared = settled.len() > 1;
+        let shares_sync = settled.len() > 1;
         let mut retries = Vec::new();
         for Settled {
             run,
@@ -50,7 +60,7 @@ impl Session {
                 }
                 // Whose fault it was nobody knows, and none was done.
                 (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
-                    if is_shared =>
+                    if shares_sync =>
                 {
                     retries.push(Span::of(run));
                     continue;
@@ -80,11 +90,15 @@ impl Session {
                     },
                     _,
                 ) => {
-                    let is_stale = stage == Stage::Bind && is_stale(&error);
+                    let is_stale = match stage {
+                        Stage::Bind => is_stale(&error),
+                        Stage::Execute => is_mismatched(&error) && statement.verb.is_atomic(),
+                    };
                     if is_stale {
                         self.statements.evict(&statement);
                     }
                     let retry_count_max = match (is_stale, at_risk) {
+                        (true, _) if stage == Stage::Bind => STALE_RETRY_COUNT_MAX,
                         (true, _) => 1,
                         (_, true) if statement.verb.is_atomic() => RETRY_COUNT_MAX,
                         _ => 0,
@@ -105,6 +119,22 @@ impl Session {
         self.statements.trim();
     }
 
+    /// A transaction is open that somebody has begun among others. What they have done may be a part
+    /// of it, so none of their answers counts.
+    #[cold]
+    fn left_in_transaction(&mut self, was_in_transaction: bool, output: &Output) {
+        let error = Error::left_in_transaction();
+        // Whoever was alone has begun it.
+        if let [only] = &self.settled[..]
+            && !was_in_transaction
+        {
+            let run = only.run;
+            self.settled.clear();
+            self.answer(run, Err(error.clone()));
+        }
+        self.end(error, output);
+    }
+
     /// Makes statements be forgotten where names may mean something else now.
     pub(super) fn settle_settings(&mut self, is_idle: bool) {
         if self.settings_changed || (self.settings_pending && is_idle) {
@@ -119,6 +149,7 @@ impl Session {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
+        let answer = job.discards.clone().map_or(answer, Err);
         job.open_count -= 1;
         self.query_count -= 1;
         if job.open_count > 0 {
@@ -142,6 +173,17 @@ impl Session {
             span.start += 1;
         }
     }
+}
+
+fn is_shared(settled: &Settled) -> bool {
+    settled.run.place == Place::Shared
+}
+
+/// Whether what a function gives is not what the statement was planned for: a table whose rows it
+/// gives has changed since, which the server does not see before it calls the function.
+fn is_mismatched(error: &ErrorResponse<'_>) -> bool {
+    let state = error.sqlstate();
+    state.is_some_and(|state| state.as_bytes() == b"42804")
 }
 
 /// Whether it is worth to prepare a statement again that Bind refused.

@@ -9,15 +9,17 @@ use super::portal::portal_name;
 use super::statement::{PortalName, Statement};
 use super::statements::Found;
 use super::step::Step;
-use super::verb::Verb;
+use super::verb::{SessionEffect, Verb};
 use super::{Driver, Key, Span};
 use crate::Syncs;
 use crate::request::{Fetch, Goal, Place};
 use crate::{Error, ErrorKind};
 
-/// How many queries share a Sync at most. A Sync's part in the cost of one in thirty-two is hardly
-/// seen any more, and when one fails, fewer have to be sent again.
-const FLIGHT_COUNT_MAX: usize = 64;
+/// How many queries share a Sync at most. The server sends answers when it meets a Sync: with 32
+/// callers that wait for their answers and a limit of 64, client and server took turns, each idle for
+/// half of the time; with 16 they work at the same time, and the cost of a Sync is hardly seen in that
+/// of 16 queries (`benchmarks/runs/2026-11-22-shared-syncs`).
+const FLIGHT_COUNT_MAX: usize = 16;
 
 /// How many statements the server is told to forget when it prepares one. Each that is prepared
 /// makes at most one superfluous, so two keep up.
@@ -63,6 +65,7 @@ impl Driver {
                     self.close_portal(span, portal);
                     continue;
                 }
+                Goal::Reset => panic!("a reset is a statement of PostgreSQL"),
                 Goal::Script { row_count_max } => {
                     self.script(span, row_count_max);
                     break;
@@ -90,7 +93,11 @@ impl Driver {
                 Found::Preparing => self.session.statements.wait(&job.key, span),
                 Found::Absent => {
                     let key = job.key.clone();
-                    if job.goal == Goal::Run && Verb::of(&key.sql).is_control() {
+                    let is_run = job.goal == Goal::Run;
+                    let is_shared = is_run && span.place == Place::Shared;
+                    if is_shared && let Some(error) = SessionEffect::of(&key.sql).refusal() {
+                        self.session.refuse(span, &error);
+                    } else if is_run && Verb::of(&key.sql).is_control() {
                         self.control(span, key);
                     } else {
                         self.prepare(span, key);
@@ -206,6 +213,7 @@ impl Driver {
             Some(Goal::Script { .. }) => panic!("a script is not prepared"),
             Some(Goal::Copy) => panic!("a COPY is not prepared"),
             Some(Goal::Fetch(_) | Goal::Close(_)) => panic!("a portal is not prepared"),
+            Some(Goal::Reset) => panic!("a reset is not prepared"),
             None => {}
         }
     }
@@ -214,9 +222,9 @@ impl Driver {
     /// part by part.
     fn run(&mut self, mut span: Span, statement: Arc<Statement>, fetch: Option<Fetch>) {
         let session = &self.session;
-        let job = session.jobs.get(span.ticket);
-        if statement.verb == Verb::Begin && job.is_some_and(|job| job.place == Place::Shared) {
-            let error = Error::shared_transaction();
+        if span.place == Place::Shared
+            && let Some(error) = statement.effect.refusal()
+        {
             return self.session.refuse(span, &error);
         }
         let shares = span.syncs == Syncs::Shared

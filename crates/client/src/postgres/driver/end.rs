@@ -1,7 +1,7 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
 use super::script::Script;
-use super::session::{Job, Session};
+use super::session::{Job, Rows, Session};
 use super::step::Step;
 use crate::Error;
 use crate::error::Sent;
@@ -43,7 +43,50 @@ impl Session {
         if is_under_way || self.statements.is_awaited(&job.key, ticket) {
             self.cancel.wanted.push(ticket);
         }
+        self.discard_rows(ticket, || Rows::Discarded);
         self.reply(ticket, job, &error(Sent::Nothing));
+    }
+
+    /// The request whose answer is coming in, if rows of it are kept.
+    pub(super) fn collecting(&self) -> Option<Ticket> {
+        match self.steps.front() {
+            Some(Step::Run { run, .. })
+                if matches!(self.rows, Rows::Begun { .. } | Rows::Raw { .. }) =>
+            {
+                Some(run.ticket)
+            }
+            Some(Step::Script { ticket, .. }) if self.script.is_some() => Some(*ticket),
+            _ => None,
+        }
+    }
+
+    /// Keeps no rows of the answers to a request that goes on.
+    #[cold]
+    pub(super) fn discard(&mut self, ticket: Ticket) {
+        if let Some(Step::Script { ticket: of, .. }) = self.steps.front()
+            && *of == ticket
+        {
+            // The rest of it is discarded once it is out of the books.
+            if let Some(job) = self.remove(ticket) {
+                self.reply(ticket, job, &Error::canceled(Sent::Something));
+            }
+            self.script = None;
+            return;
+        }
+        let error = Error::canceled(Sent::Something);
+        if let Some(job) = self.jobs.get_mut(ticket) {
+            job.discard(error.clone());
+        }
+        self.discard_rows(ticket, || Rows::Failed(error));
+    }
+
+    /// Keeps no more rows of an answer whose caller is gone.
+    pub(super) fn discard_rows(&mut self, ticket: Ticket, rows: impl FnOnce() -> Rows) {
+        let head = self.steps.front();
+        let is_head = matches!(head, Some(Step::Run { run, .. }) if run.ticket == ticket);
+        if is_head && matches!(self.rows, Rows::Begun { .. } | Rows::Raw { .. }) {
+            self.rows = rows();
+        }
     }
 
     /// The connection is of no more use, and nothing that waits will be answered.
@@ -83,6 +126,7 @@ impl Session {
             let job = self.remove(ticket).expect("the ticket is of a request");
             self.reply(ticket, job, &unsent);
         }
+        self.end_copy();
         self.backlog.clear();
         self.statements.clear();
         self.in_flight_count = 0;

@@ -27,15 +27,23 @@
 //! # What an error means
 //!
 //! - A statement that the server knows no more, or whose columns, parameters or names have changed
-//!   their meaning, is forgotten, and the query is sent once more, unless it is part of a
-//!   transaction.
+//!   their meaning, is forgotten, and the query is sent again, unless it is part of a
+//!   transaction: up to five times where it had not begun, and else once.
 //! - A setting that was changed, `search_path` above all, makes all statements forgotten, because
 //!   names may mean something else.
 //! - Queries that share a Sync with one that failed are sent again with a Sync each.
 //! - What fails while it runs fails for its caller only. What is lost with the connection says
 //!   whether it was sent: see [`Error::is_retryable`].
+//!
+//! # Sessions that are shared
+//!
+//! A pool's requests come from callers that know nothing of each other. Those that begin a transaction
+//! or change the session by their first word are refused. What does so unseen is found by the status in
+//! the answer to its Sync: nothing that came with it or behind it is handed out, and the connection ends,
+//! so that the server undoes what was not committed.
 
 mod cancel;
+mod copy;
 mod deliver;
 mod dispatch;
 mod end;
@@ -52,6 +60,7 @@ mod statements;
 mod step;
 mod verb;
 
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStatus};
@@ -59,8 +68,10 @@ use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStat
 use super::cancel::CancelErrand;
 use super::login;
 use super::prologue::{Next, Prologue};
-use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade};
+use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade, unwanted};
+use crate::error::PARAMETER_COUNT_MAX;
 use crate::output::Output;
+use crate::transaction::ROLLBACK;
 use crate::{
     Error, Host, PostgresConfig, Reply, Request, Result, TargetSession, Ticket, TransactionOptions,
 };
@@ -68,7 +79,7 @@ use crate::{
 pub use hook::{Hook, Notification};
 pub use notices::Notices;
 pub use options::{Options, Route};
-use session::{CopyIn, Session};
+use session::{CopyIn, Rows, Session};
 use span::Span;
 use statement::Key;
 pub(super) use statements::NONCE_SIZE;
@@ -89,6 +100,8 @@ pub struct Driver {
     output: Output,
     session: Session,
     is_input_ended: bool,
+    /// Whether the output ends with the farewell.
+    is_closing: bool,
     query_count_max: usize,
     window: usize,
     /// How many queries have no Sync behind them yet: none but while requests are dispatched.
@@ -117,6 +130,7 @@ impl Driver {
             output: Output::default(),
             session: Session::new(&options),
             is_input_ended: false,
+            is_closing: false,
             query_count_max: options.query_count_max,
             window,
             flight_count: 0,
@@ -185,7 +199,12 @@ impl Talk for Driver {
     fn output(&mut self) -> &[u8] {
         match &self.prologue {
             Some(prologue) => prologue.output(),
+            // Those whose requests wait here have been told that nothing was sent.
+            None if self.session.end.is_some() && !self.is_closing => &[],
             None => {
+                if self.output.is_drained() {
+                    self.session.send_copy(&mut self.connection);
+                }
                 let connection = &mut self.connection;
                 self.output.fill(|bytes| connection.take_output(bytes))
             }
@@ -277,6 +296,9 @@ impl Drive for Driver {
         if let Some(end) = &self.session.end {
             return Err(end.of_query(crate::error::Sent::Nothing));
         }
+        if request.params.width() > PARAMETER_COUNT_MAX {
+            return Err(Error::too_many_parameters(request.params.width()));
+        }
         let count = request.params.len();
         if self.session.query_count + count > self.query_count_max {
             return Err(Error::too_many_queries(self.query_count_max));
@@ -286,10 +308,34 @@ impl Drive for Driver {
 
     fn abandon(&mut self, ticket: Ticket) {
         self.session.remove(ticket);
+        self.session.discard_rows(ticket, || Rows::Discarded);
+    }
+
+    fn withdraw(&mut self, is_unwanted: impl FnMut(Ticket) -> bool) {
+        if self.session.backlog.is_empty() {
+            return;
+        }
+        // An answer makes room.
+        self.take_events();
+        let room = self.window.saturating_sub(self.session.in_flight_count);
+        let tickets = self.session.backlog.iter().map(|span| span.ticket);
+        // Others were given up.
+        let open = tickets.filter(|&ticket| self.session.jobs.contains(ticket));
+        for ticket in unwanted(open, room, is_unwanted) {
+            self.abandon(ticket);
+        }
     }
 
     fn cancel(&mut self, ticket: Ticket) {
         self.session.give_up(ticket, Error::canceled);
+    }
+
+    fn collecting(&self) -> Option<Ticket> {
+        self.session.collecting()
+    }
+
+    fn discard(&mut self, ticket: Ticket) {
+        self.session.discard(ticket);
     }
 
     fn next_reply(&mut self) -> Option<Reply> {
@@ -328,6 +374,21 @@ impl Drive for Driver {
         self.connection.transaction_status() != TransactionStatus::Idle
     }
 
+    fn reset_request() -> Request {
+        Request::new("discard all", &[])
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.session.copy {
+            Some(copy) => copy.poll_receive(cx),
+            None => Poll::Ready(()),
+        }
+    }
+
+    fn restoring_statement(&self) -> Option<&'static str> {
+        self.is_in_transaction().then_some(ROLLBACK)
+    }
+
     fn begin_statements(options: &TransactionOptions) -> Vec<String> {
         let mut sql = "begin".to_owned();
         if let Some(isolation) = options.isolation {
@@ -355,6 +416,7 @@ impl Drive for Driver {
     fn close(&mut self) {
         if self.session.end.is_none() {
             self.connection.terminate();
+            self.is_closing = true;
             self.session.end(Error::closed(), &self.output);
         }
     }

@@ -78,13 +78,7 @@ impl Session {
     /// A Close is done, one way or the other.
     pub(super) fn closed(&mut self, run: Option<Run>) {
         let Some(run) = run else { return };
-        let answer = Answer {
-            rows: Columns::default().rows().build(),
-            row_count: None,
-            description: None,
-            raw: None,
-            script: None,
-        };
+        let answer = Answer::of_rows(Columns::default().rows().build());
         self.answer(run, Ok(answer));
     }
 }

@@ -102,6 +102,7 @@ impl Session {
         // What was in it nobody has read.
         self.settings_changed = true;
         let is_idle = status == TransactionStatus::Idle;
+        self.is_in_transaction = !is_idle;
         self.settle_settings(is_idle);
         if is_idle {
             self.portals.clear();
@@ -217,11 +218,10 @@ impl Script {
         self.answers.push(match self.failed.take() {
             Some(error) => Err(error),
             None => Ok(Answer {
-                rows: rows.build(),
-                raw: None,
                 row_count,
                 description,
                 script: Some(part),
+                ..Answer::of_rows(rows.build())
             }),
         });
     }

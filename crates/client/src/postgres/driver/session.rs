@@ -1,6 +1,6 @@
 //! What waits, what is under way, and what the server's events do to it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,11 +26,16 @@ use super::verb::Verb;
 use super::{Key, Options, Route, Span};
 use crate::Error;
 use crate::answers::Places;
+use crate::copy::CopyEnd;
+use crate::deadlines::Deadlines;
 use crate::output::Output;
-use crate::request::{Form, Goal, Params, Place, Portal};
+use crate::request::{Form, Goal, Params, Portal};
 use crate::tickets::Tickets;
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
+
+/// What servers call the only encoding in which texts are sent and read.
+const ENCODINGS: [&str; 3] = ["UTF8", "UTF-8", "UNICODE"];
 
 /// Settings that decide what the names in a statement mean. A server reports each change of those
 /// that it knows to be of interest: `search_path` since PostgreSQL 18.
@@ -64,7 +69,7 @@ pub(super) struct Session {
     pub(super) replies: VecDeque<Reply>,
     pub(super) jobs: Tickets<Job>,
     ticket_count: u64,
-    deadlines: BTreeSet<(Instant, Ticket)>,
+    deadlines: Deadlines,
     /// Whether a pooler stands before the server, so that each transaction may run elsewhere.
     pub(super) is_pooled: bool,
     /// Queries that are not sent and wait for nothing but room.
@@ -82,12 +87,18 @@ pub(super) struct Session {
     /// Of the query that is being answered, where they were described with it.
     columns: Option<Arc<Columns>>,
     /// Of the query that is being answered.
-    rows: Rows,
+    pub(super) rows: Rows,
     /// How large the last rows were that stayed as they are.
     raw_size: usize,
+    /// The pipe of the COPY that is under way, if its data comes or goes piece by piece.
+    pub(super) copy: Option<Arc<CopyEnd>>,
+    /// Whether the server waits for what is in it.
+    pub(super) is_sending: bool,
     /// The answers to the script that is under way, if somebody waits for them.
     pub(super) script: Option<Script>,
     pub(super) result_size_max: usize,
+    /// Whether the last Sync or script left a transaction open.
+    pub(super) is_in_transaction: bool,
     /// The queries that share the Sync which is answered next.
     pub(super) settled: Vec<Settled>,
     /// Why that Sync failed, if it did.
@@ -114,11 +125,13 @@ pub(super) struct Job {
     pub(super) params: Params,
     pub(super) goal: Goal,
     form: Form,
-    pub(super) place: Place,
+    copy: Option<Arc<CopyEnd>>,
     /// When it was submitted.
     pub(super) moment: u64,
     pub(super) deadline: Option<Instant>,
     pub(super) answers: Places,
+    /// Set once the caller has dropped its future: replaces every answer.
+    pub(super) discards: Option<Error>,
     pub(super) open_count: usize,
 }
 
@@ -127,10 +140,16 @@ impl Job {
     fn is_raw(&self) -> bool {
         self.form == Form::Raw && self.goal == Goal::Run
     }
+
+    /// Keeps none of its answers.
+    pub(super) fn discard(&mut self, error: Error) {
+        self.answers.replace(&error);
+        self.discards = Some(error);
+    }
 }
 
 /// The rows of the query that is being answered.
-enum Rows {
+pub(super) enum Rows {
     /// None came.
     Empty,
     Begun {
@@ -160,7 +179,7 @@ impl Session {
             replies: VecDeque::new(),
             jobs: Tickets::default(),
             ticket_count: 0,
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::default(),
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max, options.route),
             is_pooled: options.route == Route::Pooler,
@@ -172,8 +191,11 @@ impl Session {
             columns: None,
             rows: Rows::Empty,
             raw_size: 0,
+            copy: None,
+            is_sending: false,
             script: None,
             result_size_max: options.result_size_max,
+            is_in_transaction: false,
             settled: Vec::new(),
             sync_error: None,
             moment: 0,
@@ -198,7 +220,7 @@ impl Session {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
         let cancel = self.cancel.again();
         match (deadline, cancel) {
             (Some(deadline), Some(cancel)) => Some(deadline.min(cancel)),
@@ -208,7 +230,7 @@ impl Session {
 
     /// A request whose deadline has passed.
     pub(super) fn overdue(&self, now: Instant) -> Option<Ticket> {
-        let &(deadline, ticket) = self.deadlines.first()?;
+        let (deadline, ticket) = self.deadlines.first()?;
         (deadline <= now).then_some(ticket)
     }
 
@@ -223,13 +245,15 @@ impl Session {
         }
         let moment = self.next_moment();
         self.query_count += count;
-        self.deadlines
-            .extend(request.deadline.map(|deadline| (deadline, ticket)));
+        if let Some(deadline) = request.deadline {
+            self.deadlines.insert(deadline, ticket);
+        }
         self.backlog.push_back(Span {
             ticket,
             start: 0,
             end: count,
-            syncs: request.syncs,
+            syncs: request.syncs.unwrap_or_default(),
+            place: request.place,
             retry_count: 0,
             statement: None,
         });
@@ -241,10 +265,11 @@ impl Session {
             params: request.params,
             goal: request.goal,
             form: request.form,
-            place: request.place,
+            copy: request.copy,
             moment,
             deadline: request.deadline,
             answers: Places::new(count),
+            discards: None,
             open_count: count,
         };
         self.jobs.insert(ticket, job);
@@ -256,7 +281,7 @@ impl Session {
         let job = self.jobs.remove(ticket)?;
         self.query_count -= job.open_count;
         if let Some(deadline) = job.deadline {
-            self.deadlines.remove(&(deadline, ticket));
+            self.deadlines.remove(deadline, ticket);
         }
         Some(job)
     }
@@ -265,7 +290,7 @@ impl Session {
     pub(super) fn forget(&mut self, ticket: Ticket, deadline: Option<Instant>) {
         self.jobs.forget(ticket);
         if let Some(deadline) = deadline {
-            self.deadlines.remove(&(deadline, ticket));
+            self.deadlines.remove(deadline, ticket);
         }
     }
 
@@ -276,19 +301,42 @@ impl Session {
     }
 
     /// What a server shall get that waits for the data of a COPY.
-    fn copy_in(&mut self) -> CopyIn {
+    fn copy_in(&mut self) -> Option<CopyIn> {
         let Some(Step::Run { run, .. }) = self.steps.front() else {
             panic!("only what runs waits for data");
         };
         let job = self.jobs.get(run.ticket);
-        match job.and_then(|job| job.params.set(run.index).first()) {
-            Some(Value::Bytes(data)) => CopyIn::Data(Arc::clone(data)),
-            _ => CopyIn::Refused,
+        if let Some(copy) = job.and_then(|job| job.copy.as_ref()) {
+            if !copy.sends() {
+                self.rows = Rows::Failed(Error::copy_direction("COPY … TO STDOUT"));
+                return Some(CopyIn::Refused);
+            }
+            self.copy = Some(Arc::clone(copy));
+            self.is_sending = true;
+            return None;
         }
+        Some(
+            match job.and_then(|job| job.params.set(run.index).first()) {
+                Some(Value::Bytes(data)) => CopyIn::Data(Arc::clone(data)),
+                _ => CopyIn::Refused,
+            },
+        )
+    }
+
+    /// Where the data of a COPY goes, if it does not come whole.
+    fn copy_out(&self) -> Option<Arc<CopyEnd>> {
+        let Some(Step::Run { run, .. }) = self.steps.front() else {
+            panic!("only what runs sends data");
+        };
+        let copy = self.jobs.get(run.ticket)?.copy.as_ref()?;
+        Some(Arc::clone(copy))
     }
 
     /// A part of what a COPY brings: a row, so far.
     fn copy_data(&mut self, data: &[u8]) {
+        if let Some(copy) = &self.copy {
+            return copy.give(data);
+        }
         let Rows::Begun { rows, size } = &mut self.rows else {
             return;
         };
@@ -317,7 +365,7 @@ impl Session {
             Event::Ready { id, status } if id != RequestId::STARTUP => {
                 let sync = self.steps.pop_front();
                 assert!(matches!(sync, Some(Step::Sync)), "only a Sync gets ready");
-                self.deliver(status);
+                self.deliver(status, output);
             }
             event => return self.take_rare(event, output),
         }
@@ -348,7 +396,7 @@ impl Session {
             }
             Event::Failed { id, error } => self.failed(id, error.into_owned()),
             Event::Skipped { .. } => self.skipped(),
-            Event::ParameterStatus(status) => self.setting(status),
+            Event::ParameterStatus(status) => self.setting(status, output),
             Event::Notice(notice) => match &self.on_notice {
                 Some(hook) => hook.call(notice.into_owned()),
                 None => self.notices.push(notice),
@@ -368,11 +416,18 @@ impl Session {
                 self.end(error, output);
             }
             Event::Closed => self.end(Error::end_of_stream(), output),
-            Event::CopyIn { .. } => return Some(self.copy_in()),
+            Event::CopyIn { .. } => return self.copy_in(),
             Event::CopyOut { .. } => {
-                self.rows = Rows::Begun {
-                    rows: RowSetBuilder::new([COPY_COLUMN]),
-                    size: 0,
+                self.copy = self.copy_out();
+                self.rows = match &self.copy {
+                    Some(copy) if copy.sends() => {
+                        self.copy = None;
+                        Rows::Failed(Error::copy_direction("COPY … FROM STDIN"))
+                    }
+                    _ => Rows::Begun {
+                        rows: RowSetBuilder::new([COPY_COLUMN]),
+                        size: 0,
+                    },
                 };
             }
             Event::CopyData { data, .. } => self.copy_data(data),
@@ -389,6 +444,10 @@ impl Session {
         if matches!(self.rows, Rows::Empty) {
             let columns = self.columns.as_ref().unwrap_or(&statement.columns);
             self.rows = match self.jobs.get(run.ticket) {
+                Some(Job {
+                    discards: Some(error),
+                    ..
+                }) => Rows::Failed(error.clone()),
                 Some(job) if job.is_raw() => {
                     let types = Arc::clone(&columns.types);
                     let rows = Box::new(RawRows::with_capacity(types, self.raw_size));
@@ -449,15 +508,14 @@ impl Session {
         if statement.verb == Verb::Commit && is_undone {
             self.rows = Rows::Failed(Error::rolled_back());
         }
+        self.end_copy();
         let columns = self.columns.take();
         let row_count = tag.and_then(CommandTag::row_count);
         let done = |rows: RowSetBuilder, raw: Option<Box<RawRows>>| {
             Outcome::Done(Answer {
-                rows: rows.build(),
                 raw,
                 row_count,
-                description: None,
-                script: None,
+                ..Answer::of_rows(rows.build())
             })
         };
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
@@ -549,6 +607,7 @@ impl Session {
                 moment,
                 ..
             }) => {
+                self.end_copy();
                 self.rows = Rows::Empty;
                 self.columns = None;
                 let stage = if id == execute {
@@ -612,7 +671,20 @@ impl Session {
     }
 
     #[cold]
-    fn setting(&mut self, status: ParameterStatus<'_>) {
+    fn setting(&mut self, status: ParameterStatus<'_>, output: &Output) {
+        let value = status.value.to_string_lossy();
+        if status.name == c"client_encoding"
+            && !ENCODINGS.iter().any(|it| value.eq_ignore_ascii_case(it))
+        {
+            let error = Error::other_encoding("client_encoding", &value, "UTF8");
+            // A query that was alone has done it.
+            if let [only] = &self.settled[..] {
+                let run = only.run;
+                self.settled.clear();
+                self.answer(run, Err(error.clone()));
+            }
+            return self.end(error, output);
+        }
         self.standing.report(status.name, status.value);
         if NAMING_SETTINGS.contains(&status.name.to_bytes()) {
             self.settings_changed = true;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::statement::Statement;
+use crate::request::Place;
 use crate::{Syncs, Ticket};
 
 /// The queries `start..end` of a request.
@@ -12,6 +13,7 @@ pub(super) struct Span {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) syncs: Syncs,
+    pub(super) place: Place,
     /// How often they were sent and failed for a reason of ours.
     pub(super) retry_count: u8,
     /// The statement that was just prepared for it. It is used even if the cache has no room for
@@ -24,6 +26,7 @@ pub(super) struct Span {
 pub(super) struct Run {
     pub(super) ticket: Ticket,
     pub(super) index: usize,
+    pub(super) place: Place,
     pub(super) retry_count: u8,
 }
 
@@ -35,6 +38,7 @@ impl Span {
             start: run.index,
             end: run.index + 1,
             syncs: Syncs::Each,
+            place: run.place,
             retry_count: run.retry_count,
             statement: None,
         }
@@ -45,6 +49,7 @@ impl Span {
         Run {
             ticket: self.ticket,
             index: self.start,
+            place: self.place,
             retry_count: self.retry_count,
         }
     }

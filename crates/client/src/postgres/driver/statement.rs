@@ -10,7 +10,7 @@ use lookaside_wire::{RequestError, RequestId};
 
 use super::super::raw::RawRows;
 use super::session::MESSAGE_SIZE;
-use super::verb::Verb;
+use super::verb::{SessionEffect, Verb};
 use crate::Answer;
 use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
 use crate::{Description, Error, Result};
@@ -30,6 +30,8 @@ pub(super) struct Statement {
     pub(super) key: Key,
     pub(super) name: Box<str>,
     pub(super) verb: Verb,
+    /// What it leaves behind in the session.
+    pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
     pub(super) moment: u64,
     parameters: Box<[PgType]>,
@@ -69,6 +71,7 @@ impl Statement {
         };
         Self {
             verb: Verb::of(&key.sql),
+            effect: SessionEffect::of(&key.sql),
             key,
             name,
             moment,
@@ -83,11 +86,8 @@ impl Statement {
     /// The answer to who asks what the statement is.
     pub(super) fn described(&self) -> Answer {
         Answer {
-            rows: self.columns.rows().build(),
-            row_count: None,
             description: Some(Arc::clone(&self.description)),
-            raw: None,
-            script: None,
+            ..Answer::of_rows(self.columns.rows().build())
         }
     }
 
@@ -166,6 +166,7 @@ impl Statement {
             key: self.key.clone(),
             name: self.name.clone(),
             verb: self.verb,
+            effect: self.effect,
             moment: self.moment,
             parameters: self.parameters.clone(),
             columns,

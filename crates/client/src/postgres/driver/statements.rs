@@ -25,8 +25,10 @@ pub(super) struct Statements {
     /// The entry that was used last, which mostly is the one that is used next.
     recent: Option<Arc<Statement>>,
     count_max: usize,
-    /// Statements that the server may forget, by name.
-    evicted: Vec<Box<str>>,
+    /// Statements that the server may forget as soon as no query waits to be sent with them.
+    evicted: Vec<Arc<Statement>>,
+    /// Others that it may forget, by name.
+    closing: Vec<Box<str>>,
     use_count: u64,
     /// How many names were given; `None` where statements have none.
     name_count: Option<u64>,
@@ -62,6 +64,7 @@ impl Statements {
             recent: None,
             count_max,
             evicted: Vec::new(),
+            closing: Vec::new(),
             use_count: 0,
             name_count: (route == Route::Direct).then_some(0),
             prefix: "s".into(),
@@ -180,6 +183,7 @@ impl Statements {
         self.entries.clear();
         self.recent = None;
         self.evicted.clear();
+        self.closing.clear();
     }
 
     /// Forgets just this statement, if it is still here, and not one that was prepared later.
@@ -191,14 +195,16 @@ impl Statements {
         if is_same {
             self.entries.remove(&statement.key);
             self.recent.take_if(|recent| Arc::ptr_eq(recent, statement));
-            self.forget(statement.name.clone());
+            if !statement.name.is_empty() {
+                self.evicted.push(Arc::clone(statement));
+            }
         }
     }
 
     /// A statement of this name may be on the server, and is of no use.
     pub(super) fn forget(&mut self, name: Box<str>) {
         if !name.is_empty() {
-            self.evicted.push(name);
+            self.closing.push(name);
         }
     }
 
@@ -220,8 +226,14 @@ impl Statements {
         }
     }
 
-    /// The name of a statement that was forgotten here and not yet on the server.
+    /// The name of a statement that was forgotten here and not yet on the server, and that no query
+    /// waits to be sent with, or is under way with.
     pub(super) fn pop_evicted(&mut self) -> Option<Box<str>> {
-        self.evicted.pop()
+        if let Some(name) = self.closing.pop() {
+            return Some(name);
+        }
+        let is_free = |statement: &Arc<Statement>| Arc::strong_count(statement) == 1;
+        let index = self.evicted.iter().position(is_free)?;
+        Some(self.evicted.swap_remove(index).name.clone())
     }
 }

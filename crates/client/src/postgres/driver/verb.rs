@@ -1,5 +1,7 @@
 //! What a statement does, as far as its first word tells.
 
+use crate::Error;
+
 /// What the driver has to know about a statement before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
@@ -55,11 +57,65 @@ impl Verb {
     }
 }
 
-/// The word that a statement begins with, behind space, comments and parentheses.
+/// What a statement leaves behind in its session, as far as its first word tells. What a function
+/// hides is not seen here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionEffect {
+    /// Nothing.
+    None,
+    /// An open transaction.
+    Transaction,
+    /// Settings, names, channels or statements.
+    Settings,
+}
+
+impl SessionEffect {
+    pub(super) fn of(sql: &str) -> Self {
+        const SETTINGS: &[&str] = &[
+            "set",
+            "reset",
+            "discard",
+            "listen",
+            "unlisten",
+            "prepare",
+            "deallocate",
+            "declare",
+            "load",
+        ];
+        let word = first_word(sql);
+        if Verb::of(sql) == Verb::Begin {
+            Self::Transaction
+        } else if SETTINGS
+            .iter()
+            .any(|other| word.eq_ignore_ascii_case(other))
+        {
+            Self::Settings
+        } else {
+            Self::None
+        }
+    }
+
+    /// Why it is not done in a session that others use as well.
+    pub(super) fn refusal(self) -> Option<Error> {
+        match self {
+            Self::None => None,
+            Self::Transaction => Some(Error::shared_transaction()),
+            Self::Settings => Some(Error::shared_session()),
+        }
+    }
+}
+
+/// Whether the server's scanner skips it: since PostgreSQL 16 a vertical tab as well. Before a word
+/// nothing else is allowed than parentheses, and empty statements, which are left out.
+fn is_skipped(c: char) -> bool {
+    c.is_ascii_whitespace() || matches!(c, '\x0b' | '(' | ';')
+}
+
+/// The word that a statement begins with, behind space, comments, parentheses and empty statements.
 fn first_word(sql: &str) -> &str {
     let mut rest = sql;
     loop {
-        rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '(');
+        rest = rest.trim_start_matches(is_skipped);
         if let Some(comment) = rest.strip_prefix("--") {
             rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
         } else if let Some(comment) = rest.strip_prefix("/*") {
@@ -108,6 +164,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_session_keeps() {
+        for (sql, expected) in [
+            ("select 1", SessionEffect::None),
+            ("select set_config('a.b', 'c', false)", SessionEffect::None),
+            ("commit", SessionEffect::None),
+            ("begin", SessionEffect::Transaction),
+            ("Start transaction", SessionEffect::Transaction),
+            ("; begin", SessionEffect::Transaction),
+            (" ;/* a */;-- b\n;begin", SessionEffect::Transaction),
+            ("\x0bbegin", SessionEffect::Transaction),
+            ("; set role a", SessionEffect::Settings),
+            (";set search_path=other", SessionEffect::Settings),
+            ("; listen a", SessionEffect::Settings),
+            (";", SessionEffect::None),
+            ("; select 1", SessionEffect::None),
+            ("SET role none", SessionEffect::Settings),
+            ("/* a */ reset all", SessionEffect::Settings),
+            ("listen a", SessionEffect::Settings),
+            ("prepare transaction 'a'", SessionEffect::Settings),
+        ] {
+            assert_eq!(SessionEffect::of(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
     fn the_first_word_tells() {
         for (sql, expected) in [
             ("select 1", Verb::Read),
@@ -123,6 +204,8 @@ mod tests {
             ("rollback", Verb::Control),
             ("release savepoint a", Verb::Control),
             ("set search_path to a", Verb::Set),
+            (";;set search_path to a", Verb::Set),
+            ("; commit", Verb::Commit),
             ("select Set_Config('a.b', 'c', false)", Verb::Set),
             ("discard all", Verb::Set),
             ("/**/copy t from stdin", Verb::Copy),

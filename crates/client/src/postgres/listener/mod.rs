@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::time::{Sleep, sleep};
-
 use super::{Client, Hook, Notification, Options, Route};
 use crate::face::Watch;
 use crate::net::watch_peer;
 use crate::pool::jitter;
+use crate::timer::{Sleep, sleep_until};
 use crate::{Error, PostgresConfig, Request, Result};
 
 use queue::Queue;
@@ -73,7 +72,8 @@ pub enum ListenerEvent {
     /// again with each connection and after each [`Listener::listen`].
     Established,
     /// The connection was lost, or could not be made again, which is tried once more with the next
-    /// event. Nothing is heard up to the next `Established`.
+    /// event, after a pause. Nothing is heard up to the next `Established`. Outside of a tokio runtime
+    /// each attempt fails with [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
     Lost(Error),
     /// Somebody said something.
     Notification(Notification),
@@ -108,7 +108,7 @@ enum State {
     /// The connection has ended for this reason, and not all that came is taken.
     Ended(Arc<Queue>, Error),
     /// The next attempt is not due.
-    Paused(Pin<Box<Sleep>>),
+    Paused(Sleep),
     /// It is under way. It lives here, so that whoever stops waiting for an event does not stop it.
     Connecting(Pin<Box<dyn Future<Output = Result<Session>> + Send>>),
 }
@@ -178,7 +178,7 @@ impl Listener {
                     return Poll::Ready(self.pause(error));
                 }
                 State::Paused(sleep) => {
-                    ready!(sleep.as_mut().poll(cx));
+                    ready!(Pin::new(sleep).poll(cx));
                     self.state = self.connecting();
                 }
                 State::Connecting(connecting) => match ready!(connecting.as_mut().poll(cx)) {
@@ -198,7 +198,8 @@ impl Listener {
         let pause = pause.min(BACK_OFF_MAX);
         let part = f64::from(jitter()) / f64::from(u32::MAX);
         self.failure_count = self.failure_count.saturating_add(1);
-        self.state = State::Paused(Box::pin(sleep(pause.mul_f64(1.0 - part / 2.0))));
+        let pause = pause.mul_f64(1.0 - part / 2.0);
+        self.state = State::Paused(sleep_until(Instant::now() + pause));
         ListenerEvent::Lost(error)
     }
 

@@ -111,13 +111,11 @@ fn check_decimal(text: &str) -> Result<(), Loss> {
     Ok(())
 }
 
-/// Seven bytes, or eleven if there are microseconds.
+/// Seven bytes, or eleven if there are microseconds. There is no offset in them, so a time that has
+/// one goes as its clock in UTC.
 fn write_datetime(time: Time, out: &mut Vec<u8>) -> Result<(), Loss> {
-    let civil: DateTime = time.civil();
+    let civil: DateTime = time.to_utc().civil();
     let nanos = civil.subsec_nanosecond();
-    if time.offset_minutes().is_some() {
-        return Err(Loss::Offset);
-    }
     if nanos % 1000 != 0 {
         return Err(Loss::Nanoseconds);
     }
@@ -189,6 +187,11 @@ mod tests {
         check(vec![0_u8, 255], 252, &[0, 255]);
         check(time("2026-01-02 03:04:05"), 12, &[0xea, 7, 1, 2, 3, 4, 5]);
         check(
+            time("2026-01-02 04:04:05+01:00"),
+            12,
+            &[0xea, 7, 1, 2, 3, 4, 5],
+        );
+        check(
             time("9999-12-31 23:59:59.999999"),
             12,
             &[0x0f, 0x27, 12, 31, 23, 59, 59, 0x3f, 0x42, 0x0f, 0],
@@ -217,7 +220,6 @@ mod tests {
             decimal(&format!("0.{}", "1".repeat(31))),
             "this decimal has more digits",
         );
-        check_loss(time("2026-01-02 03:04:05Z"), "this time has an offset");
         check_loss(
             time("2026-01-02 03:04:05.0000001"),
             "this time is finer than a microsecond",

@@ -56,8 +56,6 @@ pub(super) enum Loss {
     Digits,
     /// JSON has no such number.
     NoJson,
-    /// A `datetime` has no offset.
-    Offset,
     /// A `datetime` counts microseconds.
     Nanoseconds,
     /// A `datetime` has the years 0 to 9999.
@@ -93,11 +91,6 @@ impl fmt::Display for EncodeError {
                 "this {from} has more digits than MySQL keeps: 65, of which 30 behind the point"
             ),
             Loss::NoJson => write!(f, "this {from} holds a number that json has not"),
-            Loss::Offset => write!(
-                f,
-                "this {from} has an offset, which MySQL does not keep: convert it to the zone of \
-                 the column, without an offset"
-            ),
             Loss::Nanoseconds => write!(
                 f,
                 "this {from} is finer than a microsecond, which MySQL does not keep: round it"

@@ -1,5 +1,6 @@
 //! Values as parameters: what the server declared decides what goes out.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -12,6 +13,7 @@ use super::error::Misfit;
 use super::param::{Param, float_text, input, write_bytea};
 use super::table::Scalar;
 use super::time::write_timestamp;
+use super::zone::without_zones;
 use super::{EncodeError, Format, PgType, Shape};
 
 /// What a parameter became.
@@ -53,19 +55,24 @@ impl PgType {
             return Ok(Encoded::Null);
         }
         let begin = out.len();
-        let written = match self.shape {
-            Shape::Scalar(scalar) => {
-                Param::of(scalar, value).and_then(|param| write_binary(scalar, param, out))
-            }
-            Shape::Array(scalar, _) => write_array(Some(scalar), value, out),
-            Shape::Unknown => write_array(None, value, out),
-        };
-        match written {
+        match self.write(value, out) {
             Ok(format) => Ok(Encoded::Field(format)),
             Err(misfit) => {
                 assert_eq!(out.len(), begin, "whatever is appended fits");
                 Err(EncodeError::new(value.type_of(), self, misfit))
             }
+        }
+    }
+
+    fn write(self, value: &Value, out: &mut Vec<u8>) -> Result<Format, Misfit> {
+        let value = match self.wall_times() {
+            Some(scalar) => without_zones(scalar, value)?,
+            None => Cow::Borrowed(value),
+        };
+        match self.shape {
+            Shape::Scalar(scalar) => write_binary(scalar, Param::of(scalar, &value)?, out),
+            Shape::Array(scalar, _) => write_array(Some(scalar), &value, out),
+            Shape::Unknown => write_array(None, &value, out),
         }
     }
 }
@@ -244,9 +251,16 @@ mod tests {
     const INT4_ARRAY: u32 = 1007;
     const TEXT_ARRAY: u32 = 1009;
     const DATE: u32 = 1082;
+    const TIME: u32 = 1083;
     const TIMESTAMP: u32 = 1114;
     const TIMESTAMPTZ: u32 = 1184;
     const TIMETZ: u32 = 1266;
+    const TIMESTAMP_ARRAY: u32 = 1115;
+    const TSTZ_ARRAY: u32 = 1185;
+    const TSRANGE: u32 = 3908;
+    const TSRANGE_ARRAY: u32 = 3909;
+    const DATERANGE: u32 = 3912;
+    const TSMULTIRANGE: u32 = 4533;
     const NUMERIC: u32 = 1700;
     const UUID: u32 = 2950;
     const JSONB_ARRAY: u32 = 3807;
@@ -339,6 +353,11 @@ mod tests {
         );
         check_text(CIDR, "10.1", "10.1");
         check_text(DATE, time("2026-01-02 03:04:05Z"), "2026-01-02");
+        check_text(DATE, time("2026-01-02 23:30:00-01:00"), "2026-01-03");
+        check_text(DATE, "2026-01-02T23:30:00-01:00", "2026-01-03");
+        check_text(DATE, "2026-01-02", "2026-01-02");
+        check_text(TIME, time("2026-01-02 03:04:05.5+05:30"), "21:34:05.5");
+        check_text(TIME, "03:04:05.5 PM", "03:04:05.5 PM");
         check_text(DATE, "tomorrow", "tomorrow");
         check_text(
             TIMETZ,
@@ -347,9 +366,32 @@ mod tests {
         );
         check(
             TIMESTAMP,
-            time("2000-01-01 00:00:01+09:00"),
+            time("2000-01-01 09:00:01+09:00"),
             Binary,
             &1_000_000_i64.to_be_bytes(),
+        );
+        check(
+            TIMESTAMP,
+            "2000-01-01T01:00:01+01:00",
+            Binary,
+            &1_000_000_i64.to_be_bytes(),
+        );
+        for text in [
+            "2026-01-02 03:04:05",
+            "2026-01-02",
+            "now",
+            "-infinity",
+            "20260102T030405",
+            "Jan 2 03:04:05 2026 BC",
+            "03:04 pm Friday 2nd January 2026",
+        ] {
+            check_text(TIMESTAMP, text, text);
+        }
+        check(
+            TEXT,
+            time("2026-01-02 03:04:05+01:00"),
+            Binary,
+            b"2026-01-02 02:04:05",
         );
         check(
             TIMESTAMPTZ,
@@ -397,6 +439,31 @@ mod tests {
             time("2026-01-02 03:04:05+01:00"),
             "2026-01-02 03:04:05+01",
         );
+        let text = "2026-01-02 03:04:05+01:00";
+        let array = format!("{{{text}}}");
+        check_text(TIMESTAMP_ARRAY, array.as_str(), "{2026-01-02 02:04:05}");
+        let mixed = vec![Value::from(text), time(text), Value::Null];
+        check_text(
+            TIMESTAMP_ARRAY,
+            Value::from(mixed),
+            r#"{"2026-01-02 02:04:05","2026-01-02 02:04:05",NULL}"#,
+        );
+        check_text(TSTZ_ARRAY, array.as_str(), &array);
+        for range in [TSRANGE, TSMULTIRANGE] {
+            check_text(range, format!("[{text},)"), "[2026-01-02 02:04:05,)");
+        }
+        let bounds = vec![time(text), time("2026-02-01 00:00:00")];
+        check_text(
+            TSRANGE,
+            Value::from(bounds),
+            "[2026-01-02 02:04:05, 2026-02-01 00:00:00]",
+        );
+        check_text(
+            TSRANGE_ARRAY,
+            Value::from(vec![Value::from(format!("[{text},)"))]),
+            r#"{"[2026-01-02 02:04:05,)"}"#,
+        );
+        check_text(DATERANGE, format!("[{text},)"), "[2026-01-02,)");
     }
 
     #[test]
@@ -433,6 +500,21 @@ mod tests {
             "a\0b",
             "this text holds a zero byte, which no text can",
         );
+        for text in [
+            "2026-01-02 03:04:05 Europe/Berlin",
+            "2026-01-02 03:04:05 PST",
+            "20260102T030405Z",
+            "20260102T030405+0100",
+            "Jan 2 03:04:05 2026 CET",
+            "2026-01-02 03:04:05+01:00:30",
+        ] {
+            check_misfit(
+                TIMESTAMP,
+                text,
+                "this text has a time zone, which timestamp does not keep: write the whole time with \
+                 its offset, such as 2026-01-31T08:00:00+01:00, which becomes UTC",
+            );
+        }
         check_misfit(UUID, "x", "this text is no uuid");
         check_misfit(UUID, 1_i64, "this int is no uuid");
         let net = Value::Net("10.0.0.1/8".parse().unwrap());

@@ -62,6 +62,8 @@ pub(super) enum Misfit {
     NoJson,
     /// A `cidr` has no bits right of its mask.
     HostBits,
+    /// The type keeps no zone, and the server would drop that of the text without a word.
+    Zone,
 }
 
 impl EncodeError {
@@ -104,6 +106,11 @@ impl fmt::Display for EncodeError {
                 "this {from} is no {to}: the arrays in it differ in length, or nest deeper than 6"
             ),
             Misfit::NoJson => write!(f, "this {from} holds a number that {to} has not"),
+            Misfit::Zone => write!(
+                f,
+                "this {from} has a time zone, which {to} does not keep: write the whole time with \
+                 its offset, such as 2026-01-31T08:00:00+01:00, which becomes UTC"
+            ),
             Misfit::HostBits => write!(f, "this {from} is no {to}: it has bits right of its mask"),
         }
     }

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use ipnet::IpNet;
-use lookaside_value::{Decimal, Type, Value, parse_ipv4};
+use lookaside_value::{Decimal, Time, Type, Value, parse_ipv4};
 use uuid::Uuid;
 
 use super::error::Misfit;
 use super::table::Scalar;
 use super::time::{self, Micros, Zone};
+use super::zone::without_zone;
 use crate::types::json::write_json;
 
 /// What goes to the server.
@@ -45,9 +46,10 @@ impl<'a> Param<'a> {
                 Value::Bytes(bytes) => Self::Bytes(bytes),
                 other => Self::Input(raw(other)),
             }),
-            Scalar::Date => from_time(value, time::write_date),
-            Scalar::Time | Scalar::Timetz => from_time(value, time::write_time_of_day),
-            Scalar::Timestamp => to_timestamp(Zone::Wall, value),
+            Scalar::Date => from_time(&without_zone(value)?, time::write_date),
+            Scalar::Time => from_time(&without_zone(value)?, time::write_time_of_day),
+            Scalar::Timetz => from_time(value, time::write_time_of_day),
+            Scalar::Timestamp => to_timestamp(Zone::Wall, &without_zone(value)?),
             Scalar::Timestamptz => to_timestamp(Zone::Utc, value),
             Scalar::Uuid => to_uuid(value).map(Self::Uuid),
             Scalar::Inet => to_network(value),
@@ -68,10 +70,14 @@ fn as_text(value: &Value) -> Result<&str, Misfit> {
     value.as_str().ok_or(Misfit::Other)
 }
 
+/// The raw text of a value; of a time with an offset that of its clock in UTC, as SQLite and MySQL
+/// get it.
 fn raw(value: &Value) -> Cow<'_, str> {
-    match value.as_str() {
-        Some(text) => Cow::Borrowed(text),
-        None => Cow::Owned(value.to_text().into()),
+    match value {
+        Value::Text(text) => Cow::Borrowed(text),
+        Value::Symbol(text) => Cow::Borrowed(text),
+        Value::Time(time) => Cow::Owned(time.to_utc().to_string()),
+        other => Cow::Owned(other.to_text().into()),
     }
 }
 
@@ -204,23 +210,18 @@ fn to_numeric(value: &Value) -> Result<Cow<'_, str>, Misfit> {
     }
 }
 
-fn from_time(
-    value: &Value,
-    write: fn(lookaside_value::Time, &mut String),
-) -> Result<Param<'_>, Misfit> {
+fn from_time<'a>(value: &Value, write: fn(Time, &mut String)) -> Result<Param<'a>, Misfit> {
+    let mut out = String::new();
     match value {
-        Value::Time(time) => {
-            let mut out = String::new();
-            write(*time, &mut out);
-            Ok(Param::Input(Cow::Owned(out)))
-        }
-        other => as_text(other).map(Cow::Borrowed).map(Param::Input),
+        Value::Time(time) => write(*time, &mut out),
+        other => out.push_str(as_text(other)?),
     }
+    Ok(Param::Input(Cow::Owned(out)))
 }
 
-fn to_timestamp(zone: Zone, value: &Value) -> Result<Param<'_>, Misfit> {
+fn to_timestamp<'a>(zone: Zone, value: &Value) -> Result<Param<'a>, Misfit> {
     let Value::Time(time) = value else {
-        return as_text(value).map(Cow::Borrowed).map(Param::Input);
+        return from_time(value, time::write_time);
     };
     match time::encode_time(zone, *time) {
         Micros::Count(micros) => Ok(Param::Timestamp(zone, micros)),

@@ -172,13 +172,15 @@ fn timestamp(zone: Zone, micros: i64) -> Value {
     }
 }
 
-/// The time so many microseconds after 2000-01-01, unless its year has more than four digits.
+/// The time so many microseconds after 2000-01-01, unless its year is before 1 or has more than
+/// four digits. Those are text as the server writes it, which all of its types read again.
 fn time(zone: Zone, micros: i64) -> Option<Time> {
     let day = Day::from_2000(micros.div_euclid(MICROS_PER_DAY));
     let clock = micros.rem_euclid(MICROS_PER_DAY);
     let seconds = clock / MICROS_PER_SECOND;
+    let is_common = (1..=9999).contains(&day.year);
     let civil = DateTime::new(
-        i16::try_from(day.year).ok()?,
+        is_common.then_some(day.year as i16)?,
         day.month as i8,
         day.day as i8,
         (seconds / 3600) as i8,
@@ -186,11 +188,11 @@ fn time(zone: Zone, micros: i64) -> Option<Time> {
         (seconds % 60) as i8,
         (clock % MICROS_PER_SECOND * 1000) as i32,
     );
-    let time = Time::from_civil(civil.ok()?);
-    match zone {
-        Zone::Wall => Some(time),
-        Zone::Utc => time.with_offset_minutes(0).ok(),
-    }
+    let civil = civil.ok()?;
+    Some(match zone {
+        Zone::Wall => Time::from_civil(civil),
+        Zone::Utc => Time::from_utc(civil),
+    })
 }
 
 /// Appends a timestamp as the server writes it in the zone UTC.
@@ -316,11 +318,12 @@ pub(super) enum Micros {
     NoOffset,
 }
 
-/// A time as a parameter. A timestamp without zone takes the clock as it stands, as the server does.
+/// A time as a parameter. A timestamp without zone takes the clock in UTC of a time that says its
+/// offset, else the clock as it stands.
 pub(super) fn encode_time(zone: Zone, time: Time) -> Micros {
     let offset_seconds = match (zone, time.offset_minutes()) {
-        (Zone::Wall, _) => 0,
-        (Zone::Utc, Some(minutes)) => i64::from(minutes) * 60,
+        (Zone::Wall, None) => 0,
+        (_, Some(minutes)) => i64::from(minutes) * 60,
         (Zone::Utc, None) => return Micros::NoOffset,
     };
     /// From 1970 to 2000.
@@ -384,6 +387,9 @@ fn write_civil_clock(time: Time, out: &mut String) {
 mod tests {
     use super::*;
 
+    /// 0001-01-01 00:00:00
+    const YEAR_1: i64 = -63_082_281_600_000_000;
+
     #[test]
     fn days_and_back() {
         for days in (-2_500_000..110_000_000).step_by(97) {
@@ -401,6 +407,8 @@ mod tests {
             (252_455_529_600_000_000, "9999-12-31 00:00:00"),
             (252_455_616_000_000_000, "10000-01-01 00:00:00"),
             (-63_145_440_000_000_000, "0002-01-01 00:00:00 BC"),
+            (YEAR_1, "0001-01-01 00:00:00"),
+            (YEAR_1 - 1, "0001-12-31 23:59:59.999999 BC"),
             (TIMESTAMP_MIN, "4714-11-24 00:00:00 BC"),
             (TIMESTAMP_END - 1, "294276-12-31 23:59:59.999999"),
             (i64::MAX, "infinity"),
@@ -412,7 +420,7 @@ mod tests {
                 decode_timestamp_text(Zone::Wall, expected),
                 "{expected}"
             );
-            let four_digits = micros.unsigned_abs() < 252_455_616_000_000_000;
+            let four_digits = (YEAR_1..252_455_616_000_000_000).contains(&micros);
             assert_eq!(matches!(value, Value::Time(_)), four_digits, "{expected}");
             if !four_digits {
                 assert_eq!(value, Value::from(expected));
@@ -420,7 +428,8 @@ mod tests {
         }
         let text = "2026-01-01 05:30:00.5+05:30";
         let utc: Time = "2026-01-01 00:00:00.5Z".parse().unwrap();
-        assert_eq!(decode_timestamp_text(Zone::Utc, text), Value::Time(utc));
+        let instant = Value::Time(Time::from_utc(utc.civil()));
+        assert_eq!(decode_timestamp_text(Zone::Utc, text), instant);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a query costs once it is warm: a piece of memory for the rows of its answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookaside_client::{Drive, Reply, Request, Talk};
 use lookaside_value::Value;
@@ -11,6 +12,8 @@ const ROUNDS: u64 = 1_000;
 
 fn round(pair: &mut Pair, sql: &Arc<str>, answer: &[u8]) -> Reply {
     let request = Request::new(Arc::clone(sql), &[Value::Int(7)]);
+    // Those of a pool have one.
+    let request = request.deadline(pair.now + Duration::from_secs(30));
     pair.driver.submit(request).unwrap();
     pair.driver.advance(pair.now);
     let size = pair.driver.output().len();

@@ -106,6 +106,40 @@ fn submit(random: &mut Rng, pair: &mut Pair, asked: &mut Asked, number: &mut i64
     asked.insert(ticket, numbers);
 }
 
+/// Far more statements than stay prepared, and queries that are sent again because others that shared
+/// their Sync failed: none is sent to be run that the server was told to forget.
+#[test]
+fn statements_are_used_before_they_are_closed() {
+    let mut random = rng("the statements");
+    for _ in 0..SESSION_COUNT {
+        let mut pair = Pair::with(Options {
+            statement_count_max: random.usize(0..9),
+            window: random.usize(1..40),
+            ..Options::default()
+        });
+        let mut asked = Asked::new();
+        for number in 1..i64::try_from(STEP_COUNT).unwrap() {
+            if random.bool() {
+                let number = if random.u32(0..6) == 0 { 0 } else { number };
+                let sql = format!("select $1{}", " ".repeat(random.usize(0..20)));
+                let request = echoes(&sql, [number]).syncs(Syncs::Shared);
+                let ticket = pair.driver.submit(request).unwrap();
+                asked.insert(ticket, vec![number]);
+            } else if random.bool() {
+                pair.send();
+            } else {
+                let answer = pair.server.answer();
+                pair.receive(&answer);
+            }
+            check(pair.replies(), &mut asked);
+        }
+        pair.settle();
+        check(pair.replies(), &mut asked);
+        assert!(asked.is_empty(), "{asked:?} have no answer");
+        assert_eq!(pair.server.unknown_count, 0);
+    }
+}
+
 fn make_stale(random: &mut Rng, pair: &mut Pair) {
     let names: Vec<_> = pair.server.statements.keys().cloned().collect();
     if let Some(name) = random.choice(names) {

@@ -19,6 +19,8 @@ pub(crate) struct Server {
     pub(crate) status: Option<u8>,
     /// All that was prepared, by SQL.
     pub(crate) parses: Vec<String>,
+    /// How many Binds there were of statements that it does not know.
+    pub(crate) unknown_count: usize,
     /// The scripts that came.
     pub(crate) scripts: Vec<String>,
     /// The parameters of what was executed.
@@ -180,6 +182,7 @@ impl Server {
                     self.bound = Some((sql.clone(), parameter));
                     self.say(b'2', b"");
                 } else {
+                    self.unknown_count += 1;
                     self.refuse("26000", "");
                 }
             }

@@ -172,3 +172,37 @@ fn in_a_transaction_the_caller_decides() {
         assert_eq!(shown(&answers[0]), "1,");
     }
 }
+
+/// The server plans a call of a function for the columns that it had then, and notices only while
+/// it runs that there are others (42804).
+#[test]
+fn the_table_that_a_function_gives_changes() {
+    for postgres in databases() {
+        postgres
+            .execute(
+                "create table t(k int, a int); insert into t values (1, 2); \
+                 create function f() returns setof t language plpgsql as \
+                 $$ begin return query select * from t; end $$",
+            )
+            .unwrap();
+        let mut connection = connect(&postgres);
+        let sql = "select * from f()";
+        assert_eq!(shown(&connection.query(sql, &[])), "1,2");
+        postgres
+            .execute("alter table t alter a type text using 'two'")
+            .unwrap();
+        for _ in 0..2 {
+            assert_eq!(shown(&connection.query(sql, &[])), "1,two");
+        }
+        // What is wrong for good is said once more and not for ever.
+        postgres
+            .execute(
+                "create function g() returns table (k int) language plpgsql as \
+                 $$ begin return query select 'text'::text; end $$",
+            )
+            .unwrap();
+        for _ in 0..2 {
+            assert_eq!(shown(&connection.query("select * from g()", &[])), "42804");
+        }
+    }
+}

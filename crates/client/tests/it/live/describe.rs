@@ -55,3 +55,35 @@ fn statements_are_described_and_not_run() {
         assert_eq!(shown(&connection.query(count, &[])), "2");
     }
 }
+
+/// The server describes them by numbers, which are looked up.
+#[test]
+fn types_of_a_database_have_their_names() {
+    for postgres in databases() {
+        postgres
+            .execute(
+                "create type mood as enum ('sad', 'happy'); create schema other; \
+                 create type other.pair as (a int, b int); create domain positive as int; \
+                 create table t(m mood, ms mood[], p other.pair, d positive)",
+            )
+            .unwrap();
+        let mut connection = connect(&postgres);
+        let sql = "select m, ms, p from t where m = $1 and p = $2::other.pair";
+        let expected = "(mood,other.pair) m mood,ms mood[],p other.pair";
+        assert_eq!(said(&connection.describe(sql).unwrap()), expected);
+        super::tokio::block_on(async {
+            let config = super::config(&postgres.url());
+            let options = lookaside_client::postgres::Options::default();
+            let client = lookaside_client::postgres::Client::connect(&config, options);
+            let client = client.await.unwrap();
+            assert_eq!(said(&client.describe(sql).await.unwrap()), expected);
+            let lock = client.lock().await.unwrap();
+            assert_eq!(said(&lock.describe(sql).await.unwrap()), expected);
+            let config = lookaside_client::Config::Postgres(config);
+            let pool = lookaside_client::Pool::new(config, Default::default());
+            assert_eq!(said(&pool.describe(sql).await.unwrap()), expected);
+            let lock = pool.lock().await.unwrap();
+            assert_eq!(said(&lock.describe(sql).await.unwrap()), expected);
+        });
+    }
+}

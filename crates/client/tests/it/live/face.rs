@@ -16,7 +16,7 @@ pub(crate) enum Face {
 pub(crate) const FACES: [Face; 3] = [Face::Blocking, Face::Tokio, Face::Poll];
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Face {
     /// Connects, asks one thing after the other, and closes.

@@ -2,6 +2,7 @@
 
 mod blocking;
 mod copy;
+mod copy_streams;
 mod ddl;
 mod describe;
 pub(crate) mod face;
@@ -18,6 +19,7 @@ pub(crate) mod streams;
 pub(crate) mod tls;
 pub(crate) mod tokio;
 mod transactions;
+mod values;
 
 use std::env;
 

@@ -199,7 +199,7 @@ fn named_statements_behind_a_pooler_end_in_an_error() {
         };
         let config = config(&pooler.url());
         block_on(async {
-            let limit = Duration::from_secs(60);
+            let limit = Duration::from_secs(120);
             let tasks: Vec<_> = (0..10)
                 .map(|index| {
                     let config = config.clone();

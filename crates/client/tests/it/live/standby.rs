@@ -36,7 +36,7 @@ const AS_PRIMARY: [&str; 5] = [
 ];
 
 /// How long a standby may take until it can be asked.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether the session is one of a standby.
 const IN_RECOVERY: &str = "select pg_is_in_recovery()";

@@ -220,8 +220,9 @@ fn a_deadline_fails_its_transaction_and_no_other() {
     with_clients(|client, _| async move {
         let mut lock = client.lock().await.unwrap();
         let transaction = lock.begin(TransactionOptions::default()).await.unwrap();
-        let deadline = Instant::now() + Duration::from_millis(50);
-        let sleep = Request::new("select pg_sleep(60)", &[]).deadline(deadline);
+        // Time enough to be sent on a busy machine.
+        let deadline = Instant::now() + Duration::from_secs(3);
+        let sleep = Request::new("select pg_sleep(600)", &[]).deadline(deadline);
         let error = transaction.request(sleep).await.unwrap().remove(0);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Deadline);
         assert_eq!(shown(&transaction.query("select 1", &[]).await), "25P02");

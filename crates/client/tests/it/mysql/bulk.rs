@@ -159,7 +159,7 @@ fn a_deadline_stops_it() {
         site.execute(&["create table s(k int) engine = innodb"]);
         let mut connection = site.connect();
         let mut params = ParamBatch::new(1);
-        (0..3).for_each(|_| params.push([Value::Int(30)]));
+        (0..3).for_each(|_| params.push([Value::Int(600)]));
         let begin = Instant::now();
         let sql = "insert into s select sleep(?) from s a right join (select 1) b on true";
         let request = Request::many(sql, params).in_bulk();
@@ -169,6 +169,6 @@ fn a_deadline_stops_it() {
             assert_eq!(error.kind(), ErrorKind::Deadline);
         }
         assert_eq!(shown(&connection.query("select 7", &[])), "7");
-        assert!(begin.elapsed() < Duration::from_secs(25));
+        assert!(begin.elapsed() < Duration::from_secs(120));
     }
 }

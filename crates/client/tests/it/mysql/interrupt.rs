@@ -20,7 +20,7 @@ fn a_deadline_stops_its_own_query() {
             assert_eq!(shown(&connection.query("select ?", &[Value::Int(1)])), "1");
             let begin = Instant::now();
             let request = Request::new(LONG, &[Value::Int(5)]);
-            let answers = connection.request(request.deadline(begin + Duration::from_millis(200)));
+            let answers = connection.request(request.deadline(begin + Duration::from_secs(2)));
             let error = answers.unwrap().remove(0).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Deadline);
             assert!(!error.is_retryable(), "it was sent");
@@ -30,7 +30,7 @@ fn a_deadline_stops_its_own_query() {
                 assert_eq!(shown(&answer), index.to_string());
             }
             assert!(
-                begin.elapsed() < Duration::from_secs(20),
+                begin.elapsed() < Duration::from_secs(60),
                 "{:?}",
                 begin.elapsed()
             );

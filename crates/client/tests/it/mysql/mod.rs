@@ -2,10 +2,13 @@
 //! where there is one.
 
 mod bulk;
+mod cancel;
+mod charset;
 mod ddl;
 mod death;
 mod differential;
 mod documented;
+mod hidden_transactions;
 mod interrupt;
 mod limits;
 mod login;
@@ -17,12 +20,14 @@ mod poll;
 mod pool;
 mod pool_losses;
 mod raw;
+mod results;
 mod scripted;
 mod scripts;
 mod streams;
 mod tls;
 mod tokio;
 mod transactions;
+mod values;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

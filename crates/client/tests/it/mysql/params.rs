@@ -152,16 +152,34 @@ fn types_of_parameters_may_change() {
 fn what_would_lose_something_is_refused() {
     for site in sites() {
         let mut connection = site.connect();
-        let values = [Value::Int(1), time("2026-01-02 03:04:05Z")];
+        let values = [Value::Int(1), time("2026-01-02 03:04:05.0000001")];
         let error = connection.query("select ?, ?", &values).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misuse);
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(
-            cause.starts_with("parameter `?2`: this time has an offset"),
+            cause.starts_with("parameter `?2`: this time is finer than a microsecond"),
             "{cause}"
         );
         let error = connection.query("select ?", &[]).unwrap_err();
         assert_eq!(error.to_string(), "0 values were given for 1 parameters");
         assert_eq!(shown(&connection.query("select ?", &[Value::Int(1)])), "1");
+    }
+}
+
+/// A `datetime` keeps no offset: of a time that has one, the clock in UTC goes out.
+#[test]
+fn issue_12_times_with_an_offset_are_looked_up_in_utc() {
+    for site in sites() {
+        let mut connection = site.connect();
+        let sql = "select at from (select timestamp '2026-01-31 07:00:00' as at union all \
+                   select timestamp '2026-01-31 08:00:00') as t where at = ?";
+        for (param, expected) in [
+            ("2026-01-31 08:00:00", "2026-01-31 08:00:00"),
+            ("2026-01-31T08:00:00Z", "2026-01-31 08:00:00"),
+            ("2026-01-31T08:00:00+01:00", "2026-01-31 07:00:00"),
+        ] {
+            let rows = connection.query(sql, &[time(param)]);
+            assert_eq!(shown(&rows), expected, "{param}");
+        }
     }
 }

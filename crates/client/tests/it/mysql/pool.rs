@@ -1,9 +1,13 @@
 //! Many tasks, few connections.
 
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lookaside_client::mysql::Options;
-use lookaside_client::{Config, Environment, ErrorKind, Pool, PoolOptions, TransactionOptions};
+use lookaside_client::{
+    Config, Environment, ErrorKind, Pool, PoolLock, PoolOptions, TransactionOptions,
+};
 use lookaside_testing::{Brand, Server};
 use lookaside_value::Value;
 use tokio::runtime::Builder;
@@ -64,25 +68,80 @@ fn tasks_share_a_pool() {
     }
 }
 
-/// Whoever meets a slow query waits behind it, and has another connection opened for the rest.
+/// A query waits on the server for as long as the test likes, and 21 reads come after it: with one,
+/// three and all eight connections open, none of them is sent behind it.
 #[test]
-fn a_slow_query_holds_up_one_other_at_most() {
+fn a_slow_query_holds_up_nobody_else() {
     for site in sites() {
-        run(async {
-            let pool = pool(&site.url(), 1);
-            let ask = |sql: &'static str| {
-                let pool = pool.clone();
-                tokio::spawn(async move { shown(&pool.query(sql, &[]).await) })
-            };
-            let slow = ask("select sleep(2)");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let behind = ask("select 1");
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            assert_eq!(ask("select 2").await.unwrap(), "2");
-            assert!(!slow.is_finished(), "another connection answers meanwhile");
-            assert_eq!(slow.await.unwrap(), "0");
-            assert_eq!(behind.await.unwrap(), "1");
-        });
+        for (window, open_count) in [(1, 1), (1, 3), (1, 8), (16, 1), (16, 8)] {
+            run(async {
+                let config = Config::parse(&site.url(), &Environment::empty()).unwrap();
+                let mysql = Options {
+                    window,
+                    ..Options::default()
+                };
+                let options = PoolOptions {
+                    // Whatever is not answered yet takes long.
+                    stall: Duration::ZERO,
+                    query_timeout: None,
+                    mysql,
+                    ..PoolOptions::default()
+                };
+                let pool = Pool::new(config, options);
+                let mut locks = Vec::new();
+                for _ in 0..open_count {
+                    locks.push(pool.lock().await.unwrap());
+                }
+                drop(locks);
+                while pool.status().idle_count < open_count {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                let name = Value::from(format!("{}-slow", site.database));
+                let other = super::pool::pool(&site.url(), 1);
+                let holder = other.lock().await.unwrap();
+                let lock = "select get_lock(?, 100000), connection_id()";
+                holder
+                    .query(lock, std::slice::from_ref(&name))
+                    .await
+                    .unwrap();
+                let slow = tokio::spawn({
+                    let (pool, name) = (pool.clone(), name.clone());
+                    async move { shown(&pool.query(lock, &[name]).await) }
+                });
+                let waits = "select count(*) from information_schema.processlist \
+                             where state = 'User lock' and db = database()";
+                while shown(&holder.query(waits, &[]).await) != "1" {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                let mut connections = Vec::new();
+                // As many at the same time as there can be other connections.
+                for _ in 0..3 {
+                    let reads: Vec<_> = (0..7)
+                        .map(|_| {
+                            let pool = pool.clone();
+                            tokio::spawn(async move {
+                                shown(&pool.query("select connection_id()", &[]).await)
+                            })
+                        })
+                        .collect();
+                    for read in reads {
+                        let read = tokio::time::timeout(Duration::from_secs(60), read).await;
+                        connections.push(read.expect("it waits for nothing slow").unwrap());
+                    }
+                }
+                assert!(!slow.is_finished());
+                holder
+                    .query("select release_lock(?)", &[name])
+                    .await
+                    .unwrap();
+                let slow = slow.await.unwrap();
+                let slow = slow.split(',').nth(1).unwrap();
+                assert!(
+                    connections.iter().all(|connection| connection != slow),
+                    "{slow}"
+                );
+            });
+        }
     }
 }
 
@@ -162,4 +221,41 @@ fn no_transaction_is_left_open_where_others_ask() {
             }
         });
     }
+}
+
+/// A session whose reset did not complete is closed, not reused.
+#[test]
+fn an_incomplete_reset_closes_the_session() {
+    for site in sites() {
+        run(async {
+            let config = Config::parse(&site.url(), &Environment::empty()).unwrap();
+            let options = PoolOptions {
+                connection_count_max: 1,
+                session: vec!["set @tag = 'ours'".to_owned()],
+                ..PoolOptions::default()
+            };
+            let pool = Pool::new(config, options);
+            for opened_count in [1, 2, 3] {
+                let mut lock = pool.lock().await.unwrap();
+                lock.query("set @tag = 'mine'", &[]).await.unwrap();
+                drop_reset(&mut lock);
+                drop(lock);
+                let mut lock = pool.lock().await.unwrap();
+                assert_eq!(shown(&lock.query("select @tag", &[]).await), "ours");
+                assert_eq!(pool.status().opened_total, opened_count + 1);
+                // One that succeeds makes up for it.
+                drop_reset(&mut lock);
+                lock.reset().await.unwrap();
+                drop(lock);
+                assert_eq!(shown(&pool.query("select @tag", &[]).await), "ours");
+                assert_eq!(pool.status().opened_total, opened_count + 1);
+            }
+        });
+    }
+}
+
+fn drop_reset(lock: &mut PoolLock) {
+    let mut reset = pin!(lock.reset());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(reset.as_mut().poll(&mut cx).is_pending());
 }

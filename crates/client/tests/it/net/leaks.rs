@@ -32,9 +32,9 @@ fn socket_count(port: u16) -> usize {
 fn nothing_is_left(site: &Site) {
     let started = Instant::now();
     while site.open_count() > 0 || socket_count(site.port) > 0 {
-        let is_early = started.elapsed() < Duration::from_secs(20);
+        let is_early = started.elapsed() < Duration::from_secs(120);
         assert!(is_early, "{} are open", site.open_count());
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -54,8 +54,8 @@ fn ten_thousand_connections_leave_no_socket_and_no_task() {
     });
     let started = Instant::now();
     while runtime.metrics().num_alive_tasks() > 0 {
-        assert!(started.elapsed() < Duration::from_secs(20));
-        std::thread::yield_now();
+        assert!(started.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(1));
     }
     nothing_is_left(&site);
     for _ in 0..3_000 {
@@ -86,7 +86,7 @@ fn who_gives_up_in_the_middle_leaves_nothing() {
         }
         let started = Instant::now();
         while site.open_count() > 0 {
-            assert!(started.elapsed() < Duration::from_secs(20));
+            assert!(started.elapsed() < Duration::from_secs(120));
             tokio::task::yield_now().await;
         }
     });

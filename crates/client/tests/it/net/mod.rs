@@ -1,9 +1,14 @@
 //! The faces on sockets that fail, and on servers that are awkward.
 
+mod away;
+mod bounds;
 mod cuts;
+mod cutting;
+mod foreign;
 mod hosts;
 mod leaks;
 mod pools;
+mod syncs;
 mod waits;
 
 use std::io::{Read as _, Write as _};

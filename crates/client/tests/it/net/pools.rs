@@ -2,14 +2,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lookaside_client::{Config, ErrorKind, Pool, PoolOptions, Request};
+use lookaside_client::{Config, ErrorKind, Pool, PoolOptions, Request, TransactionOptions};
 use lookaside_value::Value;
 
 use super::{NO_CUT, Site, talk};
+use crate::driver::server::Server;
 use crate::live::tokio::block_on;
 use crate::live::{config, shown};
 
@@ -31,7 +33,7 @@ async fn until(is_so: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < Duration::from_secs(120),
             "it is never so"
         );
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -44,7 +46,7 @@ fn a_silent_host_leaves_time_for_the_next() {
     let (silent, good) = (Site::silent(), Site::start(NO_CUT));
     block_on(async {
         let options = PoolOptions {
-            acquire_timeout: Duration::from_secs(3),
+            acquire_timeout: Duration::from_secs(6),
             ..PoolOptions::default()
         };
         let pool = pool(&[silent.port, silent.port, good.port], options);
@@ -129,11 +131,143 @@ fn who_does_not_even_prepare_is_given_up() {
             ..PoolOptions::default()
         };
         let pool = pool(&[site.port], options);
-        let deadline = Instant::now() + Duration::from_millis(300);
+        let deadline = Instant::now() + Duration::from_secs(2);
         let request = Request::new(ECHO, &[Value::Int(7)]).deadline(deadline);
         let mut answers = pool.request(request).await.unwrap();
         let error = answers.pop().unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Deadline);
         until(|| pool.status().connection_count == 0).await;
     });
+}
+
+/// What the first connection of a [`freezing`] server does.
+#[derive(Default)]
+struct Freezer {
+    is_frozen: AtomicBool,
+    /// Something came since.
+    has_heard: AtomicBool,
+}
+
+impl Freezer {
+    fn freeze(&self) {
+        self.is_frozen.store(true, Ordering::SeqCst);
+    }
+
+    fn has_heard(&self) -> bool {
+        self.has_heard.load(Ordering::SeqCst)
+    }
+}
+
+/// A server whose first connection takes all that comes and says nothing once it is frozen.
+fn freezing() -> (Site, Arc<Freezer>) {
+    let freezer = Arc::new(Freezer::default());
+    let (first, count) = (Arc::clone(&freezer), AtomicUsize::new(0));
+    let site = Site::serve(move |mut socket| {
+        if count.fetch_add(1, Ordering::SeqCst) > 0 {
+            return talk(socket, NO_CUT);
+        }
+        let mut server = Server::default();
+        let mut space = [0; 4096];
+        while let Ok(size @ 1..) = socket.read(&mut space) {
+            server.receive(&space[..size]);
+            if first.is_frozen.load(Ordering::SeqCst) {
+                first.has_heard.store(true, Ordering::SeqCst);
+            } else if socket.write_all(&server.answer()).is_err() {
+                return;
+            }
+        }
+    });
+    (site, freezer)
+}
+
+/// What a lock leaves behind.
+#[derive(Clone, Copy, Debug)]
+enum Left {
+    /// A transaction that the pool ends.
+    Open,
+    /// A transaction whose end was sent before the lock was dropped.
+    Ending,
+    /// A query.
+    Query,
+}
+
+const LEFT: [Left; 3] = [Left::Open, Left::Ending, Left::Query];
+
+/// Drops a lock of the pool's only connection when its server answers nothing any more.
+async fn leave(pool: &Pool, freezer: &Freezer, left: Left) {
+    let mut lock = pool.lock().await.unwrap();
+    match left {
+        Left::Open => {
+            lock.query("begin", &[]).await.unwrap();
+            freezer.freeze();
+        }
+        Left::Ending => {
+            let postgres = lock.as_postgres().unwrap();
+            let transaction = postgres.begin(TransactionOptions::default()).await;
+            let transaction = transaction.unwrap();
+            freezer.freeze();
+            drop(transaction);
+        }
+        Left::Query => {
+            lock.query(ECHO, &[Value::Int(7)]).await.unwrap();
+            freezer.freeze();
+            let params = [Value::Int(7)];
+            tokio::select! {
+                answer = lock.query(ECHO, &params) => panic!("{answer:?}"),
+                () = until(|| freezer.has_heard()) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deadline_holds_behind_a_dropped_lock_that_is_not_released() {
+    for left in LEFT {
+        let (site, freezer) = freezing();
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 1,
+                check_timeout: Duration::MAX,
+                query_timeout: None,
+                ..PoolOptions::default()
+            };
+            let pool = pool(&[site.port], options);
+            leave(&pool, &freezer, left).await;
+            for _ in 0..2 {
+                let deadline = Instant::now() + Duration::from_millis(100);
+                let request = Request::new(ECHO, &[Value::Int(7)]).deadline(deadline);
+                let asked = pool.request(request);
+                let asked = tokio::time::timeout(Duration::from_secs(120), asked).await;
+                let error = match asked.expect("an end to it") {
+                    Ok(mut answers) => answers.pop().unwrap().unwrap_err(),
+                    Err(error) => error,
+                };
+                assert_eq!(error.kind(), ErrorKind::Deadline, "{left:?}");
+                assert!(error.is_retryable(), "{left:?}: it was not sent");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_dropped_lock_that_is_not_released_in_time_ends_its_connection() {
+    for left in LEFT {
+        let (site, freezer) = freezing();
+        block_on(async {
+            let options = PoolOptions {
+                connection_count_max: 1,
+                check_timeout: Duration::from_millis(100),
+                query_timeout: None,
+                // No other connection is waited for.
+                stall: Duration::MAX,
+                ..PoolOptions::default()
+            };
+            let pool = pool(&[site.port], options);
+            leave(&pool, &freezer, left).await;
+            let asked = pool.query(ECHO, &[Value::Int(8)]);
+            let asked = tokio::time::timeout(Duration::from_secs(120), asked).await;
+            assert_eq!(shown(&asked.expect("an end to it")), "8", "{left:?}");
+            assert_eq!(site.count.load(Ordering::SeqCst), 2, "{left:?}");
+        });
+    }
 }

@@ -7,6 +7,7 @@ use lookaside_value::Value;
 
 use super::super::kind::{KINDS, Kind};
 use super::super::{Format, MyType, ParamType, encode};
+use crate::types::json::HEAP_PER_BYTE_MAX;
 
 /// Fields for each kind: random ones and mutations of right ones, in either format.
 const FIELD_COUNT: u64 = 100_000;
@@ -76,7 +77,8 @@ fn check(my_type: MyType, format: Format, field: &[u8]) -> bool {
             false
         }
         Ok(value) => {
-            assert!(value.heap_size() <= (field.len() + 1) * 64, "{field:?}");
+            let limit = (field.len() + 1) * HEAP_PER_BYTE_MAX;
+            assert!(value.heap_size() <= limit, "{field:?}");
             let written = catch_unwind(|| encode(&value, &mut Vec::new()));
             assert!(written.is_ok(), "{value:?}");
             assert!(!ParamType::of(&value).is_null() || value == Value::Null);

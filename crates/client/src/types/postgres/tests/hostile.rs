@@ -8,6 +8,7 @@ use lookaside_value::Value;
 
 use super::super::table::{ENTRIES, Scalar};
 use super::super::{Encoded, Format, PgType, numeric};
+use crate::types::json::HEAP_PER_BYTE_MAX;
 
 /// Fields for each type: random ones and mutations of right ones, in either format.
 const FIELD_COUNT: u64 = 100_000;
@@ -126,7 +127,7 @@ fn check(pg_type: PgType, format: Format, field: &[u8]) -> bool {
         }
         Ok(value) => {
             // The digits of a number are the one thing that may be much larger than its field.
-            let limit = (field.len() + 1) * (64 + numeric::TEXT_SIZE_MAX / 8);
+            let limit = (field.len() + 1) * (HEAP_PER_BYTE_MAX + numeric::TEXT_SIZE_MAX / 8);
             assert!(value.heap_size() <= limit, "{field:?}");
             assert!(array_depth(&value) <= 64);
             let _ = pg_type.encode(&value, &mut Vec::new());

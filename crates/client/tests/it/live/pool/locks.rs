@@ -1,6 +1,9 @@
 //! Connections for oneself, who waits for them, and the end.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Instant;
 
 use lookaside_client::{ErrorKind, PoolOptions, Request, TransactionOptions};
 use lookaside_value::Value;
@@ -51,6 +54,50 @@ fn nobody_else_uses_a_locked_connection() {
     }
 }
 
+/// A COMMIT that waits behind another query for longer than `query_timeout` is not sent. What follows on
+/// the lock is not part of the transaction that it should have ended.
+#[test]
+fn a_commit_that_is_not_sent_in_time_leaves_no_transaction_open() {
+    for postgres in databases().into_iter().take(1) {
+        block_on(async {
+            let options = PoolOptions {
+                query_timeout: Some(ms(5_000)),
+                ..PoolOptions::default()
+            };
+            let pool = pool(&postgres, options);
+            let setup = "create table lost (number int8)";
+            pool.query(setup, &[]).await.unwrap();
+            let holder = pool.lock().await.unwrap();
+            let hold = "select pg_advisory_lock(77)";
+            holder.query(hold, &[]).await.unwrap();
+
+            let mut lock = pool.lock().await.unwrap();
+            let session = lock.as_postgres().unwrap();
+            let transaction = session.begin(TransactionOptions::default()).await.unwrap();
+            let insert = "insert into lost values ($1)";
+            transaction.query(insert, &[Value::Int(1)]).await.unwrap();
+            {
+                // Its own time is not over yet, so that it is not cancelled.
+                let hold = Request::new(hold, &[]).deadline(Instant::now() + ms(120_000));
+                let waits = std::pin::pin!(transaction.request(hold));
+                assert!(timeout(ms(100), waits).await.is_err());
+            }
+            let error = transaction.commit().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Deadline, "{error}");
+            let later =
+                Request::new(insert, &[Value::Int(2)]).deadline(Instant::now() + ms(120_000));
+            let unlock = "select pg_advisory_unlock(77)";
+            let (inserted, unlocked) = tokio::join!(lock.request(later), holder.query(unlock, &[]));
+            inserted.unwrap();
+            unlocked.unwrap();
+            drop(lock);
+            let sql = "select string_agg(number::text, '+') from lost";
+            assert_eq!(shown(&holder.query(sql, &[]).await), "2");
+            holder.query("drop table lost", &[]).await.unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_busy_connection_is_kept_for_who_wants_it_alone() {
     for postgres in databases() {
@@ -67,7 +114,7 @@ fn a_busy_connection_is_kept_for_who_wants_it_alone() {
                 })
                 .collect();
             for _ in 0..20 {
-                let lock = timeout(ms(5_000), pool.lock()).await.unwrap().unwrap();
+                let lock = timeout(ms(120_000), pool.lock()).await.unwrap().unwrap();
                 assert_eq!(shown(&lock.query("select 7", &[]).await), "7");
             }
             for task in tasks {
@@ -113,7 +160,8 @@ fn who_waits_in_vain_hears_why() {
     for postgres in databases() {
         block_on(async {
             let options = PoolOptions {
-                acquire_timeout: ms(50),
+                // Enough to connect on a busy machine.
+                acquire_timeout: ms(2_000),
                 ..only_one()
             };
             let pool = pool(&postgres, options);
@@ -136,7 +184,7 @@ fn a_pool_that_is_closed_answers_what_is_under_way() {
             echo(&pool, 7).await;
             let under_way = tokio::spawn({
                 let pool = pool.clone();
-                async move { pool.query("select pg_sleep(0.3)", &[]).await }
+                async move { pool.query("select pg_sleep(5)", &[]).await }
             });
             until(async || pool.status().in_flight_count == 1).await;
             let waiting = tokio::spawn({
@@ -183,6 +231,57 @@ fn no_transaction_is_left_open_where_others_ask() {
             assert_eq!(shown(&count), "1");
             let state = "select state from pg_stat_activity where pid = pg_backend_pid()";
             assert_eq!(shown(&pool.query(state, &[]).await), "active");
+        });
+    }
+}
+
+/// A session whose reset did not complete is closed, not reused.
+#[test]
+fn an_incomplete_reset_closes_the_session() {
+    for postgres in databases().into_iter().take(1) {
+        block_on(async {
+            postgres
+                .execute("create table divisors (divisor int8); insert into divisors values (1)")
+                .unwrap();
+            let options = PoolOptions {
+                session: vec![
+                    "select 1 / divisor from divisors".to_owned(),
+                    "set application_name = 'ours'".to_owned(),
+                ],
+                ..only_one()
+            };
+            let pool = pool(&postgres, options);
+            let name = async || shown(&pool.query("show application_name", &[]).await);
+            assert_eq!(name().await, "ours");
+            // Its future is dropped when the first part of it is on its way.
+            let mut lock = pool.lock().await.unwrap();
+            {
+                let mut reset = pin!(lock.reset());
+                let mut cx = Context::from_waker(Waker::noop());
+                assert!(reset.as_mut().poll(&mut cx).is_pending());
+            }
+            drop(lock);
+            assert_eq!(name().await, "ours");
+            // One of the statements fails.
+            let mut lock = pool.lock().await.unwrap();
+            lock.query("update divisors set divisor = 0", &[])
+                .await
+                .unwrap();
+            lock.reset().await.unwrap_err();
+            lock.query("update divisors set divisor = 1", &[])
+                .await
+                .unwrap();
+            drop(lock);
+            assert_eq!(name().await, "ours");
+            // One that succeeds makes up for it, and the connection stays.
+            let mut lock = pool.lock().await.unwrap();
+            lock.query("begin", &[]).await.unwrap();
+            lock.reset().await.unwrap_err();
+            lock.query("rollback", &[]).await.unwrap();
+            lock.reset().await.unwrap();
+            drop(lock);
+            assert_eq!(name().await, "ours");
+            assert_eq!(pool.status().opened_total, 3);
         });
     }
 }

@@ -1,8 +1,12 @@
 //! Many tasks, few connections.
 
+mod cancel;
+mod encoding;
+mod hidden_transactions;
 mod limits;
 mod locks;
 mod losses;
+mod scripts;
 mod sharing;
 
 use std::time::{Duration, Instant};
@@ -26,12 +30,12 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Waits until it is so, and not for long.
+/// Waits until it is so.
 async fn until(is_so: impl AsyncFn() -> bool) {
     let started = Instant::now();
     while !is_so().await {
         assert!(
-            started.elapsed() < Duration::from_secs(20),
+            started.elapsed() < Duration::from_secs(120),
             "it is never so"
         );
         tokio::time::sleep(ms(5)).await;

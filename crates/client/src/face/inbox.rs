@@ -1,0 +1,272 @@
+//! A bounded queue from any number of callers to the one task that owns a socket.
+//!
+//! Whether the queue is closed and whether an item is put into it are decided in one step under one
+//! lock. A channel that grants a permit first and takes the item later has a gap between the two: a
+//! receiver that closes and drains in that gap does not see the item. It then stays in a channel
+//! that is no longer read for as long as one sender lives, and its waiting caller holds one.
+//!
+//! ```text
+//!   try_send, send, push ──► items ──► poll_take      all of them at once
+//!                                 └──► close          all that are left; later ones come back
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use crate::sync::Lock;
+
+/// The end that callers have. The queue is abandoned when it is dropped.
+pub(super) struct Sender<T, L: Lock<State<T>> = Mutex<State<T>>>(Arc<Shared<T, L>>);
+
+/// The end that the task has. The queue is closed when it is dropped.
+pub(super) struct Receiver<T, L: Lock<State<T>> = Mutex<State<T>>>(Arc<Shared<T, L>>);
+
+struct Shared<T, L> {
+    state: L,
+    items: PhantomData<fn(T) -> T>,
+}
+
+pub(super) struct State<T> {
+    items: VecDeque<T>,
+    /// How many items are here at most, but for those that are [pushed](Sender::push).
+    count_max: usize,
+    /// Nothing more is taken.
+    is_closed: bool,
+    /// Nothing more comes.
+    is_abandoned: bool,
+    /// Set while the receiver has found nothing and waits.
+    receiver: Option<Waker>,
+    /// The senders that wait for room, by their numbers.
+    waiting: BTreeMap<u64, Waker>,
+    /// How many senders have waited so far.
+    waited_count: u64,
+}
+
+/// Why an item was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rejected<T> {
+    /// There is no room at the moment.
+    Full(T),
+    /// Nobody takes items any more.
+    Closed(T),
+}
+
+/// A queue for up to `count_max` items.
+pub(super) fn inbox<T, L: Lock<State<T>>>(count_max: usize) -> (Sender<T, L>, Receiver<T, L>) {
+    let shared = Arc::new(Shared {
+        state: L::new(State {
+            items: VecDeque::new(),
+            count_max,
+            is_closed: false,
+            is_abandoned: false,
+            receiver: None,
+            waiting: BTreeMap::new(),
+            waited_count: 0,
+        }),
+        items: PhantomData,
+    });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+impl<T> State<T> {
+    fn is_full(&self) -> bool {
+        self.items.len() >= self.count_max
+    }
+
+    /// Takes an item, and returns the waker to call once the lock is free.
+    fn put(&mut self, item: T) -> Option<Waker> {
+        assert!(!self.is_closed, "a closed queue takes nothing");
+        self.items.push_back(item);
+        self.receiver.take()
+    }
+
+    /// The task of `cx` is woken when something changes. Mostly it waits already.
+    fn wait(&mut self, cx: &mut Context<'_>) {
+        let waits = |waker: &Waker| waker.will_wake(cx.waker());
+        if !self.receiver.as_ref().is_some_and(waits) {
+            self.receiver = Some(cx.waker().clone());
+        }
+    }
+}
+
+impl<T, L: Lock<State<T>>> Sender<T, L> {
+    /// Sends an item if there is room.
+    pub(super) fn try_send(&self, item: T) -> Result<(), Rejected<T>> {
+        let receiver = self.0.state.with(|state| {
+            if state.is_closed {
+                return Err(Rejected::Closed(item));
+            }
+            if state.is_full() {
+                return Err(Rejected::Full(item));
+            }
+            Ok(state.put(item))
+        })?;
+        wake(receiver);
+        Ok(())
+    }
+
+    /// Sends an item as soon as there is room. It comes back if nobody takes items any more.
+    pub(super) fn send(&self, item: T) -> Sending<'_, T, L> {
+        Sending {
+            sender: self,
+            item: Some(item),
+            number: None,
+        }
+    }
+
+    /// Sends an item, whether there is room or not.
+    pub(super) fn push(&self, item: T) -> Result<(), T> {
+        let receiver = self.0.state.with(|state| {
+            if state.is_closed {
+                return Err(item);
+            }
+            Ok(state.put(item))
+        })?;
+        wake(receiver);
+        Ok(())
+    }
+
+    /// Whether nobody takes items any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.state.with(|state| state.is_closed)
+    }
+}
+
+impl<T, L: Lock<State<T>>> Drop for Sender<T, L> {
+    fn drop(&mut self) {
+        let receiver = self.0.state.with(|state| {
+            state.is_abandoned = true;
+            state.receiver.take()
+        });
+        wake(receiver);
+    }
+}
+
+/// See [`Sender::send`].
+pub(super) struct Sending<'a, T, L: Lock<State<T>>> {
+    sender: &'a Sender<T, L>,
+    item: Option<T>,
+    /// The number under which this waits for room.
+    number: Option<u64>,
+}
+
+/// The item is moved out and never pinned.
+impl<T, L: Lock<State<T>>> Unpin for Sending<'_, T, L> {}
+
+impl<T, L: Lock<State<T>>> Future for Sending<'_, T, L> {
+    type Output = Result<(), T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let receiver = this.sender.0.state.with(|state| {
+            if state.is_closed {
+                let item = this.item.take().expect("it is not polled again");
+                return Poll::Ready(Err(item));
+            }
+            if state.is_full() {
+                let number = *this.number.get_or_insert_with(|| {
+                    state.waited_count += 1;
+                    state.waited_count
+                });
+                state.waiting.insert(number, cx.waker().clone());
+                return Poll::Pending;
+            }
+            let item = this.item.take().expect("it is not polled again");
+            Poll::Ready(Ok(state.put(item)))
+        });
+        receiver.map_ok(wake)
+    }
+}
+
+impl<T, L: Lock<State<T>>> Drop for Sending<'_, T, L> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let waker = self
+            .sender
+            .0
+            .state
+            .with(|state| state.waiting.remove(&number));
+        // Not under the lock: a waker's last handle may drop the task that it wakes.
+        drop(waker);
+    }
+}
+
+impl<T, L: Lock<State<T>>> Receiver<T, L> {
+    /// Takes all items that are here, or is woken when there are some. False at the end: the sender
+    /// is gone, and everything was taken.
+    ///
+    /// # Panics
+    ///
+    /// When `items` is not empty.
+    pub(super) fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        items: &mut VecDeque<T>,
+    ) -> Poll<bool> {
+        assert!(items.is_empty(), "what was taken before was looked at");
+        let waiting = self.0.state.with(|state| {
+            if !state.items.is_empty() {
+                // Both keep their memory.
+                std::mem::swap(&mut state.items, items);
+                return Poll::Ready(Some(std::mem::take(&mut state.waiting)));
+            }
+            if state.is_abandoned {
+                return Poll::Ready(None);
+            }
+            state.wait(cx);
+            Poll::Pending
+        });
+        waiting.map(|waiting| {
+            let Some(waiting) = waiting else { return false };
+            // All of them, since one that is dropped instead of sending wakes nobody.
+            waiting.into_values().for_each(Waker::wake);
+            true
+        })
+    }
+
+    /// Whether the sender is gone, be there items or not; else the task of `cx` is woken when it is.
+    pub(super) fn poll_abandoned(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.state.with(|state| {
+            if state.is_abandoned {
+                return Poll::Ready(());
+            }
+            state.wait(cx);
+            Poll::Pending
+        })
+    }
+
+    /// Takes nothing more; what is here is handed out. All later items go back to their senders.
+    pub(super) fn close(&mut self) -> VecDeque<T> {
+        let (items, waiting, receiver) = self.0.state.with(|state| {
+            state.is_closed = true;
+            let items = std::mem::take(&mut state.items);
+            (
+                items,
+                std::mem::take(&mut state.waiting),
+                state.receiver.take(),
+            )
+        });
+        drop(receiver);
+        waiting.into_values().for_each(Waker::wake);
+        items
+    }
+}
+
+impl<T, L: Lock<State<T>>> Drop for Receiver<T, L> {
+    fn drop(&mut self) {
+        // Items are dropped here, and not under the lock: that wakes those who wait for them.
+        drop(self.close());
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! COM_RESET_CONNECTION: the session becomes what it was after the log-in, without another log-in.
+//!
+//! The server rolls back, and forgets prepared statements, variables, temporary tables and locks.
+//! The character set becomes the server's own, and so ours has to be said again. The database stays
+//! what was chosen last, and so that of the log-in is chosen again. None at all cannot be chosen:
+//! such a connection ends.
+
+use lookaside_value::{RowSetBuilder, Text};
+use lookaside_wire::mysql::Request as Wire;
+
+use super::Driver;
+use super::guard::Guard;
+use super::session::{Faith, Mode, Session};
+use super::span::Span;
+use super::step::Step;
+use crate::mysql::login::Login;
+use crate::{Answer, Error};
+
+/// What the log-in says by a number.
+const CHARACTER_SET: &str = "set names utf8mb4";
+
+impl Driver {
+    /// Queues it with nothing else on its way; says whether it was time for it.
+    pub(super) fn reset(&mut self, span: Span) -> bool {
+        if !self.session.steps.is_empty() {
+            self.session.backlog.push_front(span);
+            return false;
+        }
+        let run = span.first();
+        let database = self.login.as_ref().and_then(Login::database);
+        let choice = database.map(|name| format!("use `{}`", name.replace('`', "``")));
+        if choice.is_none() && self.session.has_chosen {
+            self.session.backlog.push_front(span);
+            self.session.end(Error::database_chosen(), &self.output);
+            return true;
+        }
+        if let Err(error) = self.connection.queue(Wire::ResetConnection) {
+            self.session.books.answer(run, Err(Error::request(error)));
+            return true;
+        }
+        let moment = self.session.next_moment();
+        self.session.push(Step::Reset {
+            run,
+            moment,
+            chunk: self.output.next_chunk(),
+        });
+        // Directly behind it, before any other query.
+        self.ask(CHARACTER_SET);
+        if let Some(choice) = choice {
+            self.ask(&choice);
+        }
+        true
+    }
+}
+
+impl Session {
+    /// The server has forgotten what belonged to the session.
+    pub(super) fn was_reset(&mut self) {
+        let Some(Step::Reset { run, .. }) = self.pop() else {
+            panic!("only a reset resets");
+        };
+        self.incoming.reset();
+        self.statements.clear();
+        self.streams.clear();
+        self.guard = Guard::default();
+        self.mode = Mode::Full;
+        self.faith = Faith::Kept;
+        self.valid_from = self.next_moment();
+        let none = RowSetBuilder::new(std::iter::empty::<Text>());
+        self.books.answer(run, Ok(Answer::of_rows(none.build())));
+    }
+}

@@ -1,0 +1,189 @@
+//! What is known of the session: whether a transaction is open, and whether statements commit themselves.
+//!
+//! Each OK says so, and each end of rows. An ERR does not, and of most statements it leaves both as they
+//! were: a query, or a change of rows. A procedure can have begun a transaction before it failed. Then
+//! the next OK tells; where others share the session, that is the answer to a COM_PING, and nothing is
+//! sent before it.
+
+use lookaside_wire::mysql::{Request as Wire, StatusFlags};
+
+use super::Driver;
+use super::session::Session;
+use super::step::Step;
+use crate::output::Output;
+use crate::request::Place;
+use crate::{Error, Result};
+
+/// What says in which character set texts are sent and read.
+const CHARACTER_SETS: [&[u8]; 3] = [
+    b"character_set_client",
+    b"character_set_connection",
+    b"character_set_results",
+];
+
+/// The one of each session.
+const CHARACTER_SET: &str = "utf8mb4";
+
+/// Where the answers left the session.
+pub(super) struct Status {
+    pub(super) is_in_transaction: bool,
+    is_autocommit: bool,
+    /// Whether it was so after the log-in, or what a pool's session begins with.
+    pub(super) began_with_autocommit: bool,
+    /// Whether nothing can have changed since.
+    is_known: bool,
+    ping: Ping,
+}
+
+/// Whether the server is asked, and nothing is sent until it has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ping {
+    Idle,
+    Wanted,
+    Sent,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self {
+            is_in_transaction: false,
+            is_autocommit: true,
+            began_with_autocommit: true,
+            is_known: true,
+            ping: Ping::Idle,
+        }
+    }
+}
+
+impl Status {
+    /// The log-in is done, or another part of how the session begins.
+    pub(super) fn begin(&mut self, flags: StatusFlags) {
+        self.report(flags);
+        self.began_with_autocommit = self.is_autocommit;
+    }
+
+    /// Takes what an answer says.
+    pub(super) fn report(&mut self, flags: StatusFlags) {
+        self.is_in_transaction = flags.is_in_transaction();
+        self.is_autocommit = flags.is_autocommit();
+        self.is_known = true;
+    }
+
+    /// What failed may have changed it.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.is_known = false;
+        if place == Place::Shared {
+            self.ping = Ping::Wanted;
+        }
+    }
+
+    /// Whether each statement is known to commit itself.
+    pub(super) fn is_clean(&self) -> bool {
+        self.is_known && !self.is_in_transaction && self.is_autocommit
+    }
+
+    /// Whether a transaction is open, or may be.
+    pub(super) fn may_be_in_transaction(&self) -> bool {
+        self.is_in_transaction || !self.is_known
+    }
+
+    /// What makes it as it began.
+    pub(super) fn restoring_statement(&self) -> Option<&'static str> {
+        if self.may_be_in_transaction() {
+            Some(crate::transaction::ROLLBACK)
+        } else if self.is_autocommit == self.began_with_autocommit {
+            None
+        } else if self.began_with_autocommit {
+            Some("set autocommit = 1")
+        } else {
+            Some("set autocommit = 0")
+        }
+    }
+
+    /// Whether nothing is sent until the server has said where the session is.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.ping != Ping::Idle
+    }
+
+    /// The COM_PING has failed, for the sake of another query.
+    pub(super) fn ping_failed(&mut self) {
+        self.ping = Ping::Wanted;
+    }
+
+    /// The COM_PING is answered.
+    pub(super) fn pinged(&mut self) {
+        self.ping = Ping::Idle;
+    }
+}
+
+impl Driver {
+    /// Asks where the session is, if that is wanted.
+    pub(super) fn ask_for_status(&mut self) {
+        let status = &mut self.session.status;
+        if status.ping != Ping::Wanted {
+            return;
+        }
+        status.ping = Ping::Sent;
+        match self.connection.queue(Wire::Ping) {
+            Ok(_) => {
+                let moment = self.session.next_moment();
+                self.session.push(Step::Ping { moment });
+            }
+            Err(error) => self.session.end(Error::request(error), &self.output),
+        }
+    }
+}
+
+impl Session {
+    /// Takes where the answer to the first step left the session. If that is where no other query may
+    /// come, the connection ends: what was done is undone, and no answer to it is handed out.
+    pub(super) fn report(&mut self, flags: StatusFlags, output: &Output) -> Result<(), Ended> {
+        let was_clean = self.status.is_clean();
+        self.status.report(flags);
+        let run = match self.steps.front() {
+            Some(Step::Run { run, .. } | Step::Void { run, .. }) => Some(*run),
+            Some(Step::Bulk { span, .. }) => Some(span.first()),
+            Some(Step::Ping { .. }) => None,
+            _ => return Ok(()),
+        };
+        if run.is_some_and(|run| run.place == Place::Session) {
+            self.status.begin(flags);
+        }
+        let is_shared = run.is_none_or(|run| run.place == Place::Shared);
+        if !is_shared || self.status.is_clean() {
+            return Ok(());
+        }
+        let error = match self.status.is_autocommit {
+            true => Error::left_in_transaction(),
+            false => Error::autocommit_off(),
+        };
+        // Nobody else can have done it.
+        if was_clean && let Some(run) = run {
+            self.books.answer(run, Err(error.clone()));
+        }
+        self.incoming.reset();
+        self.end(error, output);
+        Err(Ended)
+    }
+
+    /// Ends the connection if a statement has changed the character set in which texts are sent and
+    /// read.
+    pub(super) fn has_other_charset(&mut self, name: &[u8], value: &[u8], output: &Output) -> bool {
+        let run = match self.steps.front() {
+            Some(Step::Run { run, .. } | Step::Void { run, .. }) => *run,
+            _ => return false,
+        };
+        if !CHARACTER_SETS.contains(&name) || value == CHARACTER_SET.as_bytes() {
+            return false;
+        }
+        let [name, value] = [name, value].map(String::from_utf8_lossy);
+        let error = Error::other_encoding(&name, &value, CHARACTER_SET);
+        self.books.answer(run, Err(error.clone()));
+        self.incoming.reset();
+        self.end(error, output);
+        true
+    }
+}
+
+/// The connection has ended.
+pub(super) struct Ended;

@@ -1,0 +1,75 @@
+//! What is done on a connection of its own, beside the session.
+
+use std::time::Instant;
+
+use super::{KillErrand, Probe};
+use crate::Error;
+use crate::drive::{Sealed, Talk, Upgrade};
+
+/// What a driver has done on another connection to the same server.
+pub enum Errand {
+    /// To cancel what the server does for a query.
+    Kill(Box<KillErrand>),
+    /// To find out why the server does not greet.
+    Probe(Probe),
+}
+
+/// Calls a method of whichever it is.
+macro_rules! either {
+    ($errand:expr, $each:ident => $call:expr) => {
+        match $errand {
+            Errand::Kill($each) => $call,
+            Errand::Probe($each) => $call,
+        }
+    };
+}
+
+impl Sealed for Errand {}
+
+impl Talk for Errand {
+    fn output(&mut self) -> &[u8] {
+        either!(self, each => each.output())
+    }
+
+    fn written(&mut self, size: usize) {
+        either!(self, each => each.written(size));
+    }
+
+    fn receive_space(&mut self, size: usize) -> &mut [u8] {
+        either!(self, each => each.receive_space(size))
+    }
+
+    fn received(&mut self, size: usize) {
+        either!(self, each => each.received(size));
+    }
+
+    fn end_of_input(&mut self) {
+        either!(self, each => each.end_of_input());
+    }
+
+    fn is_input_ended(&self) -> bool {
+        either!(self, each => each.is_input_ended())
+    }
+
+    fn fail(&mut self, error: Error) {
+        either!(self, each => each.fail(error));
+    }
+
+    fn advance(&mut self, now: Instant) {
+        either!(self, each => each.advance(now));
+    }
+
+    fn is_over(&self) -> bool {
+        either!(self, each => each.is_over())
+    }
+}
+
+impl Upgrade for Errand {
+    fn wants_tls(&self) -> bool {
+        either!(self, each => each.wants_tls())
+    }
+
+    fn tls_started(&mut self, server_end_point: Option<&[u8]>) {
+        either!(self, each => each.tls_started(server_end_point));
+    }
+}
