@@ -1,18 +1,21 @@
 //! Asking the database, through the caches: what a session does beyond native plans.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 
 use crate::Result;
-use crate::cache::{Entry, Extent, KeyRef, LocalCache, SharedCache, Turn};
+use crate::cache::{Entry, Extent, Fill, KeyRef, LocalCache, SharedCache, TryTurn};
+use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
 use crate::clock::Ticks;
 use crate::counters::Counters;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::generation::{Generation, Prepared, StoreReader};
 use crate::provider::{Answerer, Description, Reader};
-use crate::remote::{Misses, Remote, RemoteStatement, block_on};
+use crate::remote::{Misses, Remote, RemoteStatement, block_on_unless};
 use crate::session::Policy;
 use crate::statement::StatementInfo;
 use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
@@ -44,13 +47,20 @@ pub(crate) struct Moment {
     /// Entries that are fresh at this time are fresh enough: it lies after `now` by as much as the
     /// asker wants answers younger than caches keep them.
     pub(crate) look: Ticks,
+    /// Whether an answer will do that somebody else is asking for. Not for an asker who wants no
+    /// answer that is older than the question.
+    pub(crate) is_shared: bool,
 }
 
 impl Moment {
     /// A question that takes what caches hold.
     #[inline]
     pub(crate) fn new(now: Ticks) -> Self {
-        Self { now, look: now }
+        Self {
+            now,
+            look: now,
+            is_shared: true,
+        }
     }
 
     /// A question that takes no answer older than that, where caches keep them for `ttl`.
@@ -59,24 +69,30 @@ impl Moment {
         Self {
             now,
             look: now.after(ahead),
+            is_shared: age_max != Some(Duration::ZERO),
         }
     }
 }
 
 impl Asker {
-    pub(crate) fn new(counters: Arc<Counters>) -> Self {
+    /// What a session asks by, and what cancels it.
+    pub(crate) fn new(
+        generation: &Generation,
+        counters: Arc<Counters>,
+        cancel: CancelHandle,
+    ) -> Self {
         Self {
-            reader: StoreReader::default(),
-            local: LocalCache::new(),
+            reader: StoreReader::new(cancel),
+            local: LocalCache::new(generation.local_budget()),
             last: no_rows(),
             counters,
         }
     }
 
-    /// Lets go of everything that belongs to a generation.
-    pub(crate) fn forget(&mut self) {
-        self.reader = StoreReader::default();
-        self.local.clear();
+    /// Lets go of everything that belongs to a generation, for another one.
+    pub(crate) fn forget(&mut self, next: &Generation) {
+        self.reader.close();
+        self.local.clear(next.local_budget());
         self.last = no_rows();
     }
 
@@ -91,7 +107,7 @@ impl Asker {
 
     /// The connection to the store of the generation.
     pub(crate) fn reader(&mut self, generation: &Generation) -> Result<&mut Reader> {
-        self.reader.open(generation.store())
+        self.reader.open(generation)
     }
 
     /// The plan and columns of a statement, made now if this is its first use in the generation.
@@ -135,7 +151,8 @@ impl Asker {
                 }
                 self.count(ask, Layer::L0, CacheOutcome::Miss);
                 let entry = self.shared_entry(ask, cache, &key, now)?;
-                match self.local.insert(&key, entry, now) {
+                // The answer may have been long on its way.
+                match self.local.insert(&key, entry, ask.engine.clock.now()) {
                     Ok(slot) => return Ok(&self.local.entry(slot).rows),
                     Err(entry) => self.last = entry.rows,
                 }
@@ -151,10 +168,12 @@ impl Asker {
                     self.count(ask, Layer::Call, CacheOutcome::Miss);
                     let entry = match cache {
                         Some(cache) => self.shared_entry(ask, cache, &key, now)?,
-                        None => self.asked_entry(ask, &key, now)?,
+                        None => self.asked_entry(ask, &key)?,
                     };
                     self.last = entry.rows.clone();
-                    own.insert(key.to_key(), entry);
+                    if entry.is_fresh(ask.engine.clock.now()) {
+                        own.insert(key.to_key(), entry);
+                    }
                 }
             }
             (Policy::Bypass, _) | (Policy::Global, None) => {
@@ -225,33 +244,81 @@ impl Asker {
         if let Answerer::Remote { remote, statement } = &ask.description.answerer {
             let elsewhere = (&**remote, &**statement);
             let moment = Moment::new(now);
-            return block_on(ask.remote_entry(elsewhere, Some(cache), key, moment));
+            return self.wait(ask, ask.remote_entry(elsewhere, Some(cache), key, moment));
         }
-        match cache.turn(&key.to_key(), now) {
-            Turn::Answered(entry) => {
+        match self.turn(ask, cache, key, now)? {
+            Ok(entry) => {
                 self.count(ask, Layer::L1, CacheOutcome::Hit);
                 Ok(entry)
             }
-            Turn::Ask(fill) => {
+            Err(fill) => {
                 self.count(ask, Layer::L1, CacheOutcome::Miss);
-                let entry = self.asked_entry(ask, key, now)?;
-                fill.put(entry.clone());
+                let entry = self.asked_entry(ask, key)?;
+                fill.put(key, entry.clone(), ask.engine.clock.now());
                 Ok(entry)
             }
         }
     }
 
-    /// An entry with what the database answers; its life counts from before the question.
-    pub(crate) fn asked_entry(
-        &mut self,
+    /// The entry of a key that was missed a moment ago, or the turn to ask SQLite for it. While
+    /// another session asks, this waits as long as a query of its own might take.
+    pub(crate) fn turn<'c>(
+        &self,
         ask: &Ask<'_>,
+        cache: &'c SharedCache,
         key: &KeyRef<'_>,
         now: Ticks,
-    ) -> Result<Entry> {
+    ) -> Result<std::result::Result<Entry, Fill<'c>>> {
+        let key = key.to_key();
+        // Nearly always no other session asks for this key.
+        let mut turn = cache.try_turn(&key, now);
+        let mut began = None;
+        loop {
+            match turn {
+                TryTurn::Answered(entry) => return Ok(Ok(entry)),
+                TryTurn::Ask(fill) => return Ok(Err(fill)),
+                TryTurn::Busy => {}
+            }
+            let waited = began.get_or_insert_with(Instant::now).elapsed();
+            self.check_cancelled(ask)?;
+            match ask.generation.query_timeout() {
+                Some(limit) if waited >= limit => {
+                    return Err(Error::query_timeout(&ask.info.sql, limit));
+                }
+                _ => {}
+            }
+            turn = cache.wait(&key, Some(CANCEL_CHECK_INTERVAL));
+        }
+    }
+
+    /// What cancels the queries of this session.
+    pub(crate) fn cancel(&self) -> &CancelHandle {
+        self.reader.cancel()
+    }
+
+    /// Fails where the session is cancelled.
+    #[inline]
+    pub(crate) fn check_cancelled(&self, ask: &Ask<'_>) -> Result<()> {
+        match self.cancel().is_cancelled() {
+            true => Err(Error::query_cancelled(&ask.info.sql)),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for another database until that answers or the caller cancels.
+    fn wait<T>(&self, ask: &Ask<'_>, answer: impl Future<Output = Result<T>>) -> Result<T> {
+        block_on_unless(self.cancel(), answer)
+            .unwrap_or_else(|| Err(Error::query_cancelled(&ask.info.sql)))
+    }
+
+    /// An entry with what the database answers; its age counts from the question, so that it may
+    /// have expired when it arrives.
+    pub(crate) fn asked_entry(&mut self, ask: &Ask<'_>, key: &KeyRef<'_>) -> Result<Entry> {
+        let now = ask.engine.clock.now();
         if let Answerer::Remote { remote, statement } = &ask.description.answerer {
             let moment = Moment::new(now);
             let elsewhere = (&**remote, &**statement);
-            return block_on(ask.remote_entry(elsewhere, None, key, moment));
+            return self.wait(ask, ask.remote_entry(elsewhere, None, key, moment));
         }
         let rows = self.query(ask, key.params, key.extent)?;
         let lifetime = ask.generation.ttl;
@@ -277,7 +344,7 @@ impl Asker {
                 let key = ask.key(params, extent);
                 let moment = Moment::new(ask.engine.clock.now());
                 let elsewhere = (&**remote, &**statement);
-                let entry = block_on(ask.remote_entry(elsewhere, None, &key, moment));
+                let entry = self.wait(ask, ask.remote_entry(elsewhere, None, &key, moment));
                 return entry.map(|entry| entry.rows);
             }
         };
@@ -287,9 +354,15 @@ impl Asker {
             .telemetry
             .as_deref()
             .map(|telemetry| (telemetry, Instant::now()));
-        let reader = self.reader(ask.generation)?;
         let columns = &ask.description.columns;
-        let result = reader.rows(ask.info, (columns, statement), params, extent);
+        // A session may be cancelled before its work begins.
+        let result = match self.check_cancelled(ask) {
+            Ok(()) => {
+                let reader = self.reader(ask.generation)?;
+                reader.rows(ask.info, (columns, statement), params, extent)
+            }
+            Err(error) => Err(error),
+        };
         self.counters.queries.add(1);
         self.counters.metadata_hits.add(1);
         if result.is_err() {

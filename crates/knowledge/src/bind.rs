@@ -24,8 +24,8 @@ pub(crate) enum SqlValue<'a> {
 impl<'a> SqlValue<'a> {
     /// What is bound for `value`.
     ///
-    /// Text and bytes are borrowed. The types that SQLite does not know become their display text,
-    /// objects and arrays their JSON text; it is written into `scratch`, which is cleared first, so
+    /// Text and bytes are borrowed. The types that SQLite does not know become their display text (a
+    /// time with an offset that of its clock in UTC), objects and arrays their JSON text; it is written into `scratch`, which is cleared first, so
     /// that a caller who keeps the buffer binds without allocating.
     pub(crate) fn of(value: &'a Value, scratch: &'a mut String) -> Self {
         match value {
@@ -43,7 +43,13 @@ impl<'a> SqlValue<'a> {
                 value.write_json(scratch);
                 Self::Text(scratch)
             }
-            Value::Time(_) | Value::Ip(_) | Value::Net(_) | Value::Uuid(_) => {
+            // A column keeps no offset: 08:00+01:00 is the row of 07:00, not that of 08:00.
+            Value::Time(time) => {
+                scratch.clear();
+                time.to_utc().write(scratch);
+                Self::Text(scratch)
+            }
+            Value::Ip(_) | Value::Net(_) | Value::Uuid(_) => {
                 scratch.clear();
                 value.write_raw(scratch);
                 Self::Text(scratch)
@@ -127,6 +133,10 @@ mod tests {
         check(
             Value::Time("2026-01-02 03:04:05".parse().unwrap()),
             "text:'2026-01-02 03:04:05'",
+        );
+        check(
+            Value::Time("2026-01-02T03:04:05+05:30".parse().unwrap()),
+            "text:'2026-01-01 21:34:05'",
         );
         check(vec![Value::Int(1), Value::from("x")], "text:'[1,\"x\"]'");
         check(Object::new(), "text:'{}'");

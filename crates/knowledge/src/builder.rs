@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Result;
 use crate::clock::Clock;
-use crate::config::{CacheConfig, Config, PRODUCT_SECTIONS, ProviderConfig};
+use crate::config::{CacheConfig, Config, LocalConfig, PRODUCT_SECTIONS, ProviderConfig};
 use crate::knowledge::Knowledge;
 use crate::load::{NoProgress, Progress};
 use crate::remote::{Providers, ResolveError, Resolver};
-use crate::source::Source;
+use crate::source::{Source, Statements};
 use crate::telemetry::Telemetry;
 
 /// Opens a [`Knowledge`] with more than a path.
@@ -40,7 +41,9 @@ pub struct Builder {
     config: Option<Config>,
     variables: HashMap<String, String>,
     foreign_sections: Vec<String>,
+    statements: Option<Statements>,
     cache: CacheConfig,
+    local: LocalConfig,
     progress: Arc<dyn Progress + Send + Sync>,
     watch: bool,
     telemetry: Option<Arc<dyn Telemetry>>,
@@ -79,7 +82,9 @@ impl Builder {
             config: None,
             variables: HashMap::new(),
             foreign_sections: PRODUCT_SECTIONS.map(str::to_owned).into(),
+            statements: None,
             cache: CacheConfig::default(),
+            local: LocalConfig::default(),
             progress: Arc::new(NoProgress),
             watch: false,
             telemetry: None,
@@ -111,10 +116,26 @@ impl Builder {
         self
     }
 
+    /// Says which statements will be asked, so that derived tables get an index for each column that
+    /// one of them looks rows up by. It is called at each load, and what it cannot say it leaves out.
+    #[must_use]
+    pub fn statements(mut self, list: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.statements = Some(Arc::new(list));
+        self
+    }
+
     /// Sets how answers are kept when the tables come from a SQLite file; a folder says so itself.
     #[must_use]
     pub fn cache(mut self, cache: CacheConfig) -> Self {
         self.cache = cache;
+        self
+    }
+
+    /// Sets how long a query may take when the tables come from a SQLite file, 30 s if not said; a
+    /// folder says so itself. `None` is any time.
+    #[must_use]
+    pub fn query_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.local.query_timeout = timeout;
         self
     }
 
@@ -165,14 +186,16 @@ impl Builder {
                 path: self.path,
                 variables: self.variables,
                 foreign_sections: self.foreign_sections,
+                statements: self.statements,
             },
             Kind::SqliteFile => Source::SqliteFile {
                 path: self.path,
                 cache: self.cache,
+                local: self.local,
             },
         };
         let loaded = match self.config {
-            Some(config) => Source::load_config(config, &*self.progress)?,
+            Some(config) => source.load_config(config, &*self.progress)?,
             None => source.load(&*self.progress)?,
         };
         Knowledge::new(

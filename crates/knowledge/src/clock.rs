@@ -7,6 +7,9 @@ use std::time::Duration;
 pub(crate) struct Ticks(u64);
 
 impl Ticks {
+    /// Before every moment of a clock.
+    pub(crate) const START: Self = Self(0);
+
     /// The moment `duration` later; the end of time instead of an overflow.
     pub(crate) fn after(self, duration: Duration) -> Self {
         let seconds = duration.as_secs().saturating_mul(1 << 32);

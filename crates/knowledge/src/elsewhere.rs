@@ -1,5 +1,6 @@
 //! Asking another database, through the caches: what a batch misses in one flight.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -8,7 +9,9 @@ use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 use crate::Result;
 use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Entry, Extent, KeyRef, Prehashed, SlotIndex};
-use crate::remote::{Misses, Remote, RemoteStatement, block_on};
+use crate::clock::Ticks;
+use crate::error::Error;
+use crate::remote::{Misses, Remote, RemoteStatement, block_on_unless};
 use crate::telemetry::{CacheOutcome, Layer};
 
 /// Old answers of a batch in place of those that another database did not give.
@@ -35,10 +38,10 @@ impl Pass {
         }
     }
 
-    /// Takes note of the answer to so many parameter sets.
-    fn note(&mut self, entry: &Entry, set_count: u64) {
+    /// Takes note of the answer to so many parameter sets, given out now.
+    fn note(&mut self, entry: &Entry, set_count: u64, now: Ticks) {
         if entry.stands_in() {
-            let age = entry.age(self.moment.now);
+            let age = entry.age(now);
             let before = self.stand_ins;
             self.stand_ins = Some(StandIns {
                 count: before.map_or(0, |it| it.count) + set_count,
@@ -62,7 +65,7 @@ impl Asker {
         self.sets_elsewhere(
             ask,
             elsewhere,
-            (params, Extent::First),
+            (params, 0..params.len(), Extent::First),
             &mut pass,
             |index, rows| match rows {
                 Ok(rows) => answers.set_first(index, rows),
@@ -74,8 +77,8 @@ impl Asker {
         }
     }
 
-    /// Gives `visit` the rows for each parameter set of a batch, by its index but in no order. What
-    /// no cache holds is asked for in one flight.
+    /// Gives `visit` the rows for each parameter set in a range of a batch, by its index but in no
+    /// order. What no cache holds is asked for in one flight.
     ///
     /// All are looked for in one cache before any is in the next: in such a short loop a processor
     /// waits for the memory of several at once.
@@ -83,7 +86,7 @@ impl Asker {
         &mut self,
         ask: &Ask<'_>,
         elsewhere: (&Remote, &RemoteStatement),
-        (params, extent): (&ParamBatch, Extent),
+        (params, range, extent): (&ParamBatch, Range<usize>, Extent),
         pass: &mut Pass,
         mut visit: impl FnMut(usize, Result<&RowSet>),
     ) {
@@ -91,18 +94,18 @@ impl Asker {
         match &ask.generation.cache {
             Some(cache) => {
                 let look = pass.moment.look;
-                let find = |set| self.local.peek(&ask.key(set, extent), look);
-                let slots: Vec<Option<SlotIndex>> = params.iter().map(find).collect();
-                for (index, slot) in slots.iter().enumerate() {
+                let find = |index| self.local.peek(&ask.key(params.set(index), extent), look);
+                let slots: Vec<Option<SlotIndex>> = range.clone().map(find).collect();
+                for (index, slot) in range.clone().zip(&slots) {
                     if let Some(slot) = slot {
                         self.count(ask, Layer::L0, CacheOutcome::Hit);
                         let entry = self.local.entry(*slot);
-                        pass.note(entry, 1);
+                        pass.note(entry, 1, pass.moment.now);
                         visit(index, Ok(&entry.rows));
                     }
                 }
                 // Entries are put into slots from here on, so those that were found hold no more.
-                for (index, slot) in slots.iter().enumerate() {
+                for (index, slot) in range.zip(&slots) {
                     if slot.is_some() {
                         continue;
                     }
@@ -113,15 +116,15 @@ impl Asker {
                         continue;
                     };
                     self.count(ask, Layer::L1, CacheOutcome::Hit);
-                    pass.note(&entry, 1);
+                    pass.note(&entry, 1, pass.moment.now);
                     visit(index, Ok(&entry.rows));
                     // If there is no room, the shared cache has it.
                     let _ = self.local.insert(&key, entry, pass.moment.now);
                 }
             }
             None => {
-                for (index, set) in params.iter().enumerate() {
-                    missed.add(index, ask.key(set, extent));
+                for index in range {
+                    missed.add(index, ask.key(params.set(index), extent));
                 }
             }
         }
@@ -153,14 +156,17 @@ impl Asker {
             moment: pass.moment,
         };
         let sets: Vec<&[Value]> = missed.keys.iter().map(|key| key.params).collect();
-        let entries = block_on(misses.entries(&sets));
+        let cancelled = || Error::query_cancelled(&ask.info.sql);
+        let entries = block_on_unless(self.cancel(), misses.entries(&sets))
+            .unwrap_or_else(|| sets.iter().map(|_| Err(cancelled())).collect());
+        let now = ask.engine.clock.now();
         let keep = |((key, set_count), entry): ((&KeyRef<'_>, &u64), Result<Entry>)| {
             let entry = entry?;
-            pass.note(&entry, *set_count);
+            pass.note(&entry, *set_count, now);
             let rows = entry.rows.clone();
             if cache.is_some() {
                 // As above.
-                let _ = self.local.insert(key, entry, pass.moment.now);
+                let _ = self.local.insert(key, entry, now);
             }
             Ok(rows)
         };

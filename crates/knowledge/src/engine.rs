@@ -1,6 +1,6 @@
 //! What all sessions of one [`Knowledge`](crate::Knowledge) share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
@@ -27,6 +27,8 @@ pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) counters: CounterSet,
     pub(crate) telemetry: Option<Arc<dyn Telemetry>>,
+    /// Whether all queries are cancelled, for good.
+    pub(crate) is_cancelled: Arc<AtomicBool>,
 }
 
 impl Engine {
@@ -44,6 +46,7 @@ impl Engine {
             clock,
             counters: CounterSet::default(),
             telemetry,
+            is_cancelled: Arc::default(),
         }
     }
 

@@ -4,6 +4,9 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+use lookaside_value::Text;
 
 use crate::cause::SqliteCause;
 use crate::config::TableConfig;
@@ -23,6 +26,8 @@ pub enum ErrorKind {
     Unavailable,
     /// A named limit was reached.
     LimitReached,
+    /// The caller gave up, by a [`CancelHandle`](crate::CancelHandle) or at the end of the program.
+    Cancelled,
     /// The operating system refused a file, memory or a thread.
     Environment,
 }
@@ -34,9 +39,20 @@ pub struct Error(Arc<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// The name of the provider that does not answer.
-    provider: Option<Box<str>>,
+    subject: Option<Subject>,
     source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What a failure is about, for those who tell it in other words.
+enum Subject {
+    /// The provider that does not answer.
+    Provider(Box<str>),
+    /// A local query took longer than this.
+    QueryTimeout(Duration),
+    /// Parameters of the statement without a value.
+    MissingParams(Box<[Text]>),
+    /// A value for a parameter that the statement does not have.
+    UnknownParam(Text),
 }
 
 impl Error {
@@ -52,15 +68,62 @@ impl Error {
 
     /// The provider that does not answer, if it is one that does not.
     pub fn provider_name(&self) -> Option<&str> {
-        self.0.provider.as_deref()
+        match &self.0.subject {
+            Some(Subject::Provider(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The limit of local queries, if this query reached it.
+    pub fn query_timeout_limit(&self) -> Option<Duration> {
+        match self.0.subject {
+            Some(Subject::QueryTimeout(limit)) => Some(limit),
+            _ => None,
+        }
+    }
+
+    /// The parameters of the statement for which no value was given.
+    pub fn missing_params(&self) -> &[Text] {
+        match &self.0.subject {
+            Some(Subject::MissingParams(names)) => names,
+            _ => &[],
+        }
+    }
+
+    /// The parameter that was given and that the statement does not have.
+    pub fn unknown_param(&self) -> Option<&Text> {
+        match &self.0.subject {
+            Some(Subject::UnknownParam(name)) => Some(name),
+            _ => None,
+        }
     }
 
     /// The same, of a provider that does not answer.
     pub(crate) fn of_provider(self, name: &str) -> Self {
+        self.about(Subject::Provider(name.into()))
+    }
+
+    /// The same, of a local query that took longer than `limit`.
+    pub(crate) fn of_query_timeout(self, limit: Duration) -> Self {
+        self.about(Subject::QueryTimeout(limit))
+    }
+
+    /// The same, of parameters without a value.
+    pub(crate) fn of_missing_params(self, names: &[&Text]) -> Self {
+        let names = names.iter().map(|name| (*name).clone());
+        self.about(Subject::MissingParams(names.collect()))
+    }
+
+    /// The same, of a parameter that there is not.
+    pub(crate) fn of_unknown_param(self, name: &str) -> Self {
+        self.about(Subject::UnknownParam(name.into()))
+    }
+
+    fn about(self, subject: Subject) -> Self {
         let Some(mut inner) = Arc::into_inner(self.0) else {
             unreachable!("nobody has a new error yet");
         };
-        inner.provider = Some(name.into());
+        inner.subject = Some(subject);
         Self(Arc::new(inner))
     }
 
@@ -68,7 +131,7 @@ impl Error {
         Self(Arc::new(Inner {
             kind,
             message: message.into(),
-            provider: None,
+            subject: None,
             source: None,
         }))
     }
@@ -98,7 +161,7 @@ impl Error {
         Self(Arc::new(Inner {
             kind,
             message: message.into(),
-            provider: None,
+            subject: None,
             source: Some(source),
         }))
     }

@@ -5,7 +5,7 @@
 //! part of the file format: existing `insert.sql` files rely on them.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lookaside_value::Text;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -36,6 +36,10 @@ pub(crate) enum Function {
     TrimQuotes,
     /// `ip_key(text)`: 16 bytes that sort as addresses do, NULL if it is no address.
     IpKey,
+    /// `cidr_key_min(text)`: the key of the first address of a network, NULL if it is none.
+    CidrKeyMin,
+    /// `cidr_key_max(text)`: the key of the last address of a network, NULL if it is none.
+    CidrKeyMax,
 }
 
 /// What a function answers with.
@@ -70,11 +74,13 @@ pub(crate) enum FunctionError {
     ArgumentCount(Function),
     /// The argument at this index, counted from 1, is not of a type that the function takes.
     ArgumentType(Function, usize),
+    /// A function over IPv4 networks is given an IPv6 one. It must not become 0.0.0.0.
+    Ip6(Function),
 }
 
 impl Function {
     /// All functions.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Ip4Int,
         Self::Ip4Text,
         Self::Cidr4Min,
@@ -83,6 +89,8 @@ impl Function {
         Self::Cidr4Contains,
         Self::TrimQuotes,
         Self::IpKey,
+        Self::CidrKeyMin,
+        Self::CidrKeyMax,
     ];
 
     /// The function of this name; letter case does not matter, as in SQL.
@@ -102,6 +110,8 @@ impl Function {
             Self::Cidr4Contains => "cidr4_contains",
             Self::TrimQuotes => "trim_quotes",
             Self::IpKey => "ip_key",
+            Self::CidrKeyMin => "cidr_key_min",
+            Self::CidrKeyMax => "cidr_key_max",
         }
     }
 
@@ -130,8 +140,16 @@ pub(crate) fn call(function: Function, args: &[SqlValue<'_>]) -> Result<SqlOut, 
             SqlValue::Int(int) => SqlOut::Text(ip4_text_of(int)),
             _ => SqlOut::Text(ip4_text_of(text(0)?.trim().parse().unwrap_or(0))),
         },
-        Function::Cidr4Min => SqlOut::Int(cidr4_of(text(0)?).map_or(0, |(first, _)| first)),
-        Function::Cidr4Max => SqlOut::Int(cidr4_of(text(0)?).map_or(0, |(_, last)| last)),
+        Function::Cidr4Min => SqlOut::Int(match cidr4_of(text(0)?) {
+            Some((first, _)) => first,
+            None if is_ip6(text(0)?) => return Err(FunctionError::Ip6(function)),
+            None => 0,
+        }),
+        Function::Cidr4Max => SqlOut::Int(match cidr4_of(text(0)?) {
+            Some((_, last)) => last,
+            None if is_ip6(text(0)?) => return Err(FunctionError::Ip6(function)),
+            None => 0,
+        }),
         Function::Ip4Between => {
             let ip = ip4_between_ip_of(text(0)?);
             let start = ip4_bound_of(args[1]).unwrap_or(IP4_MAX);
@@ -140,6 +158,10 @@ pub(crate) fn call(function: Function, args: &[SqlValue<'_>]) -> Result<SqlOut, 
         }
         Function::Cidr4Contains => {
             let (ip, net) = (ip4_of(text(0)?), cidr4_of(text(1)?));
+            // An IPv4 network holds no IPv6 address and the other way round, but this may be a hit.
+            if ip.is_none() && net.is_none() && is_ip6(text(0)?) && is_ip6(text(1)?) {
+                return Err(FunctionError::Ip6(function));
+            }
             let holds = ip
                 .zip(net)
                 .is_some_and(|(ip, (first, last))| first <= ip && ip <= last);
@@ -148,6 +170,14 @@ pub(crate) fn call(function: Function, args: &[SqlValue<'_>]) -> Result<SqlOut, 
         Function::TrimQuotes => SqlOut::Text(Text::from(trim_quotes_of(text(0)?))),
         Function::IpKey => match args[0] {
             SqlValue::Text(text) => ip_key_of(text).map_or(SqlOut::Null, SqlOut::Key),
+            _ => SqlOut::Null,
+        },
+        Function::CidrKeyMin | Function::CidrKeyMax => match args[0] {
+            SqlValue::Text(text) => match (cidr_keys_of(text), function) {
+                (None, _) => SqlOut::Null,
+                (Some((first, _)), Function::CidrKeyMin) => SqlOut::Key(first),
+                (Some((_, last)), _) => SqlOut::Key(last),
+            },
             _ => SqlOut::Null,
         },
     })
@@ -237,6 +267,39 @@ fn cidr4_of(text: &str) -> Option<(i64, i64)> {
     Some((i64::from(ip & !host_mask), i64::from(ip | host_mask)))
 }
 
+/// Whether a text is an IPv6 address or network.
+fn is_ip6(text: &str) -> bool {
+    let address = text.split_once('/').map_or(text, |(address, _)| address);
+    address.trim().parse::<Ipv6Addr>().is_ok()
+}
+
+/// The keys of the first and the last address of a network, IPv4 as `::ffff:a.b.c.d`; an address
+/// alone is a network of one.
+fn cidr_keys_of(text: &str) -> Option<([u8; 16], [u8; 16])> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let key = u128::from_be_bytes(ip_key_of(address)?);
+    let bits = if address.contains(':') { 128 } else { 32 };
+    let host_bits = match prefix {
+        None => 0,
+        Some(prefix) => {
+            let is_number =
+                matches!(prefix.len(), 1..=3) && prefix.bytes().all(|b| b.is_ascii_digit());
+            if !is_number {
+                return None;
+            }
+            u32::checked_sub(bits, prefix.parse().ok()?)?
+        }
+    };
+    let host_mask = u128::MAX.checked_shr(128 - host_bits).unwrap_or(0);
+    Some((
+        (key & !host_mask).to_be_bytes(),
+        (key | host_mask).to_be_bytes(),
+    ))
+}
+
 /// An address as the number that the tables hold.
 fn parse_ip4(text: &[u8]) -> Option<u32> {
     lookaside_value::parse_ipv4(text).map(u32::from)
@@ -304,6 +367,15 @@ impl fmt::Display for FunctionError {
             }
             Self::ArgumentType(Function::Ip4Text, index) => {
                 write!(f, "ip4_text(): argument {index} must be an integer or text")
+            }
+            Self::Ip6(function) => {
+                let name = function.name();
+                let instead = match function {
+                    Function::Cidr4Min => "cidr_key_min(), and compare it with ip_key()",
+                    Function::Cidr4Max => "cidr_key_max(), and compare it with ip_key()",
+                    _ => "ip_key(:ip) between cidr_key_min(net) and cidr_key_max(net)",
+                };
+                write!(f, "{name}() is for IPv4, and this is IPv6; use {instead}")
             }
             Self::ArgumentType(function, index) => {
                 write!(f, "{}(): argument {index} must be text", function.name())
@@ -383,7 +455,7 @@ mod tests {
             "10.0.0.0/33",
             "10.0.0.0/+8",
             "10.0.0/8",
-            "::/8",
+            ":/8",
         ] {
             check(&format!("cidr4_min('{bad}')"), "0");
             check(&format!("cidr4_max('{bad}')"), "0");
@@ -394,6 +466,74 @@ mod tests {
         check("cidr4_contains('10.0.0.0', 'bad')", "0");
         let error = "error: cidr4_contains(): argument 2 must be text";
         check("cidr4_contains('10.0.0.0', 7)", error);
+    }
+
+    #[test]
+    fn ip6_networks_are_never_zero() {
+        for net in [
+            "2001:db8::/32",
+            "::/8",
+            "::1",
+            "::ffff:1.2.3.4/120",
+            "fe80::/64x",
+        ] {
+            for (function, instead) in [
+                ("cidr4_min", "cidr_key_min()"),
+                ("cidr4_max", "cidr_key_max()"),
+            ] {
+                check(
+                    &format!("{function}('{net}')"),
+                    &format!(
+                        "error: {function}() is for IPv4, and this is IPv6; use {instead}, and \
+                         compare it with ip_key()"
+                    ),
+                );
+            }
+        }
+        // No address of one kind is in a network of the other.
+        check("cidr4_contains('2001:db8::1', '0.0.0.0/0')", "0");
+        check("cidr4_contains('1.2.3.4', '::/0')", "0");
+        check(
+            "cidr4_contains('2001:db8::1', '2001:db8::/32')",
+            "error: cidr4_contains() is for IPv4, and this is IPv6; use ip_key(:ip) between \
+             cidr_key_min(net) and cidr_key_max(net)",
+        );
+    }
+
+    #[test]
+    fn keys_of_networks() {
+        let v4 = "00000000000000000000FFFF";
+        check("cidr_key_min('10.1.2.3/8')", &format!("X'{v4}0A000000'"));
+        check("cidr_key_max('10.1.2.3/8')", &format!("X'{v4}0AFFFFFF'"));
+        check("cidr_key_min('1.2.3.4')", &format!("X'{v4}01020304'"));
+        check("cidr_key_max('1.2.3.4/32')", &format!("X'{v4}01020304'"));
+        check("cidr_key_max('1.2.3.4/0')", &format!("X'{v4}FFFFFFFF'"));
+        let net = "20010DB8000000000000000000000000";
+        check("cidr_key_min('2001:db8::1/32')", &format!("X'{net}'"));
+        check(
+            "cidr_key_max('2001:db8::1/32')",
+            "X'20010DB8FFFFFFFFFFFFFFFFFFFFFFFF'",
+        );
+        check("cidr_key_min('::1/0')", &format!("X'{}'", "0".repeat(32)));
+        check("cidr_key_max('::1/0')", &format!("X'{}'", "F".repeat(32)));
+        check(
+            "ip_key('2001:db8::5') between cidr_key_min('2001:db8::/64') and cidr_key_max('2001:db8::/64')",
+            "1",
+        );
+        for bad in [
+            "''",
+            "'x'",
+            "'1.2.3.4/33'",
+            "'::/129'",
+            "'::/+1'",
+            "'::/'",
+            "'1.2.3.4/8/8'",
+            "5",
+            "null",
+        ] {
+            check(&format!("cidr_key_min({bad})"), "NULL");
+            check(&format!("cidr_key_max({bad})"), "NULL");
+        }
     }
 
     #[test]

@@ -6,11 +6,13 @@ use std::time::Duration;
 use lookaside_value::{StatementId, Text};
 
 use crate::Result;
-use crate::cache::SharedCache;
+use crate::cache::{LocalBudget, SharedCache};
+use crate::cancel::CancelHandle;
 use crate::config::Config;
+use crate::error::Error;
 use crate::plan::{Plan, Tables};
 use crate::provider::{Answerer, Description, LocalTables, Names, Reader, Route, Target, route};
-use crate::remote::{Remote, block_on};
+use crate::remote::{Remote, block_on_unless};
 use crate::scan::scan;
 use crate::source::Loaded;
 use crate::statement::{Statement, StatementInfo};
@@ -46,14 +48,39 @@ impl Prepared {
 
 /// A session's connection to the store of a generation, opened when it is needed.
 #[derive(Debug, Default)]
-pub(crate) struct StoreReader(Option<Reader>);
+pub(crate) struct StoreReader {
+    reader: Option<Reader>,
+    cancel: CancelHandle,
+}
 
 impl StoreReader {
-    pub(crate) fn open(&mut self, store: &Store) -> Result<&mut Reader> {
-        match &mut self.0 {
-            Some(reader) => Ok(reader),
-            closed => Ok(closed.insert(Reader::open(store)?)),
+    /// A connection whose queries the handle cancels.
+    pub(crate) fn new(cancel: CancelHandle) -> Self {
+        Self {
+            reader: None,
+            cancel,
         }
+    }
+
+    pub(crate) fn open(&mut self, generation: &Generation) -> Result<&mut Reader> {
+        match &mut self.reader {
+            Some(reader) => Ok(reader),
+            closed => {
+                let limit = generation.query_timeout();
+                let reader = Reader::open(generation.store(), limit, self.cancel.clone())?;
+                Ok(closed.insert(reader))
+            }
+        }
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(&mut self) {
+        self.reader = None;
+    }
+
+    /// What cancels its queries.
+    pub(crate) fn cancel(&self) -> &CancelHandle {
+        &self.cancel
     }
 }
 
@@ -61,13 +88,14 @@ impl Generation {
     /// The state after a load.
     pub(crate) fn new(number: u64, loaded: Loaded, remotes: Vec<Arc<Remote>>) -> Result<Self> {
         let tables = Tables::new(loaded.store.reader()?);
-        let local_tables = LocalTables::new(Reader::open(&loaded.store)?.tables()?);
+        let reader = Reader::open(&loaded.store, None, CancelHandle::default())?;
+        let local_tables = LocalTables::new(reader.tables()?);
         let names = Names::of(loaded.config.as_ref());
-        let cache = &loaded.cache;
+        let (cache, bytes) = (&loaded.cache, loaded.cache_bytes());
         Ok(Self {
             number,
             prepared: Slots::new(),
-            cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, cache.capacity_bytes)),
+            cache: (cache.enabled).then(|| SharedCache::new(cache.capacity, bytes.shared)),
             ttl: cache.ttl,
             tables,
             local_tables,
@@ -110,7 +138,7 @@ impl Generation {
         let remote = match route.target {
             // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
             Target::Local => {
-                let reader = reader.open(self.store())?;
+                let reader = reader.open(self)?;
                 let description = reader.describe(info, route.sql, self.config(), &self.names)?;
                 let sql = match &description.answerer {
                     Answerer::Store(statement) => statement.sql(info),
@@ -122,7 +150,9 @@ impl Generation {
             Target::Provider(position) => &self.remotes[position],
         };
         let sql = route.sql.as_deref().unwrap_or(&info.sql);
-        let statement = block_on(remote.describe(info, sql, &self.names, &self.local_tables))?;
+        let described = remote.describe(info, sql, &self.names, &self.local_tables);
+        let statement = block_on_unless(reader.cancel(), described)
+            .unwrap_or_else(|| Err(Error::query_cancelled(&info.sql)))?;
         Ok(Prepared {
             plan: Plan::elsewhere(remote.name(), remote.config.kind()),
             description: Description {
@@ -150,12 +180,40 @@ impl Generation {
         Ok(true)
     }
 
+    /// As [`Self::describe_elsewhere`], within a time; why the server of a text did not answer. What
+    /// is wrong with the text shows when it is prepared.
+    pub(crate) async fn describe_within(&self, sql: &str, patience: Duration) -> Option<Error> {
+        let (route, params) = self.read(sql).ok()?;
+        let Target::Provider(position) = route.target else {
+            return None;
+        };
+        let info = StatementInfo::unregistered(0, sql, params);
+        let text = route.sql.as_deref().unwrap_or(sql);
+        let known = (&self.names, &self.local_tables);
+        let described = self.remotes[position].describe_within(&info, text, known, patience);
+        described.await.err().filter(Error::is_retryable)
+    }
+
     pub(crate) fn names(&self) -> &Names {
         &self.names
     }
 
     pub(crate) fn remotes(&self) -> &[Arc<Remote>] {
         &self.remotes
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// What the caches of sessions may keep; nothing where answers are not kept.
+    pub(crate) fn local_budget(&self) -> Option<Arc<LocalBudget>> {
+        self.cache.as_ref().map(|cache| Arc::clone(cache.local()))
+    }
+
+    /// How long a query of the folder's own tables may take.
+    pub(crate) fn query_timeout(&self) -> Option<Duration> {
+        self.loaded.local.query_timeout
     }
 
     pub(crate) fn store(&self) -> &Store {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lookaside_value::{Row, RowSet};
 
@@ -20,7 +20,7 @@ use crate::load::{LoadReport, Progress};
 use crate::plan::Explanation;
 use crate::provider::{self, Target};
 use crate::reloader::Reloader;
-use crate::remote::{ProviderStatus, Providers, block_on};
+use crate::remote::{ProviderStatus, Providers, block_on, join_all};
 use crate::session::{Policy, Session};
 use crate::snapshot::Snapshot;
 use crate::source::{Loaded, Source};
@@ -106,6 +106,23 @@ impl Knowledge {
     /// As [`Session::prepare`].
     pub fn prepare(&self, sql: &str) -> Result<Statement> {
         self.with_session(|session| session.prepare(sql))
+    }
+
+    /// Asks providers to describe the statements that they answer, all at once, and waits no longer
+    /// than `patience` for that; with none, no provider is asked. [`Self::prepare`] does not wait
+    /// where a statement was described, or needs no provider.
+    ///
+    /// Gives for each statement, in order, why its provider did not answer, if it did not. What else
+    /// is wrong with a statement is for [`Self::prepare`] to say.
+    pub fn describe_all<'s>(
+        &self,
+        statements: impl IntoIterator<Item = &'s str>,
+        patience: Duration,
+    ) -> Vec<Option<Error>> {
+        let state = self.0.engine.state();
+        let statements = statements.into_iter();
+        let describing = statements.map(|sql| state.describe_within(sql, patience));
+        block_on(join_all(describing))
     }
 
     /// The first row, see [`Session::query_first`].
@@ -249,6 +266,11 @@ impl Knowledge {
         let state = engine.state();
         let (counts, session_count) = engine.counters.sum();
         let cache = state.cache.as_ref();
+        let local = cache.map(|cache| cache.local());
+        let stale = state.remotes().iter().map(|remote| remote.stale_sizes());
+        let (stale_len, stale_size, stale_size_max) = stale.fold((0, 0, 0), |sum, it| {
+            (sum.0 + it.0, sum.1 + it.1, sum.2 + it.2)
+        });
         Snapshot {
             generation: state.number,
             reload_successes: self.0.reload_successes.load(Ordering::Relaxed),
@@ -263,6 +285,11 @@ impl Knowledge {
             l1_capacity: cache.map_or(0, |cache| cache.capacity()),
             l1_size: cache.map_or(0, |cache| cache.weight()),
             l1_size_max: cache.map_or(0, |cache| cache.size_max()),
+            l0_size: local.map_or(0, |local| local.taken()),
+            l0_size_max: local.map_or(0, |local| local.size_max()),
+            stale_len,
+            stale_size,
+            stale_size_max,
             ttl: state.ttl,
             // The page count of a sealed store cannot fail but for want of memory.
             store_size: state.store().size().unwrap_or(0),
@@ -305,6 +332,20 @@ impl Knowledge {
     pub fn leave_providers(&self) {
         let state = self.0.engine.state();
         state.remotes().iter().for_each(|remote| remote.leave());
+    }
+
+    /// Cancels the queries of all sessions, as [`CancelHandle::cancel`](crate::CancelHandle::cancel) does for one: those that run
+    /// and those to come fail soon, whether SQLite or a provider answers them. For the end of a
+    /// program, which so waits for no query. What async callers wait for at a provider ends when
+    /// their futures are dropped.
+    pub fn cancel_queries(&self) {
+        self.0.engine.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Self::cancel_queries`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        // Relaxed: as in `CancelHandle`.
+        self.0.engine.is_cancelled.load(Ordering::Relaxed)
     }
 
     /// Asks the server of a provider for its version, or says why it does not answer.

@@ -57,6 +57,7 @@ mod ask;
 mod bind;
 mod builder;
 mod cache;
+mod cancel;
 mod cause;
 mod clock;
 mod config;
@@ -89,10 +90,11 @@ mod telemetry;
 
 pub use builder::Builder;
 pub use cache::{CallCache, Extent};
+pub use cancel::CancelHandle;
 pub use config::{
     CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, ExpectedRows,
-    IntranetMode, IntranetNets, LoadConfig, OnError, PostgresSession, ProviderConfig, ProviderKind,
-    ProviderServer, TableConfig,
+    IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, PostgresSession, ProviderConfig,
+    ProviderKind, ProviderServer, TableConfig,
 };
 pub use counters::Counts;
 pub use elsewhere::StandIns;
@@ -104,7 +106,9 @@ pub use load::{
     LoadReport, NoProgress, Progress, SkippedRow, SqlText, TableReport, TableSql, table_sql,
     try_load,
 };
-pub use plan::{Explanation, PlanKind, ProviderPlan};
+pub use plan::{
+    Explanation, PlanKind, ProviderPlan, ReadKind, StatementWarning, TableRead, WarningKind,
+};
 pub use remote::{ProviderStatus, ResolveError};
 pub use rows::Rows;
 pub use session::{AnsweredBy, Policy, Provenance, Served, Session};

@@ -3,7 +3,8 @@
 //! up nobody.
 //!
 //! The threads are those of the `blocking` crate: started when needed, ended when idle, and bound
-//! to no runtime, so these functions work under any executor and also without one.
+//! to no runtime, so these functions work under any executor and also without one. A future that is
+//! dropped cancels its query.
 
 use std::mem;
 
@@ -11,6 +12,7 @@ use lookaside_value::{Row, RowSet, Text, Value};
 
 use crate::Result;
 use crate::cache::{CallCache, Extent};
+use crate::cancel::CancelOnDrop;
 use crate::knowledge::Knowledge;
 use crate::session::{Elsewhere, Policy, Session, Whose};
 use crate::statement::{Params, Query, Statement};
@@ -147,6 +149,7 @@ impl Knowledge {
                 (Own::CallScope(mem::replace(cache, empty)), Some(cache))
             }
         };
+        let guard = CancelOnDrop::new(session.cancel_handle());
         let (session, own, result) = blocking::unblock(move || {
             let policy = match &mut own {
                 Own::Bypass => Policy::Bypass,
@@ -157,6 +160,7 @@ impl Knowledge {
             (session, own, result)
         })
         .await;
+        guard.disarm();
         self.put_session(session);
         if let (Some(scope), Own::CallScope(cache)) = (scope, own) {
             *scope = cache;

@@ -1,5 +1,7 @@
 //! Why statements and parameters are refused, in words.
 
+use std::time::Duration;
+
 use lookaside_value::{LookupError, LookupErrorKind, Text};
 
 use crate::cause;
@@ -26,6 +28,16 @@ impl Error {
         };
         let message = format!(
             "statement `{}`: only queries are answered (select, with, values); {instead}",
+            shown(sql)
+        );
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    /// A query that locks the rows that it finds.
+    pub(crate) fn locking_query(sql: &str) -> Self {
+        let message = format!(
+            "statement `{}`: a lookup locks no rows, as it has no transaction; leave out `for update` \
+             and the like",
             shown(sql)
         );
         Self::new(ErrorKind::Refused, message)
@@ -68,7 +80,7 @@ impl Error {
             shown(sql),
             known(params)
         );
-        Self::new(ErrorKind::Refused, message)
+        Self::new(ErrorKind::Refused, message).of_unknown_param(name)
     }
 
     pub(crate) fn parameter_unused(sql: &str, name: &str) -> Self {
@@ -94,7 +106,7 @@ impl Error {
             shown(sql),
             names.join(", ")
         );
-        Self::new(ErrorKind::Refused, message)
+        Self::new(ErrorKind::Refused, message).of_missing_params(missing)
     }
 
     pub(crate) fn value_count(sql: &str, params: &[Text], given: usize) -> Self {
@@ -151,6 +163,22 @@ impl Error {
             second.1
         );
         Self::new(ErrorKind::Refused, message)
+    }
+
+    /// A statement that ran longer than it may.
+    pub(crate) fn query_timeout(sql: &str, limit: Duration) -> Self {
+        let message = format!(
+            "statement `{}`: SQLite gave no answer in {limit:?}, which is the query_timeout_ms of \
+             [local]; raise that, or see by `lookaside explain` how the statement is answered",
+            shown(sql)
+        );
+        Self::new(ErrorKind::LimitReached, message).of_query_timeout(limit)
+    }
+
+    /// A statement whose caller gave up.
+    pub(crate) fn query_cancelled(sql: &str) -> Self {
+        let message = format!("statement `{}`: cancelled before its answer", shown(sql));
+        Self::new(ErrorKind::Cancelled, message)
     }
 
     /// A statement that SQLite refused or that failed while it ran.
@@ -215,7 +243,9 @@ impl Error {
 impl From<Error> for LookupError {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Environment => LookupErrorKind::Unavailable,
+            ErrorKind::Unavailable | ErrorKind::Environment | ErrorKind::Cancelled => {
+                LookupErrorKind::Unavailable
+            }
             ErrorKind::LimitReached => LookupErrorKind::LimitReached,
             _ => LookupErrorKind::Refused,
         };

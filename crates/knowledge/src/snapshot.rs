@@ -37,6 +37,16 @@ pub struct Snapshot {
     pub l1_size: u64,
     /// Bytes that the shared cache may hold.
     pub l1_size_max: u64,
+    /// Bytes that the caches of all sessions took of those that they may have.
+    pub l0_size: u64,
+    /// Bytes that they may have together.
+    pub l0_size_max: u64,
+    /// Last good answers of providers, kept for when they give none (`stale_if_error_ms`).
+    pub stale_len: usize,
+    /// Bytes of them.
+    pub stale_size: u64,
+    /// Bytes that there may be of them.
+    pub stale_size_max: u64,
     /// How long an answer is given out.
     pub ttl: Duration,
     /// Bytes of the SQLite database in memory.

@@ -3,12 +3,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::Result;
-use crate::config::{CacheConfig, Config, ConfigOptions};
+use crate::cache::CacheBytes;
+use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig};
 use crate::load::{LoadReport, Progress, load};
 use crate::marks::Marks;
 use crate::store::Store;
+
+/// Says which statements will be asked.
+pub(crate) type Statements = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// Where tables come from.
 pub(crate) enum Source {
@@ -17,9 +22,15 @@ pub(crate) enum Source {
         path: PathBuf,
         variables: HashMap<String, String>,
         foreign_sections: Vec<String>,
+        /// For the indexes of derived tables.
+        statements: Option<Statements>,
     },
     /// A SQLite database, which is copied.
-    SqliteFile { path: PathBuf, cache: CacheConfig },
+    SqliteFile {
+        path: PathBuf,
+        cache: CacheConfig,
+        local: LocalConfig,
+    },
 }
 
 /// What one load brought.
@@ -29,6 +40,7 @@ pub(crate) struct Loaded {
     /// Nothing for a SQLite database.
     pub(crate) config: Option<Config>,
     pub(crate) cache: CacheConfig,
+    pub(crate) local: LocalConfig,
     pub(crate) store: Store,
     pub(crate) report: LoadReport,
 }
@@ -43,6 +55,15 @@ impl fmt::Debug for Source {
     }
 }
 
+impl Loaded {
+    /// How the bytes for answers are divided.
+    pub(crate) fn cache_bytes(&self) -> CacheBytes {
+        let providers = self.config.iter().flat_map(|config| &config.providers);
+        let stale = providers.filter(|it| it.stale_if_error.is_some());
+        CacheBytes::of(self.cache.capacity_bytes, stale.count())
+    }
+}
+
 impl Source {
     /// Reads the configuration and loads everything anew.
     pub(crate) fn load(&self, progress: &dyn Progress) -> Result<Loaded> {
@@ -51,11 +72,13 @@ impl Source {
                 path,
                 variables,
                 foreign_sections,
-            } => Self::load_config(open(path, variables, foreign_sections)?, progress),
-            Self::SqliteFile { path, cache } => Ok(Loaded {
+                ..
+            } => self.load_config(open(path, variables, foreign_sections)?, progress),
+            Self::SqliteFile { path, cache, local } => Ok(Loaded {
                 seen: Marks::of(vec![path.clone(), wal_of(path)]),
                 config: None,
                 cache: *cache,
+                local: *local,
                 store: Store::copy_of_sqlite_file(path)?,
                 report: LoadReport::default(),
             }),
@@ -69,6 +92,7 @@ impl Source {
                 path,
                 variables,
                 foreign_sections,
+                ..
             } => match open(path, variables, foreign_sections) {
                 Ok(config) => config.watched_files(),
                 // What is wrong with it, the load itself reports.
@@ -79,12 +103,20 @@ impl Source {
     }
 
     /// Loads what a configuration names that was read already.
-    pub(crate) fn load_config(config: Config, progress: &dyn Progress) -> Result<Loaded> {
+    pub(crate) fn load_config(&self, config: Config, progress: &dyn Progress) -> Result<Loaded> {
         let seen = Marks::of(config.watched_files());
-        let (store, report) = load(&config, progress)?;
+        let statements = match self {
+            Self::Folder {
+                statements: Some(statements),
+                ..
+            } => statements(),
+            _ => Vec::new(),
+        };
+        let (store, report) = load(&config, &statements, progress)?;
         Ok(Loaded {
             seen,
             cache: config.cache,
+            local: config.local,
             config: Some(config),
             store,
             report,

@@ -167,6 +167,12 @@ impl Store {
 /// changing settings. It is asked when a statement is prepared, not when it runs.
 fn only_reading(context: AuthContext<'_>) -> Authorization {
     match context.action {
+        // It gives addresses in memory of the process.
+        AuthAction::Function { function_name }
+            if function_name.eq_ignore_ascii_case("fts3_tokenizer") =>
+        {
+            Authorization::Deny
+        }
         AuthAction::Select
         | AuthAction::Read { .. }
         | AuthAction::Function { .. }
@@ -247,6 +253,13 @@ mod tests {
             "vacuum",
         ] {
             assert!(reader.execute_batch(sql).is_err(), "{sql}");
+        }
+        for sql in [
+            "select fts3_tokenizer('simple')",
+            "select FTS3_Tokenizer('simple', x'00')",
+        ] {
+            let error = reader.prepare(sql).map(drop).unwrap_err().to_string();
+            assert!(error.contains("not authorized"), "{sql}: {error}");
         }
         let seen = text(
             &reader,

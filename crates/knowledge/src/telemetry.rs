@@ -130,7 +130,7 @@ const COUNTERS: [(&str, &str); 7] = [
     ),
 ];
 
-const GAUGES: [(&str, &str); 9] = [
+const GAUGES: [(&str, &str); 12] = [
     (
         "lookaside_generation",
         "The number of the tables that are served; 1 at the start.",
@@ -141,6 +141,18 @@ const GAUGES: [(&str, &str); 9] = [
     (
         "lookaside_l1_bytes",
         "Bytes of the answers in the shared cache.",
+    ),
+    (
+        "lookaside_l0_bytes",
+        "Bytes that the caches of all sessions took.",
+    ),
+    (
+        "lookaside_stale_entries",
+        "Last good answers of providers that are kept for when they fail.",
+    ),
+    (
+        "lookaside_stale_bytes",
+        "Bytes of the last good answers of providers.",
     ),
     (
         "lookaside_store_bytes",
@@ -200,7 +212,8 @@ const HISTOGRAMS: [(&str, &str); 5] = [
 /// | `lookaside_<name>_total` | counter | – ; one for each field of [`Counts`](crate::Counts) |
 /// | `lookaside_reloads_total` | counter | `outcome` |
 /// | `lookaside_generation`, `lookaside_sessions`, `lookaside_statements` | gauge | – |
-/// | `lookaside_l1_entries`, `lookaside_l1_bytes`, `lookaside_store_bytes` | gauge | – |
+/// | `lookaside_l0_bytes`, `lookaside_l1_entries`, `lookaside_l1_bytes`, `lookaside_store_bytes` | gauge | – |
+/// | `lookaside_stale_entries`, `lookaside_stale_bytes` | gauge | – |
 ///
 /// [`Self::publish_pools`] does the same for the connections of providers:
 ///
@@ -248,6 +261,9 @@ impl MetricsTelemetry {
             ("lookaside_statements", snapshot.statement_count as u64),
             ("lookaside_l1_entries", snapshot.l1_len as u64),
             ("lookaside_l1_bytes", snapshot.l1_size),
+            ("lookaside_l0_bytes", snapshot.l0_size),
+            ("lookaside_stale_entries", snapshot.stale_len as u64),
+            ("lookaside_stale_bytes", snapshot.stale_size),
             ("lookaside_store_bytes", snapshot.store_size),
         ] {
             metrics::gauge!(name).set(number as f64);

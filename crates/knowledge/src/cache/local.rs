@@ -1,6 +1,9 @@
 //! L0: the answers that one session gave last, without locks and without shared counters.
 
-use super::{Entry, Key, KeyRef};
+use std::sync::Arc;
+
+use super::budget::Allowance;
+use super::{Entry, Key, KeyRef, LocalBudget};
 use crate::clock::Ticks;
 
 /// Sets of two entries each at first: 256 KiB of slots, made at the first entry. Measured over
@@ -11,11 +14,11 @@ const SET_COUNT: usize = 2048;
 /// To so many sets [`LocalCache::widen`] goes: 8 MiB of slots.
 const SET_COUNT_MAX: usize = 1 << 16;
 
+/// So few slots a cache has where little memory is left, or none.
+const SLOT_COUNT_MIN: usize = 64;
+
 /// Larger answers stay in the shared layer only.
 const ENTRY_SIZE_MAX: u32 = 4 * 1024;
-
-/// Bytes of entries that a cache keeps alive, widened or not.
-const SIZE_MAX: u64 = 32 << 20;
 
 /// One in so many answers takes the place of another one. Keys that are asked for often get in
 /// soon, and the long tail of the others does not wash them out: over Zipf-distributed keys, that
@@ -29,8 +32,12 @@ const ADMIT_ONE_IN: u32 = 8;
 pub(crate) struct LocalCache {
     /// Empty until the first entry: a session whose statements all have native plans needs none.
     slots: Box<[Option<Slot>]>,
-    /// Bytes of the entries in them.
+    /// Bytes that the entries in them keep alive.
     size: u64,
+    /// Where the bytes come from, for slots and entries; taken when the first entry comes. Nothing
+    /// where answers are not kept.
+    budget: Option<Arc<LocalBudget>>,
+    allowance: Option<Allowance>,
     /// The slot that is emptied next, when the bytes are more than they may be.
     hand: usize,
     /// State of the generator that chooses whom to admit; never 0.
@@ -54,10 +61,13 @@ const _: () = assert!(size_of::<Option<Slot>>() == 64);
 pub(crate) struct SlotIndex(usize);
 
 impl LocalCache {
-    pub(crate) fn new() -> Self {
+    /// A cache that takes its bytes from a budget.
+    pub(crate) fn new(budget: Option<Arc<LocalBudget>>) -> Self {
         Self {
             slots: Box::default(),
             size: 0,
+            budget,
+            allowance: None,
             hand: 0,
             dice: 0x9e37_79b9,
             crowd: 0,
@@ -106,11 +116,12 @@ impl LocalCache {
         mut entry: Entry,
         now: Ticks,
     ) -> Result<SlotIndex, Entry> {
-        if entry.size > ENTRY_SIZE_MAX {
+        // One that took longer than answers are kept is not found any more.
+        if entry.size > ENTRY_SIZE_MAX || !entry.is_fresh(now) {
             return Err(entry);
         }
-        if self.slots.is_empty() {
-            self.slots = vec![None; 2 * SET_COUNT].into_boxed_slice();
+        if self.slots.is_empty() && !self.make_slots() {
+            return Err(entry);
         }
         let first = self.first_slot(key.hash);
         let is_free = |slot: &Option<Slot>| {
@@ -120,10 +131,14 @@ impl LocalCache {
         let is_room = is_free(&self.slots[first]);
         let is_crowded = !is_room && !is_free(&self.slots[first + 1]);
         self.crowd += usize::from(is_crowded);
+        // The dice are asked first: they turn most newcomers away for less than the bytes cost.
+        if is_crowded && !self.admits() {
+            return Err(entry);
+        }
         let displaced = self.slots[first + usize::from(!is_room)].as_ref();
         let size = self.size - displaced.map_or(0, Slot::size);
-        let is_heavy = size + u64::from(entry.size) > SIZE_MAX;
-        if (is_crowded || is_heavy) && !self.admits() {
+        let is_heavy = !self.has_room(size + u64::from(entry.size));
+        if is_heavy && !is_crowded && !self.admits() {
             return Err(entry);
         }
         if !is_room {
@@ -131,7 +146,9 @@ impl LocalCache {
         }
         self.slots[first] = None;
         self.size = size;
-        self.make_room(entry.size.into());
+        if is_heavy && !self.make_room(entry.size.into()) {
+            return Err(entry);
+        }
         self.size += u64::from(entry.size);
         // The rows that are asked for most stand in the layers of all sessions: shared, each clone
         // and drop of a row would take its counter's line from another core.
@@ -143,16 +160,62 @@ impl LocalCache {
         Ok(SlotIndex(first))
     }
 
-    /// Empties slots, one after the other and round again, until so many bytes more may be kept.
-    /// Else a cache full of large entries would keep those for good, as most slots that others
-    /// belong in are empty.
-    fn make_room(&mut self, size: u64) {
-        while self.size + size > SIZE_MAX {
+    /// Makes the first slots, half of what this session may take at most; says whether there are any.
+    #[cold]
+    fn make_slots(&mut self) -> bool {
+        let Some(budget) = &self.budget else {
+            return false;
+        };
+        let allowance = self
+            .allowance
+            .get_or_insert_with(|| Allowance::new(Arc::clone(budget)));
+        let count_max = (allowance.share() / 2) as usize / size_of::<Slot>();
+        if count_max < SLOT_COUNT_MIN {
+            return false;
+        }
+        let count = (2 * SET_COUNT).min(1 << count_max.ilog2());
+        if allowance.covers((count * size_of::<Slot>()) as u64) {
+            self.slots = vec![None; count].into_boxed_slice();
+        }
+        !self.slots.is_empty()
+    }
+
+    /// Whether entries of so many bytes, and the slots, are within what this session may take.
+    #[inline]
+    fn has_room(&mut self, size: u64) -> bool {
+        let slots_size = size_of_val(&*self.slots) as u64;
+        let allowance = self.allowance.as_mut();
+        allowance.is_some_and(|it| !it.is_beyond_share() && it.covers(slots_size + size))
+    }
+
+    /// Empties slots, one after the other and round again, until so many bytes more may be kept, and
+    /// gives back what the session may not keep now that there are more of them; says whether there
+    /// is room. Else a cache full of large entries would keep those for good, as most slots that
+    /// others belong in are empty.
+    fn make_room(&mut self, size: u64) -> bool {
+        let slots_size = size_of_val(&*self.slots) as u64;
+        let Some(allowance) = &mut self.allowance else {
+            return false;
+        };
+        let share = allowance.share();
+        if 2 * slots_size > share {
+            // There are so many sessions now that this one has to begin again with fewer slots.
+            allowance.shrink(0);
+            (self.slots, self.size, self.hand) = (Box::default(), 0, 0);
+            return false;
+        }
+        let goal = allowance.taken().min(share);
+        for _ in 0..self.slots.len() {
+            if slots_size + self.size + size <= goal {
+                break;
+            }
             if let Some(slot) = self.slots[self.hand].take() {
                 self.size -= slot.size();
             }
             self.hand = (self.hand + 1) & (self.slots.len() - 1);
         }
+        allowance.shrink(goal);
+        slots_size + self.size + size <= goal
     }
 
     /// Makes twice the slots if many newcomers found no room and there are fewer than
@@ -166,9 +229,15 @@ impl LocalCache {
         if self.crowd < len || len == 0 || len >= entry_count.min(2 * SET_COUNT_MAX) {
             return;
         }
+        self.crowd = 0;
+        let size = (2 * len * size_of::<Slot>()) as u64 + self.size;
+        // Slots are half of what the session may take, as at the beginning.
+        let may_take = |it: &mut Allowance| size <= it.share() / 2 + self.size && it.covers(size);
+        if !self.allowance.as_mut().is_some_and(may_take) {
+            return;
+        }
         let slots = vec![None; 2 * len].into_boxed_slice();
         let old = std::mem::replace(&mut self.slots, slots);
-        self.crowd = 0;
         // Backwards, so that what was used last comes first again.
         for slot in old.into_iter().flatten().rev() {
             let first = self.first_slot(slot.key.hash);
@@ -200,12 +269,12 @@ impl LocalCache {
         &slot.expect("the place was given out with its entry").entry
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.slots = Box::default();
-        self.size = 0;
-        self.hand = 0;
-        self.crowd = 0;
+    /// Forgets everything, and takes its bytes from another budget from now on.
+    pub(crate) fn clear(&mut self, budget: Option<Arc<LocalBudget>>) {
+        *self = Self {
+            dice: self.dice,
+            ..Self::new(budget)
+        };
     }
 }
 
@@ -224,6 +293,21 @@ mod tests {
     use super::super::tests::{entry, key};
     use super::*;
     use crate::clock::Clock;
+
+    /// The most that one session may take.
+    const SHARE: u64 = 40 << 20;
+
+    fn budget() -> Arc<LocalBudget> {
+        Arc::new(LocalBudget::new(2 * SHARE))
+    }
+
+    fn kept(cache: &LocalCache) -> u64 {
+        cache.size + size_of_val(&*cache.slots) as u64
+    }
+
+    fn cache() -> LocalCache {
+        LocalCache::new(Some(budget()))
+    }
 
     fn text(cache: &mut LocalCache, key: &KeyRef<'_>, now: Ticks) -> Option<Value> {
         let index = cache.find(key, now)?;
@@ -244,7 +328,7 @@ mod tests {
         let keys: Vec<KeyRef<'_>> = (values.iter().zip(hashes))
             .map(|(value, hash)| key(value, hash))
             .collect();
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         assert_eq!(text(&mut cache, &keys[0], now), None);
         assert!(insert(&mut cache, keys[0], "one"));
         assert!(insert(&mut cache, keys[1], "two"));
@@ -262,13 +346,13 @@ mod tests {
         );
         assert_eq!(text(&mut cache, &keys[2], now), Some("three again".into()));
         assert_eq!(text(&mut cache, &keys[0], now), Some("one".into()));
-        cache.clear();
+        cache.clear(Some(budget()));
         assert_eq!(text(&mut cache, &keys[0], now), None);
     }
 
     #[test]
     fn most_newcomers_leave_a_full_set_alone() {
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         let admitted = (0..4000_i64)
             .filter(|int| insert(&mut cache, key(&[Value::Int(*int)], 1), "x"))
             .count();
@@ -288,7 +372,7 @@ mod tests {
             keys.map(|key| cache.peek(key, now).is_some()).collect()
         };
         let room = 4 * SET_COUNT;
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         for len in [2 * SET_COUNT, room] {
             for key in &keys {
                 insert(&mut cache, *key, "x");
@@ -301,7 +385,7 @@ mod tests {
             }
             assert_eq!(held(&cache), before);
         }
-        cache.clear();
+        cache.clear(Some(budget()));
         insert(&mut cache, keys[0], "x");
         assert_eq!(cache.slots.len(), 2 * SET_COUNT);
     }
@@ -309,24 +393,24 @@ mod tests {
     #[test]
     fn bytes_are_bounded() {
         let texts = "x".repeat(ENTRY_SIZE_MAX as usize - 512);
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         let mut largest = 0;
         for int in 0..30_000_u64 {
             let value = [Value::Int(int as i64)];
             insert(&mut cache, key(&value, int), &texts);
             cache.widen(usize::MAX);
-            largest = largest.max(cache.size);
-            assert!(cache.size <= SIZE_MAX);
+            largest = largest.max(kept(&cache));
+            assert!(kept(&cache) <= SHARE);
         }
         let sizes = cache.slots.iter().flatten().map(Slot::size);
         assert_eq!(sizes.sum::<u64>(), cache.size);
-        assert!(largest > SIZE_MAX - u64::from(ENTRY_SIZE_MAX), "{largest}");
+        assert!(largest > SHARE - (128 << 10), "{largest}");
     }
 
     #[test]
     fn a_cache_full_of_bytes_takes_in_what_is_asked_for_now() {
         let text = "x".repeat(ENTRY_SIZE_MAX as usize - 512);
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         // Small answers widen it, and then large ones fill it to the byte.
         for int in 0..200_000_u64 {
             insert(&mut cache, key(&[Value::Int(int as i64)], int), "x");
@@ -335,7 +419,7 @@ mod tests {
         for int in 0..200_000_u64 {
             insert(&mut cache, key(&[Value::Int(-(int as i64))], int), &text);
         }
-        assert!(cache.size > SIZE_MAX - u64::from(ENTRY_SIZE_MAX));
+        assert!(kept(&cache) > SHARE - (128 << 10));
         // Then others are asked for, each often.
         let others: Vec<[Value; 1]> = (0..1000).map(|int| [Value::Int(1_000_000 + int)]).collect();
         let others: Vec<KeyRef<'_>> = (others.iter().zip(70_000..))
@@ -353,7 +437,7 @@ mod tests {
         assert_eq!(held.count(), others.len());
         let sizes = cache.slots.iter().flatten().map(Slot::size);
         assert_eq!(sizes.sum::<u64>(), cache.size);
-        assert!(cache.size <= SIZE_MAX);
+        assert!(kept(&cache) <= SHARE);
     }
 
     #[test]
@@ -361,7 +445,7 @@ mod tests {
         let now = Clock::manual().now();
         let values = [[Value::Int(1)], [Value::Int(2)]];
         let keys = values.each_ref().map(|value| key(value, 5));
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         assert_eq!(cache.peek(&keys[0], now), None);
         for key in keys {
             assert!(insert(&mut cache, key, "x"));
@@ -376,7 +460,7 @@ mod tests {
     fn an_entry_expires_at_its_moment() {
         let clock = Clock::manual();
         let value = [Value::Int(1)];
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         assert!(insert(&mut cache, key(&value, 1), "x"));
         clock.advance(Duration::from_millis(999));
         assert!(cache.find(&key(&value, 1), clock.now()).is_some());
@@ -391,7 +475,7 @@ mod tests {
         let now = Clock::manual().now();
         let key = key(&value, 1);
         let shared = entry(key, "x");
-        let mut cache = LocalCache::new();
+        let mut cache = cache();
         let index = cache.insert(&key, shared.clone(), now).unwrap();
         let own = &cache.entry(index).rows;
         assert_eq!(*own, shared.rows);
@@ -407,6 +491,6 @@ mod tests {
         let key = key(&value, 1);
         let lifetime = Duration::from_secs(1);
         let large = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
-        assert!(LocalCache::new().insert(&key, large, now).is_err());
+        assert!(cache().insert(&key, large, now).is_err());
     }
 }

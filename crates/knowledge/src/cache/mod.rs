@@ -5,6 +5,8 @@
 //! of the tables: the shared layer lives and dies with it, a session empties its layer when it
 //! meets a new one, and a caller's layer compares the number.
 
+mod bounded;
+mod budget;
 mod call;
 mod local;
 mod shared;
@@ -19,9 +21,11 @@ use quick_cache::Equivalent;
 
 use crate::clock::Ticks;
 
+pub(crate) use bounded::{BoundedCache, HeapSize, allocated, rows_size, value_size};
+pub(crate) use budget::{CacheBytes, LocalBudget};
 pub use call::CallCache;
 pub(crate) use local::{LocalCache, SlotIndex};
-pub(crate) use shared::{Fill, SharedCache, TryTurn, Turn};
+pub(crate) use shared::{Fill, SharedCache, TryTurn};
 
 /// How many of the rows an answer holds.
 // Part of the key.
@@ -75,6 +79,16 @@ impl<'a> KeyRef<'a> {
             extent: self.extent,
             params,
         }
+    }
+
+    /// Bytes on the heap of a key that owns its parameters.
+    pub(crate) fn heap_size(&self) -> usize {
+        let own = match self.params {
+            [_] => 0,
+            // Two counters stand before shared values.
+            params => allocated(size_of_val(params) + 2 * size_of::<usize>()),
+        };
+        own + self.params.iter().map(value_size).sum::<usize>()
     }
 
     #[inline]
@@ -140,7 +154,7 @@ impl Equivalent<Key> for KeyRef<'_> {
 pub(crate) struct Entry {
     pub(crate) rows: RowSet,
     expires: Ticks,
-    /// Bytes that the answer and its key occupy; capped, which no bound comes near.
+    /// Bytes on the heap of the answer and its key; capped, which no bound comes near.
     size: u32,
     /// How many milliseconds old the answer is at the moment it expires, capped at 24 days; the
     /// highest bit says that it stands in for one that a server did not give.
@@ -153,10 +167,7 @@ const STANDS_IN: u32 = 1 << 31;
 impl Entry {
     /// The answer to a question that was asked `lifetime` before it expires.
     pub(crate) fn new(key: &KeyRef<'_>, rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
-        let params_size: usize = (key.params.iter())
-            .map(|param| size_of::<Value>() + param.heap_size())
-            .sum();
-        let size = size_of::<Key>() + size_of::<Self>() + params_size + rows.heap_size();
+        let size = key.heap_size() + rows_size(&rows);
         Self {
             rows,
             expires,
@@ -181,8 +192,14 @@ impl Entry {
     /// an age.
     pub(crate) fn age(&self, now: Ticks) -> Duration {
         let at_expiry = Duration::from_millis((self.age_ms & !STANDS_IN).into());
-        let age = at_expiry.saturating_sub(now.until(self.expires));
+        // One of the two is nothing: it expires later, or has expired.
+        let age = at_expiry.saturating_sub(now.until(self.expires)) + self.expires.until(now);
         Duration::from_millis(age.as_millis() as u64)
+    }
+
+    /// For how long it may still be given out.
+    pub(crate) fn fresh_for(&self, now: Ticks) -> Duration {
+        now.until(self.expires)
     }
 
     #[inline]
@@ -256,6 +273,10 @@ pub(super) mod tests {
         clock.advance(Duration::from_millis(500));
         assert_eq!(fresh.age(clock.now()), Duration::from_millis(500));
         assert!(!fresh.stands_in());
+        assert_eq!(fresh.fresh_for(clock.now()), Duration::from_millis(500));
+        clock.advance(Duration::from_millis(1500));
+        assert_eq!(fresh.age(clock.now()), Duration::from_secs(2));
+        assert_eq!(fresh.fresh_for(clock.now()), Duration::ZERO);
         let rows = fresh.rows.clone();
         let expires = clock.now().after(Duration::from_secs(1));
         let lifetime = Duration::from_secs(90);

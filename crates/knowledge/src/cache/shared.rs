@@ -1,58 +1,42 @@
 //! L1: the answers that all sessions share, bounded in entries and bytes, one query for concurrent
 //! misses of one key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use quick_cache::sync::{
-    Cache, DefaultLifecycle, EntryAction, EntryResult, GuardResult, PlaceholderGuard,
-};
-use quick_cache::{OptionsBuilder, Weighter};
+use quick_cache::sync::{EntryAction, EntryResult, GuardResult, PlaceholderGuard};
 
+use super::bounded::{BoundedCache, HeapSize, Lifecycle, WeightOf};
+use super::budget::LocalBudget;
 use super::{Entry, Key, KeyRef, Prehashed};
 use crate::clock::Ticks;
 
-/// The part of the room that quick_cache keeps for entries asked for more than once; its default,
-/// named because no single entry may weigh more than that.
-const HOT_PERCENT: u64 = 97;
+type Guard<'a> = PlaceholderGuard<'a, Key, Entry, WeightOf, Prehashed, Lifecycle<Entry>>;
 
-type Lifecycle = DefaultLifecycle<Key, Entry>;
-type Guard<'a> = PlaceholderGuard<'a, Key, Entry, WeightOf, Prehashed, Lifecycle>;
+/// The part of the bytes that the caches of all sessions may have together.
+const LOCAL_PERCENT: u64 = 25;
 
 /// The shared cache of one generation of the tables.
-///
-/// An entry weighs its bytes, but never less than its share of the room when all entries are equal.
-/// One bound on the weight so bounds the entries as well as the bytes.
 #[derive(Debug)]
 pub(crate) struct SharedCache {
-    cache: Cache<Key, Entry, WeightOf, Prehashed, Lifecycle>,
-    capacity: usize,
+    entries: BoundedCache<Entry>,
+    /// What the caches of sessions may keep.
+    local: Arc<LocalBudget>,
 }
 
-#[derive(Clone, Debug)]
-struct WeightOf {
-    weight_min: u64,
-}
-
-impl Weighter<Key, Entry> for WeightOf {
-    fn weight(&self, _: &Key, entry: &Entry) -> u64 {
-        self.weight_min.max(entry.size.into())
+impl HeapSize for Entry {
+    #[inline]
+    fn heap_size(&self) -> u64 {
+        self.size.into()
     }
 }
 
 /// What a caller who missed has to do.
-pub(crate) enum Turn<'a> {
-    /// Another caller brought the answer meanwhile.
+pub(crate) enum TryTurn<'a> {
+    /// The answer is there; perhaps another caller brought it meanwhile.
     Answered(Entry),
     /// Ask the database and give the answer to [`Fill::put`]. Dropping it instead, also by a panic,
     /// passes the turn to the next caller who waits.
-    Ask(Fill<'a>),
-}
-
-/// What a caller who will not wait has to do.
-pub(crate) enum TryTurn<'a> {
-    /// The answer is there.
-    Answered(Entry),
-    /// As [`Turn::Ask`].
     Ask(Fill<'a>),
     /// Another caller is asking.
     Busy,
@@ -60,80 +44,67 @@ pub(crate) enum TryTurn<'a> {
 
 /// The right and duty to bring the answer for one key.
 pub(crate) struct Fill<'a> {
+    cache: &'a SharedCache,
     guard: Guard<'a>,
 }
 
 impl SharedCache {
-    /// A cache of about `capacity` entries and `size_max` bytes.
+    /// A cache of about `capacity` entries. With those of the sessions it keeps `size_max` bytes.
     pub(crate) fn new(capacity: usize, size_max: u64) -> Self {
-        let capacity = capacity.max(1);
-        let size_max = size_max.max(capacity as u64);
-        let weight_min = (size_max / capacity as u64)
-            .min(size_max * HOT_PERCENT / 100)
-            .max(1);
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity(capacity)
-            .weight_capacity(size_max)
-            .hot_allocation(HOT_PERCENT as f64 / 100.0)
-            .build()
-            .expect("both capacities are set");
+        let local = size_max * LOCAL_PERCENT / 100;
         Self {
-            cache: Cache::with_options(
-                options,
-                WeightOf { weight_min },
-                Prehashed::default(),
-                Lifecycle::default(),
-            ),
-            capacity,
+            entries: BoundedCache::new(capacity, size_max - local),
+            local: Arc::new(LocalBudget::new(local)),
         }
+    }
+
+    /// What the caches of sessions may keep.
+    pub(crate) fn local(&self) -> &Arc<LocalBudget> {
+        &self.local
     }
 
     /// The fresh entry of a key.
     #[inline]
     pub(crate) fn find(&self, key: &KeyRef<'_>, now: Ticks) -> Option<Entry> {
-        self.cache.get(key).filter(|entry| entry.is_fresh(now))
+        self.entries
+            .cache
+            .get(key)
+            .filter(|entry| entry.is_fresh(now))
     }
 
-    /// Waits until another caller has brought the answer, or until it is our turn to ask for it.
-    pub(crate) fn turn(&self, key: &Key, now: Ticks) -> Turn<'_> {
-        match self.turn_within(key, now, None) {
-            TryTurn::Answered(entry) => Turn::Answered(entry),
-            TryTurn::Ask(fill) => Turn::Ask(fill),
-            TryTurn::Busy => unreachable!("the wait has no end"),
-        }
-    }
-
-    /// As [`Self::turn`], but without waiting for another caller.
+    /// The answer, the turn to ask, or that another caller is asking.
     pub(crate) fn try_turn(&self, key: &Key, now: Ticks) -> TryTurn<'_> {
         self.turn_within(key, now, Some(Duration::ZERO))
     }
 
-    /// As [`Self::turn`], without holding up a thread: the answer, or the turn to ask.
-    pub(crate) async fn wait_turn(&self, key: &Key, now: Ticks) -> Result<Entry, Fill<'_>> {
-        match self.cache.get_value_or_guard_async(key).await {
-            Ok(entry) if entry.is_fresh(now) => return Ok(entry),
-            Err(guard) => return Err(Fill { guard }),
-            Ok(_) => {}
-        }
-        match self.cache.entry_async(key, retain_fresh(now)).await {
-            EntryResult::Retained(entry) => Ok(entry),
-            EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => Err(Fill { guard }),
-            EntryResult::Removed(..) => unreachable!("nothing was to be removed"),
-            EntryResult::Timeout => unreachable!("the wait has no end"),
-        }
+    /// After [`TryTurn::Busy`], waits until the other caller has brought the answer, until it is our
+    /// turn to ask for it, or for so long. The answer is taken whatever its age: its query was
+    /// under way when this call began.
+    pub(crate) fn wait(&self, key: &Key, timeout: Option<Duration>) -> TryTurn<'_> {
+        self.turn_within(key, Ticks::START, timeout)
+    }
+
+    /// As [`Self::wait`], without holding up a thread.
+    pub(crate) async fn wait_turn(&self, key: &Key) -> Result<Entry, Fill<'_>> {
+        let turn = self.entries.cache.get_value_or_guard_async(key).await;
+        turn.map_err(|guard| self.fill(guard))
+    }
+
+    fn fill<'a>(&'a self, guard: Guard<'a>) -> Fill<'a> {
+        Fill { cache: self, guard }
     }
 
     fn turn_within(&self, key: &Key, now: Ticks, timeout: Option<Duration>) -> TryTurn<'_> {
-        match self.cache.get_value_or_guard(key, timeout) {
+        match self.entries.cache.get_value_or_guard(key, timeout) {
             GuardResult::Value(entry) if entry.is_fresh(now) => return TryTurn::Answered(entry),
-            GuardResult::Guard(guard) => return TryTurn::Ask(Fill { guard }),
+            GuardResult::Guard(guard) => return TryTurn::Ask(self.fill(guard)),
             GuardResult::Timeout => return TryTurn::Busy,
             GuardResult::Value(_) => {}
         }
-        match self.cache.entry(key, timeout, retain_fresh(now)) {
+        match self.entries.cache.entry(key, timeout, retain_fresh(now)) {
             EntryResult::Retained(entry) => TryTurn::Answered(entry),
             EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => {
-                TryTurn::Ask(Fill { guard })
+                TryTurn::Ask(self.fill(guard))
             }
             EntryResult::Timeout => TryTurn::Busy,
             EntryResult::Removed(..) => unreachable!("nothing was to be removed"),
@@ -142,22 +113,22 @@ impl SharedCache {
 
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
-        self.cache.len()
+        self.entries.len()
     }
 
     /// How many entries there may be.
     pub(crate) fn capacity(&self) -> usize {
-        self.capacity
+        self.entries.capacity()
     }
 
     /// Bytes of the entries; small ones count with their share of the room.
     pub(crate) fn weight(&self) -> u64 {
-        self.cache.weight()
+        self.entries.weight()
     }
 
     /// How many bytes there may be.
     pub(crate) fn size_max(&self) -> u64 {
-        self.cache.capacity()
+        self.entries.size_max()
     }
 }
 
@@ -170,10 +141,17 @@ fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry
 }
 
 impl Fill<'_> {
-    /// Gives the answer to the cache and to all callers who wait for it.
-    pub(crate) fn put(self, entry: Entry) {
-        // An entry that was removed meanwhile is not put back; nothing removes entries by key.
+    /// Gives the answer to that key to all callers who wait for it, and to the cache unless it took
+    /// longer than an answer is kept.
+    pub(crate) fn put(self, key: &KeyRef<'_>, entry: Entry, now: Ticks) {
+        let is_fresh = entry.is_fresh(now);
+        // Refused if another caller took the place meanwhile; the answer is theirs to bring then.
         let _ = self.guard.insert(entry);
+        self.cache.entries.note_insert();
+        if !is_fresh {
+            let is_old = |entry: &Entry| !entry.is_fresh(now);
+            self.cache.entries.cache.remove_if(key, is_old);
+        }
     }
 }
 
@@ -189,12 +167,19 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
+    fn turn<'c>(cache: &'c SharedCache, key: &Key, now: Ticks) -> TryTurn<'c> {
+        match cache.try_turn(key, now) {
+            TryTurn::Busy => cache.wait(key, None),
+            turn => turn,
+        }
+    }
+
     fn fill(cache: &SharedCache, int: i64, text: &str) {
         let value = [Value::Int(int)];
         let key = key(&value, (int as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match cache.turn(&key.to_key(), Clock::manual().now()) {
-            Turn::Ask(fill) => fill.put(entry(key, text)),
-            Turn::Answered(_) => panic!("{int} is there already"),
+        match turn(cache, &key.to_key(), Clock::manual().now()) {
+            TryTurn::Ask(fill) => fill.put(&key, entry(key, text), Clock::manual().now()),
+            _ => panic!("{int} is there already"),
         }
     }
 
@@ -231,18 +216,14 @@ mod tests {
         let mut rows = RowSetBuilder::new(["v"]);
         rows.push([Value::from("x".repeat(5000))]);
         let now = Clock::manual().now();
-        let Turn::Ask(fill) = cache.turn(&key.to_key(), now) else {
+        let TryTurn::Ask(fill) = turn(&cache, &key.to_key(), now) else {
             panic!("the cache is empty");
         };
         let lifetime = Duration::from_secs(1);
-        fill.put(Entry::new(
-            &key,
-            rows.build(),
-            now.after(lifetime),
-            lifetime,
-        ));
+        let large = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
+        fill.put(&key, large, now);
         assert!(cache.find(&key, now).is_none());
-        assert!(matches!(cache.turn(&key.to_key(), now), Turn::Ask(_)));
+        assert!(matches!(turn(&cache, &key.to_key(), now), TryTurn::Ask(_)));
     }
 
     #[test]
@@ -259,14 +240,15 @@ mod tests {
                 for _ in 0..thread_count {
                     scope.spawn(|| {
                         barrier.wait();
-                        match cache.turn(&key.to_key(), now) {
-                            Turn::Answered(entry) => assert!(entry.is_fresh(now)),
-                            Turn::Ask(fill) => {
+                        match turn(&cache, &key.to_key(), now) {
+                            TryTurn::Busy => unreachable!("the wait has no end"),
+                            TryTurn::Answered(entry) => assert!(entry.is_fresh(now)),
+                            TryTurn::Ask(fill) => {
                                 asked.fetch_add(1, Ordering::Relaxed);
                                 let rows = RowSetBuilder::new(["v"]).build();
                                 let lifetime = Duration::from_secs(1);
                                 let expires = now.after(lifetime);
-                                fill.put(Entry::new(&key, rows, expires, lifetime));
+                                fill.put(&key, Entry::new(&key, rows, expires, lifetime), now);
                             }
                         }
                     });
@@ -282,23 +264,51 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_took_too_long_goes_to_those_who_wait_and_is_not_kept() {
+        let cache = SharedCache::new(100, 1 << 20);
+        let clock = Clock::manual();
+        let value = [Value::Int(1)];
+        let key = key(&value, 1);
+        let TryTurn::Ask(fill) = turn(&cache, &key.to_key(), clock.now()) else {
+            panic!("the cache is empty");
+        };
+        let late = entry(key, "x");
+        let owned = key.to_key();
+        let mut waiter = std::pin::pin!(cache.wait_turn(&owned));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(waiter.as_mut().poll(&mut context).is_pending());
+        clock.advance(Duration::from_secs(2));
+        fill.put(&key, late, clock.now());
+        assert_eq!(cache.len(), 0);
+        let std::task::Poll::Ready(Ok(entry)) = waiter.poll(&mut context) else {
+            panic!("the answer is there");
+        };
+        assert_eq!(entry.age(clock.now()), Duration::from_secs(2));
+        assert!(matches!(
+            turn(&cache, &key.to_key(), clock.now()),
+            TryTurn::Ask(_)
+        ));
+    }
+
+    #[test]
     fn a_failed_or_panicking_asker_passes_the_turn_on() {
         let cache = SharedCache::new(100, 1 << 20);
         let value = [Value::Int(1)];
         let key = key(&value, 1);
         let now = Clock::manual().now();
-        let leader = cache.turn(&key.to_key(), now);
-        assert!(matches!(leader, Turn::Ask(_)));
+        let leader = turn(&cache, &key.to_key(), now);
+        assert!(matches!(leader, TryTurn::Ask(_)));
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| matches!(cache.turn(&key.to_key(), now), Turn::Ask(_)));
+            let waiter =
+                scope.spawn(|| matches!(turn(&cache, &key.to_key(), now), TryTurn::Ask(_)));
             drop(leader);
             assert!(waiter.join().unwrap());
         });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _turn = cache.turn(&key.to_key(), now);
+            let _turn = turn(&cache, &key.to_key(), now);
             panic!("the database is gone");
         }));
         assert!(result.is_err());
-        assert!(matches!(cache.turn(&key.to_key(), now), Turn::Ask(_)));
+        assert!(matches!(turn(&cache, &key.to_key(), now), TryTurn::Ask(_)));
     }
 }

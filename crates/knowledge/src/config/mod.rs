@@ -24,6 +24,10 @@ pub const CONFIG_FILE: &str = "knowdb.toml";
 /// The data file of a table that names none.
 const DATA_FILE: &str = "data.csv";
 
+/// How long a query may take unless the file says otherwise: longer than any lookup, and shorter than
+/// a client waits.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The top-level sections that belong to the programs beside this crate. One project folder serves
 /// them all, so an engine that opens it lets these be; [`Config::open`] takes a list of its own.
 pub(crate) const PRODUCT_SECTIONS: [&str; 3] = ["enrich", "server", "lookups"];
@@ -40,6 +44,8 @@ pub struct Config {
     pub csv: CsvConfig,
     /// How answers are cached.
     pub cache: CacheConfig,
+    /// How the folder's own tables are asked.
+    pub local: LocalConfig,
     /// The tables in their order, disabled ones too.
     pub tables: Vec<TableConfig>,
     /// The databases that answer beside them, the default one first.
@@ -98,6 +104,14 @@ pub struct CacheConfig {
     pub capacity_bytes: u64,
     /// How long, at least a millisecond.
     pub ttl: Duration,
+}
+
+/// The section `[local]`: the folder's own tables, which stand as `local` beside the providers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LocalConfig {
+    /// How long a query may take that SQLite answers; any time if not said.
+    pub query_timeout: Option<Duration>,
 }
 
 /// One `[[tables]]` entry.
@@ -266,6 +280,15 @@ impl Default for CsvConfig {
             delimiter: b',',
             encoding: encoding_rs::UTF_8,
             trim: true,
+        }
+    }
+}
+
+impl Default for LocalConfig {
+    fn default() -> Self {
+        Self {
+            // As long as a query of a provider.
+            query_timeout: Some(QUERY_TIMEOUT),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::provider::read_providers;
 use super::reader::{Section, Source};
 use super::{
     CONFIG_FILE, CacheConfig, Columns, Config, ConfigOptions, CsvConfig, DATA_FILE, ExpectedRows,
-    IntranetMode, IntranetNets, LoadConfig, OnError, TableConfig, folder_of,
+    IntranetMode, IntranetNets, LoadConfig, LocalConfig, OnError, TableConfig, folder_of,
 };
 use crate::Result;
 use crate::error::Error;
@@ -26,12 +26,13 @@ const CONFIG_SIZE_MAX: u64 = 16 << 20;
 const FOLDER_HINT_COUNT_MAX: usize = 3;
 
 /// The sections of the format; the caller's own come on top.
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 9] = [
     "version",
     "base_dir",
     "default",
     "csv",
     "cache",
+    "local",
     "tables",
     "provider",
     "intranet_nets",
@@ -152,6 +153,7 @@ fn read_document(
         load: read_load(root.section("default")?)?,
         csv,
         cache: read_cache(root.section("cache")?)?,
+        local: read_local(root.section("local")?)?,
         tables: read_tables(&root, &base, csv)?,
         providers: read_providers(&root)?,
         base,
@@ -160,9 +162,18 @@ fn read_document(
         section_lines: BTreeMap::new(),
     };
     if options.foreign_sections.iter().any(|name| root.has(name)) {
-        let mut all: toml::Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| Error::config(file, 1, error.message()))?;
+        let mut all: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let at = error.span().unwrap_or_default().start;
+            let line = 1 + text[..at].matches('\n').count();
+            // The document was parsed before; an integer may have been too long for a value.
+            match error.message().starts_with("invalid type: integer") {
+                true => {
+                    let (min, max) = (i64::MIN, i64::MAX);
+                    Error::config(file, line, &format!("integers are from {min} to {max}"))
+                }
+                false => Error::config(file, line, error.message()),
+            }
+        })?;
         for &name in options.foreign_sections {
             let Some(section) = root.section(name)? else {
                 continue;
@@ -261,6 +272,21 @@ fn read_cache(section: Option<Section<'_>>) -> Result<CacheConfig> {
         capacity,
         capacity_bytes: capacity_bytes.unwrap_or(default.capacity_bytes).max(1),
         ttl: ttl_ms.map_or(default.ttl, |ms| Duration::from_millis(ms.max(1))),
+    })
+}
+
+fn read_local(section: Option<Section<'_>>) -> Result<LocalConfig> {
+    let default = LocalConfig::default();
+    let Some(section) = section else {
+        return Ok(default);
+    };
+    section.only(&["query_timeout_ms"])?;
+    Ok(LocalConfig {
+        query_timeout: match section.u64("query_timeout_ms")? {
+            None => default.query_timeout,
+            Some(0) => None,
+            Some(ms) => Some(Duration::from_millis(ms)),
+        },
     })
 }
 

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use lookaside_client::{Config as Connection, Environment};
+use lookaside_client::{Config as Connection, Environment, PoolOptions};
 
+use super::QUERY_TIMEOUT;
 use super::reader::Section;
 use crate::Result;
 
@@ -16,6 +17,9 @@ pub(crate) const LOCAL_NAME: &str = "local";
 
 /// Connections of one provider at most; a server is configured for a few hundred in all.
 const POOL_SIZE_MAX: u64 = 1024;
+
+/// Queries under way on one connection at most; far more than a flight that one write takes.
+const PIPELINE_DEPTH_MAX: u64 = 1024;
 
 /// Bytes of an application's name; PostgreSQL cuts what is longer.
 const APPLICATION_NAME_SIZE_MAX: usize = 63;
@@ -40,6 +44,10 @@ pub struct ProviderConfig {
     pub max_lifetime: Option<Duration>,
     /// How long a query may take, waiting for a connection included; for ever if not said.
     pub query_timeout: Option<Duration>,
+    /// How many queries may be under way on a connection before another is used or opened.
+    pub pipeline_depth: usize,
+    /// How long a connection may owe an answer, beyond a round trip, before queries go elsewhere.
+    pub stall: Duration,
     /// Whether a pooler such as PgBouncer stands before the server, in its transaction mode.
     pub pooler: bool,
     /// How old an answer may be that stands in for one that a failing server does not give; such
@@ -206,6 +214,8 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         "max_lifetime_ms",
         "query_timeout_ms",
         "stale_if_error_ms",
+        "pipeline_depth",
+        "stall_ms",
         "pooler",
         "postgres_session",
     ])?;
@@ -227,6 +237,7 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         size => usize::try_from(size.unwrap_or(8)).expect("it is small"),
     };
     let min_connections = section.u64("min_connections")?.unwrap_or(0);
+    let defaults = PoolOptions::default();
     let millis = |key| -> Result<Option<Duration>> {
         let millis = section.u64(key)?.filter(|millis| *millis > 0);
         Ok(millis.map(Duration::from_millis))
@@ -246,14 +257,29 @@ fn read_provider(section: &Section<'_>) -> Result<ProviderConfig> {
         idle_timeout: millis("idle_timeout_ms")?
             .or_else(|| unset("idle_timeout_ms", Duration::from_secs(60))),
         max_lifetime: millis("max_lifetime_ms")?,
-        // Longer than any lookup, and shorter than anybody's patience.
         query_timeout: millis("query_timeout_ms")?
-            .or_else(|| unset("query_timeout_ms", Duration::from_secs(30))),
+            .or_else(|| unset("query_timeout_ms", QUERY_TIMEOUT)),
         stale_if_error: millis("stale_if_error_ms")?,
+        pipeline_depth: read_pipeline_depth(section)?,
+        stall: section
+            .u64("stall_ms")?
+            .map_or(defaults.stall, Duration::from_millis),
         pooler: read_pooler(section, kind)?,
         postgres_session: read_session(section, kind)?,
         line: section.line(),
     })
+}
+
+fn read_pipeline_depth(section: &Section<'_>) -> Result<usize> {
+    match section.u64("pipeline_depth")? {
+        Some(0) => Err(section.bad("pipeline_depth", "must be at least 1")),
+        Some(depth) if depth > PIPELINE_DEPTH_MAX => {
+            let problem = format!("is {depth}, and {PIPELINE_DEPTH_MAX} is the most");
+            Err(section.bad("pipeline_depth", &problem))
+        }
+        Some(depth) => Ok(usize::try_from(depth).expect("it is small")),
+        None => Ok(PoolOptions::default().pipeline_depth),
+    }
 }
 
 fn read_name(section: &Section<'_>) -> Result<String> {

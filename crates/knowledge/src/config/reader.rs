@@ -1,10 +1,11 @@
 //! Typed reading of a parsed TOML document; every refusal names file, line and key.
 
+use std::num::IntErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::Result;
 use crate::error::Error;
@@ -225,6 +226,9 @@ impl<'a> Section<'a> {
         let found = value.get_ref();
         read(found).map(Some).ok_or_else(|| {
             let problem = match found {
+                DeValue::Integer(int) if is_beyond(int) => {
+                    format!("must be at most {}, not {}", i64::MAX, int.as_str())
+                }
                 DeValue::Integer(int) => format!("must be {wanted}, not {}", int.as_str()),
                 other => format!("must be {wanted}, not {}", article(other.type_str())),
             };
@@ -255,7 +259,16 @@ impl<'a> Section<'a> {
 /// Integers may be written in any base.
 fn integer(value: &DeValue<'_>) -> Option<u64> {
     let int = value.as_integer()?;
-    u64::from_str_radix(int.as_str(), int.radix()).ok()
+    let value = i64::from_str_radix(int.as_str(), int.radix()).ok()?;
+    u64::try_from(value).ok()
+}
+
+/// Whether an integer is larger than one of TOML may be.
+fn is_beyond(int: &DeInteger<'_>) -> bool {
+    match i128::from_str_radix(int.as_str(), int.radix()) {
+        Ok(value) => value > i64::MAX.into(),
+        Err(error) => *error.kind() == IntErrorKind::PosOverflow,
+    }
 }
 
 fn article(type_name: &str) -> String {

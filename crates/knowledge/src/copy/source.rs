@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::declared;
 use crate::Result;
 use crate::error::Error;
-use crate::load::quote_name;
+use crate::load::{INDEX_PREFIX, quote_name};
 use crate::store::Store;
 
 /// A connection that reads what was loaded.
@@ -84,9 +84,9 @@ impl Source {
     fn read_indexes(&self, table: &str) -> rusqlite::Result<Vec<(Vec<String>, bool)>> {
         let mut statement = self.0.prepare(
             "select name, \"unique\" from pragma_index_list(?1) \
-             where origin <> 'pk' and partial = 0 order by seq desc",
+             where origin <> 'pk' and partial = 0 and instr(name, ?2) <> 1 order by seq desc",
         )?;
-        let names = statement.query_map([table], |row| {
+        let names = statement.query_map([table, INDEX_PREFIX], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
         })?;
         let mut indexes = Vec::new();

@@ -4,6 +4,8 @@
 //! first thousand looked like numbers. So a type is only given where SQLite's conversion keeps what
 //! was written; everything else stays text.
 
+use std::net::IpAddr;
+
 use super::records::{Next, Records};
 use super::sql::quote_name;
 use crate::Result;
@@ -21,10 +23,25 @@ pub(super) struct Column {
     name: String,
     kind: Kind,
     numbers: Cells,
+    /// The whole numbers among them that a REAL may not hold.
+    wide: Cells,
     dates: Cells,
     others: Cells,
     /// What the first cell is that is no number.
     first_text: &'static str,
+    addresses: Addresses,
+}
+
+/// Whether all cells of a column that are not empty are addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Addresses {
+    /// Nothing was in it.
+    None,
+    Ip4,
+    /// IPv6, or both.
+    Ip6,
+    /// There is another cell.
+    Not,
 }
 
 /// The cells of a column that are of one sort.
@@ -83,7 +100,7 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
             Next::End => return Ok(columns),
         }
         for (column, &index) in columns.iter_mut().zip(&mapping) {
-            if column.others.count < ODD_COUNT_MAX {
+            if column.others.count < ODD_COUNT_MAX || column.addresses != Addresses::Not {
                 column.see(records.field(index), records.line());
             }
         }
@@ -96,9 +113,11 @@ impl Column {
             name,
             kind: Kind::Empty,
             numbers: Cells::default(),
+            wide: Cells::default(),
             dates: Cells::default(),
             others: Cells::default(),
             first_text: "",
+            addresses: Addresses::None,
         }
     }
 
@@ -107,15 +126,44 @@ impl Column {
         self.kind = self.kind.max(kind);
         match kind {
             Kind::Empty => return,
-            Kind::Integer | Kind::Real => return self.numbers.see(line),
+            Kind::Integer | Kind::Real => {
+                if kind == Kind::Integer && is_wide(field) {
+                    self.wide.see(line);
+                }
+                return self.numbers.see(line);
+            }
             Kind::Text => {}
         }
+        self.addresses = self.addresses.with(field);
         if self.dates.count + self.others.count == 0 {
             self.first_text = why_text(field);
         }
         match is_date(field) {
             true => self.dates.see(line),
             false => self.others.see(line),
+        }
+    }
+
+    /// What all its values are together.
+    fn kind(&self) -> Kind {
+        match self.kind {
+            Kind::Real if self.wide.count > 0 => Kind::Text,
+            kind => kind,
+        }
+    }
+
+    /// What to say of a column of addresses where its table is made. Such a column stays text: the
+    /// same addresses may be looked up by equality, and be shown.
+    fn comment(&self) -> &'static str {
+        match (self.numbers.count, self.addresses) {
+            (0, Addresses::Ip4) => {
+                " -- every value is an IPv4 address: ip4_between(:ip, low, high) for ranges"
+            }
+            (0, Addresses::Ip6) => {
+                " -- every value is an address: ip_key(:ip) between ip_key(low) and ip_key(high) for \
+                 ranges"
+            }
+            _ => "",
         }
     }
 
@@ -130,7 +178,10 @@ impl Column {
             let lines = [a, b].into_iter().filter(|cells| cells.count > 0);
             lines.map(|cells| cells.first_line).min()
         };
-        let why = if numbers.count > text_count && text_count < ODD_COUNT_MAX {
+        let why = if self.kind == Kind::Real && self.wide.count > 0 {
+            let line = self.wide.first_line;
+            format!("line {line} has more digits than a number keeps beside decimals")
+        } else if numbers.count > text_count && text_count < ODD_COUNT_MAX {
             format!("line {} {}", first(dates, others)?, self.first_text)
         } else if dates.count > dateless_count && dateless_count < ODD_COUNT_MAX {
             let line = first(numbers, others)?;
@@ -152,21 +203,15 @@ pub(super) fn notes(columns: &[Column]) -> Vec<String> {
 
 /// `create table` for derived columns.
 pub(super) fn create(table: &str, columns: &[Column]) -> String {
-    let columns: Vec<String> = columns
-        .iter()
-        .map(|column| {
-            format!(
-                "  {} {}",
-                quote_name(&column.name),
-                column.kind.declaration()
-            )
-        })
-        .collect();
-    format!(
-        "create table {} (\n{}\n);\n",
-        quote_name(table),
-        columns.join(",\n")
-    )
+    let mut sql = format!("create table {} (\n", quote_name(table));
+    for (number, column) in (1..).zip(columns) {
+        let (name, declaration) = (quote_name(&column.name), column.kind().declaration());
+        let comma = if number < columns.len() { "," } else { "" };
+        let comment = column.comment();
+        sql.push_str(&format!("  {name} {declaration}{comma}{comment}\n"));
+    }
+    sql.push_str(");\n");
+    sql
 }
 
 /// `insert` for derived columns; an empty cell of a number column is NULL.
@@ -177,7 +222,7 @@ pub(super) fn insert(table: &str, columns: &[Column]) -> String {
         .collect();
     let values: Vec<String> = (1..)
         .zip(columns)
-        .map(|(number, column)| match column.kind {
+        .map(|(number, column)| match column.kind() {
             Kind::Integer | Kind::Real => format!("nullif(?{number}, '')"),
             Kind::Empty | Kind::Text => format!("?{number}"),
         })
@@ -188,6 +233,20 @@ pub(super) fn insert(table: &str, columns: &[Column]) -> String {
         names.join(", "),
         values.join(", ")
     )
+}
+
+impl Addresses {
+    fn with(self, field: &[u8]) -> Self {
+        if self == Self::Not {
+            return self;
+        }
+        let text = std::str::from_utf8(field).unwrap_or_default();
+        match text.parse::<IpAddr>() {
+            Ok(IpAddr::V4(_)) if self != Self::Ip6 => Self::Ip4,
+            Ok(_) => Self::Ip6,
+            Err(_) => Self::Not,
+        }
+    }
 }
 
 impl Kind {
@@ -227,6 +286,15 @@ fn kind_of(field: &[u8]) -> Kind {
     }
 }
 
+/// Whether a whole number is one that a REAL may not hold: all up to 2^53 it does.
+fn is_wide(field: &[u8]) -> bool {
+    let text = std::str::from_utf8(field).unwrap_or_default();
+    text.len() > REAL_DIGIT_COUNT_MAX
+        && text
+            .parse()
+            .is_ok_and(|number: i64| number.unsigned_abs() > 1 << f64::MANTISSA_DIGITS)
+}
+
 /// Whether a cell begins with a day as in 2026-01-31, alone or before a time.
 fn is_date(field: &[u8]) -> bool {
     let Some((day, rest)) = field.split_at_checked(10) else {
@@ -245,6 +313,10 @@ fn why_text(field: &[u8]) -> &'static str {
         return "is not UTF-8";
     };
     let digits = field.strip_prefix(['-', '+']).unwrap_or(field);
+    let begins = digits.bytes().next();
+    // `inf` and `nan` parse as well, and are words here.
+    let is_number =
+        field.parse::<f64>().is_ok() && begins.is_some_and(|b| b.is_ascii_digit() || b == b'.');
     let is_decimal = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
         && digits.matches('.').count() <= 1
         && digits.bytes().any(|b| b.is_ascii_digit());
@@ -255,7 +327,7 @@ fn why_text(field: &[u8]) -> &'static str {
         "has a leading zero"
     } else if is_decimal && digits.len() > REAL_DIGIT_COUNT_MAX {
         "has more digits than a number keeps"
-    } else if is_decimal {
+    } else if is_number {
         "is a number in another form, which would be lost"
     } else {
         "is not a number"
@@ -283,6 +355,8 @@ mod tests {
             ("1 ", "line 3 has white space"),
             ("9223372036854775808", "line 3 has more digits"),
             (".", "line 3 is not a number"),
+            ("1e400", "line 3 is a number in another form"),
+            ("inf", "line 3 is not a number"),
         ] {
             let note = note(&["1", cell, "2.5", ""]).unwrap();
             let start = "column \"price\" is text: ";
@@ -319,6 +393,32 @@ mod tests {
             &[],
         ] {
             assert_eq!(note(quiet), None, "{quiet:?}");
+        }
+    }
+
+    #[test]
+    fn issue_12_whole_numbers_that_a_real_does_not_hold_are_text_beside_decimals() {
+        let why = "line 2 has more digits than a number keeps";
+        for (cells, expected, note) in [
+            (&["9007199254740993", "1.5"][..], Kind::Text, Some(why)),
+            (&["-9007199254740993", "", "1.5"], Kind::Text, Some(why)),
+            (&["9223372036854775807", "1"], Kind::Integer, None),
+            (&["9007199254740992", "1.5"], Kind::Real, None),
+            (&["-9007199254740992", "1.5"], Kind::Real, None),
+            (&["1234567890123456", "1.5"], Kind::Real, None),
+        ] {
+            let mut column = Column::new("n".to_owned());
+            for (line, cell) in (2..).zip(cells) {
+                column.see(cell.as_bytes(), line);
+            }
+            assert_eq!(column.kind(), expected, "{cells:?}");
+            let found = column.note();
+            let is_same = match (note, &found) {
+                (Some(note), Some(found)) => found.contains(note),
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(is_same, "{cells:?}: {found:?}");
         }
     }
 

@@ -3,8 +3,11 @@
 //! A load fills a new store. Whatever fails, the store is dropped and nobody has seen it, so the
 //! live one stays whole; transactions are about memory and speed here, not about safety.
 
+mod delimiter;
 mod derive;
 mod fuzz;
+mod keys;
+mod quotes;
 mod records;
 mod report;
 mod source;
@@ -19,6 +22,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
 pub use self::fuzz::csv_mapping_fuzz;
+pub(crate) use self::keys::INDEX_PREFIX;
+use self::keys::{DerivedTable, add_indexes};
 use self::records::{Next, Records};
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
 pub(crate) use self::sql::quote_name;
@@ -31,8 +36,13 @@ use crate::store::{Store, StoreBuilder, Undo};
 /// Records between two calls of [`Progress::advanced`].
 const PROGRESS_RECORD_COUNT: u64 = 8192;
 
-/// Loads all enabled tables into a new store.
-pub(crate) fn load(config: &Config, progress: &dyn Progress) -> Result<(Store, LoadReport)> {
+/// Loads all enabled tables into a new store. Derived tables get the indexes that the statements, of
+/// which the project consists, look rows up by.
+pub(crate) fn load(
+    config: &Config,
+    statements: &[String],
+    progress: &dyn Progress,
+) -> Result<(Store, LoadReport)> {
     let begun = Instant::now();
     let builder = StoreBuilder::new()?;
     let mut report = LoadReport::default();
@@ -40,11 +50,19 @@ pub(crate) fn load(config: &Config, progress: &dyn Progress) -> Result<(Store, L
         OnError::Fail => Undo::Never,
         OnError::Skip => Undo::Statement,
     })?;
+    let mut derived = Vec::new();
     for table in config.enabled_tables() {
-        report
-            .tables
-            .push(load_table(config, table, builder.connection(), progress)?);
+        let (loaded, is_derived) = load_table(config, table, builder.connection(), progress)?;
+        if is_derived {
+            derived.push(DerivedTable {
+                name: table.name.clone(),
+                report: report.tables.len(),
+            });
+        }
+        report.tables.push(loaded);
     }
+    let reports = &mut report.tables;
+    add_indexes(builder.connection(), config, statements, &derived, reports)?;
     let store = builder.seal()?;
     report.elapsed = begun.elapsed();
     Ok((store, report))
@@ -55,15 +73,16 @@ pub(crate) fn load(config: &Config, progress: &dyn Progress) -> Result<(Store, L
 /// # Errors
 /// What a load fails with.
 pub fn try_load(config: &Config, progress: &dyn Progress) -> Result<LoadReport> {
-    load(config, progress).map(|(_, report)| report)
+    load(config, &[], progress).map(|(_, report)| report)
 }
 
+/// Loads a table; and whether its `create.sql` was derived.
 fn load_table(
     config: &Config,
     table: &TableConfig,
     connection: &Connection,
     progress: &dyn Progress,
-) -> Result<TableReport> {
+) -> Result<(TableReport, bool)> {
     let begun = Instant::now();
     let mut report = TableReport {
         name: table.name.clone(),
@@ -76,7 +95,13 @@ fn load_table(
             .execute_batch(&script.text)
             .map_err(|source| Error::script(table, script, source))?;
     }
-    let mut records = Records::open(table, config.csv_of(table))?;
+    let csv = config.csv_of(table);
+    let mut records = Records::open(table, csv)?;
+    let begins_with_quote = records.begins_with_quote();
+    let warning = records
+        .header()
+        .and_then(|header| delimiter::warning(header, begins_with_quote, csv.delimiter));
+    report.warnings.extend(warning);
     let bytes_total = fs::metadata(&table.data_file).map_or(0, |meta| meta.len());
     let mut insert = Insert::prepare(connection, table, &sql.insert, records.mapping()?)?;
     insert.run(config.load, &mut records, &mut report, &|bytes_read| {
@@ -86,7 +111,7 @@ fn load_table(
     progress.advanced(&table.name, bytes_read, bytes_read);
     judge_row_count(table, &mut report)?;
     report.elapsed = begun.elapsed();
-    Ok(report)
+    Ok((report, sql.create.file.is_none()))
 }
 
 fn judge_row_count(table: &TableConfig, report: &mut TableReport) -> Result<()> {
@@ -166,10 +191,14 @@ impl<'a> Insert<'a> {
                         return Err(Error::row_insert(self.table, self.sql, line, error));
                     }
                 },
-                Next::Bad { line, reason } if load.on_error == OnError::Skip => {
-                    report.skip(line, reason);
+                Next::Bad {
+                    line,
+                    reason,
+                    is_fatal: false,
+                } if load.on_error == OnError::Skip => report.skip(line, reason),
+                Next::Bad { line, reason, .. } => {
+                    return Err(Error::row(self.table, line, &reason));
                 }
-                Next::Bad { line, reason } => return Err(Error::row(self.table, line, &reason)),
             }
             if record_index % PROGRESS_RECORD_COUNT == 0 {
                 advanced(records.bytes_read());

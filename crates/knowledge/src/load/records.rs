@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use csv_core::ReadRecordResult;
 
+use super::quotes::{Quotes, SWALLOWED_LINE_COUNT_MAX, SWALLOWED_SIZE_MAX, Swallowed};
 use super::source::{self, FilePosition};
 use crate::Result;
 use crate::config::{Columns, CsvConfig, TableConfig};
@@ -31,6 +32,7 @@ pub(super) struct Records<'a> {
     source: Box<dyn Read>,
     position: Rc<FilePosition>,
     parser: csv_core::Reader,
+    quotes: Quotes,
     input: Box<[u8]>,
     /// The part of `input` that is not parsed yet.
     rest: Range<usize>,
@@ -39,6 +41,8 @@ pub(super) struct Records<'a> {
     rest_line: u64,
     /// The names of the columns, trimmed, if the file has them.
     header: Option<Vec<String>>,
+    /// The first record begins with a quote.
+    begins_with_quote: bool,
     /// How many fields each record has, once one was read.
     width: Option<usize>,
     /// The first record was read already, to learn its width.
@@ -69,6 +73,8 @@ pub(super) enum Next {
         line: u64,
         /// What is wrong with it.
         reason: String,
+        /// It took in so many lines or bytes that leaving it out would lose other records.
+        is_fatal: bool,
     },
     /// The file has ended.
     End,
@@ -99,23 +105,30 @@ impl<'a> Records<'a> {
             source,
             position,
             parser,
+            quotes: Quotes::new(csv.delimiter),
             input: vec![0; INPUT_SIZE].into(),
             rest: 0..0,
             state: State::Reading,
             rest_line: 1,
             header: None,
+            begins_with_quote: false,
             width: None,
             peeked: false,
             line: 1,
             text: vec![0; 1 << 10],
             ends: vec![0; 1 << 5],
         };
+        records.fill()?;
+        let text = &records.input[records.rest.clone()];
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let mut text = text.iter().skip_while(|byte| matches!(byte, b'\r' | b'\n'));
+        records.begins_with_quote = text.next() == Some(&b'"');
         match records.next()? {
             Next::Record if csv.has_header => {
                 records.header = Some(records.names().collect());
             }
             Next::Record => records.peeked = true,
-            Next::Bad { line, reason } => return Err(Error::row(table, line, &reason)),
+            Next::Bad { line, reason, .. } => return Err(Error::row(table, line, &reason)),
             Next::End => {}
         }
         Ok(records)
@@ -124,6 +137,11 @@ impl<'a> Records<'a> {
     /// The names of the columns, if the file has them.
     pub(super) fn header(&self) -> Option<&[String]> {
         self.header.as_deref()
+    }
+
+    /// Whether the first record begins with a quote.
+    pub(super) fn begins_with_quote(&self) -> bool {
+        self.begins_with_quote
     }
 
     /// How many fields each record has; 0 if there is none.
@@ -170,7 +188,7 @@ impl<'a> Records<'a> {
         }
         match self.parse()? {
             Parsed::Record { text_size, width } => Ok(self.judge(text_size, width)),
-            Parsed::OpenQuote => Ok(self.bad("a quote is opened and never closed")),
+            Parsed::OpenQuote => Ok(self.bad("a quote is opened and never closed".to_owned())),
             Parsed::End => Ok(Next::End),
         }
     }
@@ -198,6 +216,11 @@ impl<'a> Records<'a> {
                 parsed = &parsed[blank..];
                 self.line = self.rest_line;
                 begun = !parsed.is_empty();
+                self.quotes.begin(self.line);
+            }
+            // The line break that ends the file is not of the file.
+            if self.state == State::Reading {
+                self.quotes.see(parsed);
             }
             self.rest_line += line_feed_count(parsed);
             text_size += written;
@@ -262,7 +285,7 @@ impl<'a> Records<'a> {
         let expected = self.width.unwrap_or(width);
         if width != expected {
             let fields = if width == 1 { "field" } else { "fields" };
-            return self.bad(&format!(
+            return self.bad(format!(
                 "{width} {fields} where the first record has {expected}"
             ));
         }
@@ -276,16 +299,40 @@ impl<'a> Records<'a> {
         if !valid {
             let is_wrong = |index: &usize| std::str::from_utf8(&text[self.range(*index)]).is_err();
             let index = (0..width).find(is_wrong).unwrap_or(0);
-            return self.bad(&format!("field {} is not UTF-8", index + 1));
+            return self.bad(format!("field {} is not UTF-8", index + 1));
+        }
+        if self.quotes.has_tail() {
+            return self.bad("text follows the closing quote of a field".to_owned());
         }
         self.width = Some(width);
         Next::Record
     }
 
-    fn bad(&self, reason: &str) -> Next {
+    fn bad(&self, mut reason: String) -> Next {
+        let swallowed = self.quotes.swallowed();
+        let is_fatal = swallowed.is_some_and(Swallowed::is_too_much);
+        if let Some(Swallowed {
+            line,
+            line_count,
+            size,
+        }) = swallowed
+        {
+            let lines = if line_count == 1 { "line" } else { "lines" };
+            reason.push_str(&format!(
+                "; the quote that opens on line {line} takes in {line_count} {lines}, {size} bytes"
+            ));
+        }
+        if is_fatal {
+            reason.push_str(&format!(
+                "; correct or remove it: on_error = \"skip\" leaves out no more than \
+                 {SWALLOWED_LINE_COUNT_MAX} lines or {} MiB with one record",
+                SWALLOWED_SIZE_MAX >> 20
+            ));
+        }
         Next::Bad {
             line: self.line,
-            reason: reason.to_owned(),
+            reason,
+            is_fatal,
         }
     }
 

@@ -42,6 +42,8 @@ pub struct TableReport {
     pub skipped_count: u64,
     /// The first of them.
     pub skipped: Vec<SkippedRow>,
+    /// The columns that got an index because the project looks rows up by them; of derived tables.
+    pub indexes: Vec<String>,
     /// What someone should look at, a line each.
     pub warnings: Vec<String>,
     /// How long it took.

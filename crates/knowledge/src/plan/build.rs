@@ -56,6 +56,8 @@ pub(super) struct IntervalColumns {
 pub(super) enum Rules {
     /// SQL's operators.
     Comparison,
+    /// SQL's operators, over `ip_key` of the columns.
+    IpKeys,
     /// The function `ip4_between`.
     Ip4Between,
 }
@@ -65,6 +67,34 @@ pub(super) enum Rules {
 pub(super) struct Interval {
     pub(super) index: Arc<IntervalIndex>,
     pub(super) class: Class,
+    /// The storage class of the lower bounds as they are stored, which `order by` sorts.
+    pub(super) low: Stored,
+}
+
+/// What the values of a column are stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// There are none.
+    None,
+    Int,
+    Text,
+    /// Anything else, or not all the same.
+    Other,
+}
+
+impl Stored {
+    fn with(self, value: ValueRef<'_>) -> Self {
+        let stored = match value {
+            ValueRef::Integer(_) => Self::Int,
+            ValueRef::Text(_) => Self::Text,
+            _ => Self::Other,
+        };
+        match self {
+            Self::None => stored,
+            known if known == stored => known,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The storage class that all bounds share.
@@ -86,12 +116,14 @@ pub(super) fn interval(
     let mut builder = IntervalIndexBuilder::default();
     let mut statement = connection.prepare(&table.scan_sql(&[columns.low.0, columns.high.0]))?;
     let mut scan = statement.query([])?;
-    let mut class = Class::None;
+    let (mut class, mut stored) = (Class::None, Stored::None);
     let mut row_at = 0;
     while let Some(row) = scan.next()? {
         let (low, high) = (row.get_ref(0)?, row.get_ref(1)?);
+        stored = stored.with(low);
         let row_class = match columns.rules {
             Rules::Comparison => push_comparison(&mut builder, row_at, columns, low, high)?,
+            Rules::IpKeys => push_ip_keys(&mut builder, row_at, columns, low, high)?,
             Rules::Ip4Between => push_ip4_between(&mut builder, row_at, low, high)?,
         };
         if class == Class::None {
@@ -104,6 +136,7 @@ pub(super) fn interval(
     Ok(Interval {
         index: Arc::new(builder.build()?),
         class,
+        low: stored,
     })
 }
 
@@ -134,6 +167,31 @@ fn push_comparison(
         }
         _ => Err(MIXED),
     }
+}
+
+/// `ip_key` gives no key for what is no address, and such a bound is above and below nothing. A text
+/// that is not UTF-8 is its error to report.
+fn push_ip_keys(
+    builder: &mut IntervalIndexBuilder,
+    row: usize,
+    columns: IntervalColumns,
+    low: ValueRef<'_>,
+    high: ValueRef<'_>,
+) -> Result<Class, Reason> {
+    let key = |value: ValueRef<'_>| match value {
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => Ok(functions::ip_key_of(text)),
+            Err(_) => Err(Reason::fixed("a bound is not UTF-8")),
+        },
+        _ => Ok(None),
+    };
+    Ok(match (key(low)?, key(high)?) {
+        (Some(low), Some(high)) => {
+            builder.push_bytes(row, (&low, columns.low.1), (&high, columns.high.1));
+            Class::Blob
+        }
+        _ => Class::None,
+    })
 }
 
 /// The bounds of the function are integers or addresses in text; the rest of what it takes follows

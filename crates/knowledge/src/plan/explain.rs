@@ -4,6 +4,9 @@ use std::fmt;
 
 use lookaside_value::Text;
 
+use super::reads::{self, ReadKind, TableRead};
+use super::tables::Tables;
+use super::warnings::{self, StatementWarning};
 use super::{NativeProbe, Plan};
 use crate::config::ProviderKind;
 
@@ -29,6 +32,10 @@ pub struct Explanation {
     pub is_first_known: bool,
     /// Why SQLite answers, if it does.
     pub reason: Option<String>,
+    /// How SQLite reads each table, if SQLite answers.
+    pub reads: Vec<TableRead>,
+    /// What is probably wrong in the statement.
+    pub warnings: Vec<StatementWarning>,
     /// The other database that answers, if one does.
     pub provider: Option<ProviderPlan>,
 }
@@ -85,6 +92,8 @@ impl Plan {
                     index_size: 0,
                     is_first_known: true,
                     reason: Some(reason.to_string()),
+                    reads: Vec::new(),
+                    warnings: Vec::new(),
                     provider: None,
                 };
             }
@@ -106,8 +115,80 @@ impl Plan {
             index_size,
             is_first_known: native.is_first_known,
             reason: None,
+            reads: Vec::new(),
+            warnings: Vec::new(),
             provider: None,
         }
+    }
+}
+
+impl Explanation {
+    /// Adds what only a look at the tables tells: how SQLite reads them, and what is probably wrong.
+    /// What cannot be found out is left out: the statement itself was accepted.
+    pub(crate) fn look_at(&mut self, sql: &str, tables: &Tables) {
+        tables.with(|tables| {
+            if self.kind == PlanKind::Sqlite {
+                self.reads = reads::reads(sql, tables).unwrap_or_default();
+            }
+            self.warnings = warnings::local(sql, tables);
+        });
+    }
+
+    /// The largest table of which SQLite reads all rows for each query, if there is one.
+    pub fn largest_scan(&self) -> Option<&TableRead> {
+        let scans = self.reads.iter().filter(|it| it.kind == ReadKind::Scan);
+        scans.max_by_key(|read| read.row_count)
+    }
+
+    /// Who answers, in one line: `hash index of users(login)`, `sqlite, full scan of users, 250
+    /// rows`, `provider assets`.
+    pub fn summary(&self) -> String {
+        if let Some(provider) = &self.provider {
+            return format!("provider {}", provider.name);
+        }
+        if let Some(table) = &self.table {
+            return format!(
+                "{} index of {table}({})",
+                self.kind,
+                self.key_columns.join(", ")
+            );
+        }
+        let mut summary = self.kind.to_string();
+        for read in &self.reads {
+            summary.push_str(&format!(", {read}"));
+        }
+        summary
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(provider) = &self.provider {
+            return provider.write(&self.columns, f);
+        }
+        if let Some(reason) = &self.reason {
+            write!(f, "sqlite: {reason}")?;
+            for read in &self.reads {
+                write!(f, "\n  {read}")?;
+            }
+            return Ok(());
+        }
+        let table = self.table.as_deref().unwrap_or_default();
+        let columns = self.key_columns.join(", ");
+        writeln!(f, "{}: {table}({columns})", self.kind)?;
+        let unit = match self.kind {
+            PlanKind::Interval => "boundaries",
+            _ => "keys",
+        };
+        writeln!(
+            f,
+            "  {} rows, {} {unit}, index of {} KiB",
+            self.row_count,
+            self.key_count,
+            self.index_size.div_ceil(1024)
+        )?;
+        f.write_str(match self.is_first_known {
+            true => "  first of several rows: known",
+            false => "  first of several rows: SQLite is asked",
+        })
     }
 }
 
@@ -132,30 +213,11 @@ impl fmt::Display for PlanKind {
 impl fmt::Display for Explanation {
     /// A few lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(provider) = &self.provider {
-            return provider.write(&self.columns, f);
+        self.write(f)?;
+        for StatementWarning { message, help, .. } in &self.warnings {
+            write!(f, "\nwarning: {message}\n  help: {help}")?;
         }
-        if let Some(reason) = &self.reason {
-            return write!(f, "sqlite: {reason}");
-        }
-        let table = self.table.as_deref().unwrap_or_default();
-        let columns = self.key_columns.join(", ");
-        writeln!(f, "{}: {table}({columns})", self.kind)?;
-        let unit = match self.kind {
-            PlanKind::Interval => "boundaries",
-            _ => "keys",
-        };
-        writeln!(
-            f,
-            "  {} rows, {} {unit}, index of {} KiB",
-            self.row_count,
-            self.key_count,
-            self.index_size.div_ceil(1024)
-        )?;
-        f.write_str(match self.is_first_known {
-            true => "  first of several rows: known",
-            false => "  first of several rows: SQLite is asked",
-        })
+        Ok(())
     }
 }
 

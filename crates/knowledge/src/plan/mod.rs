@@ -9,15 +9,20 @@
 //! for that set.
 
 mod build;
+mod census;
+mod comparisons;
 mod explain;
 mod first_row;
 mod key;
 mod operand;
 mod planner;
+mod reads;
 mod reason;
 mod schema;
 mod shape;
+mod sqlite_dialect;
 mod tables;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -27,11 +32,15 @@ use std::sync::Arc;
 use lookaside_value::{RowSet, Text, Value};
 
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
+pub(crate) use self::comparisons::equal_columns;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
 use self::key::{Affinity, Converted, convert, convert_at_hand};
 use self::operand::{Operand, Scratch};
+pub use self::reads::{ReadKind, TableRead};
 use self::reason::Reason;
 pub(crate) use self::tables::Tables;
+pub(crate) use self::warnings::of_provider as provider_warnings;
+pub use self::warnings::{StatementWarning, WarningKind};
 use crate::bind::SqlValue;
 use crate::config::ProviderKind;
 use crate::functions;

@@ -4,14 +4,15 @@ use lookaside_value::Text;
 use rusqlite::Connection;
 use sqlparser::ast::Ident;
 
-use super::build::{IntervalColumns, KEY_COLUMN_COUNT_MAX, Rules};
+use super::build::{Class, Interval, IntervalColumns, KEY_COLUMN_COUNT_MAX, Rules, Stored};
 use super::first_row;
 use super::key::Affinity;
 use super::reason::Reason;
 use super::schema::Table;
-use super::shape::{Condition, Projected, Shape};
+use super::shape::{Condition, Order, Projected, Shape};
 use super::tables::Inner;
 use super::{Compared, Native, NativeProbe};
+use crate::functions::Function;
 use crate::index::{Bound, ListOrder};
 
 /// Finds the native plan of a shape, if the table and SQLite's own plan allow one.
@@ -69,7 +70,7 @@ pub(super) fn plan(
         Condition::Within { low, high } => {
             let (low_column, low_affinity) = key_column(&table, &low.column)?;
             let (high_column, high_affinity) = key_column(&table, &high.column)?;
-            check_order(&table, shape.order_descending.as_ref(), low_column)?;
+            check_order(&table, shape.order_descending.as_ref(), low_column, None)?;
             let interval = tables.interval(
                 &table,
                 IntervalColumns {
@@ -78,6 +79,13 @@ pub(super) fn plan(
                     rules: Rules::Comparison,
                 },
             )?;
+            if interval.class == Class::Text {
+                for column in [low_column, high_column] {
+                    if tables.census(&table, column)?.holds_addresses() {
+                        return Err(ADDRESS_TEXT);
+                    }
+                }
+            }
             let low = Compared {
                 operand: low.operand,
                 affinity: low_affinity,
@@ -94,13 +102,37 @@ pub(super) fn plan(
             };
             (probe, vec![low_column, high_column])
         }
+        Condition::WithinKeys { low, high } => {
+            // The result of a function has no affinity and no collation.
+            let (low_column, _) = column(&table, &low.column)?;
+            let (high_column, _) = column(&table, &high.column)?;
+            let order = shape.order_descending.as_ref();
+            check_order(&table, order, low_column, Some(Function::IpKey))?;
+            let interval = tables.interval(
+                &table,
+                IntervalColumns {
+                    low: (low_column, low.bound),
+                    high: (high_column, high.bound),
+                    rules: Rules::IpKeys,
+                },
+            )?;
+            let affinity = Affinity::Blob;
+            let [low, high] = [low, high].map(|side| Compared {
+                operand: side.operand,
+                affinity,
+            });
+            let high = (high != low).then_some(high);
+            let probe = NativeProbe::Interval {
+                interval,
+                low,
+                high,
+            };
+            (probe, vec![low_column, high_column])
+        }
         Condition::Ip4Between { ip, low, high } => {
             // The function sees the values as they are: no affinity, no collation.
             let (low_column, _) = column(&table, &low)?;
             let (high_column, _) = column(&table, &high)?;
-            if is_ordered {
-                return Err(Reason::fixed("it orders what a function chose"));
-            }
             let interval = tables.interval(
                 &table,
                 IntervalColumns {
@@ -109,6 +141,10 @@ pub(super) fn plan(
                     rules: Rules::Ip4Between,
                 },
             )?;
+            if let Some(order) = &shape.order_descending {
+                check_order(&table, Some(order), low_column, order.function)?;
+                check_address_order(order, &interval)?;
+            }
             let probe = NativeProbe::Ip4Between { interval, ip };
             (probe, vec![low_column, high_column])
         }
@@ -131,6 +167,11 @@ pub(super) fn plan(
         table: table.name.as_str().into(),
     })
 }
+
+/// SQLite answers such a statement as it is written, and a warning says what was meant
+/// ([`super::warnings`]): nothing is made fast that is wrong.
+const ADDRESS_TEXT: Reason =
+    Reason::fixed("its bounds are addresses in text, and text does not sort as addresses do");
 
 /// Positions of the projected columns, each with its alias.
 fn resolve_projection(
@@ -172,12 +213,34 @@ fn key_column(table: &Table, name: &Ident) -> Result<(usize, Affinity), Reason> 
     Ok((position, affinity))
 }
 
-fn check_order(table: &Table, order: Option<&Ident>, low_column: usize) -> Result<(), Reason> {
-    match order {
-        Some(order) if column(table, order)?.0 != low_column => Err(Reason::fixed(
-            "it is ordered by something else than the lower bound, descending",
+const OTHER_ORDER: Reason =
+    Reason::fixed("it is ordered by something else than the lower bound, descending");
+
+/// The order is none, or that of a column, or of a function of it.
+fn check_order(
+    table: &Table,
+    order: Option<&Order>,
+    low_column: usize,
+    function: Option<Function>,
+) -> Result<(), Reason> {
+    let Some(order) = order else {
+        return Ok(());
+    };
+    match column(table, &order.column)?.0 == low_column && order.function == function {
+        true => Ok(()),
+        false => Err(OTHER_ORDER),
+    }
+}
+
+/// The index sorts the lower bounds of `ip4_between` as addresses. So does SQLite if they are stored
+/// as integers; of text, `ip4_int` does, and is an error for integers.
+fn check_address_order(order: &Order, interval: &Interval) -> Result<(), Reason> {
+    match (order.function, interval.low) {
+        (_, Stored::None) | (None, Stored::Int) | (Some(Function::Ip4Int), Stored::Text) => Ok(()),
+        (None, Stored::Text) => Err(Reason::fixed(
+            "it is ordered by addresses in text, and text does not sort as addresses do",
         )),
-        _ => Ok(()),
+        _ => Err(OTHER_ORDER),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::functions::Function;
 use crate::index::Bound;
 
 /// Statements longer than this go to SQLite unparsed: no lookup is, and parsing costs memory.
-const SQL_SIZE_MAX: usize = 64 * 1024;
+pub(super) const SQL_SIZE_MAX: usize = 64 * 1024;
 
 /// Digits of an integer literal that are an `i64` whatever they are.
 const LITERAL_DIGIT_COUNT_MAX: usize = 18;
@@ -34,7 +34,7 @@ pub(super) struct Shape {
     pub(super) projection: Vec<Projected>,
     pub(super) condition: Condition,
     /// `order by <column> desc`
-    pub(super) order_descending: Option<Ident>,
+    pub(super) order_descending: Option<Order>,
     /// `limit 1`
     pub(super) is_limited: bool,
 }
@@ -51,6 +51,8 @@ pub(super) enum Condition {
     Equal(Vec<(Ident, Operand)>),
     /// `low <= operand and high >= operand`, each bound with an operand of its own.
     Within { low: Side, high: Side },
+    /// The same with `ip_key(low)` and `ip_key(high)`.
+    WithinKeys { low: Side, high: Side },
     /// `ip4_between(operand, low, high)`
     Ip4Between {
         ip: Operand,
@@ -64,7 +66,7 @@ impl Condition {
     pub(super) fn visit_operands(&self, visit: &mut impl FnMut(&Operand)) {
         match self {
             Self::Equal(terms) => terms.iter().for_each(|(_, operand)| visit(operand)),
-            Self::Within { low, high } => {
+            Self::Within { low, high } | Self::WithinKeys { low, high } => {
                 visit(&low.operand);
                 visit(&high.operand);
             }
@@ -73,10 +75,19 @@ impl Condition {
     }
 }
 
+/// What a statement is ordered by, descending: a column, or one of our functions of it.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) column: Ident,
+    pub(super) function: Option<Function>,
+}
+
 /// One bound of an interval.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) column: Ident,
+    /// The bound is `ip_key` of the column.
+    is_key: bool,
     pub(super) bound: Bound,
     pub(super) operand: Operand,
 }
@@ -199,7 +210,7 @@ fn projection_of(items: &[SelectItem]) -> Result<Vec<Projected>, Reason> {
         .ok_or(Reason::fixed("it selects something else than columns"))
 }
 
-fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<Ident>, Reason> {
+fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<Order>, Reason> {
     let Some(order) = order else {
         return Ok(None);
     };
@@ -210,7 +221,12 @@ fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<
     let [expr] = exprs.as_slice() else {
         return Err(refused);
     };
-    let Some(column) = column_of(&expr.expr) else {
+    let called = || {
+        let (function, [argument]) = parts_of(call_of(&expr.expr)?)?;
+        Some((column_of(argument)?, Some(function)))
+    };
+    let column = column_of(&expr.expr).map(|column| (column, None));
+    let Some((column, function)) = column.or_else(called) else {
         return Err(refused);
     };
     // An alias hides a column of the same name here, and only here.
@@ -228,7 +244,10 @@ fn order_of(order: Option<&OrderBy>, projection: &[Projected]) -> Result<Option<
     if is_hidden || !is_descending {
         return Err(refused);
     }
-    Ok(Some(column.clone()))
+    Ok(Some(Order {
+        column: column.clone(),
+        function,
+    }))
 }
 
 fn limit_of(limit: Option<&LimitClause>) -> Result<bool, Reason> {
@@ -266,10 +285,13 @@ fn condition_of(selection: &Expr, params: &[Text]) -> Result<Condition, Reason> 
     }
     match (equal.len(), low.pop(), high.pop(), between.pop()) {
         (1.., None, None, None) => Ok(Condition::Equal(equal)),
-        (0, Some(low_side), Some(high_side), None) if low.is_empty() && high.is_empty() => {
-            Ok(Condition::Within {
-                low: low_side,
-                high: high_side,
+        (0, Some(low_side), Some(high_side), None)
+            if low.is_empty() && high.is_empty() && low_side.is_key == high_side.is_key =>
+        {
+            let (low, high) = (low_side, high_side);
+            Ok(match low.is_key {
+                true => Condition::WithinKeys { low, high },
+                false => Condition::Within { low, high },
             })
         }
         (0, None, None, Some((ip, low, high))) if between.is_empty() => {
@@ -298,16 +320,14 @@ fn push_terms(expr: &Expr, params: &[Text], terms: &mut Vec<Term>) -> Option<()>
             high,
         } => {
             let operand = operand_of(expr, params)?;
-            terms.push(Term::Low(Side {
-                column: column_of(low)?.clone(),
+            let side = |(column, is_key): (&Ident, bool)| Side {
+                column: column.clone(),
+                is_key,
                 bound: Bound::Inclusive,
                 operand: operand.clone(),
-            }));
-            terms.push(Term::High(Side {
-                column: column_of(high)?.clone(),
-                bound: Bound::Inclusive,
-                operand,
-            }));
+            };
+            terms.push(Term::Low(side(bound_of(low)?)));
+            terms.push(Term::High(side(bound_of(high)?)));
         }
         Expr::Function(call) => terms.push(ip4_between(call, params)?),
         _ => return None,
@@ -327,18 +347,20 @@ fn comparison(left: &Expr, op: &BinaryOperator, right: &Expr, params: &[Text]) -
         return (one == Value::Int(1)).then_some(term);
     }
     // Read as `column op operand`, whichever way round it is written.
-    let (column, operand, is_swapped) = match (column_of(left), column_of(right)) {
-        (Some(column), None) => (column, operand_of(right, params)?, false),
-        (None, Some(column)) => (column, operand_of(left, params)?, true),
+    let ((column, is_key), operand, is_swapped) = match (bound_of(left), bound_of(right)) {
+        (Some(bound), None) => (bound, operand_of(right, params)?, false),
+        (None, Some(bound)) => (bound, operand_of(left, params)?, true),
         _ => return None,
     };
     let column = column.clone();
     let side = |bound, operand, column| Side {
         column,
+        is_key,
         bound,
         operand,
     };
     Some(match (op, is_swapped) {
+        (BinaryOperator::Eq, _) if is_key => return None,
         (BinaryOperator::Eq, _) => Term::Equal(column, operand),
         (BinaryOperator::LtEq, false) | (BinaryOperator::GtEq, true) => {
             Term::Low(side(Bound::Inclusive, operand, column))
@@ -362,6 +384,15 @@ fn call_of(expr: &Expr) -> Option<&Call> {
         Expr::Nested(inner) => call_of(inner),
         _ => None,
     }
+}
+
+/// A column, or `ip_key` of one.
+fn bound_of(expr: &Expr) -> Option<(&Ident, bool)> {
+    let key = || match parts_of(call_of(expr)?)? {
+        (Function::IpKey, [argument]) => Some((column_of(argument)?, true)),
+        _ => None,
+    };
+    column_of(expr).map(|column| (column, false)).or_else(key)
 }
 
 fn ip4_between(call: &Call, params: &[Text]) -> Option<Term> {

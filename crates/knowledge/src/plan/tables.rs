@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::build::{self, Interval, IntervalColumns};
+use super::census::Census;
 use super::reason::Reason;
 use super::schema::Table;
 use crate::bind::value_of;
@@ -36,6 +37,9 @@ pub(super) struct Inner {
     snapshots: HashMap<SnapshotKey, Result<RowSet, Reason>>,
     hashes: HashMap<(String, Vec<usize>), Result<Arc<HashIndex>, Reason>>,
     intervals: HashMap<(String, IntervalColumns), Result<Interval, Reason>>,
+    /// By table and column.
+    censuses: HashMap<(String, usize), Result<Census, Reason>>,
+    row_counts: HashMap<String, Result<usize, Reason>>,
 }
 
 /// Table, columns, and the names that the statement gives them.
@@ -51,6 +55,8 @@ impl Tables {
                 snapshots: HashMap::new(),
                 hashes: HashMap::new(),
                 intervals: HashMap::new(),
+                censuses: HashMap::new(),
+                row_counts: HashMap::new(),
             }),
         }
     }
@@ -113,6 +119,31 @@ impl Inner {
         shared(&mut self.intervals, (table.name.clone(), columns), || {
             build::interval(connection, table, columns)
         })
+    }
+
+    /// What the texts of a column are.
+    pub(super) fn census(&mut self, table: &Table, column: usize) -> Result<Census, Reason> {
+        let connection = &self.connection;
+        shared(&mut self.censuses, (table.name.clone(), column), || {
+            Census::of(connection, table, column)
+        })
+    }
+
+    /// How many rows a table has.
+    pub(super) fn row_count(&mut self, table: &Table) -> Result<usize, Reason> {
+        let connection = &self.connection;
+        shared(&mut self.row_counts, table.name.clone(), || {
+            let count: i64 = connection.query_row(&table.count_sql(), [], |row| row.get(0))?;
+            Ok(usize::try_from(count).unwrap_or(usize::MAX))
+        })
+    }
+
+    /// The names of all tables.
+    pub(super) fn table_names(&self) -> Result<Vec<String>, Reason> {
+        let sql = "select name from sqlite_schema where type = 'table'";
+        let mut statement = self.connection.prepare(sql)?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 }
 

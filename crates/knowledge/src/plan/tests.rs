@@ -3,6 +3,9 @@
 mod differential;
 mod edges;
 mod kinds;
+mod warned;
+
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use lookaside_value::{Text, Value};
 use rusqlite::Connection;
@@ -22,9 +25,13 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A database that this script makes; `name` is its own.
+    /// A database that this script makes. Tests on several threads may give it the same name.
     fn new(name: &str, script: &str) -> Self {
-        let uri = format!("file:/plan-{}-{name}?vfs=memdb", std::process::id());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        // Nothing else is published with the number.
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let uri = format!("file:/plan-{process}-{name}-{number}?vfs=memdb");
         let open = || {
             let connection = Connection::open(&uri).unwrap();
             functions::register(&connection).unwrap();

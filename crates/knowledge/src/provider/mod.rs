@@ -22,7 +22,7 @@ use crate::remote::{Remote, RemoteStatement};
 #[derive(Debug)]
 pub(crate) struct Description {
     /// The names of the columns.
-    pub(crate) columns: Box<[Text]>,
+    pub(crate) columns: Arc<[Text]>,
     pub(crate) answerer: Answerer,
 }
 

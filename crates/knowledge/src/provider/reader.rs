@@ -1,5 +1,8 @@
 //! The SQLite store of a generation, asked by one session.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 use rusqlite::Connection;
 
@@ -7,6 +10,7 @@ use super::{Answerer, Description, Names, hint, route};
 use crate::Result;
 use crate::bind::{SqlValue, value_of};
 use crate::cache::Extent;
+use crate::cancel::{CancelHandle, QueryGuard};
 use crate::config::Config;
 use crate::error::Error;
 use crate::scan::Dialect;
@@ -38,14 +42,24 @@ impl StoreStatement {
 #[derive(Debug)]
 pub(crate) struct Reader {
     connection: Connection,
+    guard: QueryGuard,
     /// Room for the text of values that SQLite does not know.
     scratch: String,
 }
 
 impl Reader {
-    pub(crate) fn open(store: &Store) -> Result<Self> {
+    /// A connection whose queries may take so long, until they are cancelled.
+    pub(crate) fn open(
+        store: &Store,
+        limit: Option<Duration>,
+        cancel: CancelHandle,
+    ) -> Result<Self> {
+        let mut connection = store.reader()?;
+        let guard = QueryGuard::new(&mut connection, limit, cancel)
+            .map_err(|source| Error::sqlite("opening a reader of the store", source))?;
         Ok(Self {
-            connection: store.reader()?,
+            connection,
+            guard,
             scratch: String::new(),
         })
     }
@@ -62,13 +76,15 @@ impl Reader {
     ) -> Result<Description> {
         let sql = routed.as_deref().unwrap_or(&info.sql);
         let prefix = route::unknown_prefix(&info.sql, names, Dialect::Sqlite);
-        let refused = |source| match prefix {
-            Some(prefix) => Error::provider_unknown(&info.sql, prefix, names),
-            None => {
+        let refused = |source| match (self.guard.ended(&info.sql, &source), prefix) {
+            (Some(ended), _) => ended,
+            (None, Some(prefix)) => Error::provider_unknown(&info.sql, prefix, names),
+            (None, None) => {
                 let hint = hint::hint(&self.connection, config, names, sql, &source);
                 Error::statement_with_hint(&info.sql, source, hint)
             }
         };
+        self.guard.begin();
         let statement = self.connection.prepare_cached(sql).map_err(refused)?;
         if !statement.readonly() {
             return Err(Error::not_a_query(&info.sql, Dialect::Sqlite));
@@ -98,6 +114,7 @@ impl Reader {
 
     /// The names of the tables and views, sorted.
     pub(crate) fn tables(&self) -> Result<Vec<String>> {
+        self.guard.begin();
         hint::tables(&self.connection).map_err(|source| Error::statement(hint::TABLES_SQL, source))
     }
 
@@ -105,18 +122,22 @@ impl Reader {
     pub(crate) fn rows(
         &mut self,
         info: &StatementInfo,
-        (columns, statement): (&[Text], &StoreStatement),
+        (columns, statement): (&Arc<[Text]>, &StoreStatement),
         params: &[Value],
         extent: Extent,
     ) -> Result<RowSet> {
+        self.guard.begin();
         self.read(info, (columns, statement), params, extent)
-            .map_err(|source| Error::statement(&info.sql, source))
+            .map_err(|source| {
+                let ended = self.guard.ended(&info.sql, &source);
+                ended.unwrap_or_else(|| Error::statement(&info.sql, source))
+            })
     }
 
     fn read(
         &mut self,
         info: &StatementInfo,
-        (columns, ours): (&[Text], &StoreStatement),
+        (columns, ours): (&Arc<[Text]>, &StoreStatement),
         params: &[Value],
         extent: Extent,
     ) -> rusqlite::Result<RowSet> {
@@ -125,7 +146,7 @@ impl Reader {
             let value = SqlValue::of(&params[position], &mut self.scratch);
             statement.raw_bind_parameter(index + 1, value)?;
         }
-        let mut rows = RowSetBuilder::new(columns.iter().cloned());
+        let mut rows = RowSetBuilder::with_columns(Arc::clone(columns));
         let column_count = columns.len();
         let mut cursor = statement.raw_query();
         while let Some(row) = cursor.next()? {

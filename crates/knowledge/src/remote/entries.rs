@@ -13,6 +13,7 @@ use super::{Remote, RemoteStatement};
 use crate::Result;
 use crate::ask::{Ask, Moment};
 use crate::cache::{Entry, Extent, Fill, KeyRef, SharedCache, TryTurn};
+use crate::clock::Ticks;
 use crate::error::Error;
 use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
 
@@ -24,7 +25,7 @@ pub(crate) struct Misses<'a> {
     pub(crate) extent: Extent,
     /// The cache that is filled, unless answers are not to be kept.
     pub(crate) cache: Option<&'a SharedCache>,
-    /// When the caller looked into its caches.
+    /// When the caller looked into its caches; the question may be asked much later.
     pub(crate) moment: Moment,
 }
 
@@ -35,7 +36,7 @@ impl Misses<'_> {
             .iter()
             .map(|set| self.ask.key(set, self.extent))
             .collect();
-        let Some(cache) = self.cache else {
+        let Some(cache) = self.cache.filter(|_| self.moment.is_shared) else {
             let all: Vec<usize> = (0..keys.len()).collect();
             return self.fly(&keys, &all).await;
         };
@@ -44,10 +45,11 @@ impl Misses<'_> {
         // Each key is counted once, as found or as asked for.
         let mut open: Vec<usize> = (0..keys.len()).collect();
         let mut fills: Vec<(usize, Fill<'_>)> = Vec::new();
+        let mut look = self.moment.look;
         loop {
             let mut others = Vec::new();
             for index in open {
-                match cache.try_turn(&keys[index].to_key(), self.moment.look) {
+                match cache.try_turn(&keys[index].to_key(), look) {
                     TryTurn::Answered(entry) => {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));
@@ -62,10 +64,11 @@ impl Misses<'_> {
                     self.count(CacheOutcome::Miss);
                 }
                 let entries = self.fly(&keys, &asked).await;
+                let now = self.ask.engine.clock.now();
                 // A fill that is dropped passes the turn to one who waits.
                 for ((index, fill), entry) in fills.drain(..).zip(entries) {
                     if let Ok(entry) = &entry {
-                        fill.put(entry.clone());
+                        fill.put(&keys[index], entry.clone(), now);
                     }
                     found[index] = Some(entry);
                 }
@@ -73,10 +76,10 @@ impl Misses<'_> {
             let Some(&next) = others.first() else {
                 break;
             };
-            match cache
-                .wait_turn(&keys[next].to_key(), self.moment.look)
-                .await
-            {
+            // All that is found from here on arrived after this caller came, and goes to those who
+            // wait for it, however long it took.
+            look = Ticks::START;
+            match cache.wait_turn(&keys[next].to_key()).await {
                 Ok(entry) => {
                     self.count(CacheOutcome::Hit);
                     found[next] = Some(Ok(entry));
@@ -113,6 +116,8 @@ impl Misses<'_> {
     /// Asks for those keys in one flight.
     async fn fly(&self, keys: &[KeyRef<'_>], asked: &[usize]) -> Vec<Result<Entry>> {
         let started = Instant::now();
+        // Age counts from here, wherever the time goes until the answer is there.
+        let asked_at = self.ask.engine.clock.now();
         let sets: Vec<&[Value]> = asked.iter().map(|index| keys[*index].params).collect();
         let can_stand_in = |stale: &Stale| asked.iter().all(|index| stale.has(&keys[*index]));
         let (info, statement) = (self.ask.info, self.statement);
@@ -125,21 +130,20 @@ impl Misses<'_> {
             false => self.remote.ask(info, statement, self.extent, &sets).await,
         };
         self.tell(started.elapsed(), &answers);
-        let now = self.ask.engine.clock.now();
         let lifetime = self.ask.generation.ttl;
-        let expires = self.moment.now.after(lifetime).max(now);
+        let expires = asked_at.after(lifetime);
         asked
             .iter()
             .zip(answers)
             .map(|(index, answer)| match answer {
                 Ok(rows) => {
                     if let Some(stale) = &self.remote.stale {
-                        stale.keep(keys[*index].to_key(), &rows, started);
+                        stale.keep(&keys[*index], &rows, started);
                         if stale.ends() {
                             let provider = self.remote.name();
                             tracing::warn!(
                                 provider,
-                                "a provider answers again, and its old answers stand in no more"
+                                "a provider answers again; stale answers are no longer used"
                             );
                         }
                     }
@@ -165,7 +169,8 @@ impl Misses<'_> {
         if let Some(telemetry) = &self.ask.engine.telemetry {
             telemetry.on_stale(self.remote.name(), age);
         }
-        let lifetime = STANDS_IN.min(self.ask.generation.ttl);
+        let rest = stale.age_max.saturating_sub(age);
+        let lifetime = STANDS_IN.min(self.ask.generation.ttl).min(rest);
         let expires = self.ask.engine.clock.now().after(lifetime);
         Ok(Entry::new(key, rows, expires, age + lifetime).standing_in())
     }

@@ -11,6 +11,8 @@ mod refusal;
 mod runtime;
 mod stale;
 mod statement;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use std::collections::HashMap;
@@ -33,9 +35,9 @@ pub(crate) use self::open::{Providers, Resolver};
 pub(crate) use self::runtime::Runtime;
 use self::stale::Stale;
 pub(crate) use self::statement::RemoteStatement;
-pub(crate) use self::wait::block_on;
+pub(crate) use self::wait::{block_on, block_on_unless, join_all};
 use crate::Result;
-use crate::cache::Extent;
+use crate::cache::{CacheBytes, Extent};
 use crate::config::ProviderConfig;
 use crate::copy;
 use crate::error::Error;
@@ -98,6 +100,7 @@ impl Remote {
         connection: Connection,
         embedded: Option<Embedded>,
         runtime: Arc<Runtime>,
+        bytes: CacheBytes,
     ) -> Self {
         let dialect = match connection {
             Connection::Mysql(_) => Dialect::Mysql,
@@ -115,6 +118,9 @@ impl Remote {
             acquire_timeout: config.acquire_timeout,
             idle_timeout: config.idle_timeout,
             lifetime_max: config.max_lifetime,
+            query_timeout: config.query_timeout,
+            pipeline_depth: config.pipeline_depth,
+            stall: config.stall,
             session: statements,
             postgres: postgres::Options {
                 route: match config.pooler {
@@ -135,9 +141,26 @@ impl Remote {
             runtime,
             statements: Mutex::default(),
             last_failure: Mutex::default(),
-            stale: config.stale_if_error.map(Stale::new),
+            stale: config
+                .stale_if_error
+                .map(|age_max| Stale::new(age_max, bytes.stale)),
             embedded,
             config,
+        }
+    }
+
+    /// The last good answers that are kept, their bytes, and how many bytes there may be.
+    pub(crate) fn stale_sizes(&self) -> (usize, u64, u64) {
+        self.stale.as_ref().map_or((0, 0, 0), |stale| {
+            let answers = stale.answers();
+            (answers.len(), answers.weight(), answers.size_max())
+        })
+    }
+
+    /// Divides the bytes for answers anew.
+    pub(super) fn set_bytes(&self, bytes: CacheBytes) {
+        if let Some(stale) = &self.stale {
+            stale.answers().set_size_max(bytes.stale);
         }
     }
 
@@ -236,6 +259,31 @@ impl Remote {
             statements.insert(sql.into(), Arc::clone(&statement));
         }
         Ok(statement)
+    }
+
+    /// As [`Self::describe`], but waits no longer than that; of no patience at all the server is not
+    /// asked, and only what it has described is known.
+    pub(crate) async fn describe_within(
+        &self,
+        info: &StatementInfo,
+        sql: &str,
+        (names, tables): (&Names, &LocalTables),
+        patience: Duration,
+    ) -> Result<Arc<RemoteStatement>> {
+        let is_known = lock(&self.statements).contains_key(sql);
+        if is_known || !patience.is_zero() {
+            let describing = self.describe(info, sql, names, tables);
+            let turn = async { tokio::time::timeout(patience, describing).await };
+            if let Ok(described) = self.runtime.within(turn).await {
+                return described;
+            }
+        }
+        let status = self.pool.status();
+        let in_the_way = status.open_error.filter(|_| status.connection_count == 0);
+        Err(match in_the_way {
+            Some(error) => Error::provider(self, info, None, &error),
+            None => Error::provider_silent(self),
+        })
     }
 
     /// What the server answers to each parameter set, all asked in one flight.

@@ -53,16 +53,19 @@ impl Providers {
     pub(crate) fn open(&self, loaded: &Loaded, before: &[Arc<Remote>]) -> Result<Vec<Arc<Remote>>> {
         let config = loaded.config.as_ref();
         let providers = config.map_or(&[][..], |config| &config.providers);
+        let bytes = loaded.cache_bytes();
         providers
             .iter()
             .map(|provider| {
                 if let Some(same) = before.iter().find(|it| is_same(&it.config, provider)) {
+                    same.set_bytes(bytes);
                     return Ok(Arc::clone(same));
                 }
                 let runtime = self.runtime()?;
                 let remote = match &provider.server {
                     ProviderServer::Remote(connection) => {
-                        Remote::new(provider.clone(), (**connection).clone(), None, runtime)
+                        let connection = (**connection).clone();
+                        Remote::new(provider.clone(), connection, None, runtime, bytes)
                     }
                     ProviderServer::Embedded { extensions, .. } => {
                         let connection = self.resolve(provider)?;
@@ -71,8 +74,13 @@ impl Providers {
                             _resolver: self.resolver.clone(),
                         };
                         // Dropped, it drops its schema, so a failed copy leaves nothing.
-                        let remote =
-                            Remote::new(provider.clone(), connection, Some(embedded), runtime);
+                        let remote = Remote::new(
+                            provider.clone(),
+                            connection,
+                            Some(embedded),
+                            runtime,
+                            bytes,
+                        );
                         remote.fill(
                             extensions,
                             config.expect("it has the provider"),

@@ -109,6 +109,13 @@ impl Error {
         Self::new(ErrorKind::Unavailable, message).of_provider(name)
     }
 
+    /// A server that was not waited for.
+    pub(crate) fn provider_silent(remote: &Remote) -> Self {
+        let (name, place) = (remote.name(), &remote.place);
+        let message = format!("provider `{name}` ({place}) has not answered yet");
+        Self::new(ErrorKind::Unavailable, message).of_provider(name)
+    }
+
     /// Nobody says where the embedded database is.
     pub(crate) fn no_resolver(name: &str) -> Self {
         let message = format!(

@@ -4,56 +4,60 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lookaside_value::RowSet;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 
-use crate::cache::{Key, KeyRef};
+use crate::cache::{BoundedCache, HeapSize, KeyRef, rows_size};
 
-/// Answers that are kept; their rows are those of the shared cache as long as that has them too.
+/// Answers that are kept, if their bytes allow it; their rows are those of the shared cache as long
+/// as that has them too.
 const ANSWER_COUNT_MAX: usize = 65_536;
-
-/// Bytes of their rows, of a few hundred in each.
-const ANSWER_SIZE_MAX: u64 = 64 << 20;
 
 /// How long an old answer stands in before the server is asked again.
 pub(super) const STANDS_IN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Stale {
-    age_max: Duration,
-    answers: Cache<Key, Kept, BySize>,
+    pub(super) age_max: Duration,
+    answers: BoundedCache<Kept>,
     /// Whether old answers stand in now, as the log has it.
     stands_in: AtomicBool,
 }
 
 #[derive(Clone)]
-struct Kept {
+pub(super) struct Kept {
     rows: RowSet,
     at: Instant,
+    /// Bytes on the heap of the rows and their key.
+    size: u32,
 }
 
-#[derive(Clone)]
-struct BySize;
-
-impl Weighter<Key, Kept> for BySize {
-    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
-        // Never less than the share that as many answers have as there may be.
-        let share = ANSWER_SIZE_MAX / ANSWER_COUNT_MAX as u64;
-        share.max(kept.rows.heap_size() as u64)
+impl HeapSize for Kept {
+    fn heap_size(&self) -> u64 {
+        self.size.into()
     }
 }
 
 impl Stale {
-    pub(super) fn new(age_max: Duration) -> Self {
+    /// Room for answers of so many bytes.
+    pub(super) fn new(age_max: Duration, size_max: u64) -> Self {
         Self {
             age_max,
-            answers: Cache::with_weighter(ANSWER_COUNT_MAX, ANSWER_SIZE_MAX, BySize),
+            answers: BoundedCache::new(ANSWER_COUNT_MAX, size_max),
             stands_in: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn keep(&self, key: Key, rows: &RowSet, at: Instant) {
-        let rows = rows.clone();
-        self.answers.insert(key, Kept { rows, at });
+    pub(super) fn keep(&self, key: &KeyRef<'_>, rows: &RowSet, at: Instant) {
+        let size = key.heap_size() + rows_size(rows);
+        let kept = Kept {
+            rows: rows.clone(),
+            at,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+        };
+        self.answers.insert(key.to_key(), kept);
+    }
+
+    /// The answers that are kept.
+    pub(super) fn answers(&self) -> &BoundedCache<Kept> {
+        &self.answers
     }
 
     /// Notes that an old answer stands in, and says whether that begins with it. Relaxed, here and
@@ -75,7 +79,7 @@ impl Stale {
 
     /// The last good answer and its age, unless it is too old.
     pub(super) fn find(&self, key: &KeyRef<'_>) -> Option<(RowSet, Duration)> {
-        let kept = self.answers.get(key)?;
+        let kept = self.answers.find(key)?;
         let age = kept.at.elapsed();
         (age <= self.age_max).then_some((kept.rows, age))
     }
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_log_hears_of_each_outage_once() {
-        let stale = Stale::new(Duration::from_secs(1));
+        let stale = Stale::new(Duration::from_secs(1), 1 << 20);
         assert!(!stale.ends());
         for _ in 0..2 {
             assert!(stale.begins());

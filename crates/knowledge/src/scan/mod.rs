@@ -58,6 +58,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
     let mut first_word = None;
     let mut ended = false;
     let mut before = Token::End;
+    let mut before_that = Token::End;
     while let Some(token) = scanner.next_token() {
         if ended && token != Token::End {
             return Err(Error::several_statements(sql, scanner.at()));
@@ -67,6 +68,9 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
                 first_word.get_or_insert(word);
                 if dialect != Dialect::Sqlite && is_changing(before, word) {
                     return Err(Error::not_a_query(sql, dialect));
+                }
+                if dialect != Dialect::Sqlite && is_locking(before_that, before, word) {
+                    return Err(Error::locking_query(sql));
                 }
             }
             // Elsewhere than in SQLite a query may stand in parentheses.
@@ -87,7 +91,7 @@ pub(crate) fn scan(sql: &str, dialect: Dialect) -> Result<Vec<Text>> {
                 first_word.get_or_insert("");
             }
         }
-        before = token;
+        before_that = std::mem::replace(&mut before, token);
     }
     match first_word {
         None => Err(Error::empty_statement()),
@@ -110,6 +114,17 @@ fn is_changing(before: Token<'_>, word: &str) -> bool {
         // `select … into t` and `select … into outfile`; no bare name may be `into`.
         _ => word.eq_ignore_ascii_case("into"),
     }
+}
+
+/// Whether a query locks the rows that it finds: `for update`, `for no key update`, `for share`,
+/// `for key share`, and MySQL's `lock in share mode`. Rows that a cache answers would not be
+/// locked, and others stay locked for as long as the query takes, as a lookup has no transaction.
+fn is_locking(before_that: Token<'_>, before: Token<'_>, word: &str) -> bool {
+    let is =
+        |token, word: &str| matches!(token, Token::Word(other) if word.eq_ignore_ascii_case(other));
+    let locks_for = is(before, "for") && is_one_of(word, &["update", "share", "no", "key"]);
+    let locks_in = is(before_that, "lock") && is(before, "in");
+    locks_for || locks_in && word.eq_ignore_ascii_case("share")
 }
 
 /// The statements of a script for PostgreSQL.
@@ -208,6 +223,29 @@ mod tests {
         check("select @x", Err("`@x`"));
         check("select $x", Err("`$x`"));
         check("select :1", Err("`:1`"));
+    }
+
+    #[test]
+    fn what_locks_rows_is_refused_elsewhere() {
+        for (sql, dialect) in [
+            ("select a from t where k = :k for update", Dialect::Postgres),
+            ("select a from t FOR NO KEY UPDATE", Dialect::Postgres),
+            ("select a from t for share of t nowait", Dialect::Postgres),
+            ("select a from t for /* */ key share", Dialect::Postgres),
+            ("select a from t for update skip locked", Dialect::Mysql),
+            ("select a from t lock in share mode", Dialect::Mysql),
+        ] {
+            let error = scan(sql, dialect).unwrap_err().to_string();
+            assert!(error.contains("locks no rows"), "{sql}: {error}");
+        }
+        for (sql, dialect) in [
+            ("select substring(a from 1 for 2) from t", Dialect::Postgres),
+            ("select \"for\", update from t", Dialect::Postgres),
+            ("select a from t where lock in (1, 2)", Dialect::Mysql),
+            ("select a from t use index for join (k)", Dialect::Mysql),
+        ] {
+            assert!(scan(sql, dialect).is_ok(), "{sql}");
+        }
     }
 
     #[test]

@@ -150,11 +150,6 @@ mod tests {
             ),
             (
                 Postgres,
-                "select a from t for share",
-                "select a from t for share",
-            ),
-            (
-                Postgres,
                 "select a from t fetch first 2 rows only",
                 "select a from t fetch first 2 rows only",
             ),

@@ -117,6 +117,7 @@ impl Elsewhere {
         let rows = entry.rows.clone();
         if let Policy::CallScope(own) = policy
             && let Subject::Statement(statement) = &self.subject
+            && entry.is_fresh(engine.clock.now())
         {
             own.enter(engine.number, self.generation.number);
             let key = KeyRef::new(&engine.hasher, statement.id(), extent, &params);

@@ -17,10 +17,11 @@ pub use self::served::{AnsweredBy, Provenance, Served};
 use crate::Result;
 use crate::ask::{Ask, Asker};
 use crate::cache::{CallCache, Extent};
+use crate::cancel::CancelHandle;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::generation::Generation;
-use crate::plan::{Explanation, Probe, ProbeAll, ProviderPlan};
+use crate::plan::{Explanation, Probe, ProbeAll, ProviderPlan, provider_warnings};
 use crate::provider::Answerer;
 use crate::rows::Rows;
 use crate::statement::{Admission, Origin, Params, Query, Statement, StatementInfo};
@@ -81,12 +82,19 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        let cancel = CancelHandle::new(&engine.is_cancelled);
+        let generation = engine.state();
         Self {
-            generation: engine.state(),
-            asker: Asker::new(engine.counters.enter()),
+            asker: Asker::new(&generation, engine.counters.enter(), cancel),
+            generation,
             engine,
             picks: Vec::new(),
         }
+    }
+
+    /// What cancels the queries of this session from another thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.asker.cancel().clone()
     }
 
     /// The number of the generation that the next answer comes from.
@@ -269,7 +277,7 @@ impl Session {
     /// How a statement is answered, without preparing it for good.
     pub(crate) fn explain(&mut self, sql: &str) -> Result<Explanation> {
         self.renew();
-        let (_, params) = self.generation.read(sql)?;
+        let (route, params) = self.generation.read(sql)?;
         let info = StatementInfo::unregistered(self.engine.number, sql, params);
         let Self {
             generation, asker, ..
@@ -277,15 +285,22 @@ impl Session {
         let prepared = asker.describe(generation, &info)?;
         let mut explanation = prepared.plan.explain();
         explanation.columns = prepared.columns().to_vec();
-        if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
-            explanation.provider = Some(ProviderPlan {
-                name: remote.name().into(),
-                server: remote.config.kind(),
-                sql: statement.sql(Extent::All).to_string(),
-                first_row_sql: statement.sql(Extent::First).to_string(),
-                params: statement.param_types(),
-                column_types: statement.description.column_types.to_vec(),
-            });
+        match &prepared.description.answerer {
+            Answerer::Store(statement) => {
+                explanation.look_at(statement.sql(&info), generation.tables());
+            }
+            Answerer::Remote { remote, statement } => {
+                let dialect = generation.names().dialect(route.target);
+                explanation.warnings = provider_warnings(sql, dialect);
+                explanation.provider = Some(ProviderPlan {
+                    name: remote.name().into(),
+                    server: remote.config.kind(),
+                    sql: statement.sql(Extent::All).to_string(),
+                    first_row_sql: statement.sql(Extent::First).to_string(),
+                    params: statement.param_types(),
+                    column_types: statement.description.column_types.to_vec(),
+                });
+            }
         }
         Ok(explanation)
     }
@@ -354,8 +369,9 @@ impl Session {
     #[cold]
     fn change_over(&mut self) {
         // The connection goes before the store that it reads.
-        self.asker.forget();
-        self.generation = self.engine.state();
+        let next = self.engine.state();
+        self.asker.forget(&next);
+        self.generation = next;
     }
 
     /// The statement of that text and parameters, with its plan; new ones are checked first, so

@@ -9,6 +9,8 @@ use std::time::Duration;
 use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text, Value};
 use tempfile::TempDir;
 
+mod ages;
+
 use super::{Policy, Session};
 use crate::clock::Clock;
 use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind, Telemetry};

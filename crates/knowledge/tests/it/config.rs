@@ -96,6 +96,9 @@ capacity = 0x10
 capacity_bytes = 4096
 ttl_ms = 0
 
+[local]
+query_timeout_ms = 0
+
 [intranet_nets]
 enable = true
 mode = "replace"
@@ -134,6 +137,7 @@ output.path = "${NO_SUCH_VARIABLE:out.jsonl}"
         (16, 4096)
     );
     assert_eq!(config.cache.ttl, Duration::from_millis(1));
+    assert_eq!(config.local.query_timeout, None);
     let intranet = config.intranet_nets.as_ref().unwrap();
     assert_eq!(intranet.mode, IntranetMode::Replace);
     let nets: Vec<String> = intranet.nets.iter().map(ToString::to_string).collect();
@@ -153,8 +157,8 @@ output.path = "${NO_SUCH_VARIABLE:out.jsonl}"
     assert_eq!(config.enabled_tables().count(), 1);
     let enrich = config.section("enrich").unwrap();
     assert_eq!(enrich["output"]["path"].as_str(), Some("out.jsonl"));
-    assert_eq!(config.section_line("enrich"), Some(40));
-    assert_eq!(config.section_line("enrich.output.path"), Some(42));
+    assert_eq!(config.section_line("enrich"), Some(43));
+    assert_eq!(config.section_line("enrich.output.path"), Some(45));
     assert_eq!(config.section("server"), None);
 }
 
@@ -211,6 +215,11 @@ fn wrong_types_and_values_name_their_key() {
     check_below(
         "[cache]\ncapacity = \"10\"",
         "knowdb.toml:3: cache.capacity must be a whole number from 0, not a string",
+    );
+    check_below(
+        "[cache]\ncapacity_bytes = 64000000000000000000",
+        "knowdb.toml:3: cache.capacity_bytes must be at most 9223372036854775807, not \
+         64000000000000000000",
     );
     check_below("cache = 5", "knowdb.toml:2: cache must be a table, not 5");
     check_below(
@@ -468,6 +477,6 @@ fn an_engine_opens_the_folder_of_a_whole_project() {
     check_below(
         "[server]\nbind = 'x'\n",
         "knowdb.toml:2: unknown key server; known here: \
-        version, base_dir, default, csv, cache, tables, provider, intranet_nets, enrich",
+        version, base_dir, default, csv, cache, local, tables, provider, intranet_nets, enrich",
     );
 }

@@ -24,14 +24,21 @@ pub(crate) fn write_config(folder: &Path, config: &str) {
     let text = format!(
         "version = 2\n[[tables]]\nname = \"t\"\ncolumns.by_header = [\"id\", \"generation\"]\n{config}\n"
     );
-    fs::write(folder.join("knowdb.toml"), text).expect("a folder of ours");
+    replace(&folder.join("knowdb.toml"), &text);
 }
 
-/// Replaces the data in one step, as a careful writer does.
 pub(crate) fn write_data(folder: &Path, rows: &str) {
-    let next = folder.join("t/data.next");
-    fs::write(&next, format!("id,generation\n{rows}")).expect("a folder of ours");
-    fs::rename(next, folder.join("t/data.csv")).expect("a folder of ours");
+    replace(
+        &folder.join("t/data.csv"),
+        &format!("id,generation\n{rows}"),
+    );
+}
+
+/// Writes a file in one step, as a careful writer does: who watches it never sees a half.
+pub(crate) fn replace(file: &Path, text: &str) {
+    let next = file.with_added_extension("next");
+    fs::write(&next, text).expect("a folder of ours");
+    fs::rename(next, file).expect("a folder of ours");
 }
 
 /// So many rows of one generation.

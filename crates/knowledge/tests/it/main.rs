@@ -8,3 +8,4 @@ mod provider;
 mod provider_config;
 mod reload;
 mod served;
+mod time_limits;

@@ -51,6 +51,8 @@ fn one_may_stand_alone_or_in_a_list() {
         assert_eq!(provider.acquire_timeout, Duration::from_secs(10));
         assert_eq!(provider.idle_timeout, Some(Duration::from_secs(60)));
         assert_eq!(provider.query_timeout, Some(Duration::from_secs(30)));
+        assert_eq!(provider.pipeline_depth, 32);
+        assert_eq!(provider.stall, Duration::from_millis(3));
         assert_eq!(
             (provider.max_lifetime, provider.stale_if_error),
             (None, None)
@@ -88,6 +90,7 @@ fn every_key_is_read() {
          connection_uri = 'postgres://app:${SECRET}@db:5433/geo?sslmode=require'\n\
          pool_size = 4\nmin_connections = 9\nacquire_timeout_ms = 0\nidle_timeout_ms = 0\n\
          max_lifetime_ms = 5000\nquery_timeout_ms = 0\nstale_if_error_ms = 60000\n\
+         pipeline_depth = 4\nstall_ms = 0\n\
          [provider.sqldb.postgres_session]\nplan_cache_mode = 'force_generic_plan'\njit = false\n\
          application_name = \"it's us\"",
     );
@@ -100,6 +103,8 @@ fn every_key_is_read() {
     );
     assert_eq!(provider.max_lifetime, Some(Duration::from_secs(5)));
     assert_eq!(provider.stale_if_error, Some(Duration::from_secs(60)));
+    assert_eq!(provider.pipeline_depth, 4);
+    assert_eq!(provider.stall, Duration::ZERO);
     let session = &provider.postgres_session;
     assert_eq!(session.plan_cache_mode, Some("force_generic_plan"));
     assert_eq!(session.jit, Some(false));
@@ -166,6 +171,18 @@ fn mistakes_name_their_place_and_the_way_out() {
         "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\npool_size = 0",
         "5: sqldb.pool_size must be at least 1",
     );
+    for (depth, problem) in [
+        ("0", "must be at least 1"),
+        ("2000", "is 2000, and 1024 is the most"),
+    ] {
+        check(
+            &format!(
+                "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\n\
+                 pipeline_depth = {depth}"
+            ),
+            &format!("5: sqldb.pipeline_depth {problem}"),
+        );
+    }
     check(
         "[provider.sqldb]\nkind = 'postgres'\nconnection_uri = 'postgres://u@h/d'\nname = 'a b'",
         "5: sqldb.name \"a b\" cannot stand before a table; write letters, digits and _",

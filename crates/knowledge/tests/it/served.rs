@@ -1,5 +1,6 @@
 //! The way in for a service: who answered, how old the answer is, and what is not at hand.
 
+use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,9 @@ use crate::non_blocking::block_on;
 
 const NATIVE: &str = "select generation from t where id = :id";
 const SQLITE: &str = "select generation from t where id + 0 = :id";
+
+/// How long to wait for what should come at once.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A tick of the coarse clock is 10 ms at most.
 const TICK: Duration = Duration::from_millis(10);
@@ -56,27 +60,6 @@ fn an_answer_says_who_gave_it() {
 }
 
 #[test]
-fn who_wants_a_younger_answer_gets_one_asked_for_anew() {
-    let folder = folder("", &rows(3, 7));
-    let knowledge = Knowledge::open(folder.path()).unwrap();
-    let sqlite = knowledge.prepare(SQLITE).unwrap();
-    assert_eq!(ask(&knowledge, &sqlite, None).by, AnsweredBy::Sqlite);
-    let asked = Instant::now();
-    thread::sleep(4 * TICK);
-    let kept = ask(&knowledge, &sqlite, None);
-    assert!(matches!(kept.by, AnsweredBy::L0 | AnsweredBy::L1));
-    assert!(
-        kept.age >= TICK && kept.age <= asked.elapsed() + TICK,
-        "{:?}",
-        kept.age
-    );
-    let young = ask(&knowledge, &sqlite, Some(TICK));
-    assert_eq!((young.by, young.age), (AnsweredBy::Sqlite, Duration::ZERO));
-    // What was asked for anew is what the others find.
-    assert!(ask(&knowledge, &sqlite, None).age < kept.age);
-}
-
-#[test]
 fn a_batch_comes_in_order() {
     let folder = folder("", &rows(3, 7));
     let knowledge = Knowledge::open(folder.path()).unwrap();
@@ -93,6 +76,7 @@ fn a_batch_comes_in_order() {
                 session
                     .answer_each(&statement, &batch, extent, age_max, |rows| {
                         counts.push(rows.unwrap().len());
+                        ControlFlow::Continue(())
                     })
                     .unwrap();
                 assert_eq!(counts, [1, 0, 1, 1], "{sql}");
@@ -136,8 +120,10 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     postgres
         .execute("create table t (id int primary key, generation int); insert into t values (1, 7)")
         .unwrap();
-    let more = "stale_if_error_ms = 60000\nquery_timeout_ms = 300\nacquire_timeout_ms = 300";
-    let folder = project(&postgres.url(), more, "[cache]\nttl_ms = 200");
+    let more = "stale_if_error_ms = 600000\nquery_timeout_ms = 60000\nacquire_timeout_ms = 60000";
+    // A busy machine asks three times in that time.
+    const TTL: Duration = Duration::from_secs(3);
+    let folder = project(&postgres.url(), more, "[cache]\nttl_ms = 3000");
     let knowledge = Knowledge::open(folder.path()).unwrap();
     let statement = knowledge.prepare(NATIVE).unwrap();
     let mut session = knowledge.session();
@@ -164,22 +150,28 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     let mut counts = Vec::new();
     session
         .answer_each(&statement, &batch, Extent::All, None, |rows| {
-            counts.push(rows.unwrap().len())
+            counts.push(rows.unwrap().len());
+            ControlFlow::Continue(())
         })
         .unwrap();
     assert_eq!(counts, [1, 0, 1]);
     assert_eq!(knowledge.snapshot().counts.flights, flights + 1);
 
-    drop(postgres);
-    thread::sleep(Duration::from_millis(250));
-    let old = ask(&knowledge, &statement, None);
-    assert!(old.stands_in, "{old:?}");
-    assert!(old.age >= Duration::from_millis(200), "{old:?}");
+    postgres.close().unwrap();
+    thread::sleep(TTL + TICK);
+    // It stands in for a second, so that not everybody asks: a busy machine may miss that.
     let mut other = knowledge.session();
-    let served = other
-        .at_hand(&statement, &id, Extent::First, None)
-        .unwrap()
-        .unwrap();
+    let begun = Instant::now();
+    let (old, served) = loop {
+        let old = ask(&knowledge, &statement, None);
+        assert!(old.stands_in, "{old:?}");
+        assert!(old.age >= TTL, "{old:?}");
+        let served = other.at_hand(&statement, &id, Extent::First, None).unwrap();
+        if let Some(served) = served {
+            break (old, served);
+        }
+        assert!(begun.elapsed() < PATIENCE, "it is never at hand");
+    };
     assert!(served.provenance.stands_in);
     assert!(served.provenance.age >= old.age - TICK);
 }

@@ -26,6 +26,9 @@ const SCHEMA: &str = "
     insert into wr values (2, 'x', 1), (1, 'y', 2), (1, 'x', 3);
     create table gen(a integer, b integer as (a * 2), c integer as (a + 1) stored);
     insert into gen values (1), (2);
+    create table addresses(lo text, hi text, name text);
+    insert into addresses values ('9.0.0.0', '255.0.0.0', 'all'), ('10.0.0.0', '10.255.255.255', 'ten'),
+        ('0.0.0.2', '0.0.0.4', 'in');
     create view seen as select * from kv;
     create table \"odd \"\"name\"(\"a b\" integer, \"select\" text);
     insert into \"odd \"\"name\" values (1, 'x');
@@ -116,6 +119,14 @@ fn intervals_are_native() {
         "select name from nets where ip4_between(:ip, lo, hi) = 1",
         "select name from nets where 1 = IP4_BETWEEN(:ip, lo, hi)",
         "select name from nets where ip4_between(:ip, lo, hi)",
+        "select name from nets where ip4_between(:ip, lo, hi) = 1 order by lo desc limit 1",
+        "select name from nets where ip4_between(:ip, lo, hi) order by nets.lo desc",
+        "select name from addresses where ip4_between(:ip, lo, hi) limit 1",
+        "select name from addresses where ip4_between(:ip, lo, hi) order by ip4_int(lo) desc limit 1",
+        "select name from addresses where ip_key(:ip) between ip_key(lo) and ip_key(hi)",
+        "select name from addresses where ip_key(lo) < ip_key(:ip) and ip_key(:ip) <= IP_KEY(hi)",
+        "select name from addresses where ip_key(:ip) between ip_key(lo) and ip_key(hi) \
+         order by ip_key(lo) desc limit 1",
         "select name from keys where ip_key(:ip) between lo and hi",
         "select lo from words where lo <= :x and hi > :x",
         "select lo from nets where lo <= 3 and hi >= 3",
@@ -177,6 +188,15 @@ fn the_rest_is_sqlites() {
         "select lo from nets where :x not between lo and hi",
         "select lo from nets where lo between :x and :y",
         "select lo from nets where ip4_between(:ip, lo, hi) = 0",
+        "select lo from nets where ip4_between(:ip, lo, hi) order by hi desc limit 1",
+        "select lo from nets where ip4_between(:ip, lo, hi) order by lo limit 1",
+        "select lo from nets where ip4_between(:ip, lo, hi) order by ip4_text(lo) desc limit 1",
+        "select lo from addresses where ip4_between(:ip, lo, hi) order by lo desc limit 1",
+        "select lo from addresses where ip4_between(:ip, lo, hi) order by ip_key(lo) desc limit 1",
+        "select lo from addresses where lo <= :ip and hi >= :ip",
+        "select lo from addresses where :ip between lo and ip_key(hi)",
+        "select lo from addresses where ip_key(lo) = ip_key(:ip)",
+        "select lo from addresses where ip_key(:ip) between ip_key(lo) and ip_key(hi) order by lo desc",
         "select lo from nets where ip4_between(:ip, 0, 9) = 1",
         "select lo from words where ip4_between(:ip, lo, hi) = 1",
         "select rowid from wr where a = :x",

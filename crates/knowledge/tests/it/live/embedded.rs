@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use lookaside_knowledge::{ErrorKind, Knowledge, PlanKind, Result, Value, params};
 use tempfile::TempDir;
 
-use super::postgres;
+use super::{postgres, wait_until};
 
 fn write(folder: &Path, file: &str, text: &str) {
     let file = folder.join(file);
@@ -156,14 +156,7 @@ fn a_reload_is_whole_or_nothing() {
             .unwrap();
         count[0] == Value::Int(1)
     };
-    let begun = std::time::Instant::now();
-    while !is_clean() {
-        assert!(
-            begun.elapsed().as_secs() < 10,
-            "schemas of old generations stay"
-        );
-        std::thread::yield_now();
-    }
+    wait_until("schemas of old generations are gone", is_clean);
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Servers that are not there, go, and come back.
 
 use std::fs;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
 use lookaside_value::{Answers, Lookup, LookupErrorKind, ParamBatch, Text};
 
-use super::{TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, write_project};
+use super::{
+    TEN_THOUSAND, add_local_table, lock_table, open, postgres, project, wait_until, write_project,
+};
 
 /// A server that is not there is waited for, and a test will not wait for long.
 const IMPATIENT: &str = "acquire_timeout_ms = 2000";
@@ -25,10 +28,11 @@ fn a_server_that_is_not_there_stops_nothing_else() {
     let knowledge = Knowledge::open(folder.path()).unwrap();
     let row = knowledge.query_first("select name from local_t where id = 1", ());
     assert_eq!(row.unwrap().unwrap()[0], Value::from("here"));
-    let started = Instant::now();
+    let timeouts = || knowledge.providers()[0].pool.wait_timeout_total;
+    let before = timeouts();
     let error = knowledge.query_first("select a from u", ()).unwrap_err();
-    let elapsed = started.elapsed();
-    assert!(elapsed < Duration::from_millis(3700), "{elapsed:?}");
+    // It is waited for once.
+    assert!(timeouts() <= before + 1, "{before} {}", timeouts());
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.is_retryable());
     let text = error.to_string();
@@ -38,7 +42,7 @@ fn a_server_that_is_not_there_stops_nothing_else() {
     );
     assert!(text.contains("refused"), "{text}");
     assert!(
-        text.ends_with("does the server run, and on that port?"),
+        text.ends_with("no server listens on that port; check host and port"),
         "{text}"
     );
     assert!(knowledge.probe_provider("pg").is_err());
@@ -51,7 +55,8 @@ fn a_server_that_comes_back_answers_again() {
         return;
     };
     postgres.execute(TEN_THOUSAND).unwrap();
-    let more = "stale_if_error_ms = 60000\nquery_timeout_ms = 300";
+    // Long enough for an answer on a busy machine.
+    let more = "stale_if_error_ms = 600000\nquery_timeout_ms = 3000";
     let folder = tempfile::tempdir().unwrap();
     let local = add_local_table(folder.path());
     let tables = format!("[cache]\nttl_ms = 1\n{local}");
@@ -77,7 +82,7 @@ fn a_server_that_comes_back_answers_again() {
     let started = Instant::now();
     assert_eq!(ask(1).unwrap().unwrap()[0], Value::from("n1"));
     assert!(
-        started.elapsed() >= Duration::from_millis(250),
+        started.elapsed() >= Duration::from_millis(2900),
         "{:?}",
         started.elapsed()
     );
@@ -87,7 +92,13 @@ fn a_server_that_comes_back_answers_again() {
     let row = knowledge.query_first("select name from local_t where id = 1", ());
     assert_eq!(row.unwrap().unwrap()[0], Value::from("here"));
     drop(locked);
-    assert_eq!(ask(9999).unwrap().unwrap()[0], Value::from("n9999"));
+    wait_until("it answers again", || match ask(9999) {
+        Ok(row) => row.unwrap()[0] == Value::from("n9999"),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            false
+        }
+    });
 }
 
 #[test]
@@ -96,16 +107,17 @@ fn those_who_wait_for_one_key_do_not_wait_for_one_time_out_each() {
         return;
     };
     postgres.execute(TEN_THOUSAND).unwrap();
-    let folder = project(&postgres.url(), "query_timeout_ms = 500", "");
+    let folder = project(&postgres.url(), "query_timeout_ms = 3000", "");
     let knowledge = open(&folder);
     let by_id = knowledge
         .prepare("select name from t where id = :id")
         .unwrap();
     let _locked = lock_table(&postgres, "t");
-    let started = Instant::now();
+    let barrier = Barrier::new(8);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
+                barrier.wait();
                 let error = knowledge
                     .query_first(&by_id, &params! {"id" => 1})
                     .unwrap_err();
@@ -114,11 +126,8 @@ fn those_who_wait_for_one_key_do_not_wait_for_one_time_out_each() {
         }
     });
     // All of them began within the first time-out, so nobody waits for more than two.
-    assert!(
-        started.elapsed() < Duration::from_millis(2000),
-        "{:?}",
-        started.elapsed()
-    );
+    let flights = knowledge.snapshot().counts.flights;
+    assert!((1..=2).contains(&flights), "{flights}");
 }
 
 #[test]

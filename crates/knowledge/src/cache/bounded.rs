@@ -1,0 +1,191 @@
+//! A cache whose heap is bounded: what its entries keep alive, and the slots that hold them.
+//!
+//! quick_cache bounds a sum of weights. The weight of an entry here is the heap of its key and its
+//! value, and its share of the slots. Slots grow by doubling, are never given back, and evicted keys
+//! occupy some of them for a while, so the share is only right on average: now and then the slots
+//! are counted, and what they take beyond their share is taken from the room of the entries.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lookaside_value::{RowSet, Value};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+use super::{Key, KeyRef, Prehashed};
+
+/// The part of the room that quick_cache keeps for entries asked for more than once; its default,
+/// named because no single entry may weigh more than that.
+const HOT_PERCENT: u64 = 97;
+
+/// Keys that were evicted and are remembered, for each entry that there is room for; quick_cache's
+/// default.
+const GHOSTS_PER_ENTRY: f64 = 0.5;
+
+/// Bytes of a slot beside key and value: two links, the state, and padding.
+const SLOT_LINKS_SIZE: usize = 16;
+
+/// Bytes of the hash table for each slot: five a bucket, of which 44 to 88 % are used.
+const BUCKET_SIZE: usize = 8;
+
+/// The least that the heap of an entry is: a set of rows.
+const ENTRY_SIZE_MIN: u64 = 64;
+
+/// Insertions after which the slots are counted again. Until then, they grow by less than any bound
+/// is exact.
+const COUNT_EVERY: u64 = 64;
+
+/// Heap that a piece of `size` bytes takes: allocators round up to sizes of their own, an eighth
+/// above at most, and less on average.
+pub(crate) fn allocated(size: usize) -> usize {
+    match size {
+        0 => 0,
+        size => (size + size / 16).next_multiple_of(16),
+    }
+}
+
+/// Heap of a value; text that others share counts in full, as they may let go of it first.
+pub(crate) fn value_size(value: &Value) -> usize {
+    allocated(value.heap_size())
+}
+
+/// Heap of rows without the names of their columns, which all answers of a statement share.
+pub(crate) fn rows_size(rows: &RowSet) -> usize {
+    let width = rows.columns().len();
+    let values: usize = rows.iter().flatten().map(value_size).sum();
+    // A single value is in the set itself.
+    let own = match (rows.len(), width) {
+        (1, 1) => 0,
+        (len, width) => allocated(len * width * size_of::<Value>()),
+    };
+    ENTRY_SIZE_MIN as usize + own + values
+}
+
+/// What a value keeps alive.
+pub(crate) trait HeapSize {
+    /// Bytes on the heap of the value and its key.
+    fn heap_size(&self) -> u64;
+}
+
+pub(super) type Lifecycle<V> = DefaultLifecycle<Key, V>;
+
+/// An entry weighs its bytes, but never less than its share of the room when all entries are equal.
+/// One bound on the weight so bounds the entries as well as the bytes.
+#[derive(Clone, Debug)]
+pub(super) struct WeightOf {
+    weight_min: u64,
+    slot_size: u64,
+}
+
+impl<V: HeapSize> Weighter<Key, V> for WeightOf {
+    fn weight(&self, _: &Key, value: &V) -> u64 {
+        self.weight_min.max(self.slot_size + value.heap_size())
+    }
+}
+
+/// A cache of about `capacity` entries that keeps no more than `size_max` bytes.
+#[derive(Debug)]
+pub(crate) struct BoundedCache<V: HeapSize + Clone> {
+    pub(super) cache: Cache<Key, V, WeightOf, Prehashed, Lifecycle<V>>,
+    capacity: usize,
+    slot_size: u64,
+    // Relaxed throughout: the numbers order nothing, and one that is a moment late does no harm.
+    size_max: AtomicU64,
+    insert_count: AtomicU64,
+}
+
+impl<V: HeapSize + Clone> BoundedCache<V> {
+    pub(crate) fn new(capacity: usize, size_max: u64) -> Self {
+        let slot = size_of::<Key>() + size_of::<V>() + SLOT_LINKS_SIZE + BUCKET_SIZE;
+        // Those of evicted keys come on top, and a vector that doubled is three quarters full on
+        // average.
+        let slot_size = (slot as f64 * (1.0 + GHOSTS_PER_ENTRY) / 0.75) as u64;
+        let count_max = size_max / (slot_size + ENTRY_SIZE_MIN);
+        let capacity = capacity.min(usize::try_from(count_max).unwrap_or(usize::MAX));
+        let capacity = capacity.max(1);
+        let weight_min = (size_max / capacity as u64)
+            .min(size_max * HOT_PERCENT / 100)
+            .max(1);
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(capacity)
+            .weight_capacity(size_max)
+            .hot_allocation(HOT_PERCENT as f64 / 100.0)
+            .ghost_allocation(GHOSTS_PER_ENTRY)
+            .build()
+            .expect("both capacities are set");
+        let weight = WeightOf {
+            weight_min,
+            slot_size,
+        };
+        Self {
+            cache: Cache::with_options(options, weight, Prehashed::default(), Lifecycle::default()),
+            capacity,
+            slot_size,
+            size_max: AtomicU64::new(size_max),
+            insert_count: AtomicU64::new(0),
+        }
+    }
+
+    /// The entry of a key.
+    pub(crate) fn find(&self, key: &KeyRef<'_>) -> Option<V> {
+        self.cache.get(key)
+    }
+
+    /// Keeps an entry, in place of an older one of the same key.
+    pub(crate) fn insert(&self, key: Key, value: V) {
+        self.cache.insert(key, value);
+        self.note_insert();
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// How many entries there may be.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of the entries; small ones count with their share of the room.
+    pub(crate) fn weight(&self) -> u64 {
+        self.cache.weight()
+    }
+
+    /// How many bytes there may be.
+    pub(crate) fn size_max(&self) -> u64 {
+        self.size_max.load(Ordering::Relaxed)
+    }
+
+    /// Changes the bound; entries that are beyond it go.
+    pub(crate) fn set_size_max(&self, size_max: u64) {
+        if self.size_max.swap(size_max, Ordering::Relaxed) != size_max {
+            self.count_slots();
+        }
+    }
+
+    /// Notes that an entry was put in.
+    #[inline]
+    pub(crate) fn note_insert(&self) {
+        if self.insert_count.fetch_add(1, Ordering::Relaxed) % COUNT_EVERY == COUNT_EVERY - 1 {
+            self.count_slots();
+        }
+    }
+
+    /// Leaves the entries the room that their slots do not take.
+    #[cold]
+    fn count_slots(&self) {
+        let used = self.cache.memory_used();
+        let slot = size_of::<Key>() + size_of::<V>() + SLOT_LINKS_SIZE;
+        let shard_count = self.cache.num_shards();
+        // What a vector holds of slots is the next power of two.
+        let slot_count = (used.entries / slot / shard_count).next_power_of_two() * shard_count;
+        let slots_size = (slot_count * slot + used.map) as u64;
+        let size_max = self.size_max();
+        let excess = slots_size.saturating_sub(self.slot_size * self.len() as u64);
+        let room = size_max.saturating_sub(excess).max(size_max / 8);
+        // Each change takes all locks, so not for a little.
+        if room.abs_diff(self.cache.capacity()) > size_max / 64 {
+            self.cache.set_capacity(room);
+        }
+    }
+}

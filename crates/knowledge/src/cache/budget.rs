@@ -1,0 +1,159 @@
+//! The bytes that the caches of all sessions may have together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The part of the bytes that the last good answers of providers may have together, if there are
+/// providers that keep them.
+const STALE_PERCENT: u64 = 40;
+
+/// How `capacity_bytes` of `[cache]` is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheBytes {
+    /// For the shared cache and those of the sessions.
+    pub(crate) shared: u64,
+    /// For the last good answers of each provider that keeps them.
+    pub(crate) stale: u64,
+}
+
+impl CacheBytes {
+    /// The parts of so many bytes, where so many providers keep their last good answers.
+    pub(crate) fn of(size_max: u64, stale_provider_count: usize) -> Self {
+        let stale = match stale_provider_count {
+            0 => 0,
+            _ => size_max / 100 * STALE_PERCENT,
+        };
+        Self {
+            shared: size_max - stale,
+            stale: stale / stale_provider_count.max(1) as u64,
+        }
+    }
+}
+
+/// What one session takes at once, at most: so few that a session seldom meets the others at the
+/// counter.
+const GRAIN_MAX: u64 = 64 << 10;
+
+/// A session has no more than that, however few there are.
+const SHARE_MAX: u64 = 40 << 20;
+
+/// The bytes that sessions took of those that there are.
+///
+/// Relaxed throughout: the counters order nothing, and are exact by themselves.
+#[derive(Debug)]
+pub(crate) struct LocalBudget {
+    size_max: u64,
+    taken: AtomicU64,
+    /// Sessions that want some.
+    session_count: AtomicU64,
+}
+
+/// What one session took; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    budget: Arc<LocalBudget>,
+    taken: u64,
+    /// What a session may take when there are so many.
+    share: u64,
+    session_count: u64,
+}
+
+impl LocalBudget {
+    pub(crate) fn new(size_max: u64) -> Self {
+        Self {
+            size_max,
+            taken: AtomicU64::new(0),
+            session_count: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes that sessions took.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// How many there are.
+    pub(crate) fn size_max(&self) -> u64 {
+        self.size_max
+    }
+
+    /// Takes so many more, if there are.
+    fn take(&self, size: u64) -> bool {
+        let more = |taken: u64| Some(taken + size).filter(|taken| *taken <= self.size_max);
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+}
+
+impl Allowance {
+    /// Nothing yet, for one more session.
+    pub(crate) fn new(budget: Arc<LocalBudget>) -> Self {
+        budget.session_count.fetch_add(1, Ordering::Relaxed);
+        Self {
+            budget,
+            taken: 0,
+            share: 0,
+            session_count: 0,
+        }
+    }
+
+    /// What the session may take: an equal part of all.
+    #[inline]
+    pub(crate) fn share(&mut self) -> u64 {
+        let session_count = self.budget.session_count.load(Ordering::Relaxed);
+        // A division for each entry would be the most expensive part of putting it in.
+        if session_count != self.session_count {
+            self.session_count = session_count;
+            self.share = (self.budget.size_max / session_count.max(1)).min(SHARE_MAX);
+        }
+        self.share
+    }
+
+    /// Whether the session has so many bytes, if need be after taking more.
+    #[inline]
+    pub(crate) fn covers(&mut self, size: u64) -> bool {
+        size <= self.taken || self.grow(size)
+    }
+
+    #[cold]
+    fn grow(&mut self, size: u64) -> bool {
+        let share = self.share();
+        if size > share {
+            return false;
+        }
+        let grain = GRAIN_MAX.min(share / 8).max(1);
+        let wanted = size.next_multiple_of(grain).min(share) - self.taken;
+        let is_taken = self.budget.take(wanted);
+        if is_taken {
+            self.taken += wanted;
+        }
+        is_taken
+    }
+
+    /// What the session took.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Keeps no more than so many bytes.
+    pub(crate) fn shrink(&mut self, size: u64) {
+        if let Some(given) = self.taken.checked_sub(size) {
+            self.budget.taken.fetch_sub(given, Ordering::Relaxed);
+            self.taken = size;
+        }
+    }
+
+    /// Whether the session took more than it may by now.
+    #[inline]
+    pub(crate) fn is_beyond_share(&mut self) -> bool {
+        self.taken > self.share()
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        self.shrink(0);
+        self.budget.session_count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

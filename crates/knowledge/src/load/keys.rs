@@ -1,0 +1,84 @@
+//! Indexes of derived tables: one for each column that a statement of the project looks rows up by.
+//!
+//! Whoever writes `create.sql` says which indexes there are. A derived table has none by itself, and
+//! SQLite would read all of it for each question that no native plan answers.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+use super::report::TableReport;
+use super::sql::quote_name;
+use crate::Result;
+use crate::config::Config;
+use crate::error::Error;
+use crate::plan::equal_columns;
+use crate::provider::{LocalTables, Names, Target, route};
+
+/// What the names of these indexes begin with. A copy into an embedded PostgreSQL leaves them out:
+/// other statements ask there, and its indexes refuse long texts.
+pub(crate) const INDEX_PREFIX: &str = "lookaside_key_";
+
+/// A table whose columns were derived.
+pub(super) struct DerivedTable {
+    pub(super) name: String,
+    /// Where its report is.
+    pub(super) report: usize,
+}
+
+/// Makes the indexes. A statement that cannot be read has none, and says why when it is prepared.
+pub(super) fn add_indexes(
+    connection: &Connection,
+    config: &Config,
+    statements: &[String],
+    tables: &[DerivedTable],
+    reports: &mut [TableReport],
+) -> Result<()> {
+    if tables.is_empty() || statements.is_empty() {
+        return Ok(());
+    }
+    let names = Names::of(Some(config));
+    let local_tables = config.enabled_tables().map(|table| table.name.clone());
+    let local_tables = LocalTables::new(local_tables);
+    let mut keys = BTreeSet::new();
+    for statement in statements {
+        let Ok(found) = route(statement, &names, &local_tables) else {
+            continue;
+        };
+        if found.target == Target::Local {
+            let sql = found.sql.as_deref().unwrap_or(statement);
+            keys.extend(equal_columns(sql, &|table| columns_of(connection, table)));
+        }
+    }
+    for (number, (table, column)) in keys.into_iter().enumerate() {
+        let derived = |it: &&DerivedTable| it.name.eq_ignore_ascii_case(&table);
+        let Some(derived) = tables.iter().find(derived) else {
+            continue;
+        };
+        // Names of tables and columns may run into each other: `host`, `user_name` and `host_user`, `name`.
+        let name = format!("{INDEX_PREFIX}{number}_{}_{column}", derived.name);
+        let index = quote_name(&name);
+        let (quoted_table, quoted) = (quote_name(&derived.name), quote_name(&column));
+        connection
+            .execute_batch(&format!(
+                "create index {index} on {quoted_table} ({quoted})"
+            ))
+            .map_err(|source| {
+                let doing = format!("table {:?}: an index of {column:?}", derived.name);
+                Error::sqlite(doing, source)
+            })?;
+        reports[derived.report].indexes.push(column);
+    }
+    Ok(())
+}
+
+/// The columns of a table as they are declared; empty if there is none.
+fn columns_of(connection: &Connection, table: &str) -> Vec<String> {
+    let names = || -> rusqlite::Result<Vec<String>> {
+        let sql = "select name from pragma_table_info(?1)";
+        let mut statement = connection.prepare_cached(sql)?;
+        let names = statement.query_map([table], |row| row.get(0))?;
+        names.collect()
+    };
+    names().unwrap_or_default()
+}

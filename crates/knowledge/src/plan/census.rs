@@ -1,0 +1,68 @@
+//! What the text of a column is: addresses, or something else.
+//!
+//! SQL has no type for addresses, so the values decide. A column *holds addresses as text* if more
+//! than half of its texts that are not empty are IPv4 or IPv6 addresses. Half rather than all: a few
+//! cells such as `n/a` do not make text sort as addresses do.
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::reason::Reason;
+use super::schema::Table;
+use crate::bind::SqlValue;
+use crate::functions;
+
+/// The texts of a column by what they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Census {
+    /// Those that are not empty.
+    text_count: usize,
+    ip4_count: usize,
+    /// IPv4 and IPv6.
+    address_count: usize,
+}
+
+impl Census {
+    /// Reads a column.
+    pub(super) fn of(
+        connection: &Connection,
+        table: &Table,
+        column: usize,
+    ) -> Result<Self, Reason> {
+        let mut census = Self::default();
+        let mut statement = connection.prepare(&table.scan_sql(&[column]))?;
+        let mut scan = statement.query([])?;
+        while let Some(row) = scan.next()? {
+            let ValueRef::Text(text) = row.get_ref(0)? else {
+                continue;
+            };
+            if !text.trim_ascii().is_empty() {
+                census.count(text);
+            }
+        }
+        Ok(census)
+    }
+
+    fn count(&mut self, text: &[u8]) {
+        self.text_count += 1;
+        let Ok(text) = std::str::from_utf8(text) else {
+            return;
+        };
+        if functions::ip4_bound_of(SqlValue::Text(text)).is_some() {
+            self.ip4_count += 1;
+            self.address_count += 1;
+        } else if functions::ip_key_of(text).is_some() {
+            self.address_count += 1;
+        }
+    }
+
+    /// Whether its texts are addresses, by and large.
+    pub(super) fn holds_addresses(self) -> bool {
+        self.address_count * 2 > self.text_count
+    }
+
+    /// Whether no address of it is an IPv6 address.
+    pub(super) fn is_ip4(self) -> bool {
+        self.ip4_count == self.address_count
+    }
+}
