@@ -9,7 +9,7 @@ use crate::admin::{identifier, literal};
 use crate::binaries::Progress;
 use crate::cluster::{Cluster, HOME, READY_COUNT_MAX};
 use crate::keeper::Job;
-use crate::persistent::{self, Keeping};
+use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::schema::Schema;
 use crate::server::{Listen, check_settings};
@@ -202,7 +202,7 @@ impl Builder {
             Home::Folder(folder) => folder.clone(),
             Home::App(name) => app_folder(name)?,
         };
-        let opened = self.open_folder(&folder)?;
+        let opened = self.open_folder(&folder, Purpose::Own)?;
         let lease = Lease {
             cluster: opened.cluster,
             tenure: Tenure::Databases,
@@ -216,7 +216,11 @@ impl Builder {
     }
 
     /// Opens a persistent folder, and makes it first if need be.
-    pub(crate) fn open_folder(&self, folder: &Path) -> Result<persistent::Opened> {
+    pub(crate) fn open_folder(
+        &self,
+        folder: &Path,
+        purpose: Purpose,
+    ) -> Result<persistent::Opened> {
         check_settings(&self.settings)?;
         let keeping = Keeping {
             requirement: self.requirement,
@@ -225,6 +229,7 @@ impl Builder {
             settings: self.lasting_settings(),
             listen: self.listen,
             is_durable: !self.relaxed,
+            purpose,
             schema: &self.schema,
             archive: self.archive(),
             progress: &self.progress,

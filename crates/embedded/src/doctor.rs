@@ -306,12 +306,17 @@ impl Report {
         }
         let stale = folder::stale(&place);
         if stale.is_empty() {
-            return self.good("leavings of dead processes", "none");
+            return self.good("leftover files of ended processes", "none");
         }
         let size = Size(stale.iter().map(|folder| size_of(folder)).sum());
         let state = format!("{} in `{folder}`, {size}", stale.len());
         let advice = "nothing: the next start removes them";
-        self.advise(Grade::Notice, "leavings of dead processes", state, advice);
+        self.advise(
+            Grade::Notice,
+            "leftover files of ended processes",
+            state,
+            advice,
+        );
     }
 }
 

@@ -201,14 +201,14 @@ impl Error {
         )
     }
 
-    /// No server anywhere; `why` tells why none could be fetched.
-    pub(crate) fn missing(requirement: VersionRequirement, why: &str) -> Self {
+    /// No server anywhere; `why` tells why none could be fetched, and `or` what else would help.
+    pub(crate) fn missing(requirement: VersionRequirement, why: &str, or: &str) -> Self {
         Self::new(
             ErrorKind::Missing,
             format!(
                 "no PostgreSQL {requirement} was found, and {why}; set LOOKASIDE_PG_BIN to a \
                  folder with `postgres` and `initdb`, or install your distribution's package \
-                 (`apt install postgresql`), or allow the download; `lookaside pg doctor` tells \
+                 (`apt install postgresql`){or}; `lookaside pg doctor` tells \
                  where it was looked for"
             ),
         )

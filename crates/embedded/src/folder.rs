@@ -166,7 +166,11 @@ pub(crate) fn sweep(place: &Place, has_template: impl Fn(&str) -> bool) {
 
 /// Gives what is to be removed other names, each with the lock on it. Who wants a folder waits for
 /// no more than this.
-fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, File)> {
+///
+/// A folder without a lock file is one whose owner died before it made one, or one that its watch is
+/// removing right now. It keeps its name and gets no new file: either would leave a remainder if
+/// this process ended next.
+fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, Option<File>)> {
     let path = sweep_lock(place);
     let Ok(Some(_sweep)) = open_lock(&path).map(|file| file.try_lock().is_ok().then_some(file))
     else {
@@ -183,15 +187,20 @@ fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, Fil
         if !has_lock(&name) && !is_spare_of_none {
             continue;
         }
-        let Ok(Some(lock)) = take_lock(&path) else {
-            continue;
+        let lock = match lock_options().open(path.join(LOCK)) {
+            Ok(file) if file.try_lock().is_ok() => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                dead.push((path, None));
+                continue;
+            }
+            _ => continue,
         };
         let grave = match name.starts_with(DEAD) {
             true => path.clone(),
             false => place.folder.join(format!("{DEAD}{name}")),
         };
         if grave == path || fs::rename(&path, &grave).is_ok() {
-            dead.push((grave, lock));
+            dead.push((grave, Some(lock)));
         }
     }
     dead
@@ -396,12 +405,15 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
 
 /// Opens a lock, but not through a link: in a cluster's folder the server's user may lay one.
 fn open_lock(path: &Path) -> Result<File> {
+    let opened = lock_options().create(true).mode(0o600).open(path);
+    opened.map_err(|error| Error::file("open", path, error))
+}
+
+fn lock_options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true).mode(0o600);
+    options.read(true).append(true);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
-        .open(path)
-        .map_err(|error| Error::file("open", path, error))
 }
 
 #[cfg(test)]
@@ -415,5 +427,34 @@ mod tests {
         fs::write(&file, "precious").unwrap();
         std::os::unix::fs::symlink(&file, folder.path().join(LOCK)).unwrap();
         assert!(take_lock(folder.path()).is_err());
+    }
+
+    /// A watch that removes its folder has deleted the lock file, but not yet the folder.
+    #[test]
+    fn a_sweep_that_dies_leaves_a_folder_that_is_being_removed_removable() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = Place {
+            folder: parent.path().to_owned(),
+            is_memory: false,
+            room: 0,
+        };
+        let going = place.folder.join("c-0123456789");
+        let used = place.folder.join("c-9876543210");
+        for folder in [&going, &used] {
+            fs::create_dir(folder).unwrap();
+        }
+        let _lock = lock(&used.join(LOCK)).unwrap();
+        // The sweeping process ends before it removes anything.
+        let found = bury(&place, |_| true);
+        let found: Vec<_> = found.into_iter().map(|(folder, _)| folder).collect();
+        assert_eq!(found, [&*going]);
+        // The last step of `rm -rf`.
+        fs::remove_dir(&going).unwrap();
+        // The owner died before it made a lock, so that nobody else removes the folder.
+        fs::create_dir(&going).unwrap();
+        sweep(&place, |_| true);
+        let mut left: Vec<_> = entries(&place).into_iter().map(|(name, _)| name).collect();
+        left.sort();
+        assert_eq!(left, ["c-9876543210", "sweep.lock"]);
     }
 }

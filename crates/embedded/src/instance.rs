@@ -17,7 +17,7 @@ use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
 use crate::folder::{is_free, server_pid};
-use crate::persistent::{self, Listening, Receipt, is_alive, number};
+use crate::persistent::{self, Listening, Purpose, Receipt, is_alive, number};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::server::{DATA, log_end};
 use crate::template::USER;
@@ -30,7 +30,10 @@ use crate::{
 const KNOWN: &str = "instances";
 
 /// How long a start waits for another one of the same folder to finish.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How often it looks.
+const BUSY_POLL: Duration = Duration::from_millis(20);
 
 /// How long a server may take to write everything down.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -137,17 +140,24 @@ impl Instance {
     /// As [`Builder::start`].
     pub fn start(&self, builder: Builder) -> Result<Running> {
         let begin = Instant::now();
+        let mut refused = None;
         let opened = loop {
+            // In this order: an owner that becomes a running server in between is found running.
+            let is_kept = persistent::is_kept(&self.folder);
             if let Status::Running(running) = self.status()? {
                 return self.check_wishes(&builder).map(|()| running);
             }
-            match builder.open_folder(&self.folder) {
+            if let Some(error) = refused.take()
+                && (is_kept || begin.elapsed() > BUSY_TIMEOUT)
+            {
+                return Err(error);
+            }
+            match builder.open_folder(&self.folder, Purpose::Outlive) {
                 // Another start may be under way.
-                Err(error) if error.kind() == ErrorKind::Busy && begin.elapsed() < BUSY_TIMEOUT => {
-                    thread::sleep(Duration::from_millis(20));
-                }
+                Err(error) if error.kind() == ErrorKind::Busy => refused = Some(error),
                 opened => break opened?,
             }
+            thread::sleep(BUSY_POLL);
         };
         remember(&self.folder)?;
         opened.outlive()?;

@@ -6,7 +6,7 @@
 //! <folder>/data/            the server's data
 //! <folder>/s/               the socket; of a long path it is <place>/s-<digest of the path>
 //! <folder>/lock             the owner's process number, or the server's if it outlives its owner;
-//!                           locked while owner or server lives
+//!                           after it `starting` before it does; locked while owner or server lives
 //! <folder>/log              what the server says
 //! <folder>/password         the superuser's for TCP
 //! <folder>/running.toml     how a server that outlives its owner is reached
@@ -29,7 +29,7 @@ use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
 use crate::folder::{
-    copy_or_mend, end_server, server_file, server_pid, sign, take_lock, wait_until_gone,
+    copy_or_mend, end_server, is_free, server_file, server_pid, sign, take_lock, wait_until_gone,
 };
 use crate::identity::Identity;
 use crate::keeper::Job;
@@ -44,8 +44,11 @@ use crate::{Error, Result, Version, VersionRequirement, archive};
 /// How long a folder whose owner has died may take to come free: its server writes everything down.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long somebody who only looks may hold a folder's lock.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long an owner may take to write into the folder's lock who it is.
+const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// What follows the process number in the lock while a server that will outlive its owner starts.
+const STARTING: &str = "starting";
 
 /// File that says what the folder is.
 const RECEIPT: &str = "lookaside.toml";
@@ -68,10 +71,20 @@ pub(crate) struct Keeping<'a> {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) listen: Listen,
     pub(crate) is_durable: bool,
+    pub(crate) purpose: Purpose,
     pub(crate) schema: &'a Schema,
     /// What a new folder begins with instead of an empty database.
     pub(crate) archive: Option<&'a Path>,
     pub(crate) progress: &'a Arc<dyn Progress>,
+}
+
+/// Why a folder is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To use it as long as this process wants.
+    Own,
+    /// To leave its server running.
+    Outlive,
 }
 
 /// A folder whose server runs.
@@ -176,8 +189,11 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         .map_err(|error| Error::file("find", folder, error))?;
     refuse_foreign(folder)?;
     let mut lock = own(folder)?;
-    sign(&mut lock, &process::id().to_string())
-        .map_err(|error| Error::file("write", folder, error))?;
+    let signature = match keeping.purpose {
+        Purpose::Own => process::id().to_string(),
+        Purpose::Outlive => format!("{} {STARTING}", process::id()),
+    };
+    sign(&mut lock, &signature).map_err(|error| Error::file("write", folder, error))?;
 
     // One that was left half made is made anew.
     let receipt = Receipt::read(folder)?.filter(|receipt| receipt.is_complete);
@@ -238,12 +254,18 @@ fn leave_nothing(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// A folder with other people's files is not filled with ours. Nothing of ours but these two is
-/// there before the receipt.
+/// Refuses a folder that holds files of other programs. Another process may be creating the folder: it
+/// writes the receipt first, so other files count only if there is still no receipt.
 fn refuse_foreign(folder: &Path) -> Result<()> {
-    if folder.join(RECEIPT).exists() {
-        return Ok(());
+    let found = find_foreign(folder);
+    match folder.join(RECEIPT).exists() {
+        true => Ok(()),
+        false => found,
     }
+}
+
+/// Nothing of ours but these two files is in a folder before the receipt.
+fn find_foreign(folder: &Path) -> Result<()> {
     if folder.join(DATA).join("PG_VERSION").exists() {
         return Err(Error::receipt_lost(
             &folder.join(RECEIPT),
@@ -270,11 +292,11 @@ fn own(folder: &Path) -> Result<File> {
             return Ok(lock);
         }
         let owner = owner_of(folder);
-        // With a dead owner its server is still writing down, with a living one somebody may only
-        // be looking.
-        let timeout = match owner.is_none_or(is_alive) {
-            true => LOOK_TIMEOUT,
-            false => END_TIMEOUT,
+        // With a dead owner its server is still writing down. Who only looks lets others look.
+        let ends = owner.is_some_and(|pid| !is_alive(pid)) || is_free(folder)?;
+        let timeout = match ends {
+            true => END_TIMEOUT,
+            false => SIGN_TIMEOUT,
         };
         if begin.elapsed() > timeout {
             let pid = owner.filter(|pid| is_alive(*pid));
@@ -321,7 +343,14 @@ pub(crate) fn number(pid: Pid) -> u32 {
 /// The process that a folder's lock names.
 pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
     let text = fs::read_to_string(folder.join(LOCK)).ok()?;
-    Pid::from_raw(text.trim().parse().ok()?)
+    Pid::from_raw(text.split_whitespace().next()?.parse().ok()?)
+}
+
+/// Whether a living process is known to own the folder for itself, and not to leave its server
+/// running in a moment.
+pub(crate) fn is_kept(folder: &Path) -> bool {
+    let text = fs::read_to_string(folder.join(LOCK)).unwrap_or_default();
+    !text.contains(STARTING) && owner_of(folder).is_some_and(is_alive)
 }
 
 fn version_of_folder(
@@ -493,5 +522,56 @@ impl Listening {
     pub(crate) fn forget(folder: &Path) {
         // Without the lock held by anybody it means nothing.
         let _ = fs::remove_file(folder.join(LISTENING));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_will_leave_its_server_running_is_told_from_one_that_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let us = process::id();
+        for (text, has_owner, kept) in [
+            (String::new(), false, false),
+            (format!("{us}"), true, true),
+            (format!("{us} {STARTING}"), true, false),
+            ("2147483647".to_owned(), true, false),
+        ] {
+            fs::write(folder.path().join(LOCK), &text).unwrap();
+            assert_eq!(owner_of(folder.path()).is_some(), has_owner, "{text}");
+            assert_eq!(is_kept(folder.path()), kept, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_another_start_is_creating_is_accepted() {
+        let parent = tempfile::tempdir().unwrap();
+        for round in 0..300 {
+            let folder = parent.path().join(round.to_string());
+            fs::create_dir(&folder).unwrap();
+            thread::scope(|scope| {
+                let maker = scope.spawn(|| {
+                    let receipt = Receipt {
+                        major: 18,
+                        user: USER.to_owned(),
+                        database: DATABASE.to_owned(),
+                        is_complete: false,
+                    };
+                    receipt.write(&folder).unwrap();
+                    fs::create_dir(folder.join(DATA)).unwrap();
+                    fs::write(folder.join(DATA).join("PG_VERSION"), "18").unwrap();
+                });
+                while !maker.is_finished() {
+                    refuse_foreign(&folder).unwrap();
+                }
+            });
+        }
+        let folder = parent.path().join("other");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("letter.txt"), "").unwrap();
+        let error = refuse_foreign(&folder).unwrap_err();
+        assert!(error.to_string().contains("letter.txt"), "{error}");
     }
 }

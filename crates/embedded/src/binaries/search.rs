@@ -284,12 +284,19 @@ fn fetch(
         return Err(Error::missing(
             requirement,
             "only 15 to 18 can be downloaded",
+            "",
         ));
     };
     let cache = cache?;
     provide(Stock::at(&cache, version), places, &cache, progress).map_err(|error| {
         match error.kind() {
-            ErrorKind::Missing => Error::missing(requirement, &error.to_string()),
+            ErrorKind::Missing => {
+                let or = match places.network {
+                    Network::Allowed => "",
+                    Network::Forbidden => ", or allow the download",
+                };
+                Error::missing(requirement, &error.to_string(), or)
+            }
             _ => error,
         }
     })

@@ -22,8 +22,14 @@ pub(crate) fn kill(pid: i32) {
 }
 
 pub(crate) fn server_pid(folder: &Path) -> i32 {
-    let file = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap();
-    file.lines().next().unwrap().parse().unwrap()
+    let mut pid = None;
+    // The server makes the file before it writes into it.
+    wait_until("the server's number is written", || {
+        let file = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap();
+        pid = file.lines().next().and_then(|line| line.parse().ok());
+        pid.is_some()
+    });
+    pid.expect("it was waited for")
 }
 
 /// Kills the server of a cluster, and waits until it and its sessions are gone.
@@ -141,7 +147,13 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
         site.wait_until_deserted();
     }
     let mut child = Child::start_with(&site, "fresh", with_our_programs);
+    let folder = child.hear("folder ");
     child.hear("ready");
+    // One that was killed between the template and its server's watch has left a folder, which this
+    // start takes away, unless it ends before.
+    wait_until("the folders are swept", || {
+        site.cluster_folders() == [Path::new(&folder)]
+    });
     assert!(child.end().success());
     wait_until("nobody works in the cache", || {
         processes(cache.path()).is_empty()

@@ -247,13 +247,13 @@ fn a_server_that_its_owner_left_behind_can_be_stopped() {
         .filter(|(_, command)| command.contains("lookaside-watch"))
         .map(|(pid, _)| pid)
         .collect();
-    let parent = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let reader = shells.iter().find(|pid| {
-        let stat = parent(pid);
-        shells
-            .iter()
-            .any(|other| stat.contains(&format!(" S {other} ")))
-    });
+    let parent = |pid: &i32| -> i32 {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        // After the name, which is in parentheses, come the state and the parent.
+        let (_, rest) = stat.rsplit_once(')').unwrap();
+        rest.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let reader = shells.iter().find(|pid| shells.contains(&parent(pid)));
     crate::death::kill(*reader.unwrap());
     owner.kill();
     let server = u32::try_from(crate::death::server_pid(&folder)).unwrap();

@@ -36,7 +36,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 const VERSION: &str = "18";
 
 /// How long something that happens by itself may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Wishes of every test.
 fn builder() -> Builder {

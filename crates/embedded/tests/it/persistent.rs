@@ -285,6 +285,24 @@ fn a_folder_that_somebody_looks_at_can_be_opened() {
 }
 
 #[test]
+fn whoever_looks_at_a_folder_for_long_keeps_nobody_from_opening_it() {
+    if !has_server() {
+        return;
+    }
+    let folder = tempdir();
+    assert_eq!(add_row(folder.path()), "1");
+    let lock = fs::File::open(folder.path().join("lock")).unwrap();
+    lock.lock_shared().unwrap();
+    thread::scope(|scope| {
+        let opened = scope.spawn(|| builder().path(folder.path()).start()?.close());
+        // Many times as long as an owner without a name is waited for.
+        thread::sleep(Duration::from_millis(500));
+        drop(lock);
+        opened.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn a_folder_of_another_major_version_is_refused() {
     if !has_server() {
         return;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lookaside_embedded::ErrorKind;
 use sqlx::postgres::PgPoolOptions;
@@ -11,7 +11,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::child::Child;
 use crate::death::crash;
 use crate::site::Site;
-use crate::{ask, block_on, builder, has_server, rng, wait_until};
+use crate::{PATIENCE, ask, block_on, builder, has_server, rng, wait_until};
 
 #[test]
 fn a_database_goes_back_to_what_it_was() {
@@ -176,11 +176,15 @@ fn a_reset_that_is_killed_in_the_middle_loses_nothing() {
             tokio::spawn(connection);
             client
         };
-        let until_found = async |client: &Client, sql: &str| loop {
-            if let Some(row) = client.query(sql, &[]).await.unwrap().first() {
-                return row.get::<_, String>(0);
+        let until_found = async |client: &Client, sql: &str| {
+            let begin = Instant::now();
+            loop {
+                if let Some(row) = client.query(sql, &[]).await.unwrap().first() {
+                    return row.get::<_, String>(0);
+                }
+                assert!(begin.elapsed() < PATIENCE, "nothing is ever found by {sql}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
         };
         let (gate, lock, look) = (connect().await, connect().await, connect().await);
         let known = "SELECT datname::text FROM pg_database WHERE datname LIKE 't\\_%' \
@@ -264,7 +268,7 @@ fn snapshots_and_resets_work_while_clients_write() {
         block_on(async {
             let pool = PgPoolOptions::new()
                 .max_connections(4)
-                .acquire_timeout(Duration::from_secs(20));
+                .acquire_timeout(PATIENCE);
             let pool = pool.connect_lazy(&url).unwrap();
             let insert = || async {
                 let mut transaction = pool.begin().await?;

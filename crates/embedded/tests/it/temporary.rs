@@ -4,10 +4,13 @@ use std::sync::Barrier;
 use std::thread;
 
 use lookaside_embedded::{ErrorKind, Postgres};
+use tokio::time::timeout;
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
 
 use crate::child::Child;
 use crate::site::Site;
-use crate::{ask, builder, has_server, try_ask, wait_until};
+use crate::{PATIENCE, ask, block_on, builder, has_server, try_ask, wait_until};
 
 fn databases(url: &str) -> Vec<String> {
     ask(
@@ -35,7 +38,7 @@ fn databases_are_isolated_and_go_with_their_values() {
 
     // Also with a session on it.
     let (name, url) = (one.database().to_owned(), one.url());
-    let session = std::thread::spawn(move || try_ask(&url, "SELECT pg_sleep(60)"));
+    let session = std::thread::spawn(move || try_ask(&url, "SELECT pg_sleep(100000)"));
     let sessions = format!(
         "SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND query LIKE '%pg_sleep%'"
     );
@@ -186,10 +189,31 @@ fn timeouts_of_sessions_are_not_ours() {
         .unwrap();
     let clone = db.try_clone().unwrap();
     assert_ne!(db.database(), clone.database());
-    let url = format!("{}&options=-c%20statement_timeout%3D0", db.url());
-    ask(&url, "SELECT pg_sleep(0.3)");
+    // A session of somebody else is ended for its idleness. Ours has been idle for longer.
+    block_on(async {
+        let (_client, connection) = tokio_postgres::connect(&db.url(), NoTls).await.unwrap();
+        let ended = timeout(PATIENCE, connection).await.expect("it is ended");
+        assert_eq!(
+            ended.unwrap_err().code(),
+            Some(&SqlState::IDLE_SESSION_TIMEOUT)
+        );
+    });
+    // Without the limits, which hold for whoever asks as well.
+    let unlimited = ["idle_session_timeout", "statement_timeout", "lock_timeout"]
+        .map(|name| format!("-c%20{name}%3D0%20"));
+    let url = format!(
+        "{}&options={}-c%20default_transaction_read_only%3Doff",
+        db.url(),
+        unlimited.concat()
+    );
     assert_eq!(ask(&url, OWNERS), ["1"]);
-    // The caller's SQL lives with the caller's settings.
+    // The caller's SQL lives with the caller's settings. Its session may not be idle for long
+    // either, but a busy machine may take longer to send the statement.
+    let name = db.database();
+    ask(
+        &url,
+        &format!("ALTER DATABASE {name} SET idle_session_timeout = 0"),
+    );
     let error = db.execute("SELECT pg_sleep(1)").unwrap_err();
     assert_eq!(error.sqlstate(), Some("57014"), "{error}");
 }
