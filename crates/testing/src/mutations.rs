@@ -19,11 +19,26 @@ pub fn never_panics(
     seed: u64,
     body: impl Fn(&[u8]) + RefUnwindSafe,
 ) {
+    mutations_never_panic(MUTATION_COUNT, corpus, words, seed, body);
+}
+
+/// As [`never_panics`], with so many mutations: for a body that takes as long as a handshake of TLS.
+///
+/// # Panics
+///
+/// When `body` does.
+pub fn mutations_never_panic(
+    count: usize,
+    corpus: &[Vec<u8>],
+    words: &[&[u8]],
+    seed: u64,
+    body: impl Fn(&[u8]) + RefUnwindSafe,
+) {
     for input in corpus {
         body(input);
     }
     let mut random = Rng::with_seed(seed);
-    for number in 0..MUTATION_COUNT {
+    for number in 0..count {
         let mut input = random.choice(corpus).expect("a corpus").clone();
         for _ in 0..random.usize(1..4) {
             mutate(&mut input, corpus, words, &mut random);

@@ -18,7 +18,7 @@ use crate::Brand;
 use crate::install::{Programs, as_ordinary_user, ordinary_user};
 
 /// How long a start may take on a machine that is busy with other tests.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Fills the data folder by a command with an argument a line, and starts the server; starts it
 /// again after a line `start`, kills it after a line `kill`, and ends with the pipe, or with whoever
