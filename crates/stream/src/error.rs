@@ -182,6 +182,35 @@ impl Error {
         )
     }
 
+    pub(crate) fn open_checkpoint(name: &str, error: io::Error) -> Self {
+        let message = format!("checkpoint `{name}` cannot be opened");
+        Self::new(ErrorKind::Environment, message).because(error)
+    }
+
+    pub(crate) fn checkpoint_in_use(name: &str) -> Self {
+        let message = format!("checkpoint `{name}` is used by another run; name another file");
+        Self::new(ErrorKind::Environment, message)
+    }
+
+    pub(crate) fn no_checkpoint(name: &str) -> Self {
+        let message = format!(
+            "`{name}` is not a checkpoint of this version; name another file, or remove it to read the followed file from its start"
+        );
+        Self::new(ErrorKind::Misuse, message)
+    }
+
+    pub(crate) fn checkpoint_of_another(name: &str, found: &str, wanted: &str) -> Self {
+        let message = format!(
+            "checkpoint `{name}` is of {found}, not of {wanted}; name another file, or remove it to read the followed file from its start"
+        );
+        Self::new(ErrorKind::Misuse, message)
+    }
+
+    pub(crate) fn write_checkpoint(name: &str, error: io::Error) -> Self {
+        let message = format!("checkpoint `{name}` cannot be written any further");
+        Self::new(ErrorKind::Environment, message).because(error)
+    }
+
     pub(crate) fn read_input(name: &str, error: io::Error) -> Self {
         Self::new(
             ErrorKind::Environment,

@@ -46,5 +46,5 @@ pub use run::{
     End, Figures, Flow, Identity, Progress, Report, RunOptions, StopFlag, Strictness, Summary,
     Transform, worker_count,
 };
-pub use sink::{Compression, Extent, Sink};
-pub use source::{LiveRead, Source};
+pub use sink::{Compression, Extent, Reconnects, Sink, TcpOptions};
+pub use source::{Checkpoint, LiveRead, Mark, Source};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{Batch, Name, Names, Record, Text};
+use lookaside_value::{Batch, LikelyDelimiter, Name, Names, Record, Text};
 use memchr::{memchr, memchr_iter};
 
 use super::frame::{Quoted, quoted_end};
@@ -52,6 +52,29 @@ impl Csv {
                 header.0.len()
             ))),
         }
+    }
+}
+
+impl Csv {
+    /// The likely delimiter, if the header has one column: its display form and its option value.
+    pub(crate) fn likely_delimiter(
+        &self,
+        record: &[u8],
+        header: &Header,
+    ) -> Option<(&'static str, &'static str)> {
+        let [column] = header.columns() else {
+            return None;
+        };
+        let record = record.strip_prefix(BYTE_ORDER_MARK).unwrap_or(record);
+        let begins_with_quote = record.starts_with(b"\"");
+        let likely = LikelyDelimiter::of_header(column, begins_with_quote, self.delimiter)?;
+        let word = match likely {
+            LikelyDelimiter::Comma => "comma",
+            LikelyDelimiter::Semicolon => "semicolon",
+            LikelyDelimiter::Tab => "tab",
+            LikelyDelimiter::Pipe => "pipe",
+        };
+        Some((likely.shown(), word))
     }
 }
 

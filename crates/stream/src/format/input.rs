@@ -1,6 +1,8 @@
 //! The input formats by name, with their options.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lookaside_value::NameTable;
 use regex::Regex;
@@ -31,6 +33,22 @@ const LINE_SIZE_OPTION: &str = "line_size_max";
 pub struct InputFormat {
     kind: Kind,
     line_size_max: usize,
+    /// What a message writes before an option that it advises.
+    advice_prefix: &'static str,
+    warning_hook: Option<WarningHook>,
+}
+
+/// Called at most once, also across clones, with a likely mistake in the options.
+#[derive(Clone)]
+struct WarningHook {
+    callback: Arc<dyn Fn(&str) + Send + Sync>,
+    was_called: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for WarningHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WarningHook").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -85,7 +103,20 @@ impl InputFormat {
         Ok(Self {
             kind,
             line_size_max: options.parse(LINE_SIZE_OPTION, LINE_SIZE_MAX, "a number of bytes")?,
+            advice_prefix: options.prefix(),
+            warning_hook: None,
         })
+    }
+
+    /// Called at most once, also across clones, with a likely mistake in the options: a csv header of
+    /// one column with another delimiter in it, for example.
+    #[must_use]
+    pub fn on_warning(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.warning_hook = Some(WarningHook {
+            callback: Arc::new(callback),
+            was_called: Arc::default(),
+        });
+        self
     }
 
     /// The format's name.
@@ -117,7 +148,21 @@ impl InputFormat {
     /// When the record cannot be a header, or the format has none.
     pub fn header(&self, record: &[u8]) -> Result<Header> {
         match &self.kind {
-            Kind::Csv(csv) => csv.header(record),
+            Kind::Csv(csv) => {
+                let header = csv.header(record)?;
+                if let Some(hook) = &self.warning_hook
+                    && let Some((shown, word)) = csv.likely_delimiter(record, &header)
+                    // Relaxed: it decides which of the sources is warned of, and nothing else.
+                    && !hook.was_called.swap(true, Ordering::Relaxed)
+                {
+                    let prefix = self.advice_prefix;
+                    (hook.callback)(&format!(
+                        "the header has a single column that contains {shown}; if {shown} is the \
+                         delimiter, set `{prefix}delimiter={word}`"
+                    ));
+                }
+                Ok(header)
+            }
             _ => Err(Error::bad_header("belongs to no other format")),
         }
     }

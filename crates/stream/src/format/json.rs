@@ -1,5 +1,6 @@
 //! `json`: one object a line.
 
+use std::cell::Cell;
 use std::fmt;
 
 use lookaside_value::{Decimal, Name, Names, Object, Record, Text, Value};
@@ -17,11 +18,12 @@ const DEPTH_MAX: u32 = 64;
 /// values stands in between.
 ///
 /// Of two members with one name the later value wins, at the place of the first. Integers beyond 64
-/// bits and numbers with a point become floats; integers beyond the signed range, decimals.
+/// bits with sign become decimals, numbers with a point or an exponent floats.
 #[derive(Default)]
 pub(crate) struct JsonLine {
     layout: Layout,
     seen: Seen,
+    integers: Integers,
 }
 
 impl ParseLine for JsonLine {
@@ -30,6 +32,25 @@ impl ParseLine for JsonLine {
     }
 
     fn parse(&mut self, line: &str, names: &mut Names, record: &mut Record) -> Result<(), Reason> {
+        self.integers.begin();
+        self.parse_once(line, names, record)?;
+        if self.integers.read(line) {
+            let number = record.line;
+            record.clear();
+            record.line = number;
+            self.parse_once(line, names, record)?;
+        }
+        Ok(())
+    }
+}
+
+impl JsonLine {
+    fn parse_once(
+        &mut self,
+        line: &str,
+        names: &mut Names,
+        record: &mut Record,
+    ) -> Result<(), Reason> {
         self.seen.begin();
         self.layout.begin_record();
         let mut parser = serde_json::Deserializer::from_str(line);
@@ -39,9 +60,113 @@ impl ParseLine for JsonLine {
                 names,
                 layout: &mut self.layout,
                 seen: &mut self.seen,
+                integers: &self.integers,
             })
             .and_then(|()| parser.end())
             .map_err(|error| reason(line, &error))
+    }
+}
+
+/// The integers of a line that the parser gives as floats: those that 64 bits do not hold, and `-0`.
+///
+/// The parser does not tell which of its floats they are. So a line with a float that might be one,
+/// and hardly any has such, is looked through for them, and parsed again with their values at hand.
+#[derive(Default)]
+struct Integers {
+    /// Floats of the line so far.
+    count: Cell<usize>,
+    /// Whether one of them may be an integer.
+    is_doubtful: Cell<bool>,
+    /// What the floats are, in their order; empty while that is not known.
+    values: Vec<Value>,
+}
+
+impl Integers {
+    fn begin(&mut self) {
+        self.count.set(0);
+        self.is_doubtful.set(false);
+        self.values.clear();
+    }
+
+    /// The value of the next number that the parser gives as a float.
+    #[inline]
+    fn value(&self, float: f64) -> Value {
+        let index = self.count.replace(self.count.get() + 1);
+        let is_doubtful = float.abs() >= I64_END || float.to_bits() == NEGATIVE_ZERO_BITS;
+        if !is_doubtful {
+            return Value::Float(float);
+        }
+        self.is_doubtful.set(true);
+        self.values
+            .get(index)
+            .cloned()
+            .unwrap_or(Value::Float(float))
+    }
+
+    /// Finds out what the floats of a line are that was parsed once; says whether one of them is an
+    /// integer.
+    fn read(&mut self, line: &str) -> bool {
+        if !self.is_doubtful.get() {
+            return false;
+        }
+        let numbers = Numbers(line).filter(|number| comes_as_float(number));
+        let values: Vec<_> = numbers.map(exact).collect();
+        let has_integers = values.iter().any(|value| !matches!(value, Value::Float(_)));
+        self.begin();
+        self.values = values;
+        has_integers
+    }
+}
+
+/// 2^63: from here on a number is none of 64 bits with sign.
+const I64_END: f64 = 9_223_372_036_854_775_808.0;
+const NEGATIVE_ZERO_BITS: u64 = 1 << 63;
+
+/// Whether the parser gives a number as a float, which is a matter of how it is written.
+fn comes_as_float(number: &str) -> bool {
+    let is_integer = number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
+    !is_integer || number == "-0"
+}
+
+fn exact(number: &str) -> Value {
+    let float = || Value::Float(number.parse().unwrap_or_default());
+    if number.contains(['.', 'e', 'E']) {
+        return float();
+    }
+    match number.parse() {
+        Ok(int) => Value::Int(int),
+        Err(_) => number.parse().map_or_else(|_| float(), Value::Decimal),
+    }
+}
+
+/// The numbers of a JSON text that is known to be right, as they are written.
+struct Numbers<'a>(&'a str);
+
+impl<'a> Iterator for Numbers<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let bytes = self.0.as_bytes();
+        let mut at = 0;
+        loop {
+            match bytes.get(at)? {
+                b'"' => {
+                    at += 1;
+                    while *bytes.get(at)? != b'"' {
+                        at += if bytes[at] == b'\\' { 2 } else { 1 };
+                    }
+                    at += 1;
+                }
+                b'-' | b'0'..=b'9' => break,
+                _ => at += 1,
+            }
+        }
+        let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let size = bytes[at..].iter().take_while(is_part).count();
+        // Both cuts are beside ASCII.
+        let (number, rest) = self.0[at..].split_at(size);
+        self.0 = rest;
+        Some(number)
     }
 }
 
@@ -128,6 +253,7 @@ struct RecordVisitor<'a> {
     names: &'a mut Names,
     layout: &'a mut Layout,
     seen: &'a mut Seen,
+    integers: &'a Integers,
 }
 
 impl<'de> Visitor<'de> for RecordVisitor<'_> {
@@ -143,12 +269,13 @@ impl<'de> Visitor<'de> for RecordVisitor<'_> {
             names,
             layout,
             seen,
+            integers,
         } = self;
         while let Some(name) = members.next_key_seed(KeySeed {
             names: &mut *names,
             layout: &mut *layout,
         })? {
-            let value = members.next_value_seed(ValueSeed { depth: 1 })?;
+            let value = members.next_value_seed(ValueSeed { depth: 1, integers })?;
             seen.push(record, name, value);
         }
         Ok(())
@@ -183,22 +310,24 @@ impl Visitor<'_> for KeySeed<'_> {
 
 /// Reads one value, `depth` objects or arrays around it.
 #[derive(Clone, Copy)]
-struct ValueSeed {
+struct ValueSeed<'a> {
     depth: u32,
+    integers: &'a Integers,
 }
 
-impl ValueSeed {
+impl ValueSeed<'_> {
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth >= DEPTH_MAX {
             return Err(E::custom(format_args!("nested deeper than {DEPTH_MAX}")));
         }
         Ok(Self {
             depth: self.depth + 1,
+            ..self
         })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for ValueSeed {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     #[inline]
@@ -207,7 +336,7 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     }
 }
 
-impl<'de> Visitor<'de> for ValueSeed {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -234,7 +363,7 @@ impl<'de> Visitor<'de> for ValueSeed {
     }
 
     fn visit_f64<E>(self, float: f64) -> Result<Value, E> {
-        Ok(Value::Float(float))
+        Ok(self.integers.value(float))
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! The output option `times`: whether a time shows the offset that it was written with.
 
-use lookaside_value::{Batch, Object, Time, Value};
+use lookaside_value::{Batch, Object, Value};
 
 use super::Encoder;
 use super::options::OptionReader;
@@ -9,7 +9,7 @@ use crate::{Rejects, Result};
 /// How times are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// `2026-03-01 10:15:02`, as the clock showed it.
+    /// `2026-03-01 10:15:02`, as the clock showed it; an instant as `2026-03-01T09:15:02Z`.
     Civil,
     /// `2026-03-01T10:15:02+01:00`; a time of unknown offset stays as the clock showed it.
     Rfc3339,
@@ -46,9 +46,9 @@ impl Encoder for Rfc3339Encoder {
 fn spell_times(value: &mut Value) {
     match value {
         Value::Time(time) => {
-            if let Some(text) = rfc3339(*time) {
-                *value = Value::from(text);
-            }
+            let mut text = String::new();
+            time.write_rfc3339(&mut text);
+            *value = Value::from(text);
         }
         Value::Object(object) => {
             let mut spelt = Object::new();
@@ -68,41 +68,27 @@ fn spell_times(value: &mut Value) {
     }
 }
 
-fn rfc3339(time: Time) -> Option<String> {
-    let offset = time.offset_minutes()?;
-    let mut text = String::new();
-    time.write(&mut text);
-    let mut text = text.replacen(' ', "T", 1);
-    if offset == 0 {
-        text.push('Z');
-    } else {
-        let sign = if offset < 0 { '-' } else { '+' };
-        let minutes = offset.unsigned_abs();
-        text.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
-    }
-    Some(text)
-}
-
 #[cfg(test)]
 mod tests {
+    use lookaside_value::Time;
+
     use super::*;
 
     #[test]
     fn times_show_their_offset_where_they_have_one() {
         let civil: Time = "2026-03-01 10:15:02.5".parse().unwrap();
-        let at = |minutes| rfc3339(civil.with_offset_minutes(minutes).unwrap());
-        assert_eq!(rfc3339(civil), None);
-        assert_eq!(at(0).as_deref(), Some("2026-03-01T10:15:02.5Z"));
-        assert_eq!(at(330).as_deref(), Some("2026-03-01T10:15:02.5+05:30"));
-        assert_eq!(at(-90).as_deref(), Some("2026-03-01T10:15:02.5-01:30"));
         let time = Value::Time(civil.with_offset_minutes(60).unwrap());
         let mut object = Object::new();
-        object.insert("a".into(), Value::from(vec![time, Value::Time(civil)]));
+        let instant = Value::Time(Time::from_utc(civil.civil()));
+        object.insert(
+            "a".into(),
+            Value::from(vec![time, Value::Time(civil), instant]),
+        );
         let mut value = Value::from(object);
         spell_times(&mut value);
         let mut json = String::new();
         value.write_json(&mut json);
-        let expected = r#"{"a":["2026-03-01T10:15:02.5+01:00","2026-03-01 10:15:02.5"]}"#;
+        let expected = r#"{"a":["2026-03-01T10:15:02.5+01:00","2026-03-01 10:15:02.5","2026-03-01T10:15:02.5Z"]}"#;
         assert_eq!(json, expected);
     }
 }

@@ -8,7 +8,7 @@ use super::job::{Counts, Job, Output};
 use super::shared::Shared;
 use super::worker::Encoding;
 use super::{End, Strictness};
-use crate::{Error, Rejects, Result, Sink};
+use crate::{Checkpoint, Error, OutputFormat, Rejects, Result, Sink};
 
 /// What the thread holds that writes: the last stage of the ring, which is one, and the sinks.
 pub(super) struct Exit {
@@ -21,6 +21,7 @@ pub(super) struct Exit {
 pub(super) struct Sinks {
     pub(super) output: Sink,
     pub(super) rejects: Option<Sink>,
+    pub(super) checkpoint: Option<Checkpoint>,
 }
 
 /// Everything that left in order.
@@ -52,7 +53,7 @@ impl Exit {
     }
 }
 
-/// Writes an output and adds it up. One that cannot be written ends the run.
+/// Writes an output and adds it up. One that cannot be written, or was given up, ends the run.
 fn deliver(
     mut output: Output,
     sinks: &mut Sinks,
@@ -60,10 +61,14 @@ fn deliver(
     encoding: &mut Encoding,
     shared: &Shared,
 ) {
-    let written = encode_late(&mut output, encoding)
+    if output.report.is_abandoned {
+        return shared.abandon();
+    }
+    let written = encode_late(&mut output, encoding, sinks, &shared.output_format)
         .and_then(|()| check(&output, shared.strictness))
         .and_then(|()| sinks.write(&output));
-    if written.is_err() {
+    // After the reader closed the output, it is not known how much of this batch it took.
+    if written.is_err() || sinks.output.is_closed() {
         output.counts.events_out = 0;
         output.counts.bytes_out = 0;
     }
@@ -78,10 +83,23 @@ fn deliver(
 }
 
 /// Encodes what had to wait for its turn.
-fn encode_late(output: &mut Output, encoding: &mut Encoding) -> Result<()> {
+fn encode_late(
+    output: &mut Output,
+    encoding: &mut Encoding,
+    sinks: &mut Sinks,
+    format: &OutputFormat,
+) -> Result<()> {
     match (output.error.take(), output.batch.take()) {
         (Some(error), _) => Err(error),
-        (None, Some(batch)) => encoding.encode(&batch, output),
+        (None, Some(batch)) => {
+            let was_ready = format.is_ready();
+            encoding.encode(&batch, output)?;
+            // Its first record decided the columns.
+            if !was_ready && format.is_ready() {
+                sinks.output.set_header(&format.prologue());
+            }
+            Ok(())
+        }
         (None, None) => Ok(()),
     }
 }
@@ -103,9 +121,13 @@ fn check(output: &Output, strictness: Strictness) -> Result<()> {
 impl Sinks {
     fn write(&mut self, output: &Output) -> Result<()> {
         self.output.write(&output.bytes)?;
-        match &mut self.rejects {
-            Some(rejects) => rejects.write(&output.reject_bytes),
-            None => Ok(()),
+        if let Some(rejects) = &mut self.rejects {
+            rejects.write(&output.reject_bytes)?;
+        }
+        // What is written after the reader closed the output does not count as written.
+        match (&mut self.checkpoint, output.mark) {
+            (Some(checkpoint), Some(mark)) if !self.output.is_closed() => checkpoint.store(mark),
+            _ => Ok(()),
         }
     }
 

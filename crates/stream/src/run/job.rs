@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lookaside_value::Batch;
 
 use super::Report;
-use crate::source::Block;
+use crate::source::{Block, Mark};
 use crate::{Error, Rejects};
 
 /// Room beyond this is given back, so that one huge batch does not hold memory for good.
@@ -35,6 +35,8 @@ pub(super) struct Output {
     pub(super) batch: Option<Batch>,
     /// Why the run ends with this block.
     pub(super) error: Option<Error>,
+    /// Where the source goes on when this has been written.
+    pub(super) mark: Option<Mark>,
 }
 
 /// Sums of a block or a run.
@@ -78,6 +80,7 @@ impl Spares {
         output.reject_bytes.clear();
         output.reject_bytes.shrink_to(KEPT_SIZE_MAX);
         output.counts = Counts::default();
+        output.mark = None;
         let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         outputs.push(output);
     }

@@ -33,7 +33,7 @@ mod transform;
 mod worker;
 
 use std::num::NonZero;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
@@ -53,7 +53,7 @@ use self::limit::Limit;
 use self::shared::{Outcome, Shared};
 use self::worker::{Encoding, Maker, Worker};
 use crate::source::{Block, Reader, Wake};
-use crate::{Error, InputFormat, OutputFormat, Result, Sink, Source};
+use crate::{Checkpoint, Error, InputFormat, OutputFormat, Reconnects, Result, Sink, Source};
 
 /// Large enough that turns, locks and system calls cost nothing per event, small enough that a
 /// block, its records and its output stay in a core's second-level cache. From 64 to 512 KiB the
@@ -112,6 +112,8 @@ pub struct RunOptions {
     pub event_limit: Option<NonZero<u64>>,
     /// What shows others how far the run is.
     pub progress: Progress,
+    /// What is told how far a followed file was read and written, behind each batch.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// Whether a line that is no record, or a failure that a transform reports, ends the run.
@@ -172,10 +174,16 @@ impl Flow {
         source: Source,
         transforms: Vec<T>,
         mut sink: Sink,
-        options: RunOptions,
+        mut options: RunOptions,
     ) -> Result<Summary> {
         assert!(!transforms.is_empty(), "a run has a worker");
         check_places(&source, &sink, options.rejects.as_ref())?;
+        // From here on, a rename is no loss, whatever ends this run.
+        if let (Some(checkpoint), Some(mark)) = (&mut options.checkpoint, source.first_mark())
+            && checkpoint.mark().is_none()
+        {
+            checkpoint.store(mark)?;
+        }
         let (started, cpu_started) = (Instant::now(), summary::cpu_time());
         let abort = StopFlag::new().map_err(Error::no_descriptor)?;
         let stop = match options.stop {
@@ -203,6 +211,15 @@ impl Flow {
             stop,
             abort: abort.clone(),
         };
+        let mut reconnects = Vec::new();
+        for sink in [Some(&mut sink), options.rejects.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            sink.attach(&wake);
+            reconnects.push(sink.reconnects());
+        }
+        let progress = options.progress.clone();
         let shared = Shared {
             entry: Mutex::new(Entry {
                 reader: Reader::new(source, &self.input, block_size, wake, &options.progress),
@@ -216,12 +233,14 @@ impl Flow {
             spares: Spares::new(options.rejects.is_some()),
             limit: options.event_limit.map(Limit::new),
             over: OnceLock::new(),
+            is_abandoned: AtomicBool::new(false),
             abort,
             exit: Mutex::new(Exit {
                 hand: last.expect("the last stage has a thread, which was not given out before"),
                 sinks: Sinks {
                     output: sink,
                     rejects: options.rejects,
+                    checkpoint: options.checkpoint,
                 },
                 totals: Totals::default(),
             }),
@@ -264,6 +283,14 @@ impl Flow {
             failures: totals.failures,
             bytes_in: totals.counts.bytes_in,
             bytes_out: totals.counts.bytes_out + prologue,
+            reconnects: reconnects
+                .iter()
+                .fold(Reconnects::default(), |mut sum, reconnects| {
+                    sum.add(reconnects());
+                    sum
+                }),
+            truncations: progress.figures().truncations,
+            bytes_unread: progress.figures().bytes_unread,
             elapsed: started.elapsed(),
             cpu: summary::cpu_time().saturating_sub(cpu_started),
             end,
@@ -341,7 +368,11 @@ fn check_places(source: &Source, output: &Sink, rejects: Option<&Sink>) -> Resul
 
 /// Writes what stands before the first record, and says how much that was.
 fn write_prologue(format: &OutputFormat, sink: &mut Sink) -> Result<u64> {
-    let mut bytes = format.prologue().into_bytes();
+    let prologue = format.prologue();
+    if !prologue.is_empty() {
+        sink.set_header(&prologue);
+    }
+    let mut bytes = prologue.into_bytes();
     let size = bytes.len() as u64;
     sink.compression()
         .compressor()

@@ -22,6 +22,8 @@ struct Inner {
     failures: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    truncations: AtomicU64,
+    bytes_unread: AtomicU64,
 }
 
 /// Sums of a run until now, each as the [`Summary`](crate::Summary) will have it.
@@ -39,6 +41,11 @@ pub struct Figures {
     pub bytes_in: u64,
     /// Bytes of the records written, before compression.
     pub bytes_out: u64,
+    /// How often the followed file was truncated, replaced or missing, or rotated files were removed
+    /// unread.
+    pub truncations: u64,
+    /// Bytes that were cut off before they were read.
+    pub bytes_unread: u64,
 }
 
 impl Progress {
@@ -63,7 +70,18 @@ impl Progress {
             failures: load(&self.0.failures),
             bytes_in: load(&self.0.bytes_in),
             bytes_out: load(&self.0.bytes_out),
+            truncations: load(&self.0.truncations),
+            bytes_unread: load(&self.0.bytes_unread),
         }
+    }
+
+    /// Counts that a followed file was cut back or gone, with so many bytes that are known to be there
+    /// and were never read.
+    pub(crate) fn add_truncation(&self, bytes_unread: u64) {
+        self.0.truncations.fetch_add(1, Ordering::Relaxed);
+        self.0
+            .bytes_unread
+            .fetch_add(bytes_unread, Ordering::Relaxed);
     }
 
     pub(super) fn add(&self, output: &Output) {

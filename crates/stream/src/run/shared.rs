@@ -1,6 +1,6 @@
 //! What all threads of a run share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use lookaside_pipeline::Pipeline;
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) limit: Option<Limit>,
     /// Filled when the run ends before its input does; with an error if it failed.
     pub(super) over: OnceLock<Option<Error>>,
+    /// A transform gave its batch up.
+    pub(super) is_abandoned: AtomicBool,
     /// Raised when the run is over before its input is, to wake whoever reads.
     pub(super) abort: StopFlag,
     pub(super) input_format: InputFormat,
@@ -36,7 +38,7 @@ pub(super) struct Shared {
 pub(super) struct Outcome {
     pub(super) totals: Totals,
     pub(super) limit_reached: bool,
-    /// It was asked to end while it read.
+    /// It was asked to end while it read, or gave a batch up.
     pub(super) stopped: bool,
     pub(super) read_error: Option<Error>,
     pub(super) sinks: Result<Sinks>,
@@ -95,6 +97,13 @@ impl Shared {
         }
     }
 
+    /// Ends the run before a batch that was given up.
+    pub(super) fn abandon(&self) {
+        // Relaxed: it is read when the threads of the run have ended.
+        self.is_abandoned.store(true, Ordering::Relaxed);
+        self.end(None);
+    }
+
     /// Whether nothing leaves any more.
     pub(super) fn is_over(&self) -> bool {
         self.over.get().is_some()
@@ -110,7 +119,7 @@ impl Shared {
         Outcome {
             totals: exit.totals,
             limit_reached: self.limit.is_some_and(|limit| limit.is_reached()),
-            stopped: entry.state == EntryState::Stopped,
+            stopped: entry.state == EntryState::Stopped || self.is_abandoned.into_inner(),
             read_error: entry.error,
             sinks: match self.over.into_inner().flatten() {
                 Some(error) => Err(error),

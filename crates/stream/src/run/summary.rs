@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Rejects;
+use crate::{Reconnects, Rejects};
 
 /// What a run did, from its first byte to its end.
 #[derive(Clone, Debug, Default)]
@@ -18,10 +18,18 @@ pub struct Summary {
     pub rejects: Rejects,
     /// What the transform reported: failed lookups.
     pub failures: Rejects,
-    /// Bytes of the records read, after decompression.
+    /// Bytes of the lines read, the rejected ones among them, after decompression; without lines that
+    /// were longer than a line may be.
     pub bytes_in: u64,
-    /// Bytes of the records written, before compression.
+    /// Bytes of the records written, before compression; without those of rejected lines.
     pub bytes_out: u64,
+    /// Connections of the sinks that were lost and opened again, and what that led to.
+    pub reconnects: Reconnects,
+    /// How often the followed file was truncated, replaced or missing, or rotated files were removed
+    /// unread.
+    pub truncations: u64,
+    /// Bytes that a followed file was seen to have, and that were cut off before they were read.
+    pub bytes_unread: u64,
     /// Wall-clock time.
     pub elapsed: Duration,
     /// User and system time of the whole process during the run.

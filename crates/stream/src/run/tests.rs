@@ -410,3 +410,39 @@ fn a_single_worker_is_the_caller() {
     let here = thread::current().id();
     assert!(threads.iter().all(|thread| thread == here));
 }
+
+/// Gives up the batch that holds the line.
+#[derive(Clone)]
+struct GivesUp(u64);
+
+impl Transform for GivesUp {
+    fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
+        if batch.records().iter().any(|record| record.line == self.0) {
+            report.fail(self.0, "it was told to end");
+            report.abandon();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_from_a_batch_on_that_was_given_up() {
+    for line in [1, 5, 17] {
+        let (written, from_run) = mpsc::channel();
+        let sink = Sink::writer("out", Written(written), |_| Ok(()));
+        let lines: String = (1..=40).map(|line| format!("{line:03}\n")).collect();
+        let options = RunOptions {
+            // A line each.
+            block_size: NonZero::new(4),
+            strictness: Strictness::Strict,
+            ..RunOptions::default()
+        };
+        let source = Source::new().with_reader("in", io::Cursor::new(lines));
+        let summary = flow().run(source, vec![GivesUp(line); WORKERS], sink, options);
+        let summary = summary.unwrap();
+        assert_eq!((summary.end, summary.events_out), (End::Stopped, line - 1));
+        assert_eq!(summary.failures.count(), 0);
+        let out: Vec<u8> = from_run.iter().flatten().collect();
+        let expected: String = (1..line).map(|line| format!("{line:03}\n")).collect();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

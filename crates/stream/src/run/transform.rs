@@ -24,6 +24,7 @@ impl Transform for Identity {
 #[derive(Debug, Default)]
 pub struct Report {
     pub(crate) failures: Rejects,
+    pub(crate) is_abandoned: bool,
 }
 
 impl Report {
@@ -35,6 +36,13 @@ impl Report {
     /// Counts a failure for the record of that line; the first five of a run are shown.
     pub fn fail(&mut self, line: u64, reason: impl Into<Cow<'static, str>>) {
         self.failures.push(line, reason, b"");
+    }
+
+    /// Gives the batch up: neither its events nor those behind it are written, and the run ends as
+    /// one that was stopped. For a transform that is told to end and could only write events that
+    /// lack something.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
     }
 
     /// How many failures were reported.

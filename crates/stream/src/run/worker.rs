@@ -81,6 +81,7 @@ impl<T: Transform> Maker<T> {
             output,
         } = job;
         output.source.clone_from(&block.source);
+        output.mark = block.mark;
         self.begin(block, output, shared);
         let chunk = block.chunk();
         self.decoder
@@ -91,6 +92,7 @@ impl<T: Transform> Maker<T> {
             None => {
                 output.rejects = shared.spares.no_rejects();
                 output.counts = Counts::default();
+                output.mark = None;
                 return;
             }
             Some(count) if count < output.counts.events_in => {
@@ -102,6 +104,9 @@ impl<T: Transform> Maker<T> {
         self.transform
             .transform(&mut self.batch, &mut output.report);
 
+        if output.report.is_abandoned {
+            return;
+        }
         if shared.output_format.is_ready() {
             output.error = encoding.encode(&self.batch, output).err();
         } else {
@@ -147,6 +152,9 @@ impl<T: Transform> Maker<T> {
             rest.bytes = behind;
             rest.first_line += memchr_iter(b'\n', bytes).count() as u64;
         }
+        output.mark = block
+            .end
+            .map(|end| end.before(rest.bytes.len(), rest.first_line));
         output.counts.events_in = count;
         output.counts.bytes_in = (chunk.bytes.len() - rest.bytes.len()) as u64;
     }

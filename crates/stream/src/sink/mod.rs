@@ -2,6 +2,7 @@
 
 mod compress;
 mod file;
+mod replay;
 mod tcp;
 
 use std::fmt;
@@ -9,11 +10,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use compress::Compression;
 pub(crate) use compress::Compressor;
+pub use tcp::{Reconnects, TcpOptions};
 
 use crate::place::Place;
+use crate::source::Wake;
 use crate::{Error, Result};
 
 /// Whether a stream has an end of its own.
@@ -47,6 +51,7 @@ pub struct Sink {
     broken_pipe: BrokenPipe,
     /// The file that is written, if it is one.
     place: Option<Place>,
+    reconnects: Arc<Mutex<Reconnects>>,
 }
 
 /// What a reader that went away means.
@@ -62,6 +67,12 @@ enum BrokenPipe {
 pub(crate) trait Target: Send {
     /// Writes all of them: whole lines, and of a compressed sink whole members.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Names the line of column names with which the first write begins, in a format that has one.
+    fn set_header(&mut self, _: &[u8]) {}
+
+    /// Gives the target what a wait of its own is to hear.
+    fn attach(&mut self, _: &Wake) {}
 
     /// Whether the output appears only by [`Self::finish`].
     fn appears_whole(&self) -> bool {
@@ -92,11 +103,19 @@ impl Sink {
     /// # Errors
     /// When it cannot be written to.
     pub fn open(text: &str, extent: Extent) -> Result<Self> {
+        Self::open_with(text, extent, TcpOptions::default())
+    }
+
+    /// [`Self::open`], with options for the case that it is a connection.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub fn open_with(text: &str, extent: Extent, tcp: TcpOptions) -> Result<Self> {
         match text {
             "-" => Self::stdout(),
             "null" => Ok(Self::null()),
             _ => match text.strip_prefix("tcp://") {
-                Some(address) => Self::tcp(address),
+                Some(address) => Self::tcp(address, tcp),
                 None => Self::file(Path::new(text), extent),
             },
         }
@@ -144,14 +163,20 @@ impl Sink {
         Ok(sink)
     }
 
-    /// A connection to `HOST:PORT`.
+    /// A connection to `HOST:PORT`. When it is lost, it is opened again and the last lines are sent
+    /// again, as the options say; [`Summary::reconnects`](crate::Summary) counts them. Each
+    /// connection begins with the CSV column names, if there are some.
     ///
     /// # Errors
-    /// When nobody listens there.
-    pub fn tcp(address: &str) -> Result<Self> {
+    /// When the connection is refused at the start.
+    pub fn tcp(address: &str, options: TcpOptions) -> Result<Self> {
         let name = format!("tcp://{address}");
-        let target = tcp::connect(address).map_err(|error| Error::open_output(&name, error))?;
-        Ok(Self::new(name, target))
+        let reconnects = Arc::default();
+        let target = tcp::Connection::open(address, options, Arc::clone(&reconnects))
+            .map_err(|error| Error::open_output(&name, error))?;
+        let mut sink = Self::new(name, Box::new(target));
+        sink.reconnects = reconnects;
+        Ok(sink)
     }
 
     /// Whatever takes bytes; `finish` gets it back when the run has ended well. Without that, as
@@ -193,6 +218,7 @@ impl Sink {
             closed: false,
             broken_pipe: BrokenPipe::Fail,
             place: None,
+            reconnects: Arc::default(),
         }
     }
 
@@ -210,9 +236,25 @@ impl Sink {
         &self.name
     }
 
-    /// How the bytes given to [`Self::write`] must be compressed.
+    /// How the bytes given to `write` must be compressed.
     pub fn compression(&self) -> Compression {
         self.compression
+    }
+
+    /// Names the line of column names with which the first write begins.
+    pub(crate) fn set_header(&mut self, header: &str) {
+        self.target.set_header(header.as_bytes());
+    }
+
+    /// Gives the sink what ends its waits.
+    pub(crate) fn attach(&mut self, wake: &Wake) {
+        self.target.attach(wake);
+    }
+
+    /// What the sink's losses of a connection led to, also once it is gone.
+    pub(crate) fn reconnects(&self) -> impl Fn() -> Reconnects + use<> {
+        let reconnects = Arc::clone(&self.reconnects);
+        move || *reconnects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file that is written, if it is one.

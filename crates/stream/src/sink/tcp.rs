@@ -1,29 +1,343 @@
-//! A TCP connection as sink.
+//! A TCP connection as sink, opened again when it is lost.
+//!
+//! TCP does not tell a sender what its peer has read. So after a loss the last lines are sent again
+//! over the next connection: the peer may get lines twice, and lines older than those are lost if
+//! they were still in the buffers between the two programs. Both are counted.
 
-use std::io::{self, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, Read, Write};
+use std::mem;
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memchr::memchr_iter;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Target;
+use super::replay::Replay;
+use crate::source::{Wait, Waited, Wake};
 
-struct Connection(TcpStream);
+/// How a sink deals with the loss of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// So many bytes of whole lines are sent again over the next connection. 1 MiB by default: more
+    /// than the buffers of both ends usually hold, and nothing that a process would notice.
+    pub replay_bytes: usize,
+    /// How long the peer may be away. One minute by default, as a restart takes; then the run fails.
+    pub reconnect_timeout: Duration,
+}
 
-pub(super) fn connect(address: &str) -> io::Result<Box<dyn Target>> {
-    let stream = TcpStream::connect(address)?;
-    // Batches are large, or they are small because somebody waits for them.
-    stream.set_nodelay(true)?;
-    Ok(Box::new(Connection(stream)))
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self {
+            replay_bytes: 1 << 20,
+            reconnect_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What the losses of a sink's connections led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reconnects {
+    /// How often a connection was opened again.
+    pub count: u64,
+    /// Whole lines that were sent again, of which the peer may have had some or all.
+    pub replayed_lines: u64,
+    /// Their bytes.
+    pub replayed_bytes: u64,
+    /// Bytes that were sent and not sent again, and may not have arrived: at most so many. Those
+    /// that the buffers of both ends cannot have held are not among them.
+    pub lost_bytes_max: u64,
+}
+
+impl Reconnects {
+    /// Adds those of another sink.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.replayed_lines += other.replayed_lines;
+        self.replayed_bytes += other.replayed_bytes;
+        self.lost_bytes_max += other.lost_bytes_max;
+    }
+}
+
+/// The first pause between two attempts; each is twice as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// As good as no end, and no overflow of the clock.
+const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 86_400);
+
+/// How long one attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the buffers between two programs hold at most: the greatest that Linux gives a sender (4 MiB)
+/// and a receiver (6 MiB) unless it is told otherwise.
+const BUFFERED_SIZE_MAX: u64 = 10 << 20;
+
+/// How long the peer has to close its side after it was told that nothing follows. A peer that does
+/// so has read everything; of one that does not, nothing can be known.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection, and what is needed to go on without it.
+pub(super) struct Connection {
+    address: String,
+    options: TcpOptions,
+    stream: TcpStream,
+    opened: Instant,
+    /// How long to wait before the next attempt to open another.
+    pause: Duration,
+    /// Bytes that this connection took.
+    sent: u64,
+    /// Those of them that are of the write under way.
+    partial: usize,
+    /// The column names, with which each connection begins.
+    header: Vec<u8>,
+    /// Whether the header still has to be sent on this connection.
+    is_header_pending: bool,
+    /// The next write begins with them.
+    begins_with_header: bool,
+    replay: Replay,
+    /// The peer sends nothing any more. It may still read: `ncat` without input does.
+    half_closed: bool,
+    wake: Option<Wake>,
+    reconnects: Arc<Mutex<Reconnects>>,
+}
+
+impl Connection {
+    pub(super) fn open(
+        address: &str,
+        options: TcpOptions,
+        reconnects: Arc<Mutex<Reconnects>>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            address: address.to_owned(),
+            options,
+            stream: connect(address)?,
+            opened: Instant::now(),
+            pause: Duration::ZERO,
+            sent: 0,
+            partial: 0,
+            header: Vec::new(),
+            is_header_pending: false,
+            begins_with_header: false,
+            replay: Replay::new(options.replay_bytes),
+            half_closed: false,
+            wake: None,
+            reconnects,
+        })
+    }
+
+    /// Writes to the connection as it is, and the header before if that is its beginning.
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.partial = 0;
+        self.listen()?;
+        if self.is_header_pending {
+            let header = mem::take(&mut self.header);
+            let sent = self.send(&header);
+            self.header = header;
+            // It is not counted: what is lost of it comes again with the next connection.
+            (self.sent, self.partial) = (0, 0);
+            sent?;
+            self.is_header_pending = false;
+        }
+        self.send(bytes)
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(size) => {
+                    self.sent += size as u64;
+                    self.partial += size;
+                    bytes = &bytes[size..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the peer sent, without waiting, to notice a closed connection before more is sent.
+    /// What was read is dropped.
+    fn listen(&mut self) -> io::Result<()> {
+        let mut scratch = [0; 1024];
+        while !self.half_closed {
+            let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+            match poll(&mut polled, Some(&Timespec::default())) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.half_closed = self.stream.read(&mut scratch)? == 0;
+        }
+        Ok(())
+    }
+
+    /// Does something over this connection or over those that take its place. The first attempt behind
+    /// the deadline is the last one, as is one after a stop.
+    fn persist(&mut self, mut attempt: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
+        let Err(mut loss) = attempt(self) else {
+            return Ok(());
+        };
+        let deadline = self.deadline();
+        loop {
+            let is_last = self.reconnect(loss, deadline)?;
+            match attempt(self) {
+                Ok(()) => return Ok(()),
+                Err(error) if is_last => return Err(error),
+                Err(error) => loss = error,
+            }
+        }
+    }
+
+    /// Opens the next connection, after pauses that grow, and sends the last lines over it; whether it
+    /// was the last attempt.
+    fn reconnect(&mut self, loss: io::Error, deadline: Instant) -> io::Result<bool> {
+        let first = loss.to_string();
+        if self.opened.elapsed() > PAUSE_MAX * 2 {
+            self.pause = Duration::ZERO;
+        }
+        loop {
+            let is_last = Instant::now() >= deadline || self.wait()? == Waited::Stopped;
+            self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+            let attempt = connect(&self.address).and_then(|stream| {
+                self.succeed(stream);
+                let lines = self.replay.lines().to_vec();
+                self.try_write(&lines)
+            });
+            match attempt {
+                Ok(()) => return Ok(is_last),
+                Err(error) if is_last => {
+                    let message = format!(
+                        "the connection was lost ({first}) and could not be opened again: {error}"
+                    );
+                    return Err(io::Error::new(error.kind(), message));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Takes the next connection and counts what is sent again, and what may be lost.
+    fn succeed(&mut self, stream: TcpStream) {
+        let lines = self.replay.lines();
+        // What was under way is sent again too, from its beginning.
+        let again = (lines.len() + self.partial) as u64;
+        let lost = self.sent.saturating_sub(again).min(BUFFERED_SIZE_MAX);
+        let line_count = memchr_iter(b'\n', lines).count();
+        self.reconnects
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(Reconnects {
+                count: 1,
+                replayed_lines: line_count as u64,
+                replayed_bytes: lines.len() as u64,
+                lost_bytes_max: lost,
+            });
+        self.stream = stream;
+        self.opened = Instant::now();
+        self.sent = 0;
+        self.is_header_pending = true;
+        self.half_closed = false;
+    }
+
+    /// Waits before an attempt, so that a peer that accepts and closes is not asked in a loop.
+    fn wait(&self) -> io::Result<Waited> {
+        match &self.wake {
+            Some(wake) => wake.wait(None, Wait::AtMost(self.pause)),
+            None => {
+                thread::sleep(self.pause);
+                Ok(Waited::TimedOut)
+            }
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        let deadline = now.checked_add(self.options.reconnect_timeout);
+        deadline.unwrap_or(now + TIMEOUT_MAX)
+    }
+
+    /// Tells the peer that nothing follows, and waits until it has read all of it or is lost.
+    fn try_finish(&mut self) -> io::Result<()> {
+        self.listen()?;
+        match self.stream.shutdown(Shutdown::Write) {
+            // Lost since; what follows says so where it can.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+            done => done?,
+        }
+        let begun = Instant::now();
+        let mut scratch = [0; 1024];
+        while !self.half_closed {
+            let left = CLOSE_TIMEOUT.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(&mut scratch) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted
+                            | io::ErrorKind::WouldBlock
+                            | io::ErrorKind::TimedOut
+                    ) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // A peer that closed earlier answers what came later with a reset, a round trip from now.
+        while begun.elapsed() < CLOSE_TIMEOUT / 2 {
+            if let Some(error) = self.stream.take_error()? {
+                return Err(error);
+            }
+            thread::sleep(PAUSE_MIN);
+        }
+        Ok(())
+    }
 }
 
 impl Target for Connection {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        if mem::take(&mut self.begins_with_header) {
+            bytes = bytes.strip_prefix(&*self.header).unwrap_or(bytes);
+        }
+        self.persist(|connection| connection.try_write(bytes))?;
+        self.replay.push(bytes);
+        self.partial = 0;
+        Ok(())
     }
 
-    fn finish(self: Box<Self>) -> io::Result<()> {
-        match self.0.shutdown(Shutdown::Write) {
-            // The peer was faster; everything had been written.
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-            done => done,
+    fn set_header(&mut self, header: &[u8]) {
+        self.header = header.to_vec();
+        self.is_header_pending = true;
+        self.begins_with_header = true;
+    }
+
+    fn attach(&mut self, wake: &Wake) {
+        self.wake = Some(wake.clone());
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<()> {
+        self.persist(Self::try_finish)
+    }
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::InvalidInput);
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                // Batches are large, or small for low latency.
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failure = error,
         }
     }
+    Err(failure)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter};
 
+use super::Mark;
 use crate::reject::LONG_LINE_KEPT_SIZE;
 use crate::{Chunk, Error, Framing, Header, InputFormat, Result};
 
@@ -65,6 +66,10 @@ pub(crate) struct Block {
     pub(crate) source: Arc<str>,
     /// A record before these that could not be held.
     pub(crate) skipped: Option<Skipped>,
+    /// Where the source goes on behind the records, if it can be continued.
+    pub(crate) mark: Option<Mark>,
+    /// End of these records in their own file; mark may already point into the next file.
+    pub(crate) end: Option<Mark>,
 }
 
 /// A record that was skipped.
@@ -165,11 +170,35 @@ impl Lane {
         &self.source
     }
 
+    /// Begins at a later line of a stream of which `start` is the beginning.
+    ///
+    /// # Errors
+    /// When the beginning should be a header and is none.
+    pub(crate) fn resume(&mut self, line: u64, start: &[u8], cutter: &Cutter) -> Result<()> {
+        self.line = line;
+        if cutter.format.has_header() {
+            let size = cutter.framing.first(start, true).unwrap_or(start.len());
+            let header = cutter.format.header(&start[..size]);
+            self.header = Some(Arc::new(
+                header.map_err(|error| error.in_source(&self.source))?,
+            ));
+        }
+        Ok(())
+    }
+
+    /// How far before the place that was read the next record begins, and its line; nothing within a
+    /// record that is skipped, which could not be continued.
+    pub(crate) fn rest(&self) -> Option<(usize, u64)> {
+        (!self.skipping).then_some((self.carry.len(), self.line))
+    }
+
     /// Starts a block with what the last one left over.
     pub(crate) fn begin(&mut self, block: &mut Block, cutter: &Cutter) -> Result<Cut> {
         block.buffer.reset(cutter.block_size);
         block.whole = 0;
         block.skipped = None;
+        block.mark = None;
+        block.end = None;
         block.line_end_seen = false;
         block.source.clone_from(&self.source);
         let size = self.carry.len();

@@ -4,10 +4,13 @@
 //! records of one input, cut so that a worker can decode them on its own.
 
 mod block;
+mod checkpoint;
 mod file;
+mod fingerprint;
 mod follow;
 mod pipe;
 mod reader;
+mod rotation;
 mod tcp;
 mod wake;
 
@@ -22,10 +25,11 @@ use std::time::Duration;
 
 pub(crate) use self::file::content;
 pub(crate) use block::{Block, Skip, Skipped};
+pub use checkpoint::{Checkpoint, Mark};
 pub(crate) use reader::{BlockRead, Reader};
-pub(crate) use wake::Wake;
+pub(crate) use wake::{Wait, Waited, Wake};
 
-use self::wake::Wait;
+use self::rotation::Search;
 use crate::place::Place;
 use crate::sink::Compression;
 use crate::{Error, Extent, Result};
@@ -55,7 +59,7 @@ enum Opened {
     /// A pipe or device under a path. It stays open from the check on: closing a pipe in between
     /// would tell its writer that nobody reads.
     Pipe(PathBuf, File),
-    Follow(PathBuf, File),
+    Follow(PathBuf, File, Option<Mark>),
     Stdin(File, Extent),
     Listener(TcpListener, String),
     Reader(String, Box<dyn Read + Send>),
@@ -123,17 +127,43 @@ impl Source {
     ///
     /// # Errors
     /// When it cannot be read, is no regular file, or is compressed by its name.
-    pub fn with_followed(mut self, path: impl AsRef<Path>) -> Result<Self> {
+    pub fn with_followed(self, path: impl AsRef<Path>) -> Result<Self> {
+        self.with_followed_from(path, None)
+    }
+
+    /// [`Self::with_followed`], from where an earlier run left off: in the file that it read, also if
+    /// that was renamed within its folder since. Until another file has its name, `path` need not
+    /// exist.
+    ///
+    /// # Errors
+    /// As [`Self::with_followed`].
+    pub fn with_followed_from(
+        mut self,
+        path: impl AsRef<Path>,
+        mark: Option<Mark>,
+    ) -> Result<Self> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let file = open_file(path).map_err(|error| Error::open_input(&name, error))?;
+        let file = match (open_file(path), mark) {
+            // Renamed, and its successor is not there yet.
+            (Err(error), Some(mark)) if error.kind() == io::ErrorKind::NotFound => {
+                match rotation::find(path, mark.identity, None) {
+                    Ok(Search::Found(file)) => Ok(file),
+                    Ok(Search::Absent | Search::Stopped) => Err(error),
+                    Err(error) => Err(error),
+                }
+            }
+            (opened, _) => opened,
+        };
+        let file = file.map_err(|error| Error::open_input(&name, error))?;
         if !is_regular(&file) {
             return Err(Error::not_followable(&name));
         }
         if Compression::of_path(path) != Compression::Plain {
             return Err(Error::not_followable_compressed(&name));
         }
-        self.inputs.push(Opened::Follow(path.to_path_buf(), file));
+        self.inputs
+            .push(Opened::Follow(path.to_path_buf(), file, mark));
         Ok(self)
     }
 
@@ -198,6 +228,14 @@ impl Source {
         sizes.sum()
     }
 
+    /// Where a followed file begins that no run has followed yet.
+    pub(crate) fn first_mark(&self) -> Option<Mark> {
+        let [Opened::Follow(_, file, None)] = &self.inputs[..] else {
+            return None;
+        };
+        Mark::at_start(&file.metadata().ok()?)
+    }
+
     /// The name of the first input that is the file of that place.
     pub(crate) fn input_at(&self, place: &Place) -> Option<String> {
         let is_there = |input: &&Opened| input.place().as_ref() == Some(place);
@@ -226,7 +264,7 @@ impl Source {
 impl Opened {
     fn name(&self) -> String {
         match self {
-            Self::File(path) | Self::Pipe(path, _) | Self::Follow(path, _) => {
+            Self::File(path) | Self::Pipe(path, _) | Self::Follow(path, ..) => {
                 path.display().to_string()
             }
             Self::Stdin(..) => "standard input".to_string(),
@@ -238,7 +276,7 @@ impl Opened {
     fn place(&self) -> Option<Place> {
         match self {
             Self::File(path) => Place::of_path(path),
-            Self::Follow(_, file) | Self::Stdin(file, _) => {
+            Self::Follow(_, file, _) | Self::Stdin(file, _) => {
                 Place::of_metadata(&file.metadata().ok()?)
             }
             Self::Pipe(..) | Self::Listener(..) | Self::Reader(..) | Self::Live(..) => None,
@@ -256,6 +294,17 @@ impl fmt::Debug for Opened {
 trait Input: Send {
     /// Reads some bytes; waits for the first of them no longer than asked to.
     fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got>;
+
+    /// Where in which file the next byte stands, if that can be found again; which line that is, the
+    /// input does not know.
+    fn mark(&self) -> Option<Mark> {
+        None
+    }
+
+    /// The same for the end of the stream before, after [`Got::Next`].
+    fn left(&self) -> Option<Mark> {
+        None
+    }
 }
 
 /// What a read brought.

@@ -10,7 +10,7 @@ use super::follow::Follow;
 use super::pipe::Pipe;
 use super::tcp::Listener;
 use super::wake::{Wait, Wake};
-use super::{Got, Input, LINGER, LiveRead, Opened, Source, open_file};
+use super::{Got, Input, LINGER, LiveRead, Mark, Opened, Source, open_file};
 use crate::{Error, Extent, InputFormat, Progress, Result};
 
 /// Fills the blocks of all workers, one at a time.
@@ -72,13 +72,19 @@ impl Reader {
                 None => match self.inputs.next() {
                     None => return Ok(BlockRead::End),
                     Some(opened) => {
-                        self.current = Some(start(opened, &self.wake, &self.progress)?);
+                        let started = start(opened, &self.wake, &self.progress, &self.cutter)?;
+                        if started.is_none() {
+                            return Ok(BlockRead::Stopped);
+                        }
+                        self.current = started;
                         continue;
                     }
                 },
                 Some(Current::Many(listener)) => listener.read_block(block, &self.cutter)?,
                 Some(Current::One { input, lane }) => {
                     let (read, rest) = read_lane(&mut **input, lane, block, &self.cutter)?;
+                    block.mark = mark(&**input, lane);
+                    block.end = block.end.or(block.mark);
                     match rest {
                         Rest::Ahead => {}
                         Rest::None => self.current = None,
@@ -96,20 +102,44 @@ impl Reader {
     }
 }
 
-fn start(opened: Opened, wake: &Wake, progress: &Progress) -> Result<Current> {
+/// Where an input goes on behind the block that was filled.
+fn mark(input: &dyn Input, lane: &Lane) -> Option<Mark> {
+    let (rest, line) = lane.rest()?;
+    Some(input.mark()?.before(rest, line))
+}
+
+/// Begins to read an input; `None` when the run was asked to end.
+fn start(
+    opened: Opened,
+    wake: &Wake,
+    progress: &Progress,
+    cutter: &Cutter,
+) -> Result<Option<Current>> {
     let name = opened.name();
     let failed = |error| Error::read_input(&name, error);
     let wake = wake.clone();
     let input: Box<dyn Input> = match opened {
         Opened::Listener(listener, _) => {
             let listener = Listener::new(listener, name.clone(), wake).map_err(failed)?;
-            return Ok(Current::Many(listener));
+            return Ok(Some(Current::Many(listener)));
         }
         Opened::File(path) => {
             let file = open_file(&path).map_err(failed)?;
             Box::new(Readable(content(file, &path, progress).map_err(failed)?))
         }
-        Opened::Follow(path, file) => Box::new(Follow::new(path, file, wake).map_err(failed)?),
+        Opened::Follow(path, file, mark) => {
+            let follow = Follow::new(path, file, mark, wake, progress.clone());
+            let Some(follow) = follow.map_err(failed)? else {
+                return Ok(None);
+            };
+            let mut lane = Lane::new(name.as_str().into());
+            let start = follow.skipped_start(cutter.record_size_max);
+            if let (Some(mark), Some(start)) = (mark, start.map_err(failed)?) {
+                lane.resume(mark.line, &start, cutter)?;
+            }
+            let input = Box::new(follow);
+            return Ok(Some(Current::One { input, lane }));
+        }
         Opened::Stdin(file, Extent::Finite) => {
             Box::new(Readable(Box::new(progress.counting(file))))
         }
@@ -118,7 +148,7 @@ fn start(opened: Opened, wake: &Wake, progress: &Progress) -> Result<Current> {
         Opened::Live(_, reader) => Box::new(Live(reader)),
     };
     let lane = Lane::new(name.into());
-    Ok(Current::One { input, lane })
+    Ok(Some(Current::One { input, lane }))
 }
 
 /// What comes with pauses.
@@ -183,6 +213,7 @@ fn read_lane(
             },
             Got::Next => {
                 let filled = lane.end(block, cutter, Eof::Reached)?;
+                block.end = input.left();
                 *lane = Lane::new(lane.source().clone());
                 match filled {
                     true => return Ok((BlockRead::Filled, Rest::Ahead)),

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr, reason = "seeds of random tests are printed")]
 
 mod blocks;
+mod checkpoints;
 mod endless;
 mod ends;
 mod files;
@@ -9,6 +10,7 @@ mod formats;
 mod limit;
 mod memory;
 mod order;
+mod reconnect;
 mod sinks;
 mod tcp;
 

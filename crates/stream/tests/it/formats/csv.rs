@@ -18,6 +18,38 @@ fn a_header_names_the_fields() {
 }
 
 #[test]
+fn issue_12_another_delimiter_in_the_header_is_told_once() {
+    for (delimiter, header, expected) in [
+        ("comma", "a;b;c\n", Some(("';'", "semicolon"))),
+        ("comma", "\u{feff}a\tb|c\td\r\n", Some(("a tab", "tab"))),
+        ("comma", "\"a\";\"b\"\n", Some(("';'", "semicolon"))),
+        ("semicolon", "a,b\n", Some(("','", "comma"))),
+        ("comma", "a|b\n", Some(("'|'", "pipe"))),
+        ("comma", "a;b,c\n", None),
+        ("semicolon", "a;b\n", None),
+        ("comma", "\"a;b\"\n", None),
+        ("comma", "a\n", None),
+    ] {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let options = options(&[("delimiter", delimiter)]).advised_as("--option ");
+        let format = InputFormat::new("csv", &options).unwrap();
+        let format = format.on_warning(move |warning| sender.send(warning.to_owned()).unwrap());
+        for format in [&format.clone(), &format] {
+            format.header(header.as_bytes()).unwrap();
+        }
+        drop(format);
+        let told: Vec<String> = receiver.iter().collect();
+        let expected = expected.map(|(shown, word)| {
+            format!(
+                "the header has a single column that contains {shown}; if {shown} is the delimiter, \
+                 set `--option delimiter={word}`"
+            )
+        });
+        assert_eq!(told, Vec::from_iter(expected), "{header:?}");
+    }
+}
+
+#[test]
 fn columns_name_the_fields_where_no_header_does() {
     let columns = ("columns", "x, y");
     check("csv", &[columns], "1,2\n", "1 x:text=1 y:text=2");

@@ -1,0 +1,269 @@
+//! How far a followed file was read and written, for the next run.
+//!
+//! ```text
+//! lookaside checkpoint 2: device 2049 inode 1442 born 1769846400000000000 seen 1769846461000000000
+//!     offset 51200 line 403 read 51222 head 3632233996 tail 4187224165 file "app.log"
+//! ```
+//!
+//! `born` and `seen` are times in nanoseconds since 1970, when the file was made and when the followed
+//! path last led to it. `read` bytes of the file were read, which may end in a part of a record; `head`
+//! and `tail` are the CRC-32 of the first and of the last 4 KiB of them.
+//!
+//! It is one line of a fixed size, written in place by one system call behind each batch that was written:
+//! a process that is killed leaves the old line or the new one. (A power cut may leave neither.)
+
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::fingerprint::{Fingerprint, History};
+use super::rotation::{Identity, identity, nanoseconds};
+use crate::{Error, Result};
+
+/// Up to where a followed file was read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The file.
+    pub(super) identity: Identity,
+    /// When the followed path last led to it, as far as that is known.
+    pub(super) seen: SystemTime,
+    /// The byte that comes next.
+    pub(super) offset: u64,
+    /// The line that it begins, counted from 1.
+    pub(super) line: u64,
+    /// What was read of the file: up to the offset, and maybe more.
+    pub(super) read: Fingerprint,
+}
+
+impl Mark {
+    /// The first byte of a file.
+    pub(crate) fn at_start(metadata: &Metadata) -> Option<Self> {
+        Some(Self {
+            identity: identity(metadata),
+            seen: metadata.modified().ok()?,
+            offset: 0,
+            line: 1,
+            read: History::default().fingerprint(),
+        })
+    }
+
+    /// The place that is `size` bytes earlier, where that line begins.
+    pub(crate) fn before(self, size: usize, line: u64) -> Self {
+        Self {
+            offset: self.offset - size as u64,
+            line,
+            ..self
+        }
+    }
+}
+
+/// A file that keeps the [`Mark`] of a followed file.
+///
+/// ```
+/// use lookaside_stream::Checkpoint;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("app.checkpoint");
+/// let checkpoint = Checkpoint::open(&path, "app.log".as_ref())?;
+/// assert_eq!(checkpoint.mark(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Checkpoint {
+    name: String,
+    /// The name of the followed file without its folder, in quotes.
+    followed: String,
+    file: File,
+    mark: Option<Mark>,
+}
+
+/// Seven numbers of 20 digits, two of 10 and the words between them fit; the name of the file is added
+/// to it.
+const SIZE: usize = 256;
+
+/// The longest line: file names have up to 255 bytes, and an escaped one has up to four times as many.
+const SIZE_MAX: u64 = 2000;
+
+const WORDS: [&str; 9] = [
+    "device", "inode", "born", "seen", "offset", "line", "read", "head", "tail",
+];
+const HEAD: &str = "lookaside checkpoint 2:";
+const FILE: &str = " file ";
+
+impl Checkpoint {
+    /// Opens or makes the file for the mark of the file that is followed under that path, and keeps
+    /// other runs from it.
+    ///
+    /// # Errors
+    /// When it cannot be written, another run uses it, it is the checkpoint of a file with another
+    /// name, or it holds something else.
+    pub fn open(path: &Path, followed: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let followed = format!("{:?}", followed.file_name().unwrap_or_default());
+        let cannot = |error| Error::open_checkpoint(&name, error);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(cannot)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::checkpoint_in_use(&name)),
+            // A file system without locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        }
+        let mut bytes = Vec::new();
+        let mut content = (&file).take(SIZE_MAX);
+        content.read_to_end(&mut bytes).map_err(cannot)?;
+        let mark = match bytes.is_empty() {
+            true => None,
+            false => {
+                let (mark, found) = parse(&bytes).ok_or_else(|| Error::no_checkpoint(&name))?;
+                if found != followed {
+                    return Err(Error::checkpoint_of_another(&name, found, &followed));
+                }
+                Some(mark)
+            }
+        };
+        Ok(Self {
+            name,
+            followed,
+            file,
+            mark,
+        })
+    }
+
+    /// Up to where the run before this one came.
+    pub fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    /// Replaces the mark.
+    pub(crate) fn store(&mut self, mark: Mark) -> Result<()> {
+        if self.mark == Some(mark) {
+            return Ok(());
+        }
+        let written = self
+            .file
+            .write_all_at(format(mark, &self.followed).as_bytes(), 0);
+        written.map_err(|error| Error::write_checkpoint(&self.name, error))?;
+        self.mark = Some(mark);
+        Ok(())
+    }
+}
+
+fn format(mark: Mark, followed: &str) -> String {
+    let numbers = [
+        mark.identity.device,
+        mark.identity.inode,
+        mark.identity.born,
+        nanoseconds(mark.seen),
+        mark.offset,
+        mark.line,
+        mark.read.size,
+        mark.read.head.into(),
+        mark.read.tail.into(),
+    ];
+    let mut text = HEAD.to_owned();
+    for (word, number) in WORDS.into_iter().zip(numbers) {
+        text.push_str(&format!(" {word} {number}"));
+    }
+    text.push_str(FILE);
+    text.push_str(followed);
+    // It counts characters.
+    let width = SIZE + followed.chars().count() - 1;
+    format!("{text:width$}\n")
+}
+
+/// The mark, and the name of the file that it is of.
+fn parse(bytes: &[u8]) -> Option<(Mark, &str)> {
+    let text = str::from_utf8(bytes).ok()?;
+    let (place, followed) = text.strip_prefix(HEAD)?.split_once(FILE)?;
+    let followed = followed.strip_suffix('\n')?.trim_end_matches(' ');
+    if text.len() != SIZE + followed.len() {
+        return None;
+    }
+    let mut words = place.split_whitespace();
+    let mut numbers = [0; WORDS.len()];
+    for (word, number) in WORDS.into_iter().zip(&mut numbers) {
+        words.next().filter(|found| *found == word)?;
+        *number = words.next()?.parse().ok()?;
+    }
+    let [device, inode, born, seen, offset, line, size, head, tail] = numbers;
+    let mark = Mark {
+        identity: Identity {
+            device,
+            inode,
+            born,
+        },
+        seen: SystemTime::UNIX_EPOCH + Duration::from_nanos(seen),
+        offset,
+        line,
+        read: Fingerprint {
+            size,
+            head: head.try_into().ok()?,
+            tail: tail.try_into().ok()?,
+        },
+    };
+    // A line has a byte, so these are the numbers of some file.
+    let is_place = offset <= size && line.checked_sub(1)? <= offset;
+    (words.next().is_none() && is_place).then_some((mark, followed))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoint");
+        let followed = Path::new("logs/a file \n\u{1f4dc}.log");
+        let mut mark = Mark {
+            identity: Identity {
+                device: u64::MAX,
+                inode: u64::MAX,
+                born: u64::MAX,
+            },
+            seen: SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::MAX),
+            offset: u64::MAX,
+            line: u64::MAX,
+            read: Fingerprint {
+                size: u64::MAX,
+                head: u32::MAX,
+                tail: u32::MAX,
+            },
+        };
+        let mut checkpoint = Checkpoint::open(&path, followed).unwrap();
+        checkpoint.store(mark).unwrap();
+        (mark.identity.inode, mark.offset, mark.line) = (1, 2, 3);
+        checkpoint.store(mark).unwrap();
+        let in_use = Checkpoint::open(&path, followed).unwrap_err().to_string();
+        assert!(in_use.contains("another run"), "{in_use}");
+        drop(checkpoint);
+        let read = Checkpoint::open(&path, followed).unwrap().mark().unwrap();
+        assert_eq!(read, mark);
+        let another = Checkpoint::open(&path, Path::new("logs/b.log"));
+        let another = another.unwrap_err().to_string();
+        assert!(another.contains("\"b.log\""), "{another}");
+        for wrong in [
+            "x".to_owned(),
+            format(mark, "\"log\"").replace("line", "lime"),
+            format(mark, "\"log\"").replace("head 4294967295", "head 4294967296"),
+            format(mark, "\"log\"").replace("line 3", "line 4"),
+            format(mark, "\"log\"")
+                .replace("offset 2 ", "offset 9 ")
+                .replace(&format!("read {}", u64::MAX), &format!("read {:<20}", 8)),
+            "lookaside checkpoint 1: device 1 inode 2 offset 3 line 4 file \"log\"\n".to_owned(),
+            format(mark, "\"log\"") + "x",
+            format(mark, "\"log\"").replace(" \n", "\n"),
+        ] {
+            fs::write(&path, wrong).unwrap();
+            let error = Checkpoint::open(&path, followed).unwrap_err().to_string();
+            assert!(error.contains("is not a checkpoint of"), "{error}");
+        }
+    }
+}
