@@ -19,12 +19,16 @@ use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use lookaside_embedded::Postgres;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use server::{Data, Settings, seed, start};
+
+/// From a signal to the end: longer than the connections have, and shorter than the arena waits.
+const STOP_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// As many as the arena has.
 const ITEM_COUNT: usize = 100_000;
@@ -101,7 +105,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let _ = writeln!(out, "http://{} and https://{}", addresses[0], addresses[1]);
     signals.forever().next();
     server.stop();
-    server.join()?;
+    server.join_within(STOP_TIMEOUT)?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 use std::time::Instant;
 
 use clap::Args;
@@ -15,10 +16,11 @@ use lookaside_value::NameTable;
 
 use crate::cli::enrich::{intranet, verify};
 use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::lookups::{Review, answered, review};
 use crate::cli::models::{Models, draw, model_failure};
 use crate::cli::output::write_stdout;
 use crate::cli::summary::grouped;
-use crate::serve::{Catalog, Files, Lookup, answered_by};
+use crate::serve::{Catalog, Files, Lookup};
 
 /// Look for mistakes in a project without running it
 #[derive(Debug, Args)]
@@ -28,10 +30,16 @@ Look for mistakes in a project without running it
 Reads the configuration, loads every table, asks every provider for its version, parses every
 model, prepares the SQL in it, looks at the values of [enrich] and [server], and prepares the lookups
 of `lookaside serve`. Prints the tables with the SQL that was derived for them, the providers, the
-models, which of them runs when no flag says otherwise, and who answers each lookup. Ends with code 1 at the first kind of thing that is wrong.")]
+models, which of them runs when no flag says otherwise, and how each lookup is answered: by an index of
+ours, by SQLite with an index, or by a full scan. Warns of lookups that are answered and yet probably
+wrong. Ends with code 1 at the first kind of thing that is wrong.")]
 pub(crate) struct CheckArguments {
     /// The project: a folder with a knowdb.toml, or such a file
     dir: PathBuf,
+
+    /// End with code 1 if there is a warning about a lookup, too
+    #[arg(long)]
+    strict: bool,
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
@@ -63,10 +71,15 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
         return Err(model_failure(&faults));
     }
     let verdict = verify(project, &models);
+    // A model that is off need not fit the tables, but one that was bound does.
+    let reviews: Vec<Review> = models.iter().map(|it| review(it, &knowledge)).collect();
+    let mut warning_count: usize = reviews.iter().map(|it| it.warnings.len()).sum();
+    let is_strict = arguments.strict || project.settings.strict;
     write_stdout(|out| {
         models
             .iter()
-            .try_for_each(|model| write_model(model, out))?;
+            .zip(&reviews)
+            .try_for_each(|(model, review)| write_model(model, review, out))?;
         if models.iter().len() == 0 {
             writeln!(out, "no model in {}", project.models_folder().display())?;
         }
@@ -82,12 +95,22 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
             files.server.guard_sockets(listen)?;
             files.server.guard_access_log()?;
             files.server.load_tls()?;
-            let catalog = Catalog::new(files.into_parts(&knowledge)?, &knowledge, None)?;
+            // Each provider has as long as its own section gives it.
+            let parts = files.into_parts()?;
+            let catalog = Catalog::new(parts, &knowledge, None, Duration::MAX)?;
             write_stdout(|out| {
                 let mut lookups = catalog.lookups.iter();
-                lookups.try_for_each(|lookup| writeln!(out, "{}", lookup_line(lookup)))
+                lookups.try_for_each(|lookup| writeln!(out, "{}", lookup_lines(lookup)))
             })?;
-            Ok(Exit::Done)
+            let prepared = catalog.lookups.iter().flat_map(|it| &it.prepared);
+            warning_count += prepared
+                .map(|prepared| prepared.explanation.warnings.len())
+                .sum::<usize>();
+            match warning_count {
+                0 => Ok(Exit::Done),
+                _ if !is_strict => Ok(Exit::Done),
+                count => Err(strict_failure(count)),
+            }
         }
         Some((first, rest)) => {
             let failure = Failure::new(first);
@@ -100,8 +123,18 @@ pub(crate) fn run(arguments: &CheckArguments) -> Outcome {
     }
 }
 
-/// What `lookaside serve` would answer, and how.
-fn lookup_line(lookup: &Lookup) -> String {
+/// Why a strict check fails that found nothing but warnings.
+fn strict_failure(warning_count: usize) -> Failure {
+    let warnings = match warning_count {
+        1 => "1 warning about a lookup".to_owned(),
+        count => format!("{count} warnings about lookups"),
+    };
+    Failure::new(format!("{warnings}, which --strict treats as errors"))
+        .with_help("correct what the warnings name, or leave out --strict and [enrich] strict")
+}
+
+/// What `lookaside serve` would answer, how, and what is probably wrong with it.
+fn lookup_lines(lookup: &Lookup) -> String {
     let name = lookup.name();
     match &lookup.prepared {
         Some(prepared) => {
@@ -109,8 +142,13 @@ fn lookup_line(lookup: &Lookup) -> String {
             let params: Vec<String> = params
                 .map(|param| format!("{} {}", param.name, param.kind.name()))
                 .collect();
-            let how = answered_by(prepared);
-            format!("lookup {name}({}): {how}", params.join(", "))
+            let how = answered(&prepared.explanation);
+            let mut lines = format!("lookup {name}({}): {how}", params.join(", "));
+            for warning in &prepared.explanation.warnings {
+                let (message, help) = (&warning.message, &warning.help);
+                lines.push_str(&format!("\n  warning: {message}\n    help: {help}"));
+            }
+            lines
         }
         None => format!("lookup {name}: not prepared, its server does not answer"),
     }
@@ -185,6 +223,7 @@ fn write_tables(
         name,
         rows,
         elapsed,
+        indexes,
         ..
     } in &report.tables
     {
@@ -194,6 +233,10 @@ fn write_tables(
             "table {name}: {} rows in {millis:.0} ms",
             grouped(*rows)
         )?;
+        if !indexes.is_empty() {
+            let columns = indexes.join(", ");
+            writeln!(out, "  indexes for its lookups: {columns}")?;
+        }
         for (_, text) in derived.iter().filter(|(table, _)| table == name) {
             writeln!(
                 out,
@@ -205,7 +248,7 @@ fn write_tables(
     Ok(())
 }
 
-fn write_model(model: &Model, out: &mut dyn io::Write) -> io::Result<()> {
+fn write_model(model: &Model, review: &Review, out: &mut dyn io::Write) -> io::Result<()> {
     let rules: Vec<_> = model.rules().iter().map(|rule| rule.as_str()).collect();
     let off = if model.enabled() { "" } else { ", off" };
     writeln!(
@@ -215,8 +258,14 @@ fn write_model(model: &Model, out: &mut dyn io::Write) -> io::Result<()> {
         rules.join(" "),
         model.file_name()
     )?;
-    if !model.warnings().is_empty() {
-        out.write_all(draw(model.warnings()).as_bytes())?;
+    for ((line, column), explanation) in &review.lookups {
+        let how = answered(explanation);
+        writeln!(out, "  lookup {line}:{column}: {how}")?;
+    }
+    for warnings in [model.warnings(), &review.warnings] {
+        if !warnings.is_empty() {
+            out.write_all(draw(warnings).as_bytes())?;
+        }
     }
     Ok(())
 }

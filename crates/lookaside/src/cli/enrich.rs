@@ -5,26 +5,31 @@ mod plan;
 mod transform;
 mod verify;
 
+use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use lookaside_knowledge::Knowledge;
 use lookaside_oml::{Intranet, Model, Options, Program};
-use lookaside_stream::{End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary};
+use lookaside_stream::{
+    Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary,
+};
 use lookaside_value::NameTable;
 use tracing::{info, warn};
 
-pub(crate) use self::arguments::EnrichArguments;
+pub(crate) use self::arguments::{EnrichArguments, count};
 use self::plan::EnrichPlan;
 pub(crate) use self::plan::timezone;
-pub(crate) use self::transform::{ModelTransform, Tally};
+pub(crate) use self::transform::{ModelTransform, Observer, Tally};
 pub(crate) use self::verify::verify;
+use crate::cli::bind::{Unbound, bind};
 use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::lookups::{Note, Review, review};
 use crate::cli::metrics::{MetricsServer, publish};
-use crate::cli::models::{Models, model_failure};
+use crate::cli::models::{Models, draw};
 use crate::cli::progress::RunBar;
 use crate::cli::project::Project;
-use crate::cli::signals::SignalListener;
+use crate::cli::signals::{Drain, SignalListener};
 use crate::cli::summary::{RunFigures, describe, grouped};
 
 pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
@@ -38,10 +43,25 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
 
     let options = model_options(&plan, &knowledge);
     let mut names = NameTable::new();
-    let program = Program::bind(model, &mut names, &mut knowledge.session(), &options)
-        .map_err(|diagnostics| model_failure(&[diagnostics]))?;
+    let program = bind(model, &mut names, &knowledge, &options, &HashMap::new())
+        .map_err(Unbound::into_failure)?;
+    tell_review(&review(model, &knowledge), plan.strictness)?;
     info!(model = %model.name(), workers = plan.worker_count, "begins");
     enrich(&plan, model, names, &program, &knowledge)
+}
+
+/// Warns of lookups that are probably wrong, or ends a strict run because of them before an event is
+/// read; and warns of large tables that are read as a whole for each question.
+fn tell_review(review: &Review, strictness: Strictness) -> Result<(), Failure> {
+    if strictness == Strictness::Strict && !review.warnings.is_empty() {
+        let file_name = review.warnings.file_name();
+        let message = format!("lookups of {file_name} are probably wrong, which --strict refuses");
+        return Err(Failure::new(message)
+            .with_excerpt(draw(&review.warnings))
+            .with_help("correct them, or run without --strict"));
+    }
+    review.notes().iter().for_each(Note::tell);
+    Ok(())
 }
 
 /// What a model has to know about the place it runs in.
@@ -73,11 +93,15 @@ fn enrich(
     program: &Program,
     knowledge: &Knowledge,
 ) -> Outcome {
-    let source = plan.open_source()?;
+    let checkpoint = plan.open_checkpoint()?;
+    let mark = checkpoint.as_ref().and_then(Checkpoint::mark);
+    let source = plan.open_source(mark)?;
     let extent = source.extent();
     let sink = plan.open_sink(extent)?;
     let rejects = plan.open_rejects(extent)?;
-    let flow = Flow::with_names(names, plan.input_format.clone(), plan.output_format.clone());
+    let input_format = plan.input_format.clone();
+    let input_format = input_format.on_warning(|warning| warn!("{warning}"));
+    let flow = Flow::with_names(names, input_format, plan.output_format.clone());
 
     let tally = Arc::new(Tally::default());
     let file_name: Arc<str> = model.file_name().into();
@@ -88,7 +112,14 @@ fn enrich(
         })
         .collect();
     let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
-    let signals = SignalListener::start(stop.clone(), reload(knowledge.clone()))?;
+    let drain = Drain {
+        timeout: plan.drain_timeout,
+        cancel: Box::new({
+            let knowledge = knowledge.clone();
+            move || knowledge.cancel_queries()
+        }),
+    };
+    let signals = SignalListener::start(stop.clone(), Some(drain), reload(knowledge.clone()))?;
     let progress = Progress::new();
     let _metrics = plan
         .metrics
@@ -108,6 +139,7 @@ fn enrich(
         rejects,
         stop: Some(stop),
         event_limit: plan.event_limit,
+        checkpoint,
         progress,
         ..RunOptions::default()
     };
@@ -149,7 +181,7 @@ fn stale(count: u64) -> Failure {
         1 => "1 answer of a provider is an old one".to_owned(),
         count => format!("{} answers of providers are old ones", grouped(count)),
     };
-    Failure::new(format!("{answers}, which --strict does not take"))
+    Failure::new(format!("{answers}, which --strict treats as errors"))
         .with_help("leave --strict out, or stale_if_error_ms, which lets them stand in")
 }
 

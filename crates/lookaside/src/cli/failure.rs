@@ -52,6 +52,8 @@ pub(crate) struct Failure {
     causes: Vec<String>,
     /// Text that is shown as it is in place of the causes, such as a source excerpt with a caret.
     excerpt: Option<String>,
+    /// What the excerpt shows, in one line.
+    summary: Option<Box<str>>,
     help: Option<String>,
     exit: Exit,
 }
@@ -63,6 +65,7 @@ impl Failure {
             message: message.into(),
             causes: Vec::new(),
             excerpt: None,
+            summary: None,
             help: None,
             exit: Exit::Failed,
         }
@@ -100,6 +103,12 @@ impl Failure {
         self
     }
 
+    /// Adds what the excerpt shows, in one line.
+    pub(crate) fn with_summary(mut self, summary: impl Into<Box<str>>) -> Self {
+        self.summary = Some(summary.into());
+        self
+    }
+
     /// Adds the way out.
     pub(crate) fn with_help(mut self, help: impl Display) -> Self {
         self.help = Some(help.to_string());
@@ -126,7 +135,8 @@ impl Failure {
     /// Its line with the causes behind it, for a log or an answer.
     pub(crate) fn line(&self) -> String {
         let mut line = self.message.clone();
-        for cause in &self.causes {
+        let causes = self.causes.iter().map(String::as_str);
+        for cause in causes.chain(self.summary.as_deref()) {
             line.push_str(": ");
             line.push_str(cause);
         }

@@ -41,7 +41,8 @@ pub(crate) struct LogOptions {
     )]
     log: LogForm,
 
-    /// The least important entries that are still logged
+    /// The least important entries that are still logged; at `warn` also that a reload of `serve`
+    /// was done, and that a provider answers that was away (INFO)
     #[arg(
         long,
         global = true,

@@ -305,7 +305,8 @@ mod tests {
             "lookaside_pool_in_flight{provider=\"geo\"} 0",
             "lookaside_pool_opened_total{provider=\"geo\"} 0",
             "lookaside_pool_waits_total{provider=\"geo\"} 1",
-            "lookaside_pool_wait_timeouts_total{provider=\"geo\"} 1",
+            "lookaside_pool_wait_timeouts_total{provider=\"geo\"} 0",
+            "lookaside_pool_open_failures_total{provider=\"geo\"} 1",
         ] {
             assert!(text.contains(line), "no {line:?} in\n{text}");
         }

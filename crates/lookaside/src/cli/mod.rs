@@ -1,14 +1,17 @@
 //! The command line: what can be asked for, and who answers.
 
 mod bench;
+pub(crate) mod bind;
 mod check;
 mod completions;
 mod difference;
 pub(crate) mod enrich;
 mod explain;
 pub(crate) mod failure;
+mod help;
 mod key;
 pub(crate) mod log;
+pub(crate) mod lookups;
 mod man;
 mod metrics;
 mod model_test;
@@ -22,12 +25,12 @@ mod query;
 pub(crate) mod rows;
 mod serve;
 pub(crate) mod settings;
-mod signals;
+pub(crate) mod signals;
 mod summary;
 
 use std::io;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::failure::{Exit, Outcome};
 
@@ -78,7 +81,8 @@ enum Command {
 
 /// Does what the process's arguments ask for and shows what went wrong.
 pub(crate) fn run() -> Exit {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::from_arg_matches(&help::command().get_matches());
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
     log::start(arguments.log);
     match answer(&arguments.command) {
         Ok(exit) => exit,
@@ -109,12 +113,10 @@ fn answer(command: &Command) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Arguments::command().debug_assert();
+        help::command().debug_assert();
     }
 }

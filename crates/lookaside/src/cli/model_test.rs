@@ -1,20 +1,22 @@
 //! `lookaside test`: the models' own tests, input and expected output side by side.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use lookaside_knowledge::{Knowledge, Session};
-use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
+use lookaside_oml::{Evaluator, Model, Options, RunReport};
 use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects};
 use lookaside_value::{Batch, NameTable};
 use serde_json::{Map, Value};
 
+use crate::cli::bind::{Unbound, bind};
 use crate::cli::difference::difference;
 use crate::cli::enrich::{intranet, timezone};
 use crate::cli::failure::{Exit, Failure, Outcome};
-use crate::cli::models::{Models, files_below, model_failure};
+use crate::cli::models::{Models, files_below};
 use crate::cli::output::write_stdout;
 use crate::cli::project::Project;
 
@@ -129,10 +131,10 @@ impl<'a> TestBench<'a> {
         let text = fs::read_to_string(file).map_err(|error| {
             Failure::new(format!("cannot read {}", file.display())).because(&error)
         })?;
-        let mut session = self.knowledge.session();
         let mut names = NameTable::new();
-        let program = Program::bind(model, &mut names, &mut session, &self.options)
-            .map_err(|diagnostics| model_failure(&[diagnostics]))?;
+        let silent = HashMap::new();
+        let program = bind(model, &mut names, self.knowledge, &self.options, &silent)
+            .map_err(Unbound::into_failure)?;
         self.json.intern(&mut names);
         if let Some(line) = &self.line {
             line.intern(&mut names);
@@ -141,7 +143,7 @@ impl<'a> TestBench<'a> {
         let mut subject = Subject {
             bench: self,
             evaluator: program.evaluator(),
-            session,
+            session: self.knowledge.session(),
             names: Arc::new(names),
         };
         for (index, line) in text.lines().enumerate() {

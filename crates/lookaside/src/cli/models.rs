@@ -100,7 +100,11 @@ impl Models {
 pub(crate) fn model_failure(faults: &[Diagnostics]) -> Failure {
     let names: Vec<_> = faults.iter().map(Diagnostics::file_name).collect();
     let excerpt: String = faults.iter().map(draw).collect();
-    Failure::new(format!("{} cannot be used", names.join(", "))).with_excerpt(excerpt)
+    let lines = faults.iter().map(ToString::to_string);
+    let lines: Vec<String> = lines.map(|lines| lines.replace('\n', "; ")).collect();
+    Failure::new(format!("{} cannot be used", names.join(", ")))
+        .with_excerpt(excerpt)
+        .with_summary(lines.join("; "))
 }
 
 /// Findings as a person reads them; in colour on a terminal.

@@ -7,16 +7,36 @@ use lookaside_knowledge::{Config, Knowledge, MetricsTelemetry};
 use tracing::warn;
 
 use crate::cli::failure::Failure;
+use crate::cli::lookups::model_lookups;
+use crate::cli::models::Models;
 use crate::cli::pg::DownloadBar;
 use crate::cli::progress::LoadBar;
 use crate::cli::settings::{EnrichSettings, SECTION};
-use crate::serve::{LOOKUPS, SERVER};
+use crate::serve::{LOOKUPS, SERVER, read_lookups};
 
 /// A folder whose `knowdb.toml` was read.
 pub(crate) struct Project {
     pub(crate) config: Config,
     pub(crate) settings: EnrichSettings,
 }
+
+/// The statements of a project's lookups and models. What is wrong in their files is told where they
+/// are used; here it only means that less is known.
+fn statements(file: &Path) -> Vec<String> {
+    let Ok(config) = Config::open(file, &[SECTION, LOOKUPS, SERVER]) else {
+        return Vec::new();
+    };
+    let lookups = read_lookups(&config).unwrap_or_default();
+    let mut statements: Vec<String> = lookups.into_iter().map(|lookup| lookup.sql).collect();
+    if let Ok(models) = Models::read(&config.folder().join(MODELS)) {
+        let of_models = models.iter().flat_map(|model| model_lookups(model));
+        statements.extend(of_models.map(|sql| sql.text.to_string()));
+    }
+    statements
+}
+
+/// The folder of the models in a project.
+const MODELS: &str = "models";
 
 /// Whether an input or an output is a file.
 pub(crate) fn is_path(text: &str) -> bool {
@@ -57,7 +77,9 @@ impl Project {
 
     /// Loads the tables, with a bar on a terminal and a warning for each row that was left out.
     pub(crate) fn load_with(&self, options: LoadOptions) -> Result<Knowledge, Failure> {
+        let file = self.config.file.clone();
         let mut builder = Knowledge::builder(&self.config.file)
+            .statements(move || statements(&file))
             .config(self.config.clone())
             .foreign_section(SECTION)
             .progress(Arc::new(LoadBar::new()))
@@ -96,6 +118,6 @@ impl Project {
 
     /// Where the models are.
     pub(crate) fn models_folder(&self) -> PathBuf {
-        self.config.folder().join("models")
+        self.config.folder().join(MODELS)
     }
 }

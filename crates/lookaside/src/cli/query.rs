@@ -8,7 +8,7 @@ use lookaside_knowledge::Params;
 use lookaside_value::Value;
 
 use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::finish_stdout;
+use crate::cli::output::{check_stdin, finish_stdout};
 use crate::cli::project::Project;
 use crate::cli::rows::{DOUBLED_HELP, RowForm, doubled, write_rows};
 
@@ -64,6 +64,7 @@ pub(crate) fn statement(argument: &str) -> Result<String, Failure> {
     if argument != "-" {
         return Ok(argument.to_owned());
     }
+    check_stdin()?;
     let mut sql = String::new();
     io::stdin()
         .take(SQL_SIZE_MAX + 1)
@@ -98,13 +99,25 @@ fn json(text: &str) -> Result<Value, String> {
         Ok(Json::Null) => Ok(Value::Null),
         Ok(Json::Bool(bool)) => Ok(Value::Bool(bool)),
         Ok(Json::String(text)) => Ok(Value::from(text)),
-        Ok(Json::Number(number)) => match (number.as_i64(), number.as_f64()) {
-            (Some(int), _) => Ok(Value::Int(int)),
+        Ok(Json::Number(number)) => match (integer(text.trim()), number.as_f64()) {
+            (Some(integer), _) => Ok(integer),
             (None, Some(float)) => Ok(Value::Float(float)),
             (None, None) => Err(format!("{number} is out of range")),
         },
         Ok(Json::Array(_) | Json::Object(_)) => Err("SQL has no lists and objects".to_owned()),
         Err(error) => Err(format!("this is no JSON: {error}")),
+    }
+}
+
+/// A JSON number without a point and an exponent, exactly: beyond 64 bits it is a decimal.
+fn integer(number: &str) -> Option<Value> {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match number.parse() {
+        Ok(int) => Some(Value::Int(int)),
+        Err(_) => number.parse().ok().map(Value::Decimal),
     }
 }
 
@@ -119,7 +132,13 @@ mod tests {
             ("a=b=c", Ok(("a", Value::from("b=c")))),
             ("a=", Ok(("a", Value::from("")))),
             ("n:=41", Ok(("n", Value::Int(41)))),
+            ("n:=-0", Ok(("n", Value::Int(0)))),
             ("n:=1.5", Ok(("n", Value::Float(1.5)))),
+            ("n:=1e20", Ok(("n", Value::Float(1e20)))),
+            (
+                "n:= 18446744073709551616",
+                Ok(("n", Value::Decimal("18446744073709551616".parse().unwrap()))),
+            ),
             ("n:=null", Ok(("n", Value::Null))),
             ("n:=\"1\"", Ok(("n", Value::from("1")))),
             ("n", Err("write NAME=TEXT or NAME:=JSON")),

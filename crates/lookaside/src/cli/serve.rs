@@ -4,6 +4,7 @@ use std::env;
 use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::process;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -14,10 +15,11 @@ use lookaside_knowledge::Knowledge;
 use lookaside_stream::{StopFlag, worker_count};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::cli::enrich::count;
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::metrics;
 use crate::cli::project::LoadOptions;
-use crate::cli::signals::SignalListener;
+use crate::cli::signals::{Drain, SignalListener};
 use crate::serve::{Catalog, Files, Lookup, Needed, Place, Service, StartOptions, example};
 
 /// Where it listens when nothing says otherwise.
@@ -44,11 +46,11 @@ Examples:
   lookaside serve my-project --listen 8301 --listen unix:/tmp/lookups.sock --access-log -
 
 Signals: SIGHUP loads tables, lookups and keys again beside the old ones, and no request waits for
-it. SIGTERM and SIGINT (Ctrl-C) take no more connections, answer the requests that are here, and end;
-a second one ends at once.
+it. SIGTERM and SIGINT (Ctrl-C) take no more connections, answer the requests that are here, and end
+within drain_timeout_ms; a second one ends at once.
 
-Exit codes: 0 when a signal ended it and the requests that were here were answered; 1 when it could
-not start or broke off; 2 when the command line makes no sense.";
+Exit codes: 0 when a signal ended it in order; 1 when it could not start, a thread of it failed, or
+drain_timeout_ms were not enough; 2 when the command line makes no sense.";
 
 /// Serve lookups over HTTP
 #[derive(Debug, Args)]
@@ -63,7 +65,7 @@ pub(crate) struct ServeArguments {
     listen: Vec<Place>,
 
     /// I/O threads [default: one a core]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<usize>>)]
     threads: Option<NonZero<usize>>,
 
     /// Where to log requests, one JSON object a line: a file, or `-` for standard error
@@ -82,8 +84,9 @@ pub(crate) struct ServeArguments {
 /// How often a start looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What SIGHUP does once there is something to load again.
-type Reloader = Box<dyn Fn() + Send + Sync>;
+/// What SIGHUP does once there is something to load again, and what the end of a drain does once
+/// there are requests.
+type Action = Box<dyn Fn() + Send + Sync>;
 
 fn place(text: &str) -> Result<Place, &'static str> {
     Place::parse(text)
@@ -101,10 +104,24 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         None => worker_count(),
     };
     let stop = StopFlag::new().map_err(|error| Failure::new("cannot begin").because(&error))?;
-    let reloader: Arc<OnceLock<Reloader>> = Arc::default();
+    bound_the_end(&stop, files.server.drain_timeout)?;
+    let reloader: Arc<OnceLock<Action>> = Arc::default();
     // From the first on, since loading takes a while. A reload that is asked for until then is what
     // happens anyway.
-    let _signals = SignalListener::start(stop.clone(), {
+    let loaded: Arc<OnceLock<Knowledge>> = Arc::default();
+    let canceller: Arc<OnceLock<Action>> = Arc::default();
+    let drain = Drain {
+        timeout: files.server.drain_timeout,
+        cancel: Box::new({
+            let (loaded, canceller) = (loaded.clone(), canceller.clone());
+            move || match (canceller.get(), loaded.get()) {
+                (Some(cancel), _) => cancel(),
+                (None, Some(knowledge)) => knowledge.cancel_queries(),
+                (None, None) => {}
+            }
+        }),
+    };
+    let _signals = SignalListener::start(stop.clone(), Some(drain), {
         let reloader = reloader.clone();
         move || {
             if let Some(reload) = reloader.get() {
@@ -116,6 +133,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         watch: arguments.watch || files.server.watch,
         telemetry: true,
     })?;
+    // It is set once, here.
+    let _ = loaded.set(knowledge.clone());
     let prometheus = metrics::recorder()
         .map_err(|error| Failure::new("cannot collect metrics").because(&error))?;
     let name = arguments.dir.display().to_string();
@@ -124,13 +143,15 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
         thread_count,
         access_log: arguments.access_log.clone(),
         prometheus,
+        stop: stop.clone(),
     };
     let service = start(files, &knowledge, options, &stop)?;
     drop(knowledge);
-    // Nobody else sets it.
+    // It is set once, here.
     let _ = reloader.set(Box::new(service.reloader()));
+    let _ = canceller.set(Box::new(service.canceller()));
     if !arguments.quiet {
-        // Without standard error there is nobody left to tell.
+        // A failed write to standard error is ignored.
         let _ = io::stderr()
             .lock()
             .write_all(greeting(&name, &service, places.note).as_bytes());
@@ -221,7 +242,7 @@ fn greeting(name: &str, service: &Service, note: Option<&str>) -> String {
     let plural =
         |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let lookups = plural(catalog.lookups.len(), "lookup");
-    let models = plural(catalog.models.names().count(), "model");
+    let models = plural(catalog.models.names().len(), "model");
     let mut text = format!("serves {name}: {lookups}, {models}\n");
     let places: Vec<String> = service.places().collect();
     for place in &places {
@@ -260,7 +281,28 @@ fn tried(catalog: &Catalog) -> String {
     found.unwrap_or_else(|| "/v1/lookups".to_owned())
 }
 
-/// Until a signal comes.
+/// Ends the process when it has not ended within `drain_timeout` of the first signal, whatever holds
+/// it up: a load, a query, a disk.
+fn bound_the_end(stop: &StopFlag, drain_timeout: Duration) -> Result<(), Failure> {
+    let stop = stop.clone();
+    let thread = thread::Builder::new().name("end".into()).spawn(move || {
+        if wait(&stop).is_err() {
+            // `run` fails with the same error.
+            return;
+        }
+        // It ends with the process, long before this does in most cases.
+        thread::sleep(drain_timeout);
+        let message = "error: not everything ended within drain_timeout_ms of the first signal\n";
+        // A failed write to standard error is ignored.
+        let _ = io::stderr().lock().write_all(message.as_bytes());
+        process::exit(Exit::Failed.number().into());
+    });
+    thread
+        .map(drop)
+        .map_err(|error| Failure::new("cannot begin").because(&error))
+}
+
+/// Until a signal comes, or a thread fails.
 fn wait(stop: &StopFlag) -> Result<(), Failure> {
     while !stop.is_raised() {
         let mut polled = [PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN)];

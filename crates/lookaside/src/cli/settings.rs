@@ -1,5 +1,7 @@
 //! The `[enrich]` section of `knowdb.toml`: what `lookaside enrich` does when no flag says otherwise.
 
+use std::time::Duration;
+
 use lookaside_knowledge::Config;
 use toml::Value;
 
@@ -24,9 +26,12 @@ pub(crate) struct EnrichSettings {
     pub(crate) workers: Option<usize>,
     pub(crate) strict: bool,
     pub(crate) watch: bool,
+    pub(crate) replay_bytes: Option<usize>,
+    pub(crate) reconnect_timeout_ms: Option<usize>,
+    pub(crate) drain_timeout: Option<Duration>,
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 16] = [
     "input",
     "format",
     "options",
@@ -40,6 +45,9 @@ const KEYS: [&str; 13] = [
     "workers",
     "strict",
     "watch",
+    "replay_bytes",
+    "reconnect_timeout_ms",
+    "drain_timeout_ms",
 ];
 
 impl EnrichSettings {
@@ -65,6 +73,14 @@ impl EnrichSettings {
                 "workers" => settings.workers = Some(entry.count()?),
                 "strict" => settings.strict = entry.boolean()?,
                 "watch" => settings.watch = entry.boolean()?,
+                "replay_bytes" => settings.replay_bytes = Some(entry.number(0)?),
+                "reconnect_timeout_ms" => {
+                    settings.reconnect_timeout_ms = Some(entry.number(0)?);
+                }
+                "drain_timeout_ms" => {
+                    let ms = entry.count()? as u64;
+                    settings.drain_timeout = Some(Duration::from_millis(ms));
+                }
                 _ => {
                     let hint = did_you_mean(key, KEYS);
                     let help = format!("[{SECTION}] knows {}", KEYS.join(", "));
@@ -141,13 +157,19 @@ impl Entry<'_> {
     }
 
     fn count(&self) -> Result<usize, Failure> {
+        self.number(1)
+    }
+
+    fn number(&self, min: usize) -> Result<usize, Failure> {
         let Value::Integer(integer) = self.value else {
             return Err(self.wanted("a number"));
         };
-        let count = usize::try_from(*integer).ok().filter(|count| *count > 0);
-        count.ok_or_else(|| {
+        let number = usize::try_from(*integer)
+            .ok()
+            .filter(|number| *number >= min);
+        number.ok_or_else(|| {
             self.failure(&format!(
-                "{SECTION}.{} must be at least 1, not {integer}",
+                "{SECTION}.{} must be at least {min}, not {integer}",
                 self.key
             ))
         })
@@ -218,7 +240,7 @@ mod tests {
         assert_eq!(read(""), Ok(EnrichSettings::default()));
         let settings = read(
             "[enrich]\ninput = 'a.csv'\nformat = 'csv'\nworkers = 3\nstrict = true\n\
-             watch = true\n\
+             watch = true\ndrain_timeout_ms = 1500\n\
              [enrich.options]\nheader = false\ncolumns = ['a', 'b']\n",
         )
         .unwrap();
@@ -226,6 +248,7 @@ mod tests {
         assert_eq!(settings.format.as_deref(), Some("csv"));
         assert_eq!((settings.workers, settings.strict), (Some(3), true));
         assert!(settings.watch);
+        assert_eq!(settings.drain_timeout, Some(Duration::from_millis(1500)));
         let options = [("columns", "a,b"), ("header", "false")];
         let expected = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(settings.options, expected);

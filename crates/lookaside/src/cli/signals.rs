@@ -4,12 +4,33 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use lookaside_stream::StopFlag;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
+use tracing::warn;
 
 use crate::cli::failure::{Exit, Failure};
+
+/// How long a run may take to end unless the file says otherwise: longer than queries take, shorter
+/// than service managers wait before they kill (90 s).
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long before the end of that time what a run waits for is cancelled, so that it can end in good
+/// order, with hundreds of queries on two busy cores, too; a quarter of the time if that is less.
+const CANCEL_BEFORE_MAX: Duration = Duration::from_secs(2);
+
+/// How long after that time a run is ended that hangs all the same.
+const HANG: Duration = Duration::from_secs(1);
+
+/// What makes a run end in time that was asked to end.
+pub(crate) struct Drain {
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+    /// Cancels what it waits for.
+    pub(crate) cancel: Box<dyn FnOnce() + Send>,
+}
 
 /// Listens on a thread of its own until it is dropped.
 pub(crate) struct SignalListener {
@@ -20,9 +41,11 @@ pub(crate) struct SignalListener {
 
 impl SignalListener {
     /// Starts to listen: the first SIGINT or SIGTERM raises `stop`, the second ends the process at
-    /// once, each SIGHUP calls `reload`.
+    /// once, and so does the first one when the run has not ended after the time of `drain`; each
+    /// SIGHUP calls `reload`.
     pub(crate) fn start(
         stop: StopFlag,
+        mut drain: Option<Drain>,
         reload: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
         let no_signals = |error| Failure::new("cannot listen for signals").because(&error);
@@ -47,6 +70,9 @@ impl SignalListener {
                     ended_by.store(exit.number(), Ordering::Release);
                     stop.raise();
                     asked = true;
+                    if let Some(drain) = drain.take() {
+                        end_in_time(drain, exit);
+                    }
                 }
             }
         });
@@ -74,6 +100,25 @@ impl Drop for SignalListener {
             let _ = thread.join();
         }
     }
+}
+
+/// Cancels what the run waits for shortly before its time is over, and ends the process when that
+/// does not help: it may hang in a write whose reader takes nothing.
+fn end_in_time(drain: Drain, exit: Exit) {
+    let Drain { timeout, cancel } = drain;
+    let wait = move || {
+        let before = CANCEL_BEFORE_MAX.min(timeout / 4);
+        thread::sleep(timeout - before);
+        cancel();
+        thread::sleep(before + HANG);
+        warn!(
+            ?timeout,
+            "the run does not end within its time, and is broken off"
+        );
+        process::exit(exit.number().into());
+    };
+    // Without a thread, a second signal ends it. The thread is gone with the process.
+    let _ = thread::Builder::new().name("drain".into()).spawn(wait);
 }
 
 fn exit_after(signal: i32) -> Exit {

@@ -64,18 +64,18 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         End::Limit => writeln!(out, "; ended by --limit")?,
         End::Stopped => writeln!(out, "; stopped before the end of the input")?,
         End::Failed => writeln!(out, "; failed before the end of the input")?,
-        End::BrokenPipe => writeln!(out, "; nobody read the rest of the output")?,
+        End::BrokenPipe => writeln!(out, "; the reader closed the output early")?,
     }
-    write!(
-        out,
-        "  read {}, wrote {}",
-        size(summary.bytes_in),
-        size(summary.bytes_out)
-    )?;
+    write!(out, "  read {}", size(summary.bytes_in))?;
+    if summary.rejects.count() > 0 {
+        write!(out, " with the rejected lines")?;
+    }
+    write!(out, ", wrote {}", size(summary.bytes_out))?;
     if summary.events_out != events - summary.rejects.count().min(events) {
         write!(out, " in {}", count(summary.events_out, "event"))?;
     }
     writeln!(out)?;
+    write_losses(summary, out)?;
     for part in &summary.parts {
         writeln!(out, "  what was written is in {}", part.display())?;
     }
@@ -86,6 +86,30 @@ fn write(figures: &RunFigures<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(
             out,
             "  hint: no event was read and written; is this the format of the input (--format)?"
+        )?;
+    }
+    Ok(())
+}
+
+/// What was sent twice, and what may be missing.
+fn write_losses(summary: &Summary, out: &mut String) -> std::fmt::Result {
+    let reconnects = &summary.reconnects;
+    if reconnects.count > 0 {
+        writeln!(
+            out,
+            "  lost the connection {}: sent {} ({}) again, up to {} before them may be lost",
+            count(reconnects.count, "time"),
+            count(reconnects.replayed_lines, "line"),
+            size(reconnects.replayed_bytes),
+            size(reconnects.lost_bytes_max),
+        )?;
+    }
+    if summary.truncations > 0 {
+        writeln!(
+            out,
+            "  the followed file was cut back or gone {}: at least {} of it were never read",
+            count(summary.truncations, "time"),
+            size(summary.bytes_unread),
         )?;
     }
     Ok(())

@@ -120,7 +120,7 @@ impl Access {
                 let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
                 let rate = bucket.rate();
                 let detail = format!("its requests may be {rate}; ask again in {seconds} s");
-                let problem = Problem::new(429, "this key asks too often");
+                let problem = Problem::new(429, "rate limit of this key exceeded");
                 problem.detail(detail).retry_after(seconds)
             })?;
         }

@@ -138,11 +138,12 @@ impl Answers {
         self.slots[first].as_ref().map(|slot| &slot.answer)
     }
 
-    /// Keeps an answer, perhaps in place of another one.
+    /// Keeps an answer, perhaps in place of another one, unless it is too old already.
     pub(crate) fn keep(&mut self, key: Key<'_>, answer: &Answer, now: Instant) {
         if self.slot_count == 0
             || answer.body.len() > BODY_SIZE_MAX
             || key.query.len() > QUERY_SIZE_MAX
+            || !answer.is_right(answer.generation, now)
         {
             return;
         }
@@ -304,6 +305,8 @@ mod tests {
         answers.clear();
         assert_eq!(body(&mut answers, key("id=1"), 1, now), None);
         assert_eq!(answers.size, 0);
+        answers.keep(key("id=2"), &answer("b", 1, Some(later)), later);
+        assert_eq!(answers.size, 0, "it was too old when it came");
     }
 
     #[test]

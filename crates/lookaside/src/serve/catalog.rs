@@ -1,5 +1,5 @@
-//! What is served at one moment: lookups that were prepared, keys, models; a reload makes the next
-//! one beside it.
+//! What is served at one moment: lookups that were prepared, models that were bound, keys; a reload
+//! makes the next one beside it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use tracing::{info, warn};
 use super::access::Access;
 use super::config::{LookupConfig, ServerConfig};
 use super::lookup::{Lookup, prepare};
-use super::models::Models;
+use super::models::{ModelSources, Models};
 use super::openapi::openapi;
 use super::overview::overview;
 use super::problem::chain;
 use crate::cli::failure::Failure;
 use crate::cli::log::TOLD;
+use crate::cli::lookups::Note;
 use crate::cli::settings::EnrichSettings;
 
 /// One state of everything that is not rows.
@@ -40,33 +41,45 @@ pub(crate) struct Catalog {
 }
 
 /// What a catalog is made of beside tables.
+#[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) lookups: Vec<LookupConfig>,
     pub(crate) server: ServerConfig,
     pub(crate) cache_ttl: Duration,
     pub(crate) enrich: EnrichSettings,
-    pub(crate) models: Models,
+    pub(crate) models: ModelSources,
 }
 
 impl Catalog {
-    /// Prepares what is to be served. What `before` counted goes on being counted.
+    /// Prepares what is to be served. What `before` counted goes on being counted. Providers have so
+    /// long to describe their statements, all together; lookups and models of one that does not wait
+    /// for it.
     ///
     /// # Errors
-    /// When a statement is refused, or goes elsewhere than its lookup says.
+    /// When a model is wrong, or a statement is refused or goes elsewhere than its lookup says.
     pub(crate) fn new(
         parts: Parts,
         knowledge: &Knowledge,
         before: Option<&Self>,
+        patience: Duration,
     ) -> Result<Self, Failure> {
+        let statements = parts.lookups.iter().map(|config| config.sql.as_str());
+        let statements = statements.chain(parts.models.statements());
+        let mut silent = knowledge.describe_all(statements, patience);
+        let silent_models = silent.split_off(parts.lookups.len());
+        let models = Models::bind(&parts.models, silent_models, knowledge)?;
         let mut lookups: Vec<Lookup> = Vec::new();
-        for config in parts.lookups {
-            let (prepared, away) = match prepare(&config, knowledge) {
-                Ok(Ok(prepared)) => (Some(prepared), None),
-                Ok(Err(error)) => (None, Some(error)),
-                Err(failure) => {
-                    release(&lookups, knowledge);
-                    return Err(failure);
-                }
+        for (config, silent) in parts.lookups.into_iter().zip(silent) {
+            let (prepared, away) = match silent {
+                Some(error) => (None, Some(error)),
+                None => match prepare(&config, knowledge) {
+                    Ok(Ok(prepared)) => (Some(prepared), None),
+                    Ok(Err(error)) => (None, Some(error)),
+                    Err(failure) => {
+                        release(&lookups, knowledge);
+                        return Err(failure);
+                    }
+                },
             };
             let known = before.and_then(|before| before.lookup(&config.name));
             lookups.push(Lookup {
@@ -81,7 +94,7 @@ impl Catalog {
         let mut catalog = Self {
             number: before.map_or(1, |before| before.number + 1),
             lookups,
-            models: parts.models,
+            models,
             access: Access::new(&server, before.map(|before| &before.access)),
             query_rows_max: server.query_rows_max,
             error_detail: server.error_detail,
@@ -95,39 +108,78 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Tells the log which lookups wait for which provider, as far as it did not hear that of the
-    /// catalog `before`, and which ones wait no more.
+    /// Tells the log which lookups and models wait for which provider, as far as it did not hear that
+    /// of the catalog `before`, and which ones wait no more.
     pub(crate) fn tell_waiting(&self, before: Option<&Self>) {
         let known = before.map(Self::waiting).unwrap_or_default();
-        for (provider, (lookups, error)) in self.waiting() {
-            if known.get(provider).is_none_or(|(old, _)| *old != lookups) {
-                let (lookups, error) = (lookups.join(", "), chain(error));
+        for (provider, (waiting, error)) in self.waiting() {
+            if known.get(provider).is_none_or(|(old, _)| *old != waiting) {
+                let (lookups, models) = (listed(&waiting.lookups), listed(&waiting.models));
+                let error = chain(error);
                 warn!(
                     provider,
-                    lookups, error, "a provider does not answer, and these lookups wait for it"
+                    lookups,
+                    models,
+                    error,
+                    "a provider does not answer, and these lookups and models wait for it"
                 );
             }
         }
-        for (provider, (lookups, _)) in known {
+        for (provider, (mut waiting, _)) in known {
             let is_ready = |name: &&str| self.lookup(name).is_some_and(|it| it.prepared.is_some());
-            let ready: Vec<&str> = lookups.into_iter().filter(is_ready).collect();
-            if !ready.is_empty() {
-                let lookups = ready.join(", ");
-                info!(target: TOLD, provider, lookups, "a provider answers, and so do these lookups"
+            waiting.lookups.retain(is_ready);
+            waiting
+                .models
+                .retain(|name| self.models.find(name).is_some());
+            if waiting != Waiting::default() {
+                let (lookups, models) = (listed(&waiting.lookups), listed(&waiting.models));
+                info!(
+                    target: TOLD,
+                    provider,
+                    lookups,
+                    models,
+                    "a provider answers, and so do these lookups and models"
                 );
             }
         }
     }
 
-    /// By provider, the lookups that wait for it, and why.
-    fn waiting(&self) -> BTreeMap<&str, (Vec<&str>, &Error)> {
-        let mut waiting: BTreeMap<&str, (Vec<&str>, &Error)> = BTreeMap::new();
+    /// Tells the log what is probably wrong with lookups, and which read large tables as a whole for
+    /// each question, as far as it did not hear that of the catalog `before`.
+    pub(crate) fn tell_notes(&self, before: Option<&Self>) {
+        let known = before.map(Self::notes).unwrap_or_default();
+        for note in self.notes() {
+            let is_known =
+                |other: &Note| other.place == note.place && other.message == note.message;
+            if !known.iter().any(is_known) {
+                note.tell();
+            }
+        }
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let lookups = self.lookups.iter().flat_map(Lookup::notes);
+        lookups.chain(self.models.notes().cloned()).collect()
+    }
+
+    /// By provider, what waits for it, and why.
+    pub(crate) fn waiting(&self) -> BTreeMap<&str, (Waiting<'_>, &Error)> {
+        let mut waiting = BTreeMap::new();
         for lookup in &self.lookups {
             if let Some(error) = &lookup.away {
-                // Nothing else can be away.
-                let provider = error.provider_name().unwrap_or_default();
-                let entry = waiting.entry(provider).or_insert((Vec::new(), error));
-                entry.0.push(lookup.name());
+                let entry = waiting.entry(provider_of(error));
+                let (entry, _) = entry.or_insert((Waiting::default(), error));
+                entry.lookups.push(lookup.name());
+            }
+        }
+        for model in self.models.waiting() {
+            for silent in &model.silent {
+                let entry = waiting.entry(provider_of(&silent.error));
+                let (entry, _) = entry.or_insert((Waiting::default(), &silent.error));
+                // One model may have several lookups there.
+                if entry.models.last() != Some(&model.name.as_str()) {
+                    entry.models.push(&model.name);
+                }
             }
         }
         waiting
@@ -182,22 +234,50 @@ impl Catalog {
         }
     }
 
-    /// Whether a lookup that waits for its server could be prepared now.
-    pub(crate) fn can_prepare_more(&self, knowledge: &Knowledge) -> bool {
-        let mut waiting = self
-            .lookups
-            .iter()
-            .filter(|lookup| lookup.prepared.is_none());
-        waiting.any(|lookup| match knowledge.prepare(&lookup.config.sql) {
-            Ok(statement) => {
-                // It was prepared by this engine; whoever makes the catalog holds on to it.
-                let _ = knowledge.release(&statement);
-                true
-            }
-            // What is refused is refused again, with its place.
-            Err(error) => !error.is_retryable(),
-        })
+    /// Whether a lookup that waits for its server, in a model or not, could be prepared, or refused,
+    /// within so long.
+    pub(crate) fn can_prepare_more(&self, knowledge: &Knowledge, patience: Duration) -> bool {
+        let waiting = self.lookups.iter().filter(|it| it.prepared.is_none());
+        let statements = waiting.map(|lookup| lookup.config.sql.as_str());
+        let of_models = self.models.waiting().iter().flat_map(|it| &it.silent);
+        let statements = statements.chain(of_models.map(|silent| silent.sql.as_str()));
+        let silent = knowledge.describe_all(statements, patience);
+        silent.iter().any(Option::is_none)
     }
+
+    /// The names of the lookups that wait for their server.
+    pub(crate) fn waiting_lookups(&self) -> impl Iterator<Item = &str> {
+        let waiting = self.lookups.iter().filter(|it| it.prepared.is_none());
+        waiting.map(Lookup::name)
+    }
+
+    /// Whether a lookup or a model waits for its server.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting_lookups().next().is_some() || !self.models.waiting().is_empty()
+    }
+
+    /// Whether all lookups and models wait for their servers, so that nothing can be asked.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let is_any_ready = self.lookups.iter().any(|it| it.prepared.is_some());
+        self.has_waiting() && !is_any_ready && self.models.ready_count() == 0
+    }
+}
+
+/// What waits for one provider, by name.
+#[derive(Default, PartialEq)]
+pub(crate) struct Waiting<'a> {
+    pub(crate) lookups: Vec<&'a str>,
+    pub(crate) models: Vec<&'a str>,
+}
+
+/// Who does not answer: nothing but a provider can be away.
+fn provider_of(error: &Error) -> &str {
+    error.provider_name().unwrap_or_default()
+}
+
+/// Names as the log has them, if there are any.
+fn listed(names: &[&str]) -> Option<String> {
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Holds on to statements again, on tables that they were prepared on before.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lookaside_knowledge::{AnsweredBy, Provenance};
 
 use super::catalog::Catalog;
+use super::counts::{LookupCounts, ModelCounts};
 
 /// What a request asked for, as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +194,7 @@ pub(crate) fn sums(threads: &[Counters]) -> Sums {
 pub(crate) fn write_metrics(
     threads: &[Counters],
     catalog: &Catalog,
+    model_counts: &ModelCounts,
     waiting: u64,
     text: &mut String,
 ) {
@@ -245,15 +247,20 @@ pub(crate) fn write_metrics(
         text,
         "lookaside_http_lookups_total",
         "counter",
-        "Answers by lookup and outcome, one a parameter set.",
+        "Answers by lookup or model and outcome, one a parameter set or event.",
     );
-    for lookup in &catalog.lookups {
-        let name = lookup.name();
-        for (outcome, count) in lookup.counts.named() {
+    let mut outcomes = |label: &str, name: &str, counts: &LookupCounts| {
+        for (outcome, count) in counts.named() {
             let metric =
-                format!("lookaside_http_lookups_total{{lookup=\"{name}\",outcome=\"{outcome}\"}}");
+                format!("lookaside_http_lookups_total{{{label}=\"{name}\",outcome=\"{outcome}\"}}");
             line(text, &metric, count);
         }
+    };
+    for lookup in &catalog.lookups {
+        outcomes("lookup", lookup.name(), &lookup.counts);
+    }
+    for model in catalog.models.names() {
+        outcomes("model", model, &model_counts.of(model));
     }
     head(
         text,

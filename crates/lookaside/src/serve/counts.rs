@@ -1,7 +1,8 @@
-//! What a lookup was asked for, counted on many threads.
+//! What lookups were asked for, counted on many threads.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What one lookup was asked for.
@@ -13,6 +14,22 @@ pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
     /// When the log was told last that a provider does not answer.
     told: Mutex<Option<Instant>>,
+}
+
+/// What the lookups within models came to, by the name of the model. It is looked up once a stream
+/// and goes on over reloads.
+#[derive(Debug, Default)]
+pub(crate) struct ModelCounts(Mutex<BTreeMap<String, Arc<LookupCounts>>>);
+
+impl ModelCounts {
+    /// The counts of a model that is served.
+    pub(crate) fn of(&self, model: &str) -> Arc<LookupCounts> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(model) {
+            Some(counts) => counts.clone(),
+            None => all.entry(model.to_owned()).or_default().clone(),
+        }
+    }
 }
 
 /// How often the log hears of one lookup that its provider does not answer: each request would say

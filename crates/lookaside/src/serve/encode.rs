@@ -56,8 +56,8 @@ pub(crate) enum Item<'a> {
     Row(&'a [Value]),
     /// There is none.
     Absent,
-    /// The database failed: a status and a sentence.
-    Failed(u16, &'a str),
+    /// The database failed: a status, a sentence, and what happened this time.
+    Failed(u16, &'a str, Option<&'a str>),
 }
 
 /// The member of a failed answer within a batch; no column is named so.
@@ -188,27 +188,35 @@ impl Encoder {
         match (form, item) {
             (Form::MessagePack, Item::Row(row)) => self.packed_row(row, out),
             (Form::MessagePack, Item::Absent) => msgpack::write(&Value::Null, out),
-            (Form::MessagePack, Item::Failed(status, sentence)) => {
+            (Form::MessagePack, Item::Failed(status, sentence, detail)) => {
                 msgpack::write_map_size(1, out);
                 msgpack::write_str(ERROR_MEMBER, out);
-                msgpack::write_map_size(2, out);
+                msgpack::write_map_size(2 + usize::from(detail.is_some()), out);
                 msgpack::write_str("status", out);
                 msgpack::write(&Value::Int(status.into()), out);
                 msgpack::write_str("title", out);
                 msgpack::write_str(sentence, out);
+                if let Some(detail) = detail {
+                    msgpack::write_str("detail", out);
+                    msgpack::write_str(detail, out);
+                }
             }
             (_, item) => {
                 self.text.clear();
                 match item {
                     Item::Row(row) => self.json_row(row),
                     Item::Absent => self.text.push_str("null"),
-                    Item::Failed(status, sentence) => {
+                    Item::Failed(status, sentence, detail) => {
                         write!(
                             self.text,
                             "{{\"{ERROR_MEMBER}\":{{\"status\":{status},\"title\":"
                         )
                         .expect("a string takes any text");
                         write_json_text(sentence, &mut self.text);
+                        if let Some(detail) = detail {
+                            self.text.push_str(",\"detail\":");
+                            write_json_text(detail, &mut self.text);
+                        }
                         self.text.push_str("}}");
                     }
                 }
@@ -355,7 +363,8 @@ mod tests {
         let items = [
             Item::Row(&rows[1]),
             Item::Absent,
-            Item::Failed(503, "it is \"away\""),
+            Item::Failed(503, "it is \"away\"", None),
+            Item::Failed(503, "slow", Some("5 \"s\"")),
         ];
         let batch = |form| {
             text(|encoder, out| {
@@ -369,8 +378,12 @@ mod tests {
         };
         let row = r#"{"asn":null,"or\"g":"é"}"#;
         let failed = r#"{"$error":{"status":503,"title":"it is \"away\""}}"#;
-        assert_eq!(batch(Form::Json), format!("> [{row},null,{failed}]"));
-        assert_eq!(batch(Form::JsonLines), format!("> {row}\nnull\n{failed}\n"));
+        let slow = r#"{"$error":{"status":503,"title":"slow","detail":"5 \"s\""}}"#;
+        assert_eq!(batch(Form::Json), format!("> [{row},null,{failed},{slow}]"));
+        assert_eq!(
+            batch(Form::JsonLines),
+            format!("> {row}\nnull\n{failed}\n{slow}\n")
+        );
         let lines = text(|encoder, out| {
             let all = || rows.iter().map(Vec::as_slice);
             encoder.batch_rows(Form::JsonLines, all().skip(1).take(1), out);

@@ -1,4 +1,5 @@
-//! The thread that looks after what is served: reloads, and lookups whose server was never there.
+//! The thread that looks after what is served: reloads, and lookups and models whose server was never
+//! there.
 //!
 //! Requests never wait for it. It makes the next catalog beside the one that serves and publishes it
 //! in one step.
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use lookaside_knowledge::Config;
+use lookaside_stream::StopFlag;
 use tracing::{info, warn};
 
 use super::catalog::{Catalog, Parts, hold};
 use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
 use super::lookup::refused;
-use super::models::Models;
+use super::models::ModelSources;
 use super::problem::chain;
 use super::service::Shared;
 use crate::cli::failure::Failure;
@@ -25,6 +27,13 @@ use crate::cli::project::Project;
 /// How often a server that was never there is asked again, and whether the tables were loaded anew by
 /// themselves.
 const TICK: Duration = Duration::from_secs(1);
+
+/// How long a server that was never there has then.
+const LOOK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long servers have at the start, which listens already, and at a reload. Longer than a
+/// connection takes on a busy machine, so that lookups wait for those servers only that are away.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the end waits for what the thread does: a load or a question that hangs changes nothing
 /// that anybody sees then.
@@ -79,6 +88,17 @@ pub(crate) struct KeeperThread {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Held by the thread: a panic in it ends the service, which would never load anything again.
+struct Failing(StopFlag);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.raise();
+        }
+    }
+}
+
 impl Keeper {
     /// A way to a thread that is started later, with what it will listen to.
     pub(crate) fn new() -> (Self, Orders) {
@@ -106,6 +126,7 @@ impl KeeperThread {
         orders: Orders,
         file: PathBuf,
         server: ServerConfig,
+        stop: StopFlag,
     ) -> std::io::Result<Self> {
         let work = Work {
             generation: shared.knowledge.generation(),
@@ -115,29 +136,46 @@ impl KeeperThread {
             told: None,
         };
         let thread = thread::Builder::new().name("keeper".into());
-        let thread = thread.spawn(move || work.run(&orders.0))?;
+        let thread = thread.spawn(move || {
+            let _failing = Failing(stop);
+            work.run(&orders.0);
+        })?;
         Ok(Self {
             keeper: shared.keeper.clone(),
             thread: Some(thread),
+        })
+    }
+
+    /// Ends the thread, or leaves it to itself when it takes longer than that.
+    ///
+    /// # Errors
+    /// When it has panicked.
+    pub(crate) fn end_within(mut self, timeout: Duration) -> Result<(), Failure> {
+        self.end(timeout.min(END))
+    }
+
+    fn end(&mut self, timeout: Duration) -> Result<(), Failure> {
+        let _ = self.keeper.0.send(Order::Stop);
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        let begun = Instant::now();
+        while !thread.is_finished() {
+            if begun.elapsed() >= timeout {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread.join().map_err(|_| {
+            Failure::new("the thread that reloads panicked; its message is on standard error")
         })
     }
 }
 
 impl Drop for KeeperThread {
     fn drop(&mut self) {
-        let _ = self.keeper.0.send(Order::Stop);
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        let begun = Instant::now();
-        while !thread.is_finished() {
-            if begun.elapsed() >= END {
-                return;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
         // A panic on that thread was already reported there.
-        let _ = thread.join();
+        let _ = self.end(END);
     }
 }
 
@@ -221,7 +259,7 @@ impl Work {
             }
         };
         self.generation = generation;
-        match Self::make(shared, files, catalog) {
+        match Self::make(shared, files, catalog, PATIENCE) {
             Ok(next) => {
                 shared.publish(next);
                 catalog.release_rest(&gone, &shared.knowledge);
@@ -264,10 +302,16 @@ impl Work {
         }]
     }
 
-    fn make(shared: &Shared, files: Files, catalog: &Catalog) -> Result<Arc<Catalog>, Failure> {
-        let parts = files.into_parts(&shared.knowledge)?;
-        let next = Catalog::new(parts, &shared.knowledge, Some(catalog))?;
+    fn make(
+        shared: &Shared,
+        files: Files,
+        catalog: &Catalog,
+        patience: Duration,
+    ) -> Result<Arc<Catalog>, Failure> {
+        let parts = files.into_parts()?;
+        let next = Catalog::new(parts, &shared.knowledge, Some(catalog), patience)?;
         next.tell_waiting(Some(catalog));
+        next.tell_notes(Some(catalog));
         Ok(Arc::new(next))
     }
 
@@ -276,14 +320,16 @@ impl Work {
         let generation = shared.knowledge.generation();
         let catalog = shared.catalog.load_full();
         let is_new = generation != self.generation;
-        if !is_new && !catalog.can_prepare_more(&shared.knowledge) {
+        if !is_new && !catalog.can_prepare_more(&shared.knowledge, LOOK_PATIENCE) {
             return;
         }
+        // Those that answered a moment ago need not be asked again.
+        let patience = if is_new { PATIENCE } else { LOOK_PATIENCE };
         self.generation = generation;
         let made = Files::read(&self.file).and_then(|files| {
             files.server.guard(&shared.places)?;
             let warnings = self.restart_warning(&files.server);
-            Ok((Self::make(shared, files, &catalog)?, warnings))
+            Ok((Self::make(shared, files, &catalog, patience)?, warnings))
         });
         match made {
             Ok((next, mut warnings)) => {
@@ -356,13 +402,13 @@ impl Files {
     }
 
     /// The parts of a catalog.
-    pub(crate) fn into_parts(
-        self,
-        knowledge: &lookaside_knowledge::Knowledge,
-    ) -> Result<Parts, Failure> {
+    ///
+    /// # Errors
+    /// When a model cannot be read.
+    pub(crate) fn into_parts(self) -> Result<Parts, Failure> {
         let cache = &self.project.config.cache;
         Ok(Parts {
-            models: Models::read(&self.project, knowledge)?,
+            models: ModelSources::read(&self.project)?,
             enrich: self.project.settings.clone(),
             cache_ttl: if cache.enabled {
                 cache.ttl

@@ -10,6 +10,7 @@ use super::config::LookupConfig;
 use super::counts::LookupCounts;
 use super::params::{PARAM_COUNT_MAX, Param, ParamType};
 use crate::cli::failure::{Failure, did_you_mean};
+use crate::cli::lookups::{Note, scan_note};
 use crate::cli::rows::{DOUBLED_HELP, doubled};
 
 /// One lookup.
@@ -52,6 +53,22 @@ impl Lookup {
             let cause = std::error::Error::source(error).map(ToString::to_string);
             warn!(lookup = self.name(), %error, cause, "a lookup failed");
         }
+    }
+
+    /// What is to be told about it once.
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        let Some(prepared) = &self.prepared else {
+            return Vec::new();
+        };
+        let place = format!("lookups.{}", self.name());
+        let warnings = prepared.explanation.warnings.iter().map(|warning| Note {
+            place: place.clone(),
+            message: warning.message.clone(),
+            help: warning.help.clone(),
+            row_count: None,
+        });
+        let scan = scan_note(place.clone(), &prepared.explanation);
+        warnings.chain(scan).collect()
     }
 
     /// Whether bodies are worth keeping: a native plan finds one row again as fast as a body is

@@ -35,9 +35,9 @@ mod start;
 mod tag;
 
 pub(crate) use self::catalog::Catalog;
-pub(crate) use self::config::{LOOKUPS, PER_SECOND_MAX, Place, SERVER, key_name};
+pub(crate) use self::config::{LOOKUPS, PER_SECOND_MAX, Place, SERVER, key_name, read_lookups};
 pub(crate) use self::keeper::Files;
 pub(crate) use self::keys::new_key;
 pub(crate) use self::lookup::Lookup;
-pub(crate) use self::overview::{answered_by, example};
+pub(crate) use self::overview::example;
 pub(crate) use self::start::{Needed, Service, StartOptions};

@@ -1,20 +1,32 @@
-//! Models that enrich events over HTTP, bound to the tables once a catalog.
+//! Models that enrich events over HTTP, bound to the tables and providers once a catalog.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use lookaside_knowledge::Knowledge;
-use lookaside_oml::{Options, Program};
+use lookaside_knowledge::{Error, Knowledge};
+use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
+use crate::cli::bind::{Silent, Unbound, bind};
 use crate::cli::enrich::{intranet, timezone};
 use crate::cli::failure::Failure;
-use crate::cli::models::{Models as ModelFiles, model_failure};
+use crate::cli::lookups::{Note, model_lookups, review};
+use crate::cli::models::Models as ModelFiles;
 use crate::cli::project::Project;
 
-/// The enabled models of a project, sorted by name.
-#[derive(Clone, Default)]
-pub(crate) struct Models(Vec<Arc<Served>>);
+/// The enabled models of a project as their files have them.
+#[derive(Clone)]
+pub(crate) struct ModelSources {
+    models: Vec<Arc<Model>>,
+    timezone: TimeZone,
+}
+
+/// The enabled models of a project, both parts sorted by name.
+pub(crate) struct Models {
+    ready: Vec<Arc<Served>>,
+    waiting: Vec<Waiting>,
+}
 
 /// A model that is ready to run.
 pub(crate) struct Served {
@@ -23,41 +35,115 @@ pub(crate) struct Served {
     pub(crate) file_name: Arc<str>,
     pub(crate) names: NameTable,
     pub(crate) program: Program,
+    /// What is to be told about its lookups.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A model that waits for providers that have never answered.
+pub(crate) struct Waiting {
+    pub(crate) name: String,
+    /// The lookups that are not bound, at least one, and why.
+    pub(crate) silent: Vec<Silent>,
+}
+
+impl ModelSources {
+    /// Reads all models of a project.
+    ///
+    /// # Errors
+    /// When one of them cannot be read or is not a model.
+    pub(crate) fn read(project: &Project) -> Result<Self, Failure> {
+        let files = ModelFiles::read(&project.models_folder())?;
+        let enabled = files.iter().filter(|model| model.enabled()).cloned();
+        let mut models: Vec<Arc<Model>> = enabled.collect();
+        models.sort_by(|a, b| a.name().cmp(b.name()));
+        Ok(Self {
+            models,
+            timezone: timezone(project.settings.timezone.as_ref())?,
+        })
+    }
+
+    /// The statements of all lookups.
+    pub(crate) fn statements(&self) -> impl Iterator<Item = &str> {
+        let lookups = self.models.iter().flat_map(|model| model_lookups(model));
+        lookups.map(|sql| sql.text.as_str())
+    }
 }
 
 impl Models {
-    /// Reads and binds all models of a project.
+    /// Binds models. For each of [`ModelSources::statements`], `silent` says why its provider does not
+    /// answer, if it does not; models with such a lookup wait for it.
     ///
     /// # Errors
-    /// When one of them cannot be used.
-    pub(crate) fn read(project: &Project, knowledge: &Knowledge) -> Result<Self, Failure> {
-        let timezone: TimeZone = timezone(project.settings.timezone.as_ref())?;
-        let files = ModelFiles::read(&project.models_folder())?;
-        let mut served = Vec::new();
-        for model in files.iter().filter(|model| model.enabled()) {
-            let options = Options {
-                timezone: timezone.clone(),
-                intranet: intranet(knowledge),
-                ..Options::default()
-            };
+    /// When one of them is wrong.
+    pub(crate) fn bind(
+        sources: &ModelSources,
+        silent: Vec<Option<Error>>,
+        knowledge: &Knowledge,
+    ) -> Result<Self, Failure> {
+        let silent: HashMap<&str, Error> = sources
+            .statements()
+            .zip(silent)
+            .filter_map(|(sql, error)| Some((sql, error?)))
+            .collect();
+        let options = Options {
+            timezone: sources.timezone.clone(),
+            intranet: intranet(knowledge),
+            ..Options::default()
+        };
+        let (mut ready, mut waiting) = (Vec::new(), Vec::new());
+        for model in &sources.models {
             let mut names = NameTable::new();
-            let program = Program::bind(model, &mut names, &mut knowledge.session(), &options);
-            served.push(Arc::new(Served {
-                program: program.map_err(|diagnostics| model_failure(&[diagnostics]))?,
-                name: model.name().to_string(),
-                file_name: model.file_name().into(),
-                names,
-            }));
+            let name = model.name().to_string();
+            match bind(model, &mut names, knowledge, &options, &silent) {
+                Ok(program) => ready.push(Arc::new(Served {
+                    program,
+                    name,
+                    file_name: model.file_name().into(),
+                    names,
+                    notes: review(model, knowledge).notes(),
+                })),
+                Err(Unbound::Waiting { silent, .. }) => waiting.push(Waiting { name, silent }),
+                Err(faulty) => return Err(faulty.into_failure()),
+            }
         }
-        served.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self(served))
+        Ok(Self { ready, waiting })
     }
 
+    /// A model that is ready.
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Served>> {
-        self.0.iter().find(|model| model.name == name)
+        self.ready.iter().find(|model| model.name == name)
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|model| model.name.as_str())
+    /// A model that is not.
+    pub(crate) fn find_waiting(&self, name: &str) -> Option<&Waiting> {
+        self.waiting.iter().find(|model| model.name == name)
+    }
+
+    /// The models that are not ready.
+    pub(crate) fn waiting(&self) -> &[Waiting] {
+        &self.waiting
+    }
+
+    /// How many models are ready.
+    pub(crate) fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// What is to be told about the lookups of all models that are ready.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.ready.iter().flat_map(|model| &model.notes)
+    }
+
+    /// The names of all models, ready or not, sorted.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let ready = self.ready.iter().map(|model| model.name.as_str());
+        let mut names: Vec<&str> = ready.chain(self.waiting_names()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The names of the models that are not ready.
+    pub(crate) fn waiting_names(&self) -> impl Iterator<Item = &str> {
+        self.waiting.iter().map(|model| model.name.as_str())
     }
 }

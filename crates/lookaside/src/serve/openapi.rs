@@ -71,6 +71,13 @@ fn enrich_param(name: &str, description: &str, schema: Json) -> Json {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
 }
 
+/// The header that says what the body of a request is compressed with.
+fn content_encoding() -> Json {
+    json!({"name": "Content-Encoding", "in": "header",
+           "description": "What the body is compressed with",
+           "schema": {"type": "string", "enum": ["gzip", "br", "zstd"]}})
+}
+
 /// A header with a number.
 fn count_header(description: &str) -> Json {
     json!({"description": description, "schema": {"type": "integer", "minimum": 0}})
@@ -115,20 +122,29 @@ fn enrich(model: &str) -> Json {
                 "Whether the first event that is rejected, or whose lookup fails, ends the stream",
                 json!({"type": "boolean", "default": false}),
             ),
+            enrich_param(
+                "summary",
+                "Of answers in JSON lines: whether a last line counts events, rejected and failed",
+                json!({"type": "boolean", "default": false}),
+            ),
+            content_encoding(),
         ],
         "requestBody": {"required": true, "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},
         "responses": {
             "200": {"description": "Events as they leave the model, in their order",
                     "headers": {
                         "X-Events": count_header(
-                            "Events in the answer; as the others, of an answer that is short"),
+                            "Events in the answer; as the others, a trailer of one that is long"),
                         "X-Rejected": count_header(
                             "Lines that do not parse, and events that do not fit the CSV; absent if none"),
                         "X-Failed": count_header("Failed lookups; absent if none"),
                         "X-Reject-Reason": {"description": "Why the first of the rejected was so; absent if none",
                                             "schema": {"type": "string"}},
+                        "X-Failure-Reason": {"description": "Why the first of the failed lookups did; absent if none",
+                                             "schema": {"type": "string"}},
                     },
                     "content": any(&["application/x-ndjson", "text/csv", "text/plain"])},
+            "415": {"$ref": "#/components/responses/Problem"},
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }})

@@ -10,8 +10,11 @@ use super::params::ParamType;
 /// The body of `GET /v1/lookups`.
 pub(super) fn overview(catalog: &Catalog) -> Vec<u8> {
     let lookups: Vec<Json> = catalog.lookups.iter().map(lookup).collect();
-    let models: Vec<&str> = catalog.models.names().collect();
-    let all = json!({"lookups": lookups, "models": models});
+    let all = json!({
+        "lookups": lookups,
+        "models": catalog.models.names(),
+        "models_not_ready": catalog.models.waiting_names().collect::<Vec<_>>(),
+    });
     let mut body = serde_json::to_vec(&all).expect("names and texts are JSON");
     body.push(b'\n');
     body
@@ -92,7 +95,7 @@ fn encode(text: &str) -> String {
 }
 
 /// Who answers: `hash`, `interval`, `sqlite`, or the name of a provider.
-pub(crate) fn answered_by(prepared: &Prepared) -> String {
+fn answered_by(prepared: &Prepared) -> String {
     let explanation = &prepared.explanation;
     match (&explanation.provider, explanation.kind) {
         (Some(provider), _) => format!("provider {}", provider.name),

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use lookaside_knowledge::{Text, Type, Value};
 use lookaside_value::parse_ipv4;
 
-pub(crate) use self::json::{BatchFault, Named, SET_COUNT_MAX, read_batch};
+pub(crate) use self::json::{BatchFault, Named, SET_COUNT_MAX, read_batch, without_negative_zeros};
 pub(crate) use self::query::read_query;
 
 /// What a parameter must be.
@@ -73,7 +73,7 @@ impl ParamType {
         match self {
             Self::Text => "must be a text",
             Self::Int => "must be a whole number within 64 bits",
-            Self::Float => "must be a number",
+            Self::Float => "must be a number within the range of 64-bit floats",
             Self::Bool => "must be true or false",
             Self::Decimal => "must be a decimal number such as 12.50, in JSON as a string",
             Self::Uuid => "must be a UUID such as 67e55044-10b1-426f-9247-bb680e5fe0c8",
@@ -82,7 +82,9 @@ impl ParamType {
             Self::Ipv6 => "must be an IPv6 address such as 2001:db8::1",
             Self::Net => "must be a network such as 192.0.2.0/24",
             Self::Time => "must be a time such as 2026-01-31T08:00:00Z",
-            Self::Any => "must be a text, a number, true, false or null",
+            Self::Any => {
+                "must be a text, a number, true, false or null; a number beyond 64 bits as a string"
+            }
         }
     }
 
@@ -107,7 +109,9 @@ impl ParamType {
             Self::Net => Type::Net,
             Self::Time => Type::Time,
         };
-        Value::Text(Text::from(text)).convert(to).ok()
+        let value = Value::Text(Text::from(text)).convert(to).ok();
+        // A number beyond the range of floats, and no number.
+        value.filter(|value| !matches!(value, Value::Float(float) if float.is_infinite()))
     }
 }
 
@@ -236,7 +240,11 @@ mod tests {
                 &["7", "-9223372036854775808", "007"][..],
                 &["", "1.0", "x", " 1"][..],
             ),
-            (ParamType::Float, &["1.5", "1e9", "-0"], &["", "NaN", "1,5"]),
+            (
+                ParamType::Float,
+                &["1.5", "1e9", "-0", "1e-400"],
+                &["", "NaN", "1,5", "1e400", "-1e400", "inf", "-Infinity"],
+            ),
             (ParamType::Bool, &["true", "false"], &["1", "TRUE", ""]),
             (ParamType::Decimal, &["12.50", "-3"], &["", "1.2.3"]),
             (

@@ -1,14 +1,22 @@
 //! Refusals as `application/problem+json` (RFC 9457).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use lookaside_knowledge::{Error, ErrorKind};
-use lookaside_value::write_json_text;
+use lookaside_value::{LookupError, LookupErrorKind, write_json_text};
 
 use super::params::{BatchFault, Param, ParamFault, ParamType, SET_COUNT_MAX};
 
 /// The media type.
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
+
+/// Where a cause is that a client may not read.
+const MORE: &str = "the server's log says more; error_detail = true in [server] shows it here";
+
+const REJECTED_QUERY: &str = "the database rejected the query";
+const NO_ANSWER: &str = "the database behind this lookup does not answer";
+const LIMIT_REACHED: &str = "a limit is reached";
 
 /// Why a request is not answered as it was asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,10 +24,13 @@ pub(crate) struct Problem {
     pub(crate) status: u16,
     /// One sentence that is the same whenever this happens.
     title: &'static str,
-    /// What happened this time, and the way out.
-    detail: Option<String>,
+    /// What happened this time, and the way out, as every client may read it: no SQL, no URL, no
+    /// path.
+    detail: Option<Box<str>>,
+    /// The whole cause, in place of the detail for clients that may read it, see [`Self::told`].
+    cause: Option<Box<str>>,
     /// Which parameters are wrong.
-    faults: Vec<ParamFault>,
+    faults: Box<[ParamFault]>,
     /// The parameter set of a batch that is wrong, counted from 0.
     set: Option<usize>,
     /// Seconds after which another try may be worth it.
@@ -34,15 +45,22 @@ impl Problem {
             status,
             title,
             detail: None,
-            faults: Vec::new(),
+            cause: None,
+            faults: Box::default(),
             set: None,
             retry_after: None,
             allow: None,
         }
     }
 
-    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+    pub(crate) fn detail(mut self, detail: impl Into<Box<str>>) -> Self {
         self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what may hold SQL, names of hosts and paths: `error_detail` decides who reads it.
+    pub(crate) fn cause(mut self, cause: impl Into<Box<str>>) -> Self {
+        self.cause = Some(cause.into());
         self
     }
 
@@ -58,7 +76,7 @@ impl Problem {
 
     pub(crate) fn params(faults: Vec<ParamFault>) -> Self {
         Self {
-            faults,
+            faults: faults.into(),
             ..Self::new(400, "a parameter is missing, unknown or of the wrong type")
         }
     }
@@ -80,33 +98,86 @@ impl Problem {
                 ..Self::new(400, "the body is not what this lookup reads")
                     .detail(format!("{message}; {}", body_wanted(params)))
             },
+            BatchFault::Cancelled => Self::cancelled(),
             BatchFault::TooMany => Self::new(413, "too many parameter sets in one request")
                 .detail(format!("{} at most; send several requests", SET_COUNT_MAX)),
         }
     }
 
-    /// What a database did not do. Its words may hold SQL and names of hosts, so they are shown only
-    /// where the configuration says so.
-    pub(crate) fn of_error(error: &Error, shows_detail: bool) -> Self {
+    /// What a database did not do. Its words may hold SQL and names of hosts.
+    pub(crate) fn of_error(error: &Error) -> Self {
         let problem = match error.kind() {
-            ErrorKind::Refused => Self::new(422, "the database refuses this question"),
-            ErrorKind::Unavailable => {
-                Self::new(503, "the database behind this lookup does not answer").retry_after(1)
-            }
-            ErrorKind::LimitReached => Self::new(503, "a limit is reached").retry_after(1),
+            ErrorKind::Refused => Self::new(422, REJECTED_QUERY),
+            ErrorKind::Unavailable => Self::new(503, NO_ANSWER).retry_after(1),
+            ErrorKind::Cancelled => return Self::cancelled(),
+            ErrorKind::LimitReached => Self::new(503, LIMIT_REACHED).retry_after(1),
             _ => Self::new(500, "the lookup failed"),
         };
-        problem.detail(said(error, shows_detail))
+        problem.about(error).cause(chain(error))
+    }
+
+    /// The same of a lookup within a model.
+    pub(crate) fn of_lookup_error(error: &LookupError) -> Self {
+        let source = std::error::Error::source(error);
+        if let Some(error) = source.and_then(<dyn std::error::Error>::downcast_ref::<Error>) {
+            return Self::of_error(error);
+        }
+        let problem = match error.kind() {
+            LookupErrorKind::Unavailable => Self::new(503, NO_ANSWER).retry_after(1),
+            LookupErrorKind::LimitReached => Self::new(503, LIMIT_REACHED).retry_after(1),
+            _ => Self::new(422, REJECTED_QUERY),
+        };
+        problem.cause(chain(error))
+    }
+
+    /// What every client may know of an error.
+    fn about(self, error: &Error) -> Self {
+        match (error.provider_name(), error.query_timeout_limit()) {
+            (Some(name), _) => self.detail(format!("provider {name} does not answer")),
+            (None, Some(limit)) => self.detail(format!(
+                "the query took longer than [local] query_timeout_ms, which is {}",
+                limit.as_millis()
+            )),
+            (None, None) => self,
+        }
+    }
+
+    /// A request that was given up: its client sends no more, or the server ends.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(503, "the query was cancelled before its answer").retry_after(1)
     }
 
     /// A lookup whose server was never there, and why not.
-    pub(crate) fn not_ready(error: Option<&Error>, shows_detail: bool) -> Self {
+    pub(crate) fn not_ready(error: Option<&Error>) -> Self {
         let problem =
             Self::new(503, "the database behind this lookup has not answered yet").retry_after(1);
         match error {
-            Some(error) => problem.detail(said(error, shows_detail)),
+            Some(error) => problem.about(error).cause(chain(error)),
             None => problem,
         }
+    }
+
+    /// A model with lookups whose servers were never there, and why not.
+    pub(crate) fn model_not_ready<'e>(
+        model: &str,
+        errors: impl Iterator<Item = &'e Error>,
+    ) -> Self {
+        let mut detail = format!("the model {model} is tried again every second");
+        let mut cause = detail.clone();
+        let mut providers: Vec<&str> = Vec::new();
+        for error in errors {
+            let name = error.provider_name().unwrap_or_default();
+            // Each provider once.
+            if !providers.contains(&name) {
+                providers.push(name);
+                detail.push_str(&format!("; provider {name} does not answer"));
+                cause.push_str(&format!("; {}", chain(error)));
+            }
+        }
+        Self::new(503, "a database behind this model has not answered yet")
+            .retry_after(1)
+            .detail(detail)
+            .cause(cause)
     }
 
     /// Its sentence.
@@ -114,14 +185,26 @@ impl Problem {
         self.title
     }
 
-    /// Appends the body.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    /// What a client is told beside the title, if there is anything to tell. This is the one place
+    /// that decides whether it reads the cause, by `error_detail` of `[server]`.
+    pub(crate) fn told(&self, error_detail: bool) -> Option<&str> {
+        let cause = self.cause.as_deref().filter(|_| error_detail);
+        cause.or(self.detail.as_deref())
+    }
+
+    /// Appends the body; the causes of some are for clients only that may read them.
+    pub(crate) fn write(&self, error_detail: bool, out: &mut Vec<u8>) {
         let mut text = String::from("{\"type\":\"about:blank\",\"title\":");
         write_json_text(self.title, &mut text);
         write!(text, ",\"status\":{}", self.status).expect("a string takes any text");
-        if let Some(detail) = &self.detail {
+        let detail = match (self.told(error_detail), &self.cause) {
+            (Some(told), Some(_)) if !error_detail => Some(format!("{told}; {MORE}").into()),
+            (None, Some(_)) => Some(MORE.into()),
+            (told, _) => told.map(Cow::Borrowed),
+        };
+        if let Some(detail) = detail {
             text.push_str(",\"detail\":");
-            write_json_text(detail, &mut text);
+            write_json_text(&detail, &mut text);
         }
         if let Some(set) = self.set {
             write!(text, ",\"set\":{set}").expect("a string takes any text");
@@ -162,16 +245,6 @@ fn body_wanted(params: &[Param]) -> String {
     format!("a body is a JSON array of parameter sets, [{set}], or such a set on each line")
 }
 
-/// As much of an error as clients may know.
-fn said(error: &Error, shows_detail: bool) -> String {
-    const MORE: &str = "the server's log says more; error_detail = true in [server] shows it here";
-    match error.provider_name() {
-        _ if shows_detail => chain(error),
-        Some(name) => format!("provider {name} does not answer; {MORE}"),
-        None => MORE.to_owned(),
-    }
-}
-
 /// An error with what caused it, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -192,20 +265,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_cause_is_for_clients_that_may_read_it() {
+        let told = |problem: &Problem, error_detail| {
+            let mut out = Vec::new();
+            problem.write(error_detail, &mut out);
+            let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            json["detail"].as_str().unwrap_or_default().to_owned()
+        };
+        let problem = Problem::new(503, "away").cause("postgres://u@h/d: select 1");
+        assert_eq!(told(&problem, true), "postgres://u@h/d: select 1");
+        assert_eq!(told(&problem, false), MORE);
+        let problem = problem.detail("provider p does not answer");
+        assert_eq!(told(&problem, true), "postgres://u@h/d: select 1");
+        assert_eq!(
+            told(&problem, false),
+            format!("provider p does not answer; {MORE}")
+        );
+        let problem = Problem::new(400, "wrong").detail("write it so");
+        assert_eq!(told(&problem, true), told(&problem, false));
+    }
+
+    #[test]
     fn a_problem_is_json() {
         let faults = vec![ParamFault {
             name: "i\"p".to_owned(),
             problem: "is missing".into(),
         }];
         let mut out = Vec::new();
-        Problem::batch(BatchFault::Set(3, faults), &[]).write(&mut out);
+        Problem::batch(BatchFault::Set(3, faults), &[]).write(false, &mut out);
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(json["status"], 400);
         assert_eq!(json["set"], 3);
         assert_eq!(json["parameters"][0]["name"], "i\"p");
         assert_eq!(json["parameters"][0]["problem"], "is missing");
         out.clear();
-        Problem::new(404, "no row").write(&mut out);
+        Problem::new(404, "no row").write(false, &mut out);
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(json["title"], "no row");
         assert_eq!(json.get("detail"), None);

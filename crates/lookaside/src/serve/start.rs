@@ -6,21 +6,39 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use lookaside_http::{Address, Listen, Options, Server, Tls};
+use lookaside_http::{Address, Builder, CaughtPanic, Listen, Options, Server, Tls};
 use lookaside_knowledge::Knowledge;
+use lookaside_stream::{StopFlag, worker_count};
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::Semaphore;
 
 use super::access_log::AccessLog;
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Parts};
 use super::config::{Place, ServerConfig};
 use super::counters::Counters;
-use super::keeper::{Files, Keeper, KeeperThread};
-use super::service::{Shared, Thread, console_policy};
+use super::counts::ModelCounts;
+use super::keeper::{Files, Keeper, KeeperThread, PATIENCE};
+use super::service::{Shared, Teller, Thread, console_policy, held_size_max};
 use crate::cli::failure::Failure;
 
-/// Threads that may wait: batches for a provider, metrics, ad-hoc queries. They sleep nearly always,
-/// and so many at once ask more of a database than it has connections.
+/// Threads that may wait: batches for a provider, ad-hoc queries. They sleep nearly always, and so
+/// many at once ask more of a database than it has connections.
 const BLOCKING_THREAD_COUNT_MAX: usize = 32;
+
+/// Single lookups that SQLite answers at once: the rows of each are in memory before they are counted,
+/// and more than there are cores only take turns.
+const OWN_QUERY_COUNT_MAX: usize = 64;
+
+/// Requests of one connection that are answered beside the I/O threads at once: each answer may be
+/// large, and is sent behind those before it.
+const DEFERRED_COUNT_MAX: usize = 4;
+
+/// Streams of events at once for each core, where the file does not say how many; each has a thread
+/// and a session.
+const STREAMS_A_CORE: usize = 4;
+
+/// What of `drain_timeout` is left for what ends behind the connections: providers, a reload, the log.
+const END: Duration = Duration::from_millis(500);
 
 /// What the command line says beyond the file.
 pub(crate) struct StartOptions {
@@ -31,6 +49,8 @@ pub(crate) struct StartOptions {
     /// Where to log requests, in place of what the file says.
     pub(crate) access_log: Option<String>,
     pub(crate) prometheus: PrometheusHandle,
+    /// Raised when a thread fails without which the service is not whole.
+    pub(crate) stop: StopFlag,
 }
 
 /// Whether the server starts without a place.
@@ -47,6 +67,7 @@ pub(crate) struct Service {
     keeper: KeeperThread,
     runtime: tokio::runtime::Runtime,
     is_tls: bool,
+    drain_timeout: Duration,
 }
 
 impl Service {
@@ -62,9 +83,12 @@ impl Service {
         let cannot = |error: &dyn std::error::Error| Failure::new("cannot serve").because(error);
         let project = project_name(&files.project.config.file);
         let (file, config) = (files.project.config.file.clone(), files.server.clone());
-        let parts = files.into_parts(&knowledge)?;
-        let catalog = Catalog::new(parts, &knowledge, None)?;
-        catalog.tell_waiting(None);
+        let parts = files.into_parts()?;
+        // What is wrong with models, and with lookups of the folder's own tables, is found before it
+        // listens.
+        let catalog = Catalog::new(parts.clone(), &knowledge, None, Duration::ZERO)?;
+        catalog.tell_notes(None);
+        let has_waiting = catalog.has_waiting();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(BLOCKING_THREAD_COUNT_MAX)
@@ -84,7 +108,7 @@ impl Service {
             catalog_number: AtomicU64::new(catalog.number),
             catalog: ArcSwap::from_pointee(catalog),
             keeper,
-            prometheus: options.prometheus,
+            prometheus: options.prometheus.clone(),
             monitor: OnceLock::new(),
             tls: OnceLock::new(),
             log: log.transpose()?,
@@ -93,7 +117,15 @@ impl Service {
                 .map(|_| Counters::default())
                 .collect(),
             waiting: AtomicU64::new(0),
+            held_size: AtomicU64::new(0),
+            held_size_max: held_size_max(config.body_size_max),
+            own_queries: Semaphore::new(OWN_QUERY_COUNT_MAX),
+            teller: Teller::start().map_err(|error| cannot(&error))?,
+            model_counts: ModelCounts::default(),
             streams: AtomicU64::new(0),
+            stream_count_max: config
+                .stream_count_max
+                .unwrap_or((worker_count() * STREAMS_A_CORE) as u64),
             is_draining: AtomicBool::new(false),
             wakers: Mutex::default(),
             project,
@@ -109,20 +141,26 @@ impl Service {
                 .collect(),
             knowledge,
         });
-        let (server, tls) = listen(&shared, &config, options.listen, options.thread_count)?;
+        let drain_timeout = config.drain_timeout;
+        let stop = options.stop.clone();
+        let (server, tls) = listen(&shared, &config, options)?;
         // Nobody else sets it.
         let _ = shared.monitor.set(server.monitor());
         let is_tls = tls.is_some();
         if let Some(tls) = tls {
             let _ = shared.tls.set(tls);
         }
-        let keeper = KeeperThread::start(&shared, orders, file, config);
+        if has_waiting {
+            prepare_waiting(&shared, parts)?;
+        }
+        let keeper = KeeperThread::start(&shared, orders, file, config, stop);
         Ok(Self {
             keeper: keeper.map_err(|error| cannot(&error))?,
             shared,
             server,
             runtime,
             is_tls,
+            drain_timeout,
         })
     }
 
@@ -150,24 +188,74 @@ impl Service {
         move || keeper.reload(|_| {})
     }
 
-    /// Takes no more connections, answers what is here, and ends.
+    /// What cancels all queries and answers the requests that wait for one, from any thread.
+    pub(crate) fn canceller(&self) -> impl Fn() + Send + Sync + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        // Of a service that has ended, no request waits.
+        move || shared.upgrade().iter().for_each(|it| it.cancel_queries())
+    }
+
+    /// Takes no more connections, answers what is here, and ends within `drain_timeout`. No thread is
+    /// waited for without a bound: one that a query holds up ends with the process.
     ///
     /// # Errors
     /// When a thread failed.
     pub(crate) fn drain(self) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let left = |part: Duration| part.saturating_sub(begun.elapsed());
         self.shared.is_draining.store(true, Ordering::Relaxed);
         self.server.stop();
-        let ended = self
-            .server
-            .join()
-            .map_err(|error| Failure::from_error(&error));
+        // The connections are closed when `answering` is over; the I/O threads end right behind that.
+        let end = self.drain_timeout - answering(self.drain_timeout);
+        let ended = join(self.server, left(self.drain_timeout - end / 2));
         // The keeper may ask for a server that is away.
         self.shared.knowledge.leave_providers();
-        drop(self.keeper);
-        // What still waits for a database has nobody to answer to.
-        self.runtime.shutdown_timeout(Duration::from_millis(100));
-        ended
+        // Their answers can no longer be sent.
+        self.shared.knowledge.cancel_queries();
+        let kept = self.keeper.end_within(left(self.drain_timeout) / 2);
+        // What still waits for a database has no client any more.
+        self.runtime.shutdown_timeout(left(self.drain_timeout) / 4);
+        ended.and(kept)
     }
+}
+
+/// A server that raises `stop` when one of its threads fails.
+fn builder(options: Options, stop: &StopFlag) -> Builder {
+    let stop = stop.clone();
+    Server::builder(options).on_failure(move || stop.raise())
+}
+
+/// Waits for the threads of a server that stops, for that time at most.
+fn join(server: Server, timeout: Duration) -> Result<(), Failure> {
+    let joined = server.join_within(timeout);
+    joined.map_err(|error| Failure::from_error(&error))
+}
+
+/// How long requests have of the time between a signal and the end of the process.
+fn answering(drain_timeout: Duration) -> Duration {
+    drain_timeout - END.min(drain_timeout / 8)
+}
+
+/// Logs a panic that ended one connection or one request.
+fn log_panic(caught: &CaughtPanic<'_>) {
+    let CaughtPanic { stage, peer, .. } = caught;
+    // The message may quote what the client sent; the panic itself has put it on standard error.
+    tracing::error!(?stage, ?peer, "a defect ended a connection");
+}
+
+/// Gives providers time to describe their statements, while it listens already, and serves the
+/// lookups and models of those that do.
+///
+/// # Errors
+/// When a statement is refused.
+fn prepare_waiting(shared: &Shared, parts: Parts) -> Result<(), Failure> {
+    let first = shared.catalog.load_full();
+    let next = Catalog::new(parts, &shared.knowledge, Some(&first), PATIENCE)?;
+    next.tell_waiting(None);
+    next.tell_notes(Some(&first));
+    shared.publish(Arc::new(next));
+    first.release(&shared.knowledge);
+    Ok(())
 }
 
 /// What people call a project: its folder's name.
@@ -181,10 +269,10 @@ fn project_name(file: &Path) -> String {
 fn listen(
     shared: &Arc<Shared>,
     config: &ServerConfig,
-    mut places: Vec<(Place, Needed)>,
-    thread_count: usize,
+    options: StartOptions,
 ) -> Result<(Server, Option<Tls>), Failure> {
     let tls = config.load_tls()?;
+    let mut places = options.listen;
     loop {
         let listens = places.iter().map(|(place, _)| match (place, &tls) {
             (Place::Tcp(address), Some(tls)) => Listen::tcp(*address).tls(tls.clone()),
@@ -192,17 +280,20 @@ fn listen(
             // Who reads what goes through a socket's file reads the key as well.
             (Place::Unix(path), _) => Listen::unix(path),
         });
-        let options = Options {
-            threads: thread_count,
+        let server = config.timeouts.apply(Options {
+            threads: options.thread_count,
             body_size_max: config.body_size_max,
-            drain_timeout: config.drain_timeout,
+            deferred_count_max: DEFERRED_COUNT_MAX,
+            drain_timeout: answering(config.drain_timeout),
+            on_panic: Some(log_panic),
             ..Options::default()
-        };
+        });
+        let server = listens.fold(builder(server, &options.stop), Builder::listen);
         let thread = {
             let shared = shared.clone();
             move |io: &mut lookaside_http::Io| Thread::new(shared.clone(), io)
         };
-        let error = match Server::start(options, listens.collect(), thread) {
+        let error = match server.start(thread) {
             Ok(server) => return Ok((server, tls)),
             Err(error) => error,
         };
@@ -222,5 +313,63 @@ fn listen(
                 return Err(Failure::from_error(&error).with_help(help));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpStream;
+
+    use lookaside_http::Router;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+    use crate::cli::failure::Exit;
+
+    /// A service that panics where no request is to blame ends the program with an error, so that a
+    /// supervisor starts it again.
+    #[test]
+    fn issue_12_a_thread_that_fails_ends_the_service_with_an_error() {
+        let stop = StopFlag::new().unwrap();
+        let options = Options {
+            threads: 2,
+            ..Options::default()
+        };
+        let server = builder(options, &stop)
+            .listen(Listen::tcp(([127, 0, 0, 1], 0).into()))
+            .start(|_io| {
+                let mut router = Router::new(false);
+                router
+                    .get("/", |is_broken, _, reply| {
+                        *is_broken = true;
+                        reply.empty();
+                    })
+                    .on_batch_end(|is_broken, _| assert!(!*is_broken, "a test wants it"));
+                router
+            })
+            .unwrap();
+        let Address::Tcp(address) = server.addresses()[0].clone() else {
+            panic!("it listens on an address");
+        };
+        let mut client = TcpStream::connect(address).unwrap();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            .unwrap();
+        // What the program waits for.
+        let mut polled = [PollFd::from_borrowed_fd(stop.wake_fd(), PollFlags::IN)];
+        poll(&mut polled, None).unwrap();
+        let failure = join(server, Duration::from_secs(60)).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Failed);
+        assert!(failure.message().contains("panicked"), "{failure:?}");
+    }
+
+    #[test]
+    fn what_ends_behind_the_connections_has_a_part_of_the_time() {
+        let parts = [1, 100, 2_000, 10_000, 60_000].map(|ms| {
+            let timeout = Duration::from_millis(ms);
+            (timeout - answering(timeout)).as_micros()
+        });
+        assert_eq!(parts, [125, 12_500, 250_000, 500_000, 500_000]);
     }
 }

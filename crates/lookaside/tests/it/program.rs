@@ -135,6 +135,26 @@ impl Project {
         project
     }
 
+    /// A folder with a table `hosts`, and the view `anyone`: its rows, and behind them others without
+    /// end. The model `events` asks the view.
+    pub(crate) fn with_endless_view(config: &str) -> Self {
+        let create = "create table {table} (name text, rack integer);
+            create view anyone as select name, rack from hosts union all
+            select 'x' || i, i from (with recursive n(i) as
+                (select 1 union all select i + 1 from n) select i from n);";
+        Self::with(&[
+            ("knowdb.toml", config),
+            ("hosts/create.sql", create),
+            ("hosts/insert.sql", "insert into {table} values (?1, ?2)"),
+            ("hosts/data.csv", "name,rack\nweb-1,7\n"),
+            (
+                "models/events.oml",
+                "name : events\nrule : /json/*\n---\nhost : chars = take(host) ;\n\
+                 rack = select rack from anyone where name = read(host) ;\n",
+            ),
+        ])
+    }
+
     /// A folder as `lookaside new` makes it.
     pub(crate) fn new() -> Self {
         let project = Self::empty();

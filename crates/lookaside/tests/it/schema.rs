@@ -18,11 +18,12 @@ fn schema() -> Value {
 }
 
 /// Where each section is in the schema, and a file whose section holds the absurd key.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: [(&str, &str); 17] = [
     ("", "zzqqxx = 1\n"),
     ("/properties/default", "[default]\nzzqqxx = 1\n"),
     ("/properties/csv", "[csv]\nzzqqxx = 1\n"),
     ("/properties/cache", "[cache]\nzzqqxx = 1\n"),
+    ("/properties/local", "[local]\nzzqqxx = 1\n"),
     (
         "/properties/tables/items",
         "[[tables]]\nname = 't'\nzzqqxx = 1\n",

@@ -4,13 +4,18 @@ mod access;
 mod client;
 mod coding;
 mod console;
+mod ending;
+mod error_detail;
+mod holding;
 mod lookups;
+mod models;
 mod openapi;
 mod providers;
 mod reload;
 mod running;
 mod starting;
 mod streams;
+mod times;
 
 use std::time::Duration;
 
@@ -18,4 +23,4 @@ use self::client::{Answer, Client};
 use self::running::{Running, SERVED, project, serve};
 
 /// Longer than anything takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use lookaside_client::{Config, Environment, PostgresConfig};
@@ -93,10 +94,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
         Listen::tcp(SocketAddr::new(settings.address, settings.port)),
         Listen::tcp(SocketAddr::new(settings.address, settings.tls_port)).tls(tls),
     ];
-    let options = Options {
-        threads: settings.threads,
-        ..Options::default()
-    };
+    let options = options(settings.threads);
     let shared = Arc::new(Shared {
         things: settings.data.things()?,
         cache: Arc::new(ItemCache::new()),
@@ -122,6 +120,17 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
         })
     })?;
     Ok(server)
+}
+
+/// The arena tells a server to end and starts the next one 2 s later, and it closes headers that do not
+/// come within 20 s; both with a margin for a machine that is busy.
+pub(crate) fn options(threads: usize) -> Options {
+    Options {
+        threads,
+        header_timeout: Duration::from_secs(10),
+        drain_timeout: Duration::from_secs(1),
+        ..Options::default()
+    }
 }
 
 /// How many connections each thread has.

@@ -25,7 +25,7 @@ Examples:
   tail -F app.log | lookaside enrich my-project - --format json
   lookaside enrich my-project old.log.gz new.log -o enriched.json.zst --reject bad.log
   lookaside enrich my-project tcp://127.0.0.1:5140 --format syslog -o tcp://127.0.0.1:9000
-  lookaside enrich my-project /var/log/app.log --follow
+  lookaside enrich my-project /var/log/app.log --follow --checkpoint app.checkpoint -o out.json
 
   lookaside enrich my-project tcp://0.0.0.0:5140 --watch --metrics 9464 >>events.json
 
@@ -59,6 +59,11 @@ pub(crate) struct EnrichArguments {
     /// Read the last file on as it grows and is rotated, until a signal ends the run
     #[arg(long, help_heading = "Input")]
     pub(crate) follow: bool,
+
+    /// Where it is kept how far the followed file was read and written, so that the next run goes on
+    /// from there
+    #[arg(long, value_name = "FILE", requires = "follow", help_heading = "Input")]
+    pub(crate) checkpoint: Option<PathBuf>,
 
     /// End after the first COUNT events, lines that do not parse among them
     #[arg(long, value_name = "COUNT", value_parser = count::<NonZero<u64>>, help_heading = "Input")]
@@ -94,6 +99,16 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Output")]
     pub(crate) output_option: Vec<(String, String)>,
 
+    /// Bytes of whole lines that are sent again when a tcp:// output lost its connection
+    /// [default: 1048576]
+    #[arg(long, value_name = "BYTES", value_parser = number, help_heading = "Output")]
+    pub(crate) replay_bytes: Option<usize>,
+
+    /// How long a tcp:// output tries to open a lost connection again before the run fails
+    /// [default: 60000]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = number, help_heading = "Output")]
+    pub(crate) reconnect_timeout_ms: Option<usize>,
+
     /// Where lines that do not parse go, as they are
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) reject: Option<String>,
@@ -120,9 +135,14 @@ pub(crate) struct EnrichArguments {
 }
 
 /// A number of things of which there is at least one.
-fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
+pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse()
         .map_err(|_| "write a whole number of at least 1")
+}
+
+/// A number of bytes or milliseconds.
+fn number(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "write a whole number")
 }
 
 /// `NAME=VALUE`, as options of formats and parameters of queries are given.

@@ -5,16 +5,20 @@ use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use lookaside_stream::{
-    Extent, FormatOptions, InputFormat, OutputFormat, Sink, Source, Strictness, worker_count,
+    Checkpoint, Extent, FormatOptions, InputFormat, Mark, OutputFormat, Sink, Source, Strictness,
+    TcpOptions, worker_count,
 };
 
 use super::EnrichArguments;
 use crate::cli::failure::Failure;
 use crate::cli::models::Wanted;
+use crate::cli::output::{check_stdin, check_stdout};
 use crate::cli::project::{LoadOptions, Project};
+use crate::cli::signals::DRAIN_TIMEOUT;
 
 /// Threads beyond this are a typing error.
 pub(super) const WORKER_COUNT_MAX: usize = 1024;
@@ -24,6 +28,8 @@ pub(super) const WORKER_COUNT_MAX: usize = 1024;
 pub(super) struct EnrichPlan {
     input: Vec<String>,
     follow: bool,
+    checkpoint: Option<PathBuf>,
+    tcp: TcpOptions,
     pub(super) input_format: InputFormat,
     pub(super) output_format: OutputFormat,
     choice: Choice,
@@ -36,6 +42,8 @@ pub(super) struct EnrichPlan {
     pub(super) load: LoadOptions,
     pub(super) metrics: Option<SocketAddr>,
     pub(super) is_quiet: bool,
+    /// How long the run may take to end after the first signal.
+    pub(super) drain_timeout: Duration,
 }
 
 #[derive(Debug)]
@@ -59,7 +67,8 @@ impl EnrichPlan {
             _ => &settings.options,
         };
         let is_flag = arguments.format.is_some() || !arguments.option.is_empty();
-        let input_format = InputFormat::new(format, &merged(options, &arguments.option))
+        let format_options = merged(options, &arguments.option).advised_as("--option ");
+        let input_format = InputFormat::new(format, &format_options)
             .map_err(|error| format_failure(&error, is_flag))?;
         let output_format = output_format(arguments, project)?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
@@ -74,6 +83,8 @@ impl EnrichPlan {
         Ok(Self {
             choice: choice(arguments, project, format, &input[0]),
             follow: arguments.follow,
+            checkpoint: checkpoint(arguments, &input)?,
+            tcp: tcp_options(arguments, project),
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
             output: given(arguments.output.as_ref(), settings.output.as_ref(), project)
                 .unwrap_or_else(|| "-".to_owned()),
@@ -91,6 +102,7 @@ impl EnrichPlan {
             },
             metrics: arguments.metrics,
             is_quiet: arguments.quiet,
+            drain_timeout: settings.drain_timeout.unwrap_or(DRAIN_TIMEOUT),
             input,
             input_format,
             output_format,
@@ -128,19 +140,35 @@ impl EnrichPlan {
         Ok(())
     }
 
-    pub(super) fn open_source(&self) -> Result<Source, Failure> {
+    pub(super) fn open_checkpoint(&self) -> Result<Option<Checkpoint>, Failure> {
+        let (Some(path), Some(followed)) = (&self.checkpoint, self.input.last()) else {
+            return Ok(None);
+        };
+        Checkpoint::open(path, followed.as_ref())
+            .map(Some)
+            .map_err(|error| Failure::from_error(&error))
+    }
+
+    /// Opens the inputs; a followed one from the mark of an earlier run, if there is one.
+    pub(super) fn open_source(&self, mark: Option<Mark>) -> Result<Source, Failure> {
         let cannot = |error| Failure::from_error(&error);
         let followed = if self.follow { self.input.last() } else { None };
         let plain = &self.input[..self.input.len() - usize::from(followed.is_some())];
+        if plain.iter().any(|text| text == "-") {
+            check_stdin()?;
+        }
         let source = Source::open(plain).map_err(cannot)?;
         match followed {
-            Some(path) => source.with_followed(path).map_err(cannot),
+            Some(path) => source.with_followed_from(path, mark).map_err(cannot),
             None => Ok(source),
         }
     }
 
     pub(super) fn open_sink(&self, extent: Extent) -> Result<Sink, Failure> {
-        Sink::open(&self.output, extent).map_err(|error| Failure::from_error(&error))
+        if self.output == "-" {
+            check_stdout()?;
+        }
+        Sink::open_with(&self.output, extent, self.tcp).map_err(|error| Failure::from_error(&error))
     }
 
     /// Whether events are written on the terminal that a progress bar would be drawn on.
@@ -149,12 +177,45 @@ impl EnrichPlan {
     }
 
     pub(super) fn open_rejects(&self, extent: Extent) -> Result<Option<Sink>, Failure> {
+        if self.reject.as_deref() == Some("-") {
+            check_stdout()?;
+        }
         let sink = self
             .reject
             .as_ref()
-            .map(|reject| Sink::open(reject, extent));
+            .map(|reject| Sink::open_with(reject, extent, self.tcp));
         sink.transpose()
             .map_err(|error| Failure::from_error(&error))
+    }
+}
+
+/// Where the place in the followed file is kept.
+fn checkpoint(arguments: &EnrichArguments, input: &[String]) -> Result<Option<PathBuf>, Failure> {
+    let Some(path) = &arguments.checkpoint else {
+        return Ok(None);
+    };
+    if input.len() > 1 {
+        let message = "--checkpoint is for one followed file, and there are other inputs";
+        return Err(Failure::usage(message)
+            .with_help("read the others first, in a run without --follow and --checkpoint"));
+    }
+    Ok(Some(path.clone()))
+}
+
+fn tcp_options(arguments: &EnrichArguments, project: &Project) -> TcpOptions {
+    let settings = &project.settings;
+    let default = TcpOptions::default();
+    let timeout = arguments
+        .reconnect_timeout_ms
+        .or(settings.reconnect_timeout_ms);
+    TcpOptions {
+        replay_bytes: arguments
+            .replay_bytes
+            .or(settings.replay_bytes)
+            .unwrap_or(default.replay_bytes),
+        reconnect_timeout: timeout.map_or(default.reconnect_timeout, |timeout| {
+            Duration::from_millis(timeout as u64)
+        }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lookaside_knowledge::Session;
+use lookaside_knowledge::{CancelHandle, Session};
 use lookaside_oml::{Evaluator, RunReport};
 use lookaside_stream::{Report, Transform};
 use lookaside_value::Batch;
@@ -20,8 +20,13 @@ pub(crate) struct Tally {
     absent: AtomicU64,
 }
 
-impl Tally {
-    fn add(&self, report: &RunReport) {
+/// Is told what each batch of a run came to, by any of its workers.
+pub(crate) trait Observer: Send + Sync {
+    fn observe(&self, report: &RunReport);
+}
+
+impl Observer for Tally {
+    fn observe(&self, report: &RunReport) {
         self.wanted
             .fetch_add(report.lookup_count, Ordering::Relaxed);
         self.asked
@@ -29,7 +34,9 @@ impl Tally {
         self.absent
             .fetch_add(report.lookup_absent_count, Ordering::Relaxed);
     }
+}
 
+impl Tally {
     pub(crate) fn figures(&self) -> LookupFigures {
         LookupFigures {
             wanted: self.wanted.load(Ordering::Relaxed),
@@ -43,7 +50,8 @@ impl Tally {
 pub(crate) struct ModelTransform {
     evaluator: Evaluator,
     session: Session,
-    tally: Arc<Tally>,
+    cancel: CancelHandle,
+    observer: Arc<dyn Observer>,
     /// The model's file, for messages.
     file_name: Arc<str>,
 }
@@ -52,13 +60,14 @@ impl ModelTransform {
     pub(crate) fn new(
         evaluator: Evaluator,
         session: Session,
-        tally: Arc<Tally>,
+        observer: Arc<dyn Observer>,
         file_name: Arc<str>,
     ) -> Self {
         Self {
             evaluator,
+            cancel: session.cancel_handle(),
             session,
-            tally,
+            observer,
             file_name,
         }
     }
@@ -68,6 +77,10 @@ impl Transform for ModelTransform {
     fn transform(&mut self, batch: &mut Batch, report: &mut Report) {
         let mut run = RunReport::new();
         self.evaluator.run(batch, &mut self.session, &mut run);
+        if run.lookup_failed_count > 0 && self.cancel.is_cancelled() {
+            // Events without what they looked up must not pass for whole ones.
+            return report.abandon();
+        }
         for failure in run.failures() {
             let (line, column) = failure.position;
             let place = format!("{}:{line}:{column}", self.file_name);
@@ -77,6 +90,6 @@ impl Transform for ModelTransform {
         for _ in run.failures().len() as u64..run.lookup_failed_count {
             report.fail(0, "");
         }
-        self.tally.add(&run);
+        self.observer.observe(&run);
     }
 }

@@ -5,6 +5,7 @@ mod reader;
 mod server;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 pub(crate) use self::lookups::{LOOKUPS, LookupConfig, read_lookups};
 pub(crate) use self::server::{

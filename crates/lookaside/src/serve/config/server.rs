@@ -8,7 +8,9 @@ use lookaside_http::Tls;
 use lookaside_knowledge::Config;
 
 use super::reader::Section;
+use super::timeouts::{self, Timeouts};
 use crate::cli::failure::Failure;
+use crate::cli::signals::DRAIN_TIMEOUT;
 use crate::serve::keys::KeyHash;
 use crate::serve::limit::Rate;
 
@@ -27,10 +29,6 @@ const BODY_SIZE_MAX_MAX: u64 = 1 << 30;
 /// Encoded answers of all threads together: tens of thousands of a few hundred bytes.
 const ANSWERS_SIZE_MAX: u64 = 64 << 20;
 
-/// How long requests that are here may take when the server is asked to end: longer than a query's
-/// usual time-out would be long, shorter than what service managers wait before they kill (90 s).
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
 /// A limit beyond this limits nothing, and intervals are counted in nanoseconds.
@@ -41,7 +39,7 @@ const KEY_NAME_SIZE_MAX: usize = 64;
 const LISTEN_WANTED: &str = "\"ADDRESS:PORT\" such as \"127.0.0.1:8300\", a port of that address \
                              such as \"8300\", \"unix:PATH\", or a list of those";
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "listen",
     "threads",
     "keys",
@@ -55,7 +53,11 @@ const KEYS: [&str; 13] = [
     "error_detail",
     "watch",
     "drain_timeout_ms",
+    "stream_count_max",
 ];
+
+/// Each stream has a thread and a session.
+const STREAM_COUNT_LIMIT: u64 = 10_000;
 
 /// What the file says about the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +85,11 @@ pub(crate) struct ServerConfig {
     /// Whether problems show what a database said.
     pub(crate) error_detail: bool,
     pub(crate) watch: bool,
+    /// From the first signal to the end of the process.
     pub(crate) drain_timeout: Duration,
+    pub(crate) timeouts: Timeouts,
+    /// Streams of events that run at once on the whole server; `None` is some for each core.
+    pub(crate) stream_count_max: Option<u64>,
 }
 
 /// Where to listen.
@@ -131,6 +137,8 @@ impl Default for ServerConfig {
             error_detail: false,
             watch: false,
             drain_timeout: DRAIN_TIMEOUT,
+            timeouts: Timeouts::default(),
+            stream_count_max: None,
         }
     }
 }
@@ -251,9 +259,14 @@ impl ServerConfig {
             ("access_log", self.access_log != next.access_log),
             ("watch", self.watch != next.watch),
             ("drain_timeout_ms", self.drain_timeout != next.drain_timeout),
+            (
+                "stream_count_max",
+                self.stream_count_max != next.stream_count_max,
+            ),
         ]
         .into_iter()
         .filter_map(|(key, is_changed)| is_changed.then_some(key))
+        .chain(self.timeouts.changes(&next.timeouts))
         .collect()
     }
 }
@@ -273,7 +286,7 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
     let Some(section) = Section::top(config, SERVER) else {
         return Ok(default);
     };
-    section.only(&KEYS)?;
+    section.only(&[&KEYS[..], &timeouts::KEYS].concat())?;
     let listen = match section.strings_like("listen", LISTEN_WANTED)? {
         None => None,
         Some(texts) if texts.is_empty() => {
@@ -309,6 +322,8 @@ pub(crate) fn read_server(config: &Config) -> Result<ServerConfig, Failure> {
         error_detail: section.bool("error_detail")?.unwrap_or(false),
         watch: section.bool("watch")?.unwrap_or(false),
         drain_timeout: drain_timeout.unwrap_or(default.drain_timeout),
+        timeouts: Timeouts::read(&section)?,
+        stream_count_max: section.number("stream_count_max", 1, STREAM_COUNT_LIMIT)?,
     })
 }
 

@@ -1,6 +1,7 @@
 use std::fs;
 use std::time::Duration;
 
+use lookaside_http::Options;
 use lookaside_knowledge::Config;
 
 use super::*;
@@ -36,6 +37,8 @@ fn a_file_may_say_everything_or_nothing() {
          [server]\nlisten = ['127.0.0.1:1', 'unix:a.sock', '8301']\nthreads = 2\ncors = 'https://a.b'\n\
          hosts = ['h']\nquery_rows_max = 9\nbody_size_max = 5000\nanswers_size_max = 0\n\
          access_log = '-'\nerror_detail = true\nwatch = true\ndrain_timeout_ms = 1\n\
+         header_timeout_ms = 2\nidle_timeout_ms = 3\nbody_timeout_ms = 4\nbody_rate_min = 5\n\
+         stream_idle_timeout_ms = 6\nstream_rate_min = 7\nstream_count_max = 8\n\
          tls = {{ cert = 'c.pem', key = 'k.pem' }}\n\
          [[server.keys]]\nname = 'ci'\nsha256 = '{HASH}'\nper_second = 10\nburst = 20\nadmin = true\n"
     );
@@ -47,12 +50,27 @@ fn a_file_may_say_everything_or_nothing() {
     assert_eq!(asn.example, [("ip".to_owned(), "10.0.0.1".to_owned())]);
     assert_eq!((asn.many, asn.rows_max), (true, 7));
     assert_eq!(asn.ttl, Some(Duration::from_millis(5)));
-    let listen = server.listen.unwrap();
+    let listen = server.listen.clone().unwrap();
     assert_eq!(listen[0].to_string(), "127.0.0.1:1");
     assert!(listen[1].to_string().ends_with("/a.sock"));
     assert_eq!(listen[2].to_string(), "127.0.0.1:8301");
     assert_eq!(server.query_rows_max, Some(9));
     assert_eq!(server.keys[0].hash.to_string(), HASH);
+    let options = server.timeouts.apply(Options::default());
+    let timeouts = [
+        server.drain_timeout,
+        options.header_timeout,
+        options.idle_timeout,
+        options.body_timeout,
+        options.stream_idle_timeout,
+    ];
+    assert_eq!(timeouts.map(|it| it.as_millis()), [1, 2, 3, 4, 6]);
+    assert_eq!((options.body_rate_min, options.stream_rate_min), (5, 7));
+    assert_eq!(server.stream_count_max, Some(8));
+    let changes = server.changes_at_a_restart(&ServerConfig::default());
+    for key in ["header_timeout_ms", "stream_rate_min", "stream_count_max"] {
+        assert!(changes.contains(&key), "{changes:?}");
+    }
     assert!(server.tls.unwrap().key.ends_with("k.pem"));
 }
 
@@ -107,6 +125,18 @@ fn what_is_wrong_is_named_with_its_line() {
         (
             "[server]\nthreads = 0",
             "FILE:3: server.threads must be from 1 to 1024, not 0",
+        ),
+        (
+            "[server]\nbody_rate_min = 0",
+            "FILE:3: server.body_rate_min must be from 1 to 1073741824, not 0",
+        ),
+        (
+            "[server]\nstream_idle_timeout_ms = '5 min'",
+            "FILE:3: server.stream_idle_timeout_ms must be a whole number, not",
+        ),
+        (
+            "[server]\nstream_count_max = 0",
+            "FILE:3: server.stream_count_max must be from 1 to 10000, not 0",
         ),
         (
             "[server]\ncors = '*'",

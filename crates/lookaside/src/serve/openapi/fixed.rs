@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::encode::Form;
 use super::super::service::Target;
-use super::{answer, count_header};
+use super::{answer, content_encoding, count_header};
 
 /// The method and the operation of a path that is the same whatever is served; none of the console,
 /// which is a page for people.
@@ -35,10 +35,12 @@ pub(super) fn fixed(target: Target<'_>) -> Option<(&'static str, Json)> {
             &status_word(&["ok"]),
         ),
         Target::Ready => {
-            let state = status_word(&["ready", "draining"]);
+            let state = status_word(&["ready", "waiting", "draining"]);
             let summary = "Whether it answers, and how its providers are";
             let (method, mut operation) = told("readyz", summary, json, &state);
-            operation["responses"]["503"] = answer("The server ends", &[json], &state);
+            let why =
+                "The server ends, or all lookups and models wait for providers that never answered";
+            operation["responses"]["503"] = answer(why, &[json], &state);
             (method, operation)
         }
     })
@@ -82,26 +84,40 @@ fn lookups_schema() -> Json {
     });
     json!({
         "type": "object",
-        "required": ["lookups", "models"],
+        "required": ["lookups", "models", "models_not_ready"],
         "properties": {
             "lookups": {"type": "array", "items": lookup},
             "models": {"type": "array", "items": text},
+            "models_not_ready": {"type": "array", "items": text,
+                                 "description": "Those that wait for a provider"},
         },
     })
 }
 
 fn status_schema() -> Json {
     let count = json!({"type": "integer", "minimum": 0});
+    let names = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
     let provider = json!({
         "type": "object",
         "required": ["name", "kind", "place", "health", "connections", "last_error"],
         "properties": {
             "name": {"type": "string"},
             "kind": {"type": "string"},
-            "place": {"type": "string", "description": "Where it is, without a password"},
+            "place": {"type": ["string", "null"],
+                      "description": "Where it is, without a password, if error_detail shows it"},
             "health": {"type": "string", "enum": ["up", "idle", "down"]},
             "connections": count,
-            "last_error": {"type": ["string", "null"], "description": "Of one that is down"},
+            "last_error": {"type": ["string", "null"], "description": "Of one that is down, if error_detail shows it"},
+        },
+    });
+    let waiting = json!({
+        "type": "object",
+        "required": ["provider", "lookups", "models", "error"],
+        "properties": {
+            "provider": {"type": "string"},
+            "lookups": names("Those that wait for it"),
+            "models": names("Those that wait for it"),
+            "error": {"type": ["string", "null"], "description": "The reason, if error_detail shows it"},
         },
     });
     let members = [
@@ -109,7 +125,7 @@ fn status_schema() -> Json {
         ("version", json!({"type": "string"})),
         (
             "ready",
-            json!({"type": "boolean", "description": "false while the server ends"}),
+            json!({"type": "boolean", "description": "What /readyz says by its status"}),
         ),
         ("uptime_s", json!({"type": "number"})),
         (
@@ -139,6 +155,12 @@ fn status_schema() -> Json {
             }),
         ),
         ("providers", json!({"type": "array", "items": provider})),
+        (
+            "lookups_not_ready",
+            names("Lookups that wait for a provider"),
+        ),
+        ("models_not_ready", names("Models that wait for a provider")),
+        ("waiting", json!({"type": "array", "items": waiting})),
     ];
     let required: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
     let mut schema = json!({"type": "object", "required": required});
@@ -174,6 +196,7 @@ fn query() -> Json {
     json!({
         "operationId": "query",
         "summary": "Ask a statement that is no lookup",
+        "parameters": [content_encoding()],
         "requestBody": {"required": true, "content": {"application/json": {"schema": {
             "type": "object",
             "required": ["sql"],
@@ -181,6 +204,7 @@ fn query() -> Json {
         }}}},
         "responses": {
             "200": answered,
+            "415": {"$ref": "#/components/responses/Problem"},
             "default": {"$ref": "#/components/responses/Problem"},
         },
     })

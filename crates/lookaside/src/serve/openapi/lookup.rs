@@ -6,7 +6,7 @@ use super::super::encode::{ERROR_MEMBER, Form};
 use super::super::lookup::{Lookup, Prepared};
 use super::super::overview::columns;
 use super::super::params::{Param, ParamType};
-use super::{answer, count_header};
+use super::{answer, content_encoding, count_header};
 
 /// One question.
 pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
@@ -95,6 +95,7 @@ pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
         lookup,
         "batch",
         json!({
+            "parameters": [content_encoding()],
             "requestBody": {"required": true, "content": {
                 "application/json": {"schema": {"type": "array", "items": set}},
                 "application/x-ndjson": {"schema": {}},
@@ -102,6 +103,7 @@ pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
             "responses": {
                 "200": answered,
                 "400": {"$ref": "#/components/responses/Problem"},
+                "415": {"$ref": "#/components/responses/Problem"},
                 "default": {"$ref": "#/components/responses/Problem"},
             },
         }),

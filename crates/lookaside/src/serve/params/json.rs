@@ -3,11 +3,15 @@
 //! A batch is read without a tree of JSON between: each text goes straight to the value of its type,
 //! and short ones need no allocation.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use lookaside_knowledge::{ParamBatch, Text, Value};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use lookaside_value::Decimal;
+use memchr::{memchr2, memmem};
 
 use super::{FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, ParamType, Places, TWICE};
 
@@ -16,6 +20,9 @@ pub(crate) const SET_COUNT_MAX: usize = 200_000;
 
 /// Up to here a float stands for one whole number: 2^53 - 1. Beyond, it may stand for several.
 const FLOAT_EXACT_MAX: f64 = 9_007_199_254_740_991.0;
+
+/// Whole numbers from here on, 2^64, come as floats, and those below -2^63.
+const INT_SIZE_END: f64 = 18_446_744_073_709_551_616.0;
 
 /// Why a batch is refused.
 #[derive(Debug, PartialEq)]
@@ -26,17 +33,21 @@ pub(crate) enum BatchFault {
     /// A set is wrong; counted from 0.
     Set(usize, Vec<ParamFault>),
     TooMany,
+    /// The answer is not wanted any more.
+    Cancelled,
 }
 
 /// Reads a JSON array of parameter sets, or one set a line. A set is an object, or for a lookup with
-/// one parameter also the value alone.
+/// one parameter also the value alone. Stops before the next set when `is_cancelled`.
 pub(crate) fn read_batch(
     body: &[u8],
     is_lines: bool,
     params: &[Param],
+    is_cancelled: &dyn Fn() -> bool,
 ) -> Result<ParamBatch, BatchFault> {
     let mut batch = Batch {
         params,
+        is_cancelled,
         values: Vec::new(),
         set_count: 0,
         fault: None,
@@ -44,7 +55,8 @@ pub(crate) fn read_batch(
     let read = match is_lines {
         true => read_lines(body, &mut batch),
         false => {
-            let mut json = serde_json::Deserializer::from_slice(body);
+            let text = without_negative_zeros(body);
+            let mut json = serde_json::Deserializer::from_slice(&text);
             let is_array = body.trim_ascii_start().first() == Some(&b'[');
             let read = Sets(&mut batch).deserialize(&mut json);
             match read {
@@ -72,7 +84,8 @@ fn read_lines(body: &[u8], batch: &mut Batch<'_>) -> Result<(), (Option<usize>, 
             continue;
         }
         let set = batch.set_count;
-        let mut json = serde_json::Deserializer::from_slice(line);
+        let text = without_negative_zeros(line);
+        let mut json = serde_json::Deserializer::from_slice(&text);
         let read = Set(batch).deserialize(&mut json);
         read.and_then(|()| json.end()).map_err(|error| {
             let message = without_line(&error.to_string());
@@ -80,6 +93,44 @@ fn read_lines(body: &[u8], batch: &mut Batch<'_>) -> Result<(), (Option<usize>, 
         })?;
     }
     Ok(())
+}
+
+/// A text of JSON in which the integer `-0` is `0`, as in events (FORMATS.md): the parser makes the
+/// float of it that `-0.0` is, and does not tell them apart. All else stays at its place.
+pub(crate) fn without_negative_zeros(json: &[u8]) -> Cow<'_, [u8]> {
+    let mut text = Cow::Borrowed(json);
+    // Hardly any text has one. A text in quotes may, so it is skipped.
+    if memmem::find(json, b"-0").is_none() {
+        return text;
+    }
+    let mut at = 0;
+    while let Some(step) = memchr2(b'"', b'-', &json[at..]) {
+        at += step;
+        if json[at] == b'"' {
+            at = end_of_text(json, at + 1);
+            continue;
+        }
+        let is_exponent = at > 0 && matches!(json[at - 1], b'e' | b'E');
+        let goes_on = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E');
+        let is_zero = json.get(at + 1) == Some(&b'0') && !json.get(at + 2).is_some_and(goes_on);
+        if is_zero && !is_exponent {
+            text.to_mut()[at] = b' ';
+        }
+        at += 1;
+    }
+    text
+}
+
+/// The position behind the quote that ends a text.
+fn end_of_text(json: &[u8], mut at: usize) -> usize {
+    while let Some(step) = memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
+        at += step;
+        if json[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    json.len()
 }
 
 /// A line is parsed alone, so its own number is always 1.
@@ -135,6 +186,7 @@ impl<'de> Visitor<'de> for NamedVisitor {
 
 struct Batch<'p> {
     params: &'p [Param],
+    is_cancelled: &'p dyn Fn() -> bool,
     values: Vec<Value>,
     set_count: usize,
     fault: Option<BatchFault>,
@@ -181,6 +233,9 @@ impl<'de> DeserializeSeed<'de> for Set<'_, '_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         if self.0.set_count == SET_COUNT_MAX {
             return Err(self.0.fail(BatchFault::TooMany));
+        }
+        if (self.0.is_cancelled)() {
+            return Err(self.0.fail(BatchFault::Cancelled));
         }
         deserializer.deserialize_any(self)
     }
@@ -262,9 +317,7 @@ impl<'de> Visitor<'de> for Set<'_, '_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, int: u64) -> Result<(), E> {
-        let value = i64::try_from(int)
-            .ok()
-            .and_then(|int| self.kind().of_int(int));
+        let value = self.kind().of_u64(int);
         self.alone(value)
     }
 
@@ -333,7 +386,7 @@ impl<'de> Visitor<'de> for Scalar {
     }
 
     fn visit_u64<E>(self, int: u64) -> Result<Self::Value, E> {
-        Ok(i64::try_from(int).ok().and_then(|int| self.0.of_int(int)))
+        Ok(self.0.of_u64(int))
     }
 
     fn visit_f64<E>(self, float: f64) -> Result<Self::Value, E> {
@@ -372,10 +425,24 @@ impl ParamType {
         }
     }
 
+    /// Beyond 64 bits with sign a number stays exact or is refused.
+    fn of_u64(self, int: u64) -> Option<Value> {
+        match (i64::try_from(int), self) {
+            (Ok(int), _) => self.of_int(int),
+            (Err(_), Self::Decimal | Self::Any) => {
+                Some(Value::Decimal(Decimal::from(u128::from(int))))
+            }
+            (Err(_), _) => None,
+        }
+    }
+
     /// JSON has one kind of numbers, and some programs write 7 as 7.0: that is the whole number.
     fn of_float(self, float: f64) -> Option<Value> {
         match self {
-            Self::Float | Self::Any => Some(Value::Float(float)),
+            Self::Float => Some(Value::Float(float)),
+            // The parser makes a float of a whole number beyond 64 bits and does not tell.
+            Self::Any if float >= INT_SIZE_END || float <= i64::MIN as f64 => None,
+            Self::Any => Some(Value::Float(float)),
             Self::Int if float.fract() == 0.0 && float.abs() <= FLOAT_EXACT_MAX => {
                 Some(Value::Int(float as i64))
             }
@@ -391,6 +458,22 @@ impl ParamType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read_batch(body: &[u8], is_lines: bool, params: &[Param]) -> Result<ParamBatch, BatchFault> {
+        super::read_batch(body, is_lines, params, &|| false)
+    }
+
+    #[test]
+    fn issue_12_reading_ends_when_the_client_is_gone() {
+        let one = params(&[("id", ParamType::Int)]);
+        for (body, is_lines) in [("[1,2,3,4,5]", false), ("1\n2\n3\n4\n5\n", true)] {
+            let looked = std::cell::Cell::new(0);
+            let is_cancelled = || looked.replace(looked.get() + 1) == 3;
+            let read = super::read_batch(body.as_bytes(), is_lines, &one, &is_cancelled);
+            assert_eq!(read.err(), Some(BatchFault::Cancelled), "{body}");
+            assert_eq!(looked.get(), 4, "{body}");
+        }
+    }
 
     fn params(list: &[(&str, ParamType)]) -> Vec<Param> {
         let list = list.iter();
@@ -434,6 +517,36 @@ mod tests {
     }
 
     #[test]
+    fn issue_12_negative_zero_is_the_integer_0() {
+        for (json, expected) in [
+            ("[-0]", "[ 0]"),
+            ("{\"a\":-0,\"b\":-0}", "{\"a\": 0,\"b\": 0}"),
+            (
+                "[-0.0,-0e1,-0E1,1e-0,-1,-00]",
+                "[-0.0,-0e1,-0E1,1e-0,-1,-00]",
+            ),
+            ("[\"-0\",\"\\\"-0\",-0]", "[\"-0\",\"\\\"-0\", 0]"),
+            ("\"-0", "\"-0"),
+            ("\"-0\\", "\"-0\\"),
+            ("-0", " 0"),
+            ("-", "-"),
+        ] {
+            let seen = without_negative_zeros(json.as_bytes());
+            assert_eq!(seen, expected.as_bytes(), "{json}");
+        }
+        let any = params(&[("x", ParamType::Any)]);
+        let wanted = [Value::Int(0), Value::Float(-0.0), Value::Int(0)];
+        for (body, is_lines) in [
+            ("[-0, -0.0, {\"x\":-0}]", false),
+            ("-0\n-0.0\n{\"x\":-0}", true),
+        ] {
+            let batch = read_batch(body.as_bytes(), is_lines, &any).unwrap();
+            let values: Vec<Value> = batch.iter().map(|set| set[0].clone()).collect();
+            assert_eq!(values, wanted, "{body}");
+        }
+    }
+
+    #[test]
     fn a_whole_number_is_one_however_it_is_written() {
         let one = params(&[("id", ParamType::Int)]);
         let json = b"[7.0, -0.0, 1e3, {\"id\":9007199254740991.0}]";
@@ -458,6 +571,36 @@ mod tests {
                 "{json}"
             );
         }
+    }
+
+    #[test]
+    fn issue_12_numbers_beyond_64_bits_are_exact_or_refused() {
+        let one = |kind| params(&[("n", kind)]);
+        let read = |json: &str, kind| read_batch(format!("[{json}]").as_bytes(), false, &one(kind));
+        for kind in [ParamType::Any, ParamType::Decimal] {
+            for json in ["18446744073709551615", r#"{"n":18446744073709551615}"#] {
+                let batch = read(json, kind).unwrap();
+                assert_eq!(texts(&batch), ["18446744073709551615"]);
+            }
+        }
+        for (json, kind) in [
+            ("18446744073709551615", ParamType::Int),
+            ("18446744073709551616", ParamType::Any),
+            ("-9223372036854775809", ParamType::Int),
+            ("-9223372036854775809", ParamType::Any),
+            ("-99999999999999999999", ParamType::Any),
+            ("99999999999999999999", ParamType::Decimal),
+        ] {
+            assert!(read(json, kind).is_err(), "{json} as {}", kind.name());
+        }
+        assert_eq!(
+            texts(&read("1e20", ParamType::Float).unwrap()),
+            ["100000000000000000000"]
+        );
+        assert_eq!(
+            texts(&read("1.5e9", ParamType::Any).unwrap()),
+            ["1500000000"]
+        );
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `POST /v1/lookup/NAME`: thousands of questions at once, answered in order.
 //!
 //! What tables answer by themselves is answered on the I/O thread while it is short; anything else
-//! goes to a thread that may wait, where all that a provider has to answer goes in one flight.
+//! goes to a thread that may wait, where what a provider has to answer goes in few flights.
+
+use std::ops::ControlFlow;
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Session, StandIns};
+use lookaside_knowledge::{Extent, Session, StandIns, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
@@ -12,16 +14,21 @@ use super::super::encode::{Encoder, Form, Item};
 use super::super::lookup::Lookup;
 use super::super::params::read_batch;
 use super::super::problem::Problem;
+use super::decoding::{Coding, content_coding, decode};
 use super::head::form;
 use super::lookup::{no_lookup, too_many_rows};
+use super::share::Share;
 use super::wait::Ready;
 use super::{Thread, Visit};
 
 /// A body that is answered on the I/O thread: a thousand addresses, a third of a millisecond.
 const BODY_AT_HAND_SIZE_MAX: usize = 32 << 10;
 
-/// What one batch writes at most.
-const ANSWER_SIZE_MAX: usize = 256 << 20;
+/// How many times as long as its questions, at their longest, the answer of a batch may be.
+pub(super) const ANSWER_GROWTH_MAX: usize = 8;
+
+/// Room for an answer to one set, made before it is written, so that the body need not move for it.
+const ROOM_SIZE: usize = 64 << 10;
 
 /// Header with the number of sets whose answer is an error.
 const FAILED: &str = "X-Failed";
@@ -45,17 +52,20 @@ impl Thread {
             return face.refuse(visit, Some(request), reply, &problem);
         };
         let body = request.body();
-        // Whoever says nothing of a type means what the first character says.
-        let is_lines = body.trim_ascii_start().first() != Some(&b'[');
-        let offers = match is_lines {
-            true => [Form::JsonLines, Form::Json, Form::MessagePack],
-            false => [Form::Json, Form::JsonLines, Form::MessagePack],
-        };
-        let form = match form(request, &offers) {
-            Ok(form) => form,
+        let body_size_max = face.shared.body_size_max;
+        let reading = content_coding(request).and_then(|coding| {
+            Ok(Reading {
+                coding,
+                forms: Forms::of(request, coding.is_none().then_some(body))?,
+                body_size_max,
+            })
+        });
+        let reading = match reading {
+            Ok(reading) => reading,
             Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
         };
-        if prepared.is_native() && body.len() <= BODY_AT_HAND_SIZE_MAX {
+        let is_short = body.len() <= BODY_AT_HAND_SIZE_MAX && reading.coding.is_none();
+        if prepared.is_native() && is_short {
             let counting = Counting {
                 index: face.index,
                 counters: face.counters(),
@@ -65,7 +75,8 @@ impl Thread {
                 (&face.catalog, counting),
                 index,
                 body,
-                (is_lines, form),
+                reading,
+                &mut Share::new(&face.shared),
             );
             return match answer {
                 Ok(ready) => {
@@ -79,29 +90,72 @@ impl Thread {
                 Err(problem) => face.refuse(visit, Some(request), reply, &problem),
             };
         }
-        if let Err(problem) = face.begin_waiting() {
+        if let Err(problem) = face.begin_waiting(body.len()) {
             return face.refuse(visit, Some(request), reply, &problem);
         }
         face.note(&mut visit, request);
         let (shared, catalog, thread) = (face.shared.clone(), face.catalog.clone(), face.index);
         let body = body.to_vec();
-        let later = self.face.later(visit, reply.defer());
-        self.face.shared.runtime.spawn_blocking(move || {
-            let mut session = shared.knowledge.session();
+        let ticket = reply.defer();
+        let mut later = self.face.later(visit, ticket);
+        later.share().set(body.len());
+        self.hand_over(ticket, move |session| {
             let counting = Counting {
                 index: thread,
                 counters: &shared.counters[thread],
             };
-            let how = (is_lines, form);
-            later.answer(answer(
-                &mut session,
+            let ready = answer(
+                session,
                 (&catalog, counting),
                 index,
                 &body,
-                how,
-            ));
+                reading,
+                later.share(),
+            );
+            drop(body);
+            later.answer(ready);
         });
     }
+}
+
+/// How a batch is read and written.
+#[derive(Clone, Copy)]
+struct Reading {
+    coding: Option<Coding>,
+    forms: Forms,
+    /// Bytes of the body, in its coding and without it.
+    body_size_max: usize,
+}
+
+/// The forms of the answer.
+#[derive(Clone, Copy)]
+struct Forms {
+    to_lines: Form,
+    to_array: Form,
+}
+
+impl Forms {
+    const TO_LINES: [Form; 3] = [Form::JsonLines, Form::Json, Form::MessagePack];
+    const TO_ARRAY: [Form; 3] = [Form::Json, Form::JsonLines, Form::MessagePack];
+
+    /// What a request accepts, which matters for its body only if that can be read already.
+    fn of(request: &Request<'_>, body: Option<&[u8]>) -> Result<Self, Problem> {
+        let is_lines = body.map(is_lines);
+        let form = |offers, is_needed| match is_needed {
+            true => form(request, offers),
+            // Never looked at.
+            false => Ok(offers[0]),
+        };
+        Ok(Self {
+            to_lines: form(&Self::TO_LINES, is_lines != Some(false))?,
+            to_array: form(&Self::TO_ARRAY, is_lines != Some(true))?,
+        })
+    }
+}
+
+/// Whether there is one set a line. Without a content type the first character decides.
+fn is_lines(body: &[u8]) -> bool {
+    body.trim_ascii_start().first() != Some(&b'[')
 }
 
 /// Where answers are counted: with the I/O thread that the request came from.
@@ -117,59 +171,90 @@ fn answer(
     (catalog, counting): (&Catalog, Counting<'_>),
     index: usize,
     body: &[u8],
-    (is_lines, form): (bool, Form),
+    reading: Reading,
+    share: &mut Share,
 ) -> Result<Ready, Problem> {
+    let Reading {
+        coding,
+        forms,
+        body_size_max,
+    } = reading;
+    let body = match coding {
+        Some(coding) => &*decode(coding, body, body_size_max)?,
+        None => body,
+    };
+    share.grow(body.len())?;
+    let cancel = session.cancel_handle();
+    let is_lines = is_lines(body);
+    let form = match is_lines {
+        true => forms.to_lines,
+        false => forms.to_array,
+    };
     let lookup = &catalog.lookups[index];
     let prepared = lookup.prepared.as_ref();
     let prepared = prepared.expect("it was asked whether it is");
     let params = &prepared.params;
-    let sets = read_batch(body, is_lines, params).map_err(|fault| Problem::batch(fault, params))?;
+    let is_cancelled = || cancel.is_cancelled();
+    let sets = read_batch(body, is_lines, params, &is_cancelled);
+    let sets = sets.map_err(|fault| Problem::batch(fault, params))?;
+    share.grow(sets.len() * params.len() * size_of::<Value>())?;
     let mut writer = Writer {
         lookup,
+        share,
         is_native: prepared.is_native(),
         counting,
         form,
         encoder: Encoder::default(),
-        // Answers are most often longer than their questions.
-        body: Vec::with_capacity(2 * body.len()),
+        body: Vec::new(),
+        size_max: body_size_max.saturating_mul(ANSWER_GROWTH_MAX),
         index: 0,
         found: 0,
         failed: 0,
-        shows_detail: catalog.error_detail,
+        error_detail: catalog.error_detail,
         problem: None,
     };
+    // Answers are most often longer than their questions.
+    writer.reserve(2 * body.len())?;
     Encoder::batch_begin(form, sets.len(), &mut writer.body);
     let (statement, ttl) = (&prepared.statement, lookup.config.ttl);
     let asked = session.answer_each(statement, &sets, lookup.extent(), ttl, |rows| {
-        writer.write(rows);
+        writer.write(rows)
     });
     let stand_ins = asked.map_err(|error| {
         lookup.tell_failure(&error);
         lookup.counts.add_failed(counting.index, sets.len() as u64);
-        Problem::of_error(&error, catalog.error_detail)
+        Problem::of_error(&error)
     })?;
     writer.finish(sets.len() as u64, stand_ins)
 }
 
 struct Writer<'c> {
     lookup: &'c Lookup,
+    /// What the answer takes, with what is needed for it.
+    share: &'c mut Share,
     is_native: bool,
     counting: Counting<'c>,
     form: Form,
     encoder: Encoder,
     body: Vec<u8>,
+    size_max: usize,
     index: usize,
     found: u64,
     failed: u64,
-    shows_detail: bool,
+    error_detail: bool,
     /// Why there will be no answer at all.
     problem: Option<Problem>,
 }
 
 impl Writer<'_> {
-    fn write(&mut self, rows: lookaside_knowledge::Result<lookaside_knowledge::Rows<'_>>) {
-        if self.problem.is_some() {
-            return;
+    /// Breaks where nothing more is to be answered.
+    fn write(
+        &mut self,
+        rows: lookaside_knowledge::Result<lookaside_knowledge::Rows<'_>>,
+    ) -> ControlFlow<()> {
+        if let Err(problem) = self.make_room() {
+            self.problem = Some(problem);
+            return ControlFlow::Break(());
         }
         let form = self.form;
         let set = self.index;
@@ -184,7 +269,7 @@ impl Writer<'_> {
                     if rows.len() > rows_max {
                         let problem = too_many_rows(rows.len(), rows_max);
                         self.problem = Some(problem.of_set(set));
-                        return;
+                        return ControlFlow::Break(());
                     }
                     self.encoder.batch_rows(form, rows.iter(), &mut self.body);
                 } else {
@@ -198,15 +283,43 @@ impl Writer<'_> {
                     self.lookup.tell_failure(&error);
                 }
                 self.failed += 1;
-                let problem = Problem::of_error(&error, self.shows_detail);
-                let item = Item::Failed(problem.status, problem.title());
+                let problem = Problem::of_error(&error);
+                let item = Item::Failed(
+                    problem.status,
+                    problem.title(),
+                    problem.told(self.error_detail),
+                );
                 self.encoder.batch_item(form, item, &mut self.body);
             }
         }
-        if self.body.len() > ANSWER_SIZE_MAX {
+        if self.body.len() > self.size_max {
             let problem = Problem::new(413, "the answers together are too large");
-            self.problem = Some(problem.detail("send fewer parameter sets in one request"));
+            self.problem = Some(problem.detail(format!(
+                "after {} of the parameter sets there are more than {} bytes; send fewer in one \
+                 request, or raise body_size_max in [server], of which that is {ANSWER_GROWTH_MAX} times",
+                self.index, self.size_max
+            )));
+            return ControlFlow::Break(());
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Lets the body grow to twice its size at most, and no further than its limit: a vector that
+    /// doubles by itself would have twice as much room, and copy all of it once more.
+    fn make_room(&mut self) -> Result<(), Problem> {
+        let (size, room) = (self.body.len(), self.body.capacity());
+        if room - size >= ROOM_SIZE {
+            return Ok(());
+        }
+        let rest = self.size_max.saturating_sub(size);
+        self.reserve(size.min(rest).max(ROOM_SIZE))
+    }
+
+    /// Takes room for so much more, if the server has it.
+    fn reserve(&mut self, size: usize) -> Result<(), Problem> {
+        self.share.grow(size)?;
+        self.body.reserve_exact(size);
+        Ok(())
     }
 
     fn finish(mut self, count: u64, stand_ins: Option<StandIns>) -> Result<Ready, Problem> {

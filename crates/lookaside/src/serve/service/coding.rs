@@ -91,14 +91,15 @@ impl Face {
             coding: Some(coding),
             ..*head
         };
-        if coding != Encoding::Identity
-            && body.len() > AT_HAND_SIZE_MAX
-            && self.begin_waiting().is_ok()
-        {
+        if coding != Encoding::Identity && body.len() > AT_HAND_SIZE_MAX {
+            if let Err(problem) = self.begin_waiting(body.len()) {
+                return self.refuse(visit, request, reply, &problem);
+            }
             if let Some(request) = request {
                 self.note(&mut visit, request);
             }
-            let later = self.later(visit, reply.defer());
+            let mut later = self.later(visit, reply.defer());
+            later.share().set(body.len());
             let (head, body) = (head.kept(), body.to_vec());
             let runtime = &self.shared.runtime;
             runtime.spawn_blocking(move || later.compress(head, coding, &body));

@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
 use super::super::counters::sums;
+use super::super::problem::chain;
 use super::coding::coding;
 use super::{Face, Shared, Visit};
 
@@ -69,6 +70,9 @@ pub(super) fn status(shared: &Shared) -> String {
         .iter()
         .map(|(layer, count)| (layer.name().to_owned(), (*count).into()))
         .collect();
+    let catalog = shared.catalog.load();
+    // Names of hosts, too, are for those who may read them.
+    let shown = |text: String| catalog.error_detail.then_some(text);
     let providers = knowledge.providers().into_iter();
     let providers: Vec<Json> = providers
         .map(|provider| {
@@ -83,27 +87,41 @@ pub(super) fn status(shared: &Shared) -> String {
             json!({
                 "name": provider.name,
                 "kind": provider.kind.to_string(),
-                "place": provider.place,
+                "place": shown(provider.place),
                 "health": health,
                 "connections": pool.connection_count,
-                "last_error": last_error.map(|error| error.to_string()),
+                "last_error": last_error.and_then(|error| shown(error.to_string())),
+            })
+        })
+        .collect();
+    let waiting = catalog.waiting().into_iter();
+    let waiting: Vec<Json> = waiting
+        .map(|(provider, (waiting, error))| {
+            json!({
+                "provider": provider,
+                "lookups": waiting.lookups,
+                "models": waiting.models,
+                "error": shown(chain(error)),
             })
         })
         .collect();
     let status = json!({
         "project": shared.project,
         "version": env!("CARGO_PKG_VERSION"),
-        "ready": !shared.is_draining.load(Ordering::Relaxed),
+        "ready": !shared.is_draining.load(Ordering::Relaxed) && !catalog.is_waiting(),
         "uptime_s": shared.started.elapsed().as_secs_f64(),
         "generation": snapshot.generation,
         "memory_bytes": resident_size(),
         "tables": report.tables.len(),
         "rows": report.tables.iter().map(|table| table.rows).sum::<u64>(),
-        "cache_bytes": snapshot.l1_size,
+        "cache_bytes": snapshot.l0_size + snapshot.l1_size + snapshot.stale_size,
         "requests": sums.requests,
         "answers": answers,
         "latency": {"bounds_s": sums.lookup_bounds_s, "counts": sums.lookup_counts},
         "providers": providers,
+        "lookups_not_ready": catalog.waiting_lookups().collect::<Vec<_>>(),
+        "models_not_ready": catalog.models.waiting_names().collect::<Vec<_>>(),
+        "waiting": waiting,
     });
     format!("{status}\n")
 }

@@ -4,37 +4,56 @@
 //! and the I/O thread, so a client that does not read is not read from. An answer that is short is
 //! sent whole, with what was left out in its headers; from then on it is sent as it comes.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use lookaside_http::negotiate::Encoding;
-use lookaside_http::{BodyReader, Reply, Request, Response};
+use lookaside_http::{BodyReader, Reply, Request, Response, SlowBody};
+use lookaside_knowledge::Session;
 use lookaside_stream::{
-    Flow, FormatOptions, InputFormat, LiveRead, OutputFormat, Reject, RunOptions, Sink, Source,
-    Strictness, Summary, worker_count,
+    End, ErrorKind, Flow, FormatOptions, InputFormat, OutputFormat, RunOptions, Sink, Source,
+    Strictness, Summary,
 };
 
 use super::super::access_log::AccessLog;
+use super::super::encode::{Encoder, Form, Item};
 use super::super::models::Served;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::coding::{CODED_SIZE_MIN, Press};
+use super::decoding::{Coding, LiveBody, content_coding};
 use super::head::{EXPOSED, vary};
+use super::lookups_seen::LookupsSeen;
 use super::outflow::{Out, Progress, lock};
+use super::target::model_name;
+use super::waiters::Cancel;
 use super::{Noted, Shared, Thread, Visit, log_line};
-use crate::cli::enrich::{ModelTransform, Tally};
+use crate::cli::enrich::ModelTransform;
 use crate::cli::failure::did_you_mean;
 
 /// Bytes of an answer before it is sent as it comes, to a request that says how long it is.
 const WHOLE_SIZE_MAX: usize = 64 << 10;
 
+/// The member of the last line that counts the others, if a request asks for one. No field of an
+/// event has this name by accident.
+const SUMMARY_MEMBER: &str = "$summary";
+
+/// The parameters of a request.
+const PARAMS: [&str; 6] = [
+    "format",
+    "output_format",
+    "strict",
+    "summary",
+    "columns",
+    "extra",
+];
+
+/// Characters of a parameter's name or value that a message shows.
+const TEXT_SHOWN_MAX: usize = 64;
+
 /// Characters of the reason that a header gives.
 const REASON_LENGTH_MAX: usize = 200;
-
-/// Streams at once for each core; each has a thread and a session.
-const STREAMS_A_CORE_MAX: usize = 4;
 
 impl Thread {
     pub(super) fn enrich(
@@ -45,16 +64,24 @@ impl Thread {
         reply: Reply<'_>,
     ) {
         let face = &self.face;
-        let prepared = match face.catalog.models.find(name) {
-            Some(model) => formats(request, face).map(|formats| (model.clone(), formats)),
-            None => Err(no_model(face, name)),
+        let name = model_name(name);
+        let found = name.as_deref().and_then(|it| face.catalog.models.find(it));
+        let prepared = match found {
+            Some(model) => content_coding(request)
+                .and_then(|coding| Ok((model.clone(), coding, wanted(request, face)?))),
+            None => Err(not_found(face, name.as_deref().unwrap_or_default())),
         };
-        let (model, (input, output, strictness)) = match prepared {
+        let (model, body_coding, wanted) = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
         };
         let Some(slot) = Slot::take(&face.shared) else {
-            let problem = Problem::new(503, "as many streams run as may run").retry_after(1);
+            let problem = Problem::new(503, "too many concurrent streams")
+                .detail(format!(
+                    "stream_count_max of [server] is {}",
+                    face.shared.stream_count_max
+                ))
+                .retry_after(1);
             return face.refuse(visit, Some(request), reply, &problem);
         };
         face.note(&mut visit, request);
@@ -65,60 +92,87 @@ impl Thread {
         let is_sized = request.content_length().is_some();
         let coding = visit.coding;
         let (reader, deferred) = reply.receive_remote();
+        let session = face.shared.knowledge.session();
+        let cancel = Cancel::Session(session.cancel_handle());
+        self.waiters.add(deferred.ticket().into(), cancel);
+        let face = &self.face;
         let stream = Stream {
             slot,
             index: face.index,
             visit,
             model,
-            input,
-            output,
-            strictness,
+            body_coding,
+            wanted,
+            // Only chunks can be followed by trailers.
+            has_trailers: request.version_minor() > 0,
             answer: Arc::new(Mutex::new(Progress::Begun {
                 deferred,
                 body: Vec::new(),
             })),
             allow_origin,
             varies_by_origin,
+            error_detail: face.catalog.error_detail,
             coding: is_sized.then_some(coding),
             whole_size_max: if is_sized { WHOLE_SIZE_MAX } else { 0 },
         };
         let thread = thread::Builder::new().name("enrich".into());
         // Without a thread the request is dropped with the closure, which answers 500.
-        let _ = thread.spawn(move || stream.run(reader));
+        let _ = thread.spawn(move || stream.run(reader, session));
     }
 }
 
-fn no_model(face: &super::Face, name: &str) -> Problem {
+/// Why no model of that name can be used.
+fn not_found(face: &super::Face, name: &str) -> Problem {
+    if let Some(waiting) = face.catalog.models.find_waiting(name) {
+        let silent = waiting.silent.iter().map(|silent| &silent.error);
+        return Problem::model_not_ready(name, silent);
+    }
     let hint = did_you_mean(name, face.catalog.models.names());
     let problem = Problem::new(404, "there is no model of that name");
     problem.detail(format!("GET /v1/lookups lists them{hint}"))
 }
 
+/// What a request says of its stream.
+struct Wanted {
+    input: InputFormat,
+    output: OutputFormat,
+    strictness: Strictness,
+    /// Whether the last line counts the others.
+    has_summary: bool,
+}
+
 /// How events are read and written: by the request's types, else as `[enrich]` says, else JSON.
-fn formats(
-    request: &Request<'_>,
-    face: &super::Face,
-) -> Result<(InputFormat, OutputFormat, Strictness), Problem> {
+fn wanted(request: &Request<'_>, face: &super::Face) -> Result<Wanted, Problem> {
     let settings = &face.catalog.enrich;
     let bad = |error: &lookaside_stream::Error| {
         Problem::new(400, "this format is not known, or lacks an option").detail(chain(error))
     };
     let (mut input, mut output, mut strictness) = (None, None, Strictness::Lenient);
+    let mut has_summary = false;
     let mut output_options = Vec::new();
     for (name, value) in request.query_pairs() {
         match (&*name, &*value) {
             ("format", value) => input = Some(value.to_owned()),
             ("output_format", value) => output = Some(value.to_owned()),
             ("strict", "true") => strictness = Strictness::Strict,
-            ("strict", "false") => {}
+            ("summary", "true") => has_summary = true,
+            ("strict" | "summary", "false") => {}
             ("columns" | "extra", value) => {
                 output_options.push((name.to_string(), value.to_owned()));
             }
-            _ => {
-                return Err(Problem::new(400, "a parameter is unknown").detail(
-                    "there are format, output_format and strict=true, and for answers in CSV \
-                     columns=a,b,c and extra=ignore",
-                ));
+            (name @ ("strict" | "summary"), value) => {
+                let value: String = value.chars().take(TEXT_SHOWN_MAX).collect();
+                return Err(Problem::new(400, "a parameter has an unknown value")
+                    .detail(format!("{name} is {value:?}, and may be true or false")));
+            }
+            (name, _) => {
+                let hint = match did_you_mean(name, PARAMS) {
+                    hint if hint.is_empty() => format!("; there are {}", PARAMS.join(", ")),
+                    hint => hint,
+                };
+                let name: String = name.chars().take(TEXT_SHOWN_MAX).collect();
+                return Err(Problem::new(400, "a parameter is unknown")
+                    .detail(format!("unknown parameter {name:?}{hint}")));
             }
         }
     }
@@ -155,11 +209,20 @@ fn formats(
     let options = options.filter(|(name, _)| known.contains(&name.as_str()));
     let options = all(options.chain(&output_options)).advised_as("?");
     let output = OutputFormat::new(&output, &options);
-    Ok((
-        input.map_err(|error| bad(&error))?,
-        output.map_err(|error| bad(&error))?,
+    let output = output.map_err(|error| bad(&error))?;
+    if has_summary && output.name() != "json" {
+        let problem = Problem::new(400, "only JSON lines have room for a summary");
+        return Err(problem.detail(
+            "leave summary=true out, or ask for output_format=json; the header or trailer X-Events \
+             counts the events of other formats",
+        ));
+    }
+    Ok(Wanted {
+        input: input.map_err(|error| bad(&error))?,
+        output,
         strictness,
-    ))
+        has_summary,
+    })
 }
 
 /// Options, of which a later one counts in place of an earlier one.
@@ -177,7 +240,7 @@ impl Slot {
         // Relaxed: the number bounds threads and orders nothing.
         let running = shared.streams.fetch_add(1, Ordering::Relaxed);
         let slot = Self(shared.clone());
-        (running < (worker_count() * STREAMS_A_CORE_MAX) as u64).then_some(slot)
+        (running < shared.stream_count_max).then_some(slot)
     }
 }
 
@@ -194,12 +257,14 @@ struct Stream {
     index: usize,
     visit: Visit,
     model: Arc<Served>,
-    input: InputFormat,
-    output: OutputFormat,
-    strictness: Strictness,
+    body_coding: Option<Coding>,
+    wanted: Wanted,
+    has_trailers: bool,
     answer: Arc<Mutex<Progress>>,
     allow_origin: Option<Box<[u8]>>,
     varies_by_origin: bool,
+    /// Whether clients are told the causes of failures.
+    error_detail: bool,
     /// What a long answer is in, where one may be chosen.
     coding: Option<Encoding>,
     /// Bytes of the answer before it is sent as it comes.
@@ -207,35 +272,63 @@ struct Stream {
 }
 
 impl Stream {
-    fn run(self, reader: BodyReader) {
+    fn run(self, reader: BodyReader, session: Session) {
         let shared = &self.slot.0;
         let flow = Flow::with_names(
             self.model.names.clone(),
-            self.input.clone(),
-            self.output.clone(),
+            self.wanted.input.clone(),
+            self.wanted.output.clone(),
         );
-        let source = Source::new().with_live("request", Events(reader));
+        let body = match LiveBody::new(reader, self.body_coding) {
+            Ok(body) => body,
+            // Dropped unanswered, the request is answered with 500.
+            Err(error) => return tracing::warn!(%error, "no memory to decode a body"),
+        };
+        let source = Source::new().with_live("request", body);
+        let head = match self.has_trailers {
+            true => self.head(self.coding).header("Trailer", TRAILERS),
+            false => self.head(self.coding),
+        };
         let out = Out::new(
             &self.answer,
-            self.head(self.coding),
+            head,
             self.coding.unwrap_or(Encoding::Identity),
             self.whole_size_max,
         );
-        let sink = Sink::writer("answer", out, Out::finish);
+        // The end is sent below, with what was counted.
+        let sink = Sink::writer("answer", out, |_| Ok(()));
+        let counts = shared.model_counts.of(&self.model.name);
+        let lookups = Arc::new(LookupsSeen::new(self.model.clone(), counts, self.index));
         let transform = ModelTransform::new(
             self.model.program.evaluator(),
-            shared.knowledge.session(),
-            Arc::new(Tally::default()),
+            session,
+            lookups.clone(),
             self.model.file_name.clone(),
         );
         let options = RunOptions {
-            strictness: self.strictness,
+            strictness: self.wanted.strictness,
             ..RunOptions::default()
         };
         let run = flow.run(source, vec![transform], sink, options);
         let progress = std::mem::replace(&mut *lock(&self.answer), Progress::Over);
         let (status, size) = match (run, progress) {
-            (Ok(summary), Progress::Begun { deferred, body }) => {
+            // Its queries were cancelled: dropped, the writer breaks the connection.
+            (Ok(summary), Progress::Begun { deferred, .. }) if summary.end == End::Stopped => {
+                let mut body = Vec::new();
+                Problem::cancelled().write(self.error_detail, &mut body);
+                let vary = vary(false, false, self.varies_by_origin);
+                let head = self.with_origin(Response::new(503), vary);
+                deferred.respond(head.header("Content-Type", PROBLEM_TYPE).body(body));
+                (503, 0)
+            }
+            (Ok(summary), Progress::Sending(sending)) if summary.end == End::Stopped => {
+                (503, sending.size())
+            }
+            (Ok(summary), Progress::Begun { deferred, mut body }) => {
+                let summary = self.outcome(&summary, &lookups);
+                if self.wanted.has_summary {
+                    summary.write(&mut body);
+                }
                 let coding = self.coding.filter(|_| body.len() >= CODED_SIZE_MIN);
                 let body = match coding {
                     None | Some(Encoding::Identity) => body,
@@ -245,23 +338,43 @@ impl Stream {
                 deferred.respond(self.counted(coding, &summary).body(body));
                 (200, size as u64)
             }
-            (Ok(_), Progress::Sending { writer, size }) => {
-                writer.finish();
-                (200, size)
+            (Ok(summary), Progress::Sending(sending)) => {
+                let summary = self.outcome(&summary, &lookups);
+                let mut last = Vec::new();
+                if self.wanted.has_summary {
+                    summary.write(&mut last);
+                }
+                match sending.finish(&last, &summary.trailers()) {
+                    Ok(size) => (200, size),
+                    Err(error) => {
+                        self.tell_broken(&error);
+                        (500, 0)
+                    }
+                }
             }
             (Err(error), Progress::Begun { deferred, .. }) => {
-                let problem = Problem::new(422, "the events could not be read to their end");
+                if slow_body(&error).is_some() || error.kind() == ErrorKind::Defect {
+                    self.tell_broken(&error);
+                }
+                let problem = self.problem(&error, &lookups);
                 let mut body = Vec::new();
-                problem.detail(chain(&error)).write(&mut body);
+                problem.write(self.error_detail, &mut body);
                 let vary = vary(false, false, self.varies_by_origin);
-                let head = self.with_origin(Response::new(422), vary);
+                let head = self.with_origin(Response::new(problem.status), vary);
                 deferred.respond(head.header("Content-Type", PROBLEM_TYPE).body(body));
-                (422, 0)
+                (problem.status, 0)
             }
-            // Dropping the writer breaks the connection: the client sees that something is missing.
-            (Err(error), Progress::Sending { size, .. }) => {
-                tracing::warn!(model = self.model.name, %error, "a stream of events broke off");
-                (500, size)
+            // Its end is missing, so the client sees that events are.
+            (Err(error), Progress::Sending(sending)) => {
+                self.tell_broken(&error);
+                let problem = self.problem(&error, &lookups);
+                let mut last = Vec::new();
+                if self.wanted.output.name() == "json" {
+                    let told = problem.told(self.error_detail);
+                    let item = Item::Failed(problem.status, problem.title(), told);
+                    Encoder::default().batch_item(Form::JsonLines, item, &mut last);
+                }
+                (500, sending.break_off(&last))
             }
             (_, Progress::Over) => (500, 0),
         };
@@ -275,6 +388,61 @@ impl Stream {
             let noted: &Noted = noted;
             log_line(&mut log, &self.visit, noted, status, size as usize);
             log.flush();
+        }
+    }
+
+    fn tell_broken(&self, error: &dyn std::error::Error) {
+        let error = match slow_body(error) {
+            Some(slow) => limit_of(slow),
+            None => chain(error),
+        };
+        tracing::warn!(
+            model = self.model.name,
+            error,
+            "an event stream was interrupted"
+        );
+    }
+
+    /// Why a stream did not come to its end.
+    fn problem(&self, error: &lookaside_stream::Error, lookups: &LookupsSeen) -> Problem {
+        let rejects = error.summary().and_then(|it| it.rejects.first().first());
+        let failure = lookups
+            .first_failure()
+            .filter(|_| error.kind() == ErrorKind::Input)
+            .filter(|(line, _)| rejects.is_none_or(|reject| *line < reject.line));
+        if let Some((line, failure)) = failure {
+            let text = |error_detail| at_line(line, words(&failure, error_detail));
+            return Problem::new(422, "a lookup failed")
+                .detail(text(false))
+                .cause(text(true));
+        }
+        if let Some(slow) = slow_body(error) {
+            return Problem::new(408, "the stream was sent too slowly").detail(limit_of(slow));
+        }
+        match error.kind() {
+            ErrorKind::Defect => {
+                Problem::new(500, "the server failed at this request").cause(chain(error))
+            }
+            _ => {
+                Problem::new(422, "the events could not be read to their end").detail(chain(error))
+            }
+        }
+    }
+
+    /// What a run came to, as clients are told.
+    fn outcome(&self, summary: &Summary, lookups: &LookupsSeen) -> RunOutcome {
+        let reject = summary.rejects.first().first();
+        let failure = lookups.first_failure();
+        let failure = failure.filter(|_| summary.failures.count() > 0);
+        RunOutcome {
+            counts: [
+                (EVENTS, summary.events_out),
+                (REJECTED, summary.rejects.count()),
+                (FAILED, summary.failures.count()),
+            ],
+            reject_reason: reject.map(|it| header_text(&at_line(it.line, &it.reason))),
+            failure_reason: failure
+                .map(|(line, it)| header_text(&at_line(line, words(&it, self.error_detail)))),
         }
     }
 
@@ -292,7 +460,7 @@ impl Stream {
 
     /// The head of an answer in a coding, if one was chosen.
     fn head(&self, coding: Option<Encoding>) -> Response {
-        let content_type = match self.output.name() {
+        let content_type = match self.wanted.output.name() {
             "json" => "application/x-ndjson",
             "csv" => "text/csv; charset=utf-8",
             _ => "text/plain; charset=utf-8",
@@ -307,28 +475,105 @@ impl Stream {
     }
 
     /// The head of an answer that is whole, so that all is counted.
-    fn counted(&self, coding: Option<Encoding>, summary: &Summary) -> Response {
-        let counts = [
-            ("X-Events", summary.events_out),
-            ("X-Rejected", summary.rejects.count()),
-            ("X-Failed", summary.failures.count()),
-        ];
+    fn counted(&self, coding: Option<Encoding>, outcome: &RunOutcome) -> Response {
+        let counts = outcome.counts.into_iter();
         let head = counts
-            .into_iter()
-            .filter(|(name, count)| *name == "X-Events" || *count > 0)
+            .filter(|(name, count)| *name == EVENTS || *count > 0)
             .fold(self.head(coding), |head, (name, count)| {
                 head.header(name, count.to_string())
             });
-        match summary.rejects.first().first() {
-            Some(reject) => head.header("X-Reject-Reason", reason(reject)),
-            None => head,
+        outcome
+            .reasons()
+            .fold(head, |head, (name, reason)| head.header(name, reason))
+    }
+}
+
+/// The limit that ended a stream, if one of those for its body did.
+fn slow_body(error: &dyn std::error::Error) -> Option<SlowBody> {
+    let error = error.source()?.downcast_ref::<io::Error>()?;
+    error.get_ref()?.downcast_ref().copied()
+}
+
+/// The same in words, with the key that sets it.
+fn limit_of(slow: SlowBody) -> String {
+    match slow {
+        SlowBody::Idle(timeout) => format!(
+            "{slow}: stream_idle_timeout_ms of [server] ({}); send an event more often, or raise it",
+            timeout.as_millis()
+        ),
+        SlowBody::Rate(rate_min) => {
+            format!("{slow}: stream_rate_min of [server] ({rate_min}); send faster, or lower it")
         }
     }
 }
 
-/// Why an event was rejected, as a header takes it.
-fn reason(reject: &Reject) -> String {
-    let text = format!("line {}: {}", reject.line, reject.reason);
+const EVENTS: &str = "X-Events";
+const REJECTED: &str = "X-Rejected";
+const FAILED: &str = "X-Failed";
+const REJECT_REASON: &str = "X-Reject-Reason";
+const FAILURE_REASON: &str = "X-Failure-Reason";
+
+/// What may stand behind the body of a long answer.
+const TRAILERS: &str = "X-Events, X-Rejected, X-Failed, X-Reject-Reason, X-Failure-Reason";
+
+/// What a run came to.
+struct RunOutcome {
+    /// By the names of headers and trailers.
+    counts: [(&'static str, u64); 3],
+    /// Why the first of the rejected was so.
+    reject_reason: Option<String>,
+    /// Why the first of the failed lookups did.
+    failure_reason: Option<String>,
+}
+
+impl RunOutcome {
+    fn reasons(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let reject = self.reject_reason.iter().map(|it| (REJECT_REASON, &**it));
+        let failure = self.failure_reason.iter().map(|it| (FAILURE_REASON, &**it));
+        reject.chain(failure)
+    }
+
+    /// The trailers of a long answer: all counts, and the reasons that there are.
+    fn trailers(&self) -> Vec<(&'static str, String)> {
+        let counts = self.counts.map(|(name, count)| (name, count.to_string()));
+        let reasons = self.reasons().map(|(name, it)| (name, it.to_owned()));
+        counts.into_iter().chain(reasons).collect()
+    }
+
+    /// The last line of an answer that was asked for with one.
+    fn write(&self, body: &mut Vec<u8>) {
+        let [(_, events), (_, rejected), (_, failed)] = self.counts;
+        let mut counted = serde_json::json!({
+            "events": events,
+            "rejected": rejected,
+            "failed": failed,
+        });
+        for (member, reason) in [
+            ("reject_reason", &self.reject_reason),
+            ("failure_reason", &self.failure_reason),
+        ] {
+            if let Some(reason) = reason {
+                counted[member] = reason.as_str().into();
+            }
+        }
+        let line = serde_json::json!({SUMMARY_MEMBER: counted});
+        body.extend_from_slice(format!("{line}\n").as_bytes());
+    }
+}
+
+/// What a client may know of a failure.
+fn words(failure: &Problem, error_detail: bool) -> &str {
+    failure
+        .told(error_detail)
+        .unwrap_or_else(|| failure.title())
+}
+
+fn at_line(line: u64, reason: &str) -> String {
+    format!("line {line}: {reason}")
+}
+
+/// A reason as a header takes it.
+fn header_text(text: &str) -> String {
     text.chars()
         .take(REASON_LENGTH_MAX)
         .map(|c| match c {
@@ -338,36 +583,15 @@ fn reason(reject: &Reject) -> String {
         .collect()
 }
 
-/// Where events come from.
-struct Events(BodyReader);
-
-impl LiveRead for Events {
-    fn read_within(
-        &mut self,
-        room: &mut [u8],
-        patience: Option<Duration>,
-    ) -> io::Result<Option<usize>> {
-        match patience {
-            Some(patience) => self.0.read_within(room, patience),
-            None => self.0.read(room).map(Some),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_reason_is_a_short_line_of_ascii() {
-        let reject = |reason: &str| Reject {
-            source: Arc::default(),
-            line: 7,
-            reason: reason.to_owned().into(),
-            excerpt: String::new(),
-        };
-        assert_eq!(reason(&reject("no \"a\"")), "line 7: no \"a\"");
-        assert_eq!(reason(&reject("\r\nX: \u{e9}\u{7f}")), "line 7: ??X: ??");
-        assert_eq!(reason(&reject(&"x".repeat(999))).len(), REASON_LENGTH_MAX);
+        let reason = |text: &str| header_text(&at_line(7, text));
+        assert_eq!(reason("no \"a\""), "line 7: no \"a\"");
+        assert_eq!(reason("\r\nX: \u{e9}\u{7f}"), "line 7: ??X: ??");
+        assert_eq!(reason(&"x".repeat(999)).len(), REASON_LENGTH_MAX);
     }
 }

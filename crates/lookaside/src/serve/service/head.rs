@@ -11,6 +11,7 @@ use super::super::encode::Form;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
 use super::Visit;
+use super::decoding::CODINGS;
 
 /// What stands before a body.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +147,9 @@ impl Head<'_> {
         if let Some(allow) = self.allow {
             reply = reply.header("Allow", allow);
         }
+        if self.status == 415 {
+            reply = reply.header("Accept-Encoding", CODINGS);
+        }
         if self.status == 401 {
             reply = reply.header("WWW-Authenticate", "Bearer");
         }
@@ -166,8 +170,8 @@ const OF_TABLES: &str = "private, no-cache";
 
 /// The headers that scripts of an allowed page may read, beside those that they always may.
 pub(super) const EXPOSED: &str = "Age, Allow, ETag, Retry-After, Server-Timing, WWW-Authenticate, \
-                                  X-Cache, X-Events, X-Failed, X-Reject-Reason, X-Rejected, \
-                                  X-Rows-Cut";
+                                  X-Cache, X-Events, X-Failed, X-Failure-Reason, \
+                                  X-Reject-Reason, X-Rejected, X-Rows-Cut";
 
 /// What stands before a validator that says no more than that the meaning is the same.
 const WEAK: &str = "W/";

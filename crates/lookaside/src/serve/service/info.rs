@@ -36,12 +36,19 @@ impl Face {
         self.document(visit, b"{\"status\":\"ok\"}\n", request, reply);
     }
 
-    /// Whether requests are wanted here. A provider that is away makes nothing but its own lookups
-    /// fail, so it is told, where nobody needs a key, and decides nothing.
+    /// Whether requests are wanted here: not while the server ends, nor while there are lookups or
+    /// models and all of them wait for providers that never answered. A provider that goes away later,
+    /// or one of several, makes nothing but its own lookups and models fail, so it is told, where
+    /// no key is needed, and decides nothing.
     pub(super) fn ready_state(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
         let is_draining = self.shared.is_draining.load(Ordering::Relaxed);
+        let word = match self.catalog.is_waiting() {
+            _ if is_draining => "draining",
+            true => "waiting",
+            false => "ready",
+        };
         let mut state = json!({
-            "status": if is_draining { "draining" } else { "ready" },
+            "status": word,
             "generation": self.shared.knowledge.generation(),
         });
         if !self.catalog.access.has_keys() {
@@ -52,16 +59,13 @@ impl Face {
                     json!({"name": provider.name, "open_connections": open})
                 })
                 .collect();
-            let lookups = self.catalog.lookups.iter();
-            let waiting: Vec<&str> = lookups
-                .filter(|lookup| lookup.prepared.is_none())
-                .map(|lookup| lookup.name())
-                .collect();
+            let models = self.catalog.models.waiting_names();
             state["providers"] = providers.into();
-            state["lookups_not_ready"] = waiting.into();
+            state["lookups_not_ready"] = self.catalog.waiting_lookups().collect();
+            state["models_not_ready"] = models.collect();
         }
         let body = format!("{state}\n");
-        let status = if is_draining { 503 } else { 200 };
+        let status = if word == "ready" { 200 } else { 503 };
         self.send(
             visit,
             Some(request),
@@ -84,13 +88,12 @@ impl Thread {
         write: fn(&Shared) -> String,
     ) {
         let face = &self.face;
-        if let Err(problem) = face.begin_waiting() {
-            return face.refuse(visit, Some(request), reply, &problem);
-        }
+        // However many requests wait for a database: just then the operator needs to know.
+        face.shared.waiting.fetch_add(1, Ordering::Relaxed);
         face.note(&mut visit, request);
         let shared = face.shared.clone();
         let later = self.face.later(visit, reply.defer());
-        self.face.shared.runtime.spawn_blocking(move || {
+        self.face.shared.teller.run(move || {
             later.answer(Ok(Ready {
                 content_type,
                 body: write(&shared).into_bytes(),
@@ -104,7 +107,7 @@ impl Thread {
     /// Loads everything again; the answer comes when it is done, and requests are answered meanwhile.
     pub(super) fn reload(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
         let face = &self.face;
-        if let Err(problem) = face.begin_waiting() {
+        if let Err(problem) = face.begin_waiting(0) {
             return face.refuse(visit, Some(request), reply, &problem);
         }
         face.note(&mut visit, request);
@@ -132,9 +135,9 @@ impl Thread {
                 Err(failure) => {
                     let title = match failure.has_new_tables {
                         true => ONLY_TABLES,
-                        false => "the reload failed, and what was served is served on",
+                        false => "the reload failed; the previous state stays in use",
                     };
-                    Err(Problem::new(409, title).detail(failure.reason))
+                    Err(Problem::new(409, title).cause(failure.reason))
                 }
             });
         });
@@ -148,7 +151,15 @@ pub(super) fn metrics(shared: &Shared) -> String {
     let mut text = shared.prometheus.render();
     let catalog = shared.catalog.load();
     let waiting = shared.waiting.load(Ordering::Relaxed);
-    write_metrics(&shared.counters, &catalog, waiting, &mut text);
+    let models = &shared.model_counts;
+    write_metrics(&shared.counters, &catalog, models, waiting, &mut text);
+    head(
+        &mut text,
+        "lookaside_http_held_bytes",
+        "gauge",
+        "Bytes of answers that are made, or that clients have not taken.",
+    );
+    line(&mut text, "lookaside_http_held_bytes", shared.held_size());
     let Some(monitor) = shared.monitor.get() else {
         return text;
     };

@@ -23,10 +23,6 @@ use super::wait::Question;
 use super::{Face, Thread, Visit};
 use crate::cli::failure::did_you_mean;
 
-/// How long an old answer that stands in for a newer one is given out before the server behind it is
-/// asked again; as long as the cache of the tables does.
-const STANDS_IN: Duration = Duration::from_secs(1);
-
 impl Thread {
     pub(super) fn lookup(
         &mut self,
@@ -98,6 +94,7 @@ impl Thread {
                 let encoded = encode(lookup, form, rows.columns(), rows.iter(), paper);
                 let given = Given {
                     provenance,
+                    at: now,
                     encoded,
                     body: &mut self.body,
                 };
@@ -111,7 +108,7 @@ impl Thread {
                 );
             }
             Ok(None) => {
-                if let Err(problem) = face.begin_waiting() {
+                if let Err(problem) = face.begin_waiting(0) {
                     return face.refuse(visit, Some(request), reply, &problem);
                 }
                 face.note(&mut visit, request);
@@ -193,6 +190,8 @@ pub(super) struct Asked<'a> {
 /// What came back.
 pub(super) struct Given<'b> {
     pub(super) provenance: Provenance,
+    /// When it was as old as its provenance says.
+    pub(super) at: Instant,
     /// Whether there is a row.
     pub(super) encoded: Result<bool, Problem>,
     pub(super) body: &'b mut Vec<u8>,
@@ -228,15 +227,16 @@ impl Face {
             .is_some_and(|prepared| prepared.validity == Validity::Tables);
         let moment = (!is_of_tables).then(|| {
             let ttl = lookup.config.ttl.unwrap_or(self.catalog.cache_ttl);
+            // One that stands in is older than that, and kept as long as the cache of the tables does.
             let lifetime = match provenance.stands_in {
-                true => STANDS_IN.min(ttl),
+                true => provenance.fresh_for.min(ttl),
                 false => ttl.saturating_sub(provenance.age),
             };
             let tag = || Tag::of_body(given.body, asked.key.form);
             Moment {
                 age: provenance.age,
-                at: asked.now,
-                expires: asked.now + lifetime,
+                at: given.at,
+                expires: given.at + lifetime,
                 tag: (!provenance.stands_in && is_found).then(tag),
             }
         });
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn no_row_is_written_as_the_problem_that_it_is() {
         let mut body = Vec::new();
-        no_row().write(&mut body);
+        no_row().write(false, &mut body);
         assert_eq!(body, NO_ROW);
     }
 }

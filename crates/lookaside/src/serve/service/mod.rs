@@ -3,14 +3,20 @@
 mod batch;
 mod coding;
 mod console;
+mod decoding;
 mod enrich;
 mod head;
 mod info;
+mod job;
 mod lookup;
+mod lookups_seen;
 mod outflow;
 mod query;
+mod share;
 mod target;
+mod teller;
 mod wait;
+mod waiters;
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,19 +29,25 @@ use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Io, Method, Monitor, Peer, Reply, Request, Route, Service, Tls, Waker};
 use lookaside_knowledge::{Error, Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::Semaphore;
 
 use self::coding::{CODED_SIZE_MIN, Press, coding};
 pub(super) use self::console::policy as console_policy;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
+use self::share::SMALL_ANSWER_SIZE_MAX;
+pub(in crate::serve) use self::share::held_size_max;
 pub(super) use self::target::{FIXED, Target};
+pub(super) use self::teller::Teller;
 use self::wait::Completion;
+use self::waiters::Waiters;
 use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};
 use super::answers::Answers;
 use super::catalog::Catalog;
 use super::config::Place;
 use super::counters::{Counters, Layer, Path};
+use super::counts::ModelCounts;
 use super::encode::{Encoder, Form};
 use super::keeper::Keeper;
 use super::lookup::Lookup;
@@ -62,10 +74,20 @@ pub(crate) struct Shared {
     pub(crate) runtime: tokio::runtime::Handle,
     /// One for each I/O thread.
     pub(crate) counters: Box<[Counters]>,
+    /// What the lookups within models came to.
+    pub(crate) model_counts: ModelCounts,
     /// Requests that wait for an answer from elsewhere.
     pub(crate) waiting: AtomicU64,
-    /// Streams of events that run.
+    /// Bytes of answers that are being made, or are made and not written to a connection.
+    pub(crate) held_size: AtomicU64,
+    /// How much those may take, with what is written and not sent.
+    pub(crate) held_size_max: u64,
+    /// Queries of the folder's own tables that run beside the I/O threads for single lookups.
+    pub(crate) own_queries: Semaphore,
+    pub(crate) teller: Teller,
+    /// Streams of events that run, on all threads together, and how many of them may.
     pub(crate) streams: AtomicU64,
+    pub(crate) stream_count_max: u64,
     pub(crate) is_draining: AtomicBool,
     /// One for each I/O thread, as they started.
     pub(crate) wakers: Mutex<Vec<Waker>>,
@@ -90,6 +112,16 @@ impl Shared {
         // Release pairs with the acquire in `Thread::renew`: who sees the number finds the catalog.
         self.catalog_number.store(number, Ordering::Release);
         // A thread without requests would keep the old tables in memory.
+        self.wake_threads();
+    }
+
+    /// Cancels all queries, and answers the requests that wait for one.
+    pub(crate) fn cancel_queries(&self) {
+        self.knowledge.cancel_queries();
+        self.wake_threads();
+    }
+
+    fn wake_threads(&self) {
         let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         wakers.iter().for_each(Waker::wake);
     }
@@ -106,6 +138,7 @@ pub(crate) struct Thread {
     answers: Answers,
     body: Vec<u8>,
     completions: Receiver<Completion>,
+    waiters: Waiters,
 }
 
 /// What a validator is of: the tables, the catalog, the form.
@@ -167,6 +200,7 @@ impl Thread {
             answers: Answers::new(shared.answers_size_max / thread_count),
             body: Vec::new(),
             completions,
+            waiters: Waiters::default(),
             face: Face {
                 index: io.thread_index(),
                 text: RefCell::default(),
@@ -212,11 +246,11 @@ impl Thread {
         }
         if !target.methods().contains(&request.method()) {
             let problem = match target {
-                Target::Unknown => Problem::new(404, "there is nothing here")
+                Target::Unknown => Problem::new(404, "no such endpoint")
                     .detail("GET /v1/lookups lists what can be asked, /openapi.json how"),
-                _ => Problem::new(405, "this can be asked in another way only")
+                _ => Problem::new(405, "method not allowed")
                     .allow(target.allow())
-                    .detail(format!("ask with one of {}", target.allow())),
+                    .detail(format!("allowed methods: {}", target.allow())),
             };
             return face.refuse(visit, Some(request), reply, &problem);
         }
@@ -266,7 +300,7 @@ impl Face {
                 .header("Access-Control-Allow-Methods", target.allow())
                 .header(
                     "Access-Control-Allow-Headers",
-                    "Authorization, X-API-Key, Content-Type, If-None-Match",
+                    "Authorization, X-API-Key, Content-Encoding, Content-Type, If-None-Match",
                 )
                 .header("Access-Control-Max-Age", "600");
         }
@@ -286,7 +320,7 @@ impl Face {
         problem: &Problem,
     ) {
         let mut body = Vec::new();
-        problem.write(&mut body);
+        problem.write(self.catalog.error_detail, &mut body);
         self.send(visit, request, reply, &Head::problem(problem), &body);
     }
 
@@ -314,6 +348,11 @@ impl Face {
         head: &Head<'_>,
         body: &[u8],
     ) {
+        if body.len() > SMALL_ANSWER_SIZE_MAX
+            && let Err(problem) = self.shared.check_room(body.len())
+        {
+            return self.refuse(visit, request, reply, &problem);
+        }
         visit.layer = head.layer.map(Layer::name);
         let varies_by_origin = self.catalog.access.has_cors();
         let mut text = self.text.borrow_mut();
@@ -355,20 +394,20 @@ impl Face {
     /// What a database did not do, told to the client and, in full, to the log.
     fn failed(&self, lookup: &Lookup, error: &Error) -> Problem {
         lookup.tell_failure(error);
-        Problem::of_error(error, self.catalog.error_detail)
+        Problem::of_error(error)
     }
 
     /// What a lookup answers whose server was never there. The log has it since that was found out.
     fn not_ready(&self, lookup: &Lookup) -> Problem {
         lookup.counts.add_failed(self.index, 1);
-        Problem::not_ready(lookup.away.as_ref(), self.catalog.error_detail)
+        Problem::not_ready(lookup.away.as_ref())
     }
 }
 
 impl Service for Thread {
     fn route(&mut self, head: &Request<'_>) -> Route {
         match Target::of(head.path()) {
-            Target::Enrich(_) if head.method() == Method::Post => Route::streamed(),
+            Target::Enrich(_) if head.method() == Method::Post => Route::streamed().live(),
             Target::Lookup(_) => Route::buffered().limit(self.face.shared.body_size_max),
             _ => Route::buffered().limit(SMALL_BODY_SIZE_MAX),
         }
@@ -379,10 +418,15 @@ impl Service for Thread {
         self.visit(request, reply);
     }
 
-    fn batch_end(&mut self, _: &mut Io) {
+    fn batch_end(&mut self, io: &mut Io) {
+        self.waiters.set_timer(io);
         if let Some(log) = &self.face.log {
             log.borrow_mut().flush();
         }
+    }
+
+    fn timer(&mut self, io: &mut Io, _: u64) {
+        self.waiters.look(io);
     }
 
     fn woken(&mut self, io: &mut Io, _: u64) {
@@ -390,7 +434,12 @@ impl Service for Thread {
         // Lets go of tables that were replaced.
         self.session.generation();
         while let Ok(completion) = self.completions.try_recv() {
-            self.complete(io, completion);
+            // A panic is that of its request alone.
+            let ticket = completion.ticket();
+            io.contain(ticket, |io| self.complete(io, completion));
+        }
+        if self.face.shared.knowledge.is_cancelled() {
+            self.waiters.cancel_all();
         }
     }
 }

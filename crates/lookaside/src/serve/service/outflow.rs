@@ -14,10 +14,83 @@ use super::coding::OPTIONS;
 pub(super) enum Progress {
     /// Nothing was sent.
     Begun { deferred: Deferred, body: Vec<u8> },
-    /// The head was sent, and so many bytes of the body.
-    Sending { writer: BodyWriter, size: u64 },
+    /// The head was sent.
+    Sending(Sending),
     /// It was sent, or given up.
     Over,
+}
+
+/// An answer that is sent as it comes.
+pub(super) struct Sending {
+    writer: BodyWriter,
+    /// There unless the body goes as it is.
+    packer: Option<EncodingStream>,
+    /// What came out of it.
+    packed: Vec<u8>,
+    /// Bytes of the body that were sent.
+    size: u64,
+}
+
+impl Sending {
+    fn new(writer: BodyWriter, coding: Encoding) -> Self {
+        let is_packed = coding != Encoding::Identity;
+        Self {
+            writer,
+            packer: is_packed.then(|| EncodingStream::new(coding, &OPTIONS)),
+            packed: Vec::new(),
+            size: 0,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Sends more of the body, in its coding.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bytes = match &mut self.packer {
+            Some(packer) => {
+                self.packed.clear();
+                packer.write(bytes, &mut self.packed);
+                &self.packed
+            }
+            None => bytes,
+        };
+        self.writer.write_all(bytes)?;
+        self.size += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Sends the last of the body, and what stands behind it; how many bytes the body had in all.
+    pub(super) fn finish(
+        mut self,
+        last: &[u8],
+        trailers: &[(&'static str, String)],
+    ) -> io::Result<u64> {
+        self.send_last(last)?;
+        let trailers = trailers.iter().map(|(name, value)| (*name, value.as_str()));
+        self.writer.finish_with_trailers(trailers);
+        Ok(self.size)
+    }
+
+    /// Sends why the body ends before its end, and breaks the connection; how many bytes it had.
+    pub(super) fn break_off(mut self, last: &[u8]) -> u64 {
+        // The client may be gone.
+        let _ = self.send_last(last);
+        self.size
+    }
+
+    /// Sends the last of what there is, and all that a coding holds back.
+    fn send_last(&mut self, last: &[u8]) -> io::Result<()> {
+        self.send(last)?;
+        if let Some(packer) = self.packer.take() {
+            self.packed.clear();
+            packer.finish(&mut self.packed);
+            self.writer.write_all(&self.packed)?;
+            self.size += self.packed.len() as u64;
+        }
+        Ok(())
+    }
 }
 
 /// Where events go.
@@ -26,10 +99,6 @@ pub(super) struct Out {
     head: Response,
     /// What the body will be in.
     coding: Encoding,
-    /// There once the head was sent, unless the body goes as it is.
-    packer: Option<EncodingStream>,
-    /// What came out of it.
-    packed: Vec<u8>,
     size: usize,
     /// Bytes of the answer before it is sent as it comes.
     whole_size_max: usize,
@@ -46,36 +115,9 @@ impl Out {
             answer: answer.clone(),
             head,
             coding,
-            packer: None,
-            packed: Vec::new(),
             size: 0,
             whole_size_max,
         }
-    }
-
-    /// Sends more of a body that is sent as it comes, in its coding.
-    fn send(&mut self, writer: &mut BodyWriter, bytes: &[u8]) -> io::Result<u64> {
-        let Some(packer) = &mut self.packer else {
-            writer.write_all(bytes)?;
-            return Ok(bytes.len() as u64);
-        };
-        self.packed.clear();
-        packer.write(bytes, &mut self.packed);
-        writer.write_all(&self.packed)?;
-        Ok(self.packed.len() as u64)
-    }
-
-    /// Sends the end of such a body.
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        if let Progress::Sending { writer, size } = &mut *lock(&self.answer)
-            && let Some(packer) = self.packer.take()
-        {
-            self.packed.clear();
-            packer.finish(&mut self.packed);
-            writer.write_all(&self.packed)?;
-            *size += self.packed.len() as u64;
-        }
-        Ok(())
     }
 }
 
@@ -94,17 +136,14 @@ impl Write for Out {
                 unreachable!("it was looked at a moment ago");
             };
             let head = std::mem::replace(&mut self.head, Response::new(200));
-            if self.coding != Encoding::Identity {
-                self.packer = Some(EncodingStream::new(self.coding, &OPTIONS));
-            }
-            let mut writer = deferred.stream(head);
-            let size = self.send(&mut writer, &body)?;
-            *progress = Progress::Sending { writer, size };
+            let mut sending = Sending::new(deferred.stream(head), self.coding);
+            sending.send(&body)?;
+            *progress = Progress::Sending(sending);
             return Ok(bytes.len());
         }
         match &mut *progress {
-            Progress::Sending { writer, size } => {
-                *size += self.send(writer, bytes)?;
+            Progress::Sending(sending) => {
+                sending.send(bytes)?;
                 Ok(bytes.len())
             }
             _ => Err(io::ErrorKind::BrokenPipe.into()),

@@ -1,15 +1,17 @@
 //! `POST /v1/query`: a statement that is no lookup, where the configuration allows it.
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Knowledge, Policy, RowSet, Value};
+use lookaside_knowledge::{Error, ErrorKind, Policy, RowSet, Session, Text, Value};
 use serde::Deserialize;
+use tracing::warn;
 
 use super::super::encode::{Encoder, Form};
-use super::super::params::Named;
-use super::super::problem::Problem;
+use super::super::params::{Named, ParamFault, without_negative_zeros};
+use super::super::problem::{Problem, chain};
+use super::decoding::{content_coding, decode};
 use super::head::form;
-use super::wait::Ready;
-use super::{Thread, Visit};
+use super::wait::{Ready, rows_size};
+use super::{SMALL_BODY_SIZE_MAX, Thread, Visit};
 use crate::cli::rows::{DOUBLED_HELP, doubled};
 
 /// Header that says after how many rows the answer was cut.
@@ -23,22 +25,31 @@ impl Thread {
                 .detail("query_rows_max in [server] switches them on");
             return face.refuse(visit, Some(request), reply, &problem);
         };
-        let prepared = form(request, &Form::ALL).and_then(|form| Ok((form, read(request.body())?)));
+        let prepared = form(request, &Form::ALL).and_then(|form| {
+            let query = match content_coding(request)? {
+                Some(coding) => read(&decode(coding, request.body(), SMALL_BODY_SIZE_MAX)?),
+                None => read(request.body()),
+            };
+            Ok((form, query?))
+        });
         let (form, (sql, params)) = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
         };
-        if let Err(problem) = face.begin_waiting() {
+        if let Err(problem) = face.begin_waiting(request.body().len()) {
             return face.refuse(visit, Some(request), reply, &problem);
         }
         face.note(&mut visit, request);
-        let knowledge = face.shared.knowledge.clone();
-        // Whoever writes SQL is told what is wrong with it.
-        let later = self.face.later(visit, reply.defer());
-        self.face.shared.runtime.spawn_blocking(move || {
-            let rows = ask(&knowledge, &sql, &params, rows_max);
-            let rows = rows.map_err(|error| Problem::of_error(&error, true));
-            later.answer(rows.and_then(|rows| write(&rows, form, rows_max)));
+        let ticket = reply.defer();
+        let mut later = self.face.later(visit, ticket);
+        later.share().set(sql.len());
+        self.hand_over(ticket, move |session| {
+            let rows = ask(session, &sql, &params, rows_max);
+            let ready = rows.map_err(|error| failed(&error)).and_then(|rows| {
+                later.share().grow(rows_size(&rows))?;
+                write(&rows, form, rows_max)
+            });
+            later.answer(ready);
         });
     }
 }
@@ -63,7 +74,8 @@ fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Problem> {
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(wanted("it is no JSON object"));
     }
-    let query: Query = serde_json::from_slice(body).map_err(|error| wanted(&error.to_string()))?;
+    let body = without_negative_zeros(body);
+    let query: Query = serde_json::from_slice(&body).map_err(|error| wanted(&error.to_string()))?;
     match query.params.faults.is_empty() {
         true => Ok((query.sql, query.params.values)),
         false => Err(Problem::params(query.params.faults)),
@@ -72,7 +84,7 @@ fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Problem> {
 
 /// All rows up to one more than are given.
 fn ask(
-    knowledge: &Knowledge,
+    session: &mut Session,
     sql: &str,
     params: &[(String, Value)],
     rows_max: usize,
@@ -88,7 +100,30 @@ fn ask(
         .map(|(name, value)| (name.as_str(), value.clone()))
         .collect();
     // Such a statement is asked once; its answer would push others out of the cache.
-    knowledge.query_all_with(&limited, named.as_slice(), Policy::Bypass)
+    session.query_all_with(&limited, named.as_slice(), Policy::Bypass)
+}
+
+/// Why there are no rows. The log has all of it: the statement is that of a client, but what a
+/// database says of it is not for everyone.
+fn failed(error: &Error) -> Problem {
+    let fault = |name: &Text, problem: &'static str| ParamFault {
+        name: name.to_string(),
+        problem: problem.into(),
+    };
+    let missing = error.missing_params().iter();
+    let missing = missing.map(|name| fault(name, "is missing"));
+    let unknown = error.unknown_param().into_iter();
+    let faults: Vec<_> = missing
+        .chain(unknown.map(|name| fault(name, "is no parameter of the statement")))
+        .collect();
+    if !faults.is_empty() {
+        let detail = "give a value for each :name of the statement in the member \"params\"";
+        return Problem::params(faults).detail(detail);
+    }
+    if error.kind() != ErrorKind::Cancelled {
+        warn!(error = chain(error), "a query failed");
+    }
+    Problem::of_error(error)
 }
 
 fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready, Problem> {

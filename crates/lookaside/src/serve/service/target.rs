@@ -1,5 +1,7 @@
 //! What the path of a request means.
 
+use std::borrow::Cow;
+
 use lookaside_http::Method;
 
 use super::super::counters::Path;
@@ -8,6 +10,7 @@ use super::super::counters::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Target<'a> {
     Lookup(&'a str),
+    /// The rest of the path as it was sent: a model's name may have slashes, see [`model_name`].
     Enrich(&'a str),
     Query,
     Reload,
@@ -34,6 +37,29 @@ pub(in crate::serve) const FIXED: [(&str, Target<'static>); 9] = [
     ("/v1/status", Target::Status),
 ];
 
+/// The name of a model as it is written in a path: `web/access` or `web%2Faccess`. `None` if it is not
+/// percent-encoded text.
+pub(super) fn model_name(path: &str) -> Option<Cow<'_, str>> {
+    if !path.contains('%') {
+        return Some(path.into());
+    }
+    let mut name = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        let (digits, behind) = rest.split_first_chunk::<2>()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        // Two digits of four bits each.
+        name.push((digit(digits[0])? << 4 | digit(digits[1])?) as u8);
+        rest = behind;
+    }
+    String::from_utf8(name).ok().map(Cow::Owned)
+}
+
 impl<'a> Target<'a> {
     #[inline]
     pub(super) fn of(path: &'a str) -> Self {
@@ -44,7 +70,7 @@ impl<'a> Target<'a> {
             };
         }
         if let Some(name) = path.strip_prefix("/v1/enrich/") {
-            return match name.is_empty() || name.contains('/') {
+            return match name.is_empty() {
                 true => Self::Unknown,
                 false => Self::Enrich(name),
             };
@@ -89,5 +115,31 @@ impl<'a> Target<'a> {
             Self::Unknown => Path::Other,
             _ => Path::Info,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_named_with_slashes_and_without() {
+        for (path, expected) in [
+            ("access", Some("access")),
+            ("web/access", Some("web/access")),
+            ("web%2Faccess", Some("web/access")),
+            ("web%2faccess%C3%A9", Some("web/access\u{e9}")),
+            ("%", None),
+            ("web%2", None),
+            ("web%2g", None),
+            ("web%+1", None),
+            ("web%FF", None),
+        ] {
+            assert_eq!(model_name(path).as_deref(), expected, "{path}");
+        }
+        let path = "/v1/enrich/web/access";
+        assert_eq!(Target::of(path), Target::Enrich("web/access"));
+        assert_eq!(Target::of("/v1/enrich/"), Target::Unknown);
+        assert_eq!(Target::of("/v1/lookup/a/b"), Target::Unknown);
     }
 }

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use lookaside_http::negotiate::Encoding;
@@ -20,6 +21,8 @@ use super::super::problem::Problem;
 use super::coding::{CODED_SIZE_MIN, Press};
 use super::head::{Head, KeptHead};
 use super::lookup::{Asked, Given, encode};
+use super::share::Share;
+use super::waiters::Cancel;
 use super::{Face, Thread, Visit};
 
 /// Requests that wait at once. Each costs about a kilobyte here, and the databases behind them serve
@@ -41,10 +44,22 @@ pub(super) struct Completion {
     ticket: u64,
     visit: Visit,
     outcome: Outcome,
+    /// What it takes until it is written to its connection.
+    share: Share,
+}
+
+impl Completion {
+    /// The request that it answers.
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket::from_u64(self.ticket)
+    }
 }
 
 enum Outcome {
-    Rows(Question, Result<(RowSet, Provenance), Error>),
+    /// There is no answer yet.
+    Unanswered,
+    /// With the moment when they came, at which they were as old as is said.
+    Rows(Question, Result<(RowSet, Provenance), Error>, Instant),
     Body(Result<(Ready, Option<Encoding>), Problem>),
     /// A body in its coding, with a head that was there before.
     Coded(Box<KeptHead>, Vec<u8>),
@@ -74,8 +89,8 @@ impl Ready {
     }
 }
 
-/// The way back to the I/O thread, with the request that waits there. Dropped unused, as by a panic,
-/// it is answered with 500.
+/// The way back to the I/O thread, with the request that waits there. Dropped unused, it is answered
+/// with 503, as what it waited for was cancelled, or with 500 where a panic drops it.
 pub(super) struct Later {
     completion: Option<Completion>,
     sender: Sender<Completion>,
@@ -87,28 +102,49 @@ impl Later {
     pub(super) fn answer(mut self, body: Result<Ready, Problem>) {
         if let Some(completion) = &mut self.completion {
             let coding = completion.visit.coding;
-            completion.outcome = Outcome::Body(body.map(|ready| ready.coded(coding)));
+            let body = body.map(|ready| ready.coded(coding));
+            let size = body.as_ref().map_or(0, |(ready, _)| ready.body.capacity());
+            completion.share.set(size);
+            completion.outcome = Outcome::Body(body);
         }
+    }
+
+    /// What is counted of the memory that the answer takes.
+    pub(super) fn share(&mut self) -> &mut Share {
+        let completion = self.completion.as_mut();
+        &mut completion.expect("it is there until it is sent").share
     }
 
     /// Compresses a body, and sends it.
     pub(super) fn compress(mut self, head: KeptHead, coding: Encoding, body: &[u8]) {
         if let Some(completion) = &mut self.completion {
             let body = Press::default().with(coding, body, <[u8]>::to_vec);
+            completion.share.set(body.capacity());
             completion.outcome = Outcome::Coded(Box::new(head), body);
         }
     }
 
+    /// Sends rows that came just now.
     fn rows(mut self, question: Question, rows: Result<(RowSet, Provenance), Error>) {
         if let Some(completion) = &mut self.completion {
-            completion.outcome = Outcome::Rows(question, rows);
+            let size = rows.as_ref().map_or(0, |(rows, _)| rows_size(rows));
+            completion.outcome = match completion.share.grow(size) {
+                Ok(()) => Outcome::Rows(question, rows, Instant::now()),
+                Err(problem) => Outcome::Body(Err(problem)),
+            };
         }
     }
 }
 
 impl Drop for Later {
     fn drop(&mut self) {
-        if let Some(completion) = self.completion.take() {
+        if let Some(mut completion) = self.completion.take() {
+            if let Outcome::Unanswered = completion.outcome {
+                completion.outcome = Outcome::Body(Err(match thread::panicking() {
+                    true => Problem::new(500, "the server failed at this request"),
+                    false => Problem::cancelled(),
+                }));
+            }
             // A thread that has ended has no requests that wait.
             let _ = self.sender.send(completion);
             self.waker.wake();
@@ -116,9 +152,18 @@ impl Drop for Later {
     }
 }
 
+/// Bytes that rows take.
+pub(super) fn rows_size(rows: &RowSet) -> usize {
+    let values = rows.iter().flatten();
+    values
+        .map(|value| size_of::<Value>() + value.heap_size())
+        .sum()
+}
+
 impl Face {
-    /// Takes a place among the requests that wait.
-    pub(super) fn begin_waiting(&self) -> Result<(), Problem> {
+    /// Takes a place among the requests that wait, for one that takes so many bytes meanwhile.
+    pub(super) fn begin_waiting(&self, size: usize) -> Result<(), Problem> {
+        self.shared.check_room(size)?;
         let waiting = &self.shared.waiting;
         // Relaxed: the number bounds memory and orders nothing.
         if waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_COUNT_MAX {
@@ -130,12 +175,12 @@ impl Face {
 
     /// What sends the answer of a request that was put off, after `begin_waiting`.
     pub(super) fn later(&self, visit: Visit, ticket: Ticket) -> Later {
-        let broken = Problem::new(500, "the server failed at this request");
         Later {
             completion: Some(Completion {
                 ticket: ticket.into(),
                 visit,
-                outcome: Outcome::Body(Err(broken)),
+                outcome: Outcome::Unanswered,
+                share: Share::new(&self.shared),
             }),
             sender: self.sender.clone(),
             waker: self.waker.clone(),
@@ -146,40 +191,61 @@ impl Face {
 impl Thread {
     /// Asks for what is not at hand.
     pub(super) fn wait_for_answer(
-        &self,
+        &mut self,
         visit: Visit,
         question: Question,
         params: Vec<Value>,
         ticket: Ticket,
     ) {
         let later = self.face.later(visit, ticket);
-        let knowledge = self.face.shared.knowledge.clone();
-        self.face.shared.runtime.spawn(async move {
+        let shared = self.face.shared.clone();
+        let lookup = &question.catalog.lookups[question.index];
+        let prepared = lookup.prepared.as_ref();
+        // A provider's queries are bounded by its own limit, and shared by all who ask the same.
+        let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
+        let task = self.face.shared.runtime.spawn(async move {
             let lookup = &question.catalog.lookups[question.index];
             let prepared = lookup.prepared.as_ref();
             let statement = &prepared.expect("it was asked whether it is").statement;
             let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
-            let rows = knowledge
+            let _permit = match is_local {
+                true => shared.own_queries.acquire().await.ok(),
+                false => None,
+            };
+            // Others may have taken the room while it waited.
+            if let Err(problem) = shared.check_room(0) {
+                return later.answer(Err(problem));
+            }
+            let rows = (shared.knowledge)
                 .answer_async(statement, &params, extent, ttl)
                 .await;
             later.rows(question, rows);
         });
+        let cancel = match is_local {
+            true => Cancel::Task(task.abort_handle()),
+            false => Cancel::SharedTask(task.abort_handle()),
+        };
+        self.waiters.add(ticket.into(), cancel);
     }
 
     /// Answers a request that waited, if its client is still there.
     pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
+        self.waiters.remove(completion.ticket);
         let face = &self.face;
         face.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         let Completion {
             ticket,
             visit,
             outcome,
+            share,
         } = completion;
+        // From here on the connection counts it.
+        drop(share);
         let now = io.now();
         let Some(reply) = io.reply(Ticket::from_u64(ticket)) else {
             return;
         };
-        let (question, rows) = match outcome {
+        let (question, rows, at) = match outcome {
             Outcome::Body(Ok((ready, coding))) => {
                 let head = Head {
                     layer: ready.layer,
@@ -194,8 +260,9 @@ impl Thread {
             Outcome::Coded(head, body) => {
                 return face.send_as_is(visit, None, reply, &head.as_head(), &body);
             }
+            Outcome::Unanswered => unreachable!("it was replaced when it was sent"),
             Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
-            Outcome::Rows(question, rows) => (question, rows),
+            Outcome::Rows(question, rows, at) => (question, rows, at),
         };
         let lookup = &question.catalog.lookups[question.index];
         let (rows, provenance) = match rows {
@@ -238,10 +305,12 @@ impl Thread {
             },
             generation: question.generation,
             if_none_match: question.if_none_match.as_deref(),
-            now,
+            // The batch of events may have begun before they came.
+            now: now.max(at),
         };
         let given = Given {
             provenance,
+            at,
             encoded,
             body: &mut self.body,
         };

@@ -4,11 +4,10 @@ use std::env;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use lookaside_embedded::Postgres;
 
-use super::death::End;
+use super::death::{Count, End, until, until_more};
 use super::{Arena, Client, ITEM_COUNT, address, seed, serve};
 
 #[test]
@@ -141,14 +140,6 @@ impl Restartable {
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_database_that_is_away_at_first() {
     let mut database = Restartable::new();
@@ -181,15 +172,16 @@ fn a_database_that_is_restarted_under_load() {
     let server = serve(&database.url(), Path::new("/nonexistent"));
     let address = address(&server, 0);
     let is_over = AtomicBool::new(false);
+    let counts: [Count; 6] = Default::default();
     thread::scope(|scope| {
         let end = End(&is_over);
-        let loads: Vec<_> = (0..6)
-            .map(|index| {
+        let loads: Vec<_> = (0..)
+            .zip(&counts)
+            .map(|(index, count)| {
                 let is_over = &is_over;
                 scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(index);
                     let mut client = Client::connect(address);
-                    let (mut good, mut bad) = (0, 0);
                     while !is_over.load(Ordering::Relaxed) {
                         let id = random.usize(1..=ITEM_COUNT);
                         let received = match random.u8(..3) {
@@ -202,19 +194,17 @@ fn a_database_that_is_restarted_under_load() {
                         match received.status {
                             200 => {
                                 assert_eq!(received.json()["id"], id, "somebody else's");
-                                good += 1;
+                                count.add(|count| &count.good);
                             }
                             // It is away, and that is said.
-                            503 => bad += 1,
+                            503 => count.add(|count| &count.bad),
                             other => panic!("{other}: {received:?}"),
                         }
                     }
-                    (good, bad)
                 })
             })
             .collect();
-        let pause = || thread::sleep(Duration::from_millis(200));
-        pause();
+        until_more("it answers", &counts, 20, |count| &count.good);
         let postgres = database.postgres.as_ref().unwrap();
         // Sessions are killed, then the server.
         postgres
@@ -223,19 +213,16 @@ fn a_database_that_is_restarted_under_load() {
                  where pid <> pg_backend_pid() and backend_type = 'client backend'",
             )
             .unwrap();
-        pause();
+        until_more("it answers again", &counts, 20, |count| &count.good);
         for _ in 0..2 {
             database.stop();
-            pause();
+            until_more("all notice", &counts, 1, |count| &count.bad);
             database.start();
-            let mut client = Client::connect(address);
-            until("it is back", || client.get("/crud/items/1").status == 200);
-            pause();
+            until_more("it is back", &counts, 20, |count| &count.good);
         }
         drop(end);
         for load in loads {
-            let (good, bad) = load.join().unwrap();
-            assert!(good > 20 && bad > 0, "{good} {bad}");
+            load.join().unwrap();
         }
     });
     drop(server);

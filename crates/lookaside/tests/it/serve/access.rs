@@ -69,7 +69,7 @@ fn keys_let_in() {
     for (query, expected) in [
         (
             r#"{"sql":"select 1","params":{"a":[1],"b":1,"b":2}}"#,
-            r#"[{"name":"a","problem":"must be a text, a number, true, false or null"},{"name":"b","problem":"is given twice"}]"#,
+            r#"[{"name":"a","problem":"must be a text, a number, true, false or null; a number beyond 64 bits as a string"},{"name":"b","problem":"is given twice"}]"#,
         ),
         (
             &format!(r#"{{"sql":"select 1","params":{{{}}}}}"#, &many[1..]),

@@ -28,12 +28,22 @@ pub(super) struct Answer {
     pub(super) status: u16,
     head: String,
     pub(super) body: Vec<u8>,
+    /// The lines behind the last chunk.
+    trailers: String,
 }
 
 impl Answer {
     /// A header's value.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    /// A trailer's value.
+    pub(super) fn trailer(&self, name: &str) -> Option<&str> {
+        self.trailers.lines().find_map(|line| {
             let (found, value) = line.split_once(": ")?;
             found.eq_ignore_ascii_case(name).then_some(value)
         })
@@ -168,6 +178,7 @@ impl Receiver {
             loop {
                 let chunk = self.chunk();
                 if chunk.is_empty() {
+                    answer.trailers = self.trailers();
                     return answer;
                 }
                 answer.body.extend_from_slice(&chunk);
@@ -195,14 +206,28 @@ impl Receiver {
             status: head[9..12].parse().expect("a status"),
             head,
             body: Vec::new(),
+            trailers: String::new(),
         }
     }
 
-    /// Reads one piece of a chunked body; the last one is empty.
+    /// Reads as far as the empty line behind the last chunk.
+    pub(super) fn trailers(&mut self) -> String {
+        let mut trailers = String::new();
+        while trailers != "\r\n" && !trailers.ends_with("\r\n\r\n") {
+            let size = self.0.read_line(&mut trailers).expect("a line comes");
+            assert_ne!(size, 0, "the trailers are cut: {trailers}");
+        }
+        trailers
+    }
+
+    /// Reads one piece of a chunked body; the last one is empty, and trailers follow it.
     pub(super) fn chunk(&mut self) -> Vec<u8> {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("a chunk comes");
         let size = usize::from_str_radix(line.trim(), 16).expect("a chunk's size");
+        if size == 0 {
+            return Vec::new();
+        }
         let mut chunk = vec![0; size + 2];
         self.0.read_exact(&mut chunk).expect("a chunk is whole");
         chunk.truncate(size);

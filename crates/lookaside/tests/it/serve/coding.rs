@@ -1,6 +1,6 @@
 //! Answers in the coding that their client likes.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
 use flate2::read::GzDecoder;
 
@@ -240,4 +240,140 @@ fn events_are_compressed_where_nobody_waits_for_each() {
     let answer = receiver.receive("POST").is(200);
     assert_eq!(answer.header("Content-Encoding"), None);
     assert!(answer.text().contains("web-1"));
+}
+
+/// A body in a coding.
+fn packed(coding: &str, body: &[u8]) -> Vec<u8> {
+    match coding {
+        "gzip" => {
+            let level = flate2::Compression::fast();
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+            encoder.write_all(body).unwrap();
+            encoder.finish().unwrap()
+        }
+        "br" => {
+            let mut packed = Vec::new();
+            let mut encoder = brotli::CompressorWriter::new(&mut packed, 4096, 1, 18);
+            encoder.write_all(body).unwrap();
+            drop(encoder);
+            packed
+        }
+        "zstd" => zstd::encode_all(body, 1).unwrap(),
+        _ => body.to_vec(),
+    }
+}
+
+#[test]
+fn bodies_of_requests_are_decoded() {
+    let project = project("[server]\nbody_size_max = 100000\nquery_rows_max = 5\n");
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let sets = format!("[{}]", vec!["7"; 20_000].join(","));
+    let ask = |client: &mut Client, target: &str, coding: &str, body: &[u8]| {
+        let headers = [("Content-Encoding", coding)];
+        client.ask("POST", target, &headers, &packed(coding, body))
+    };
+    for coding in ["gzip", "br", "zstd", "identity"] {
+        let answer = ask(&mut client, "/v1/lookup/late", coding, b"[8, 9]").is(200);
+        assert_eq!(answer.text(), "[{\"name\":\"db 1\"},null]", "{coding}");
+        let lines = b"{\"name\":\"web-1\"}\n{\"name\":\"x\"}\n";
+        let answer = ask(&mut client, "/v1/lookup/host", coding, lines).is(200);
+        let expected = "{\"name\":\"web-1\",\"rack\":7}\nnull\n";
+        assert_eq!(answer.text(), expected, "{coding}");
+        let sql = br#"{"sql": "select 1 as one"}"#;
+        let answer = ask(&mut client, "/v1/query", coding, sql).is(200);
+        assert_eq!(answer.text(), "[{\"one\":1}]", "{coding}");
+        ask(&mut client, "/v1/lookup/late", coding, sets.as_bytes()).is(200);
+        if coding == "identity" {
+            continue;
+        }
+        // The limit is that of the body without its coding.
+        let bomb = format!("[{}]", vec!["7"; 1_000_000].join(","));
+        let refused = ask(&mut client, "/v1/lookup/late", coding, bomb.as_bytes()).is(413);
+        assert!(
+            refused.text().contains("more than 100000 bytes"),
+            "{coding}"
+        );
+        let headers = [("Content-Encoding", coding)];
+        if coding == "br" {
+            // A window of 1 GiB, which a decoder would take.
+            let large = [0x11, 0x1e, 0x03];
+            let refused = client.ask("POST", "/v1/lookup/late", &headers, &large);
+            assert!(refused.is(400).text().contains("larger than 16 MiB"));
+        }
+        let refused = client
+            .ask("POST", "/v1/lookup/late", &headers, b"[8]")
+            .is(400);
+        assert!(refused.text().contains(coding), "{}", refused.text());
+        let mut cut = packed(coding, sets.as_bytes());
+        cut.pop();
+        client
+            .ask("POST", "/v1/lookup/late", &headers, &cut)
+            .is(400);
+    }
+    for coding in ["deflate", "gzip, gzip", "compress", "x"] {
+        for target in ["/v1/lookup/late", "/v1/query"] {
+            let refused = ask(&mut client, target, coding, b"[8]").is(415);
+            assert_eq!(refused.header("Accept-Encoding"), Some("gzip, br, zstd"));
+        }
+    }
+    assert!(running.end().0.success());
+}
+
+#[test]
+fn streams_of_events_are_decoded_as_they_come() {
+    let project = Project::new();
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let target = format!("/v1/enrich/{}", model(&mut client));
+    let event = "{\"host\":\"web-1\",\"status\":200}\n";
+    let plain = client.post(&target, event.repeat(3000)).is(200);
+    for coding in ["gzip", "br", "zstd"] {
+        let headers = [("Content-Encoding", coding)];
+        let body = packed(coding, event.repeat(3000).as_bytes());
+        let answer = client.ask("POST", &target, &headers, &body).is(200);
+        assert_eq!(answer.body, plain.body, "{coding}");
+        // What is cut or not right is not the end of a body.
+        let short = packed(coding, event.repeat(10).as_bytes());
+        for wrong in [&short[..short.len() - 1], event.as_bytes()] {
+            let mut other = running.client();
+            let refused = other.ask("POST", &target, &headers, wrong);
+            assert_eq!(refused.status, 422, "{coding}: {}", refused.text());
+            assert!(refused.text().contains(coding), "{}", refused.text());
+        }
+    }
+    let refused = client.ask("POST", &target, &[("Content-Encoding", "x")], b"");
+    assert_eq!(
+        refused.is(415).header("Accept-Encoding"),
+        Some("gzip, br, zstd")
+    );
+
+    // An event whose bytes are all there is answered before the next one comes.
+    let mut client = running.client();
+    let (receiver, sender) = client.split();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\
+         Content-Encoding: gzip\r\n\r\n"
+    );
+    sender.raw(head.as_bytes());
+    let level = flate2::Compression::fast();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+    for round in 0..3 {
+        encoder.write_all(event.as_bytes()).unwrap();
+        encoder.flush().unwrap();
+        let piece = std::mem::take(encoder.get_mut());
+        sender.raw(format!("{:x}\r\n", piece.len()).as_bytes());
+        sender.raw(&piece);
+        sender.raw(b"\r\n");
+        if round == 0 {
+            assert_eq!(receiver.head("POST").status, 200);
+        }
+        assert_eq!(receiver.chunk(), &plain.body[..plain.body.len() / 3000]);
+    }
+    let piece = encoder.finish().unwrap();
+    sender.raw(format!("{:x}\r\n", piece.len()).as_bytes());
+    sender.raw(&piece);
+    sender.raw(b"\r\n0\r\n\r\n");
+    assert!(receiver.chunk().is_empty());
+    assert!(receiver.trailers().contains("X-Events: 3\r\n"));
 }

@@ -19,7 +19,6 @@ fn the_console_shows_and_asks_lookups() {
     };
     let project = project("");
     let running = serve(&project, &[]);
-    let mut client = running.client();
     browser.open(&format!("http://{}/", running.address));
     browser.wait_for("document.querySelectorAll('[data-lookup]').length === 5");
     assert_eq!(
@@ -69,6 +68,7 @@ fn the_console_shows_and_asks_lookups() {
 
     // The plots follow the load, which goes on until a browser that is short of time has seen it.
     let (load, over) = mpsc::channel::<()>();
+    let mut client = running.client();
     let asking = thread::spawn(move || {
         while over.try_recv() == Err(TryRecvError::Empty) {
             client.get("/v1/lookup/net?ip=10.0.1.7").is(200);
@@ -101,6 +101,39 @@ fn the_console_shows_and_asks_lookups() {
     // Who is gone is shown as gone.
     drop(running);
     browser.wait_for("document.querySelector('#state').innerText === 'away'");
+}
+
+#[test]
+fn the_console_shows_all_digits_of_a_number() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    // The first is 2^53 + 1, which JavaScript's numbers do not have.
+    let project = project(
+        "[lookups.numbers]\nsql = 'select 9007199254740993 as a, -9223372036854775807 - 1 as b, \
+         7 as c, 0.5 as d, cast(9007199254740993 as text) as e'\n",
+    );
+    let running = serve(&project, &[]);
+    browser.open(&format!("http://{}/", running.address));
+    browser.wait_for("document.querySelectorAll('[data-lookup]').length === 6");
+    browser.click("[data-lookup=numbers] button");
+    browser.wait_for("document.querySelector('[data-lookup=numbers] + .answer td')");
+    let cells = "return [...document.querySelectorAll('[data-lookup=numbers] + .answer td')]\
+                 .map(cell => cell.className + '=' + cell.innerText)";
+    assert_eq!(
+        browser.run(cells),
+        json!([
+            "number mono=9007199254740993",
+            "number mono=-9223372036854775808",
+            "number mono=7",
+            "number mono=0.5",
+            "mono=9007199254740993"
+        ])
+    );
+    // A text that is no row is shown with its digits, too.
+    let shown = browser.run("return body('[1, [9007199254740993, \"a\"]]').innerText");
+    assert!(shown.to_string().contains("9007199254740993"), "{shown}");
+    assert!(browser.complaints().is_empty());
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn refusals_name_what_is_wrong() {
         .is(405);
     assert_eq!(answer.header("Allow"), Some("GET, HEAD, POST, OPTIONS"));
     let detail = &answer.json()["detail"];
-    assert_eq!(detail, "ask with one of GET, HEAD, POST, OPTIONS");
+    assert_eq!(detail, "allowed methods: GET, HEAD, POST, OPTIONS");
     client.post("/v1/query", "{}").is(403);
     let answer = client.post("/v1/lookup/net", r#"["10.0.0.1", "x"]"#);
     assert_eq!(answer.json()["set"], 1);
@@ -301,4 +301,89 @@ fn the_end_answers_what_is_here() {
     let mut running = running;
     assert!(running.wait().0.success());
     assert!(!path.exists(), "the socket's file is gone");
+}
+
+#[test]
+fn answers_that_are_too_large_are_refused_before_they_fill_the_memory() {
+    let project = project(
+        "[cache]\ncapacity_bytes = 1000000\n\
+         [lookups.large]\nsql = 'select hex(zeroblob(20000)) as text from hosts where rack + 0 = :rack'\n\
+         params.rack = 'int'\n[server]\nbody_size_max = 1000000\n",
+    );
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    client.get("/v1/lookup/large?rack=8").is(200);
+    let before = running.memory_peak();
+    let sets = format!("[{}]", vec!["8"; 60_000].join(","));
+    let refused = client.post("/v1/lookup/large", sets).is(413).json();
+    let detail = refused["detail"].as_str().unwrap();
+    // Of 40 kB each.
+    assert!(
+        detail.starts_with("after 200 of the parameter sets"),
+        "{detail}"
+    );
+    assert!(detail.contains("more than 8000000 bytes"), "{detail}");
+    // The body twice while it grows, what the caches hold, and room for the allocator.
+    let grown = running.memory_peak() - before;
+    assert!(grown < 64 << 20, "{grown} bytes more than before");
+    assert!(running.end().0.success());
+}
+
+#[test]
+fn a_body_that_is_too_long_is_told_its_size_and_the_limit() {
+    let project = project("[server]\nbody_size_max = 1024\n");
+    let running = serve(&project, &[]);
+    let long = running
+        .client()
+        .post("/v1/lookup/host", "x".repeat(2000))
+        .is(413);
+    assert_eq!(
+        long.json()["detail"],
+        "the body has 2000 bytes, and 1024 (body_size_max) are the most here; send less in one request"
+    );
+    // One that does not say how long it is.
+    let mut client = running.client();
+    let head =
+        "POST /v1/lookup/host HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let body = format!("7d0\r\n{}\r\n", "x".repeat(2000));
+    client.split().1.raw(format!("{head}{body}").as_bytes());
+    let long = client.receive("POST").is(413);
+    assert_eq!(
+        long.json()["detail"],
+        "the body has more than 1024 bytes (body_size_max), which are the most here; send less in one request"
+    );
+}
+
+/// FORMATS.md says what it is in events, and so it is in parameters that declare no type.
+#[test]
+fn issue_12_negative_zero_is_the_same_in_parameters_and_events() {
+    let project = project(
+        "[server]\nquery_rows_max = 5\n[lookups.same]\nsql = 'select typeof(:x) as type, :x as x'\n",
+    );
+    project.write("models/same.oml", "name : same\n---\nx = read(x) ;\n");
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    for (number, kind, shown) in [("-0", "integer", "0"), ("-0.0", "real", "-0.0")] {
+        let row = format!("{{\"type\":\"{kind}\",\"x\":{shown}}}");
+        for body in [format!("[{number}]"), format!("[{{\"x\":{number}}}]")] {
+            let answer = client.post("/v1/lookup/same", &body).is(200);
+            assert_eq!(answer.text().trim(), format!("[{row}]"), "{body}");
+        }
+        let answer = client
+            .post("/v1/lookup/same", format!("{{\"x\":{number}}}\n"))
+            .is(200);
+        assert_eq!(answer.text().trim(), row);
+        let query = format!(
+            "{{\"sql\":\"select typeof(:x) as type, :x as x\",\"params\":{{\"x\":{number}}}}}"
+        );
+        let answer = client.post("/v1/query", &query).is(200);
+        assert_eq!(answer.text().trim(), format!("[{row}]"));
+        let event = format!("{{\"x\":{number}}}\n");
+        let answer = client.post("/v1/enrich/same", &event).is(200);
+        assert!(
+            answer.text().contains(&format!("\"x\":{shown}")),
+            "{}",
+            answer.text()
+        );
+    }
 }

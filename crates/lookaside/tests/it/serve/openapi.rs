@@ -268,7 +268,11 @@ fn the_document_says_what_enrich_takes_and_tells() {
         .unwrap();
     let enrich = &item["post"];
     // Each parameter that is written is one that is read.
-    for param in enrich["parameters"].as_array().unwrap() {
+    let params = enrich["parameters"].as_array().unwrap();
+    let (headers, params): (Vec<_>, Vec<_>) = params.iter().partition(|it| it["in"] == "header");
+    assert_eq!(headers.len(), 1);
+    assert_eq!(headers[0]["name"], "Content-Encoding");
+    for param in &params {
         assert_eq!(param["in"], "query");
         let (name, schema) = (param["name"].as_str().unwrap(), &param["schema"]);
         let value = match (&schema["enum"], &schema["default"], name) {
@@ -278,17 +282,28 @@ fn the_document_says_what_enrich_takes_and_tells() {
             _ => "host",
         };
         let target = format!("{path}?{name}={value}");
-        let csv = [("Accept", "text/csv")];
-        client.ask("POST", &target, &csv, b"").is(200);
+        // Columns are those of a CSV, and a summary is a line of JSON.
+        let accepted = match name {
+            "summary" => "application/x-ndjson",
+            _ => "text/csv",
+        };
+        let headers = [("Accept", accepted)];
+        client.ask("POST", &target, &headers, b"").is(200);
     }
-    let names = enrich["parameters"].as_array().unwrap().len();
+    let names = params.len();
     let refused = client.post(&format!("{path}?x=1"), "").is(400).json();
     let told = refused["detail"].as_str().unwrap();
-    assert_eq!(names, 5, "{told}");
+    assert_eq!(names, 6, "{told}");
     let headers = enrich["responses"]["200"]["headers"].as_object().unwrap();
     let names: Vec<&String> = headers.keys().collect();
     assert_eq!(
         names,
-        ["X-Events", "X-Failed", "X-Reject-Reason", "X-Rejected"]
+        [
+            "X-Events",
+            "X-Failed",
+            "X-Failure-Reason",
+            "X-Reject-Reason",
+            "X-Rejected"
+        ]
     );
 }

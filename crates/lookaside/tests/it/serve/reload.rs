@@ -49,20 +49,20 @@ fn a_reload_fails_no_request_and_changes_all_at_once() {
                 .get(&format!("/v1/lookup/new_{}", number - 1))
                 .is(404);
             let begun = Instant::now();
-            while answered.load(Ordering::Relaxed) == before && begun.elapsed() < PATIENCE {
-                thread::yield_now();
+            while answered.load(Ordering::Relaxed) < before + 5 && begun.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(1));
             }
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    assert!(answered.load(Ordering::Relaxed) > 40);
+    assert!(answered.load(Ordering::Relaxed) >= 10 * 5);
     let (status, log) = running.end();
     assert!(status.success(), "{log}");
 }
 
 #[test]
 fn a_reload_that_fails_leaves_everything_as_it_was() {
-    let project = project("");
+    let project = project("[server]\nerror_detail = true\n");
     let mut running = serve(&project, &[]);
     let mut client = running.client();
     for (more, expected) in [
@@ -176,7 +176,7 @@ fn what_waits_for_a_restart_is_told_by_its_name() {
 fn an_open_server_keeps_its_last_key() {
     let lines = run(["key", "new", "--admin"]).ended(0);
     let key = lines.err.lines().next().unwrap().to_owned();
-    let project = project(&lines.out);
+    let project = project(&format!("[server]\nerror_detail = true\n{}", lines.out));
     let running = Running::start(&project, &["--listen", "0.0.0.0:0"]);
     configure(&project, "");
     let headers = [("X-API-Key", key.as_str())];
@@ -210,7 +210,7 @@ fn a_reload_by_a_signal_is_told() {
 
 #[test]
 fn half_a_reload_says_so() {
-    let project = project("");
+    let project = project("[server]\nerror_detail = true\n");
     let mut running = serve(&project, &[]);
     project.write("hosts/data.csv", "name,rack\nweb-9,7\n");
     configure(
@@ -232,7 +232,7 @@ fn half_a_reload_says_so() {
 
 #[test]
 fn a_lookup_that_new_tables_do_not_fit_is_named() {
-    let project = project("");
+    let project = project("[server]\nerror_detail = true\n");
     let running = serve(&project, &[]);
     project.write("hosts/data.csv", "name,place\nweb-9,7\n");
     let config = std::fs::read_to_string(project.file("knowdb.toml")).unwrap();

@@ -5,9 +5,9 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::Client;
+use super::{Client, PATIENCE};
 use crate::program::{Project, lookaside};
 
 /// Lookups of all kinds on two small tables.
@@ -121,7 +121,8 @@ impl Running {
     /// that of the program until then.
     pub(super) fn io_thread_count(&self) -> usize {
         let threads = format!("/proc/{}/task", self.child.id());
-        for _ in 0..100 {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
             let threads = fs::read_dir(&threads).unwrap();
             let comm = |thread: io::Result<DirEntry>| thread.unwrap().path().join("comm");
             let names: Vec<String> = (threads.map(comm))
@@ -133,9 +134,20 @@ impl Running {
                     .filter(|name| name.starts_with("http-"))
                     .count();
             }
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(10));
         }
         panic!("threads without a name of their own");
+    }
+
+    /// Bytes of memory that it had at its peak.
+    pub(super) fn memory_peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB"));
+        1024 * peak
+            .expect("a size in kB")
+            .parse::<u64>()
+            .expect("a number")
     }
 
     pub(super) fn signal(&self, name: &str) {
@@ -160,6 +172,11 @@ impl Running {
     pub(super) fn end(mut self) -> (ExitStatus, String) {
         self.signal("TERM");
         self.wait()
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits until it has ended.

@@ -185,3 +185,31 @@ fn a_socket_that_is_not_made_is_told() {
         running.greeting
     );
 }
+
+/// What is wrong with a lookup is told at the start, and again only after it changed.
+#[test]
+fn probable_mistakes_and_scans_are_logged_once() {
+    let more = "[[tables]]\nname = 'geo'\n[lookups.cc]\n\
+                sql = 'select cc from geo where :ip between lo and hi'\n";
+    let project = project(more);
+    let mut rows = "lo,hi,cc\n".to_owned();
+    for row in 0..10_001 {
+        let net = format!("10.{}.{}", row / 256, row % 256);
+        rows.push_str(&format!("{net}.0,{net}.255,LAN\n"));
+    }
+    project.write("geo/data.csv", &rows);
+    let mut server = serve(&project, &[]);
+    // Both are logged before the server says where it listens.
+    for text in [
+        "`lo` and `hi` hold addresses as text",
+        "each lookup scans the whole table geo",
+    ] {
+        let greeting = &server.greeting;
+        assert_eq!(greeting.matches(text).count(), 1, "{greeting}");
+    }
+    server.signal("HUP");
+    let log = server.log_until("reloaded");
+    assert!(!log.contains("geo"), "{log}");
+    let (_, log) = server.end();
+    assert!(!log.contains("geo"), "{log}");
+}

@@ -153,7 +153,7 @@ pub(super) fn run(arguments: &HttpArguments) -> Outcome {
 
     let unable = |error: &dyn std::error::Error| Failure::new("cannot measure").because(error);
     let stop = StopFlag::new().map_err(|error| unable(&error))?;
-    let signals = SignalListener::start(stop.clone(), || {})?;
+    let signals = SignalListener::start(stop.clone(), None, || {})?;
     let (figures, used) = measure(&plan, arguments, watched, &stop).map_err(|e| unable(&e))?;
     let report = Report {
         plan: &plan,

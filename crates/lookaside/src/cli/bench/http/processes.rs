@@ -117,12 +117,15 @@ mod tests {
         let own = std::process::id();
         let before = (Usage::of(own).unwrap(), machine_cpu().unwrap());
         let started = Instant::now();
-        while started.elapsed() < Duration::from_millis(60) {
+        // The kernel counts in hundredths of a second, of which a busy machine gives us few.
+        let after = loop {
             std::hint::black_box(fs::read("/proc/self/stat").unwrap());
-        }
-        let after = (Usage::of(own).unwrap(), machine_cpu().unwrap());
-        assert!(after.0.cpu > before.0.cpu, "{before:?} {after:?}");
-        assert!(after.1 > before.1, "{before:?} {after:?}");
+            let after = (Usage::of(own).unwrap(), machine_cpu().unwrap());
+            if after.0.cpu > before.0.cpu && after.1 > before.1 {
+                break after;
+            }
+            assert!(started.elapsed() < Duration::from_secs(120), "{before:?}");
+        };
         assert!(after.0.resident_max > 1 << 20, "{after:?}");
     }
 

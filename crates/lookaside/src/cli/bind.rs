@@ -1,0 +1,138 @@
+//! Binding models to the tables and providers of a project.
+//!
+//! The columns of a provider's statement are known only after its server has described it, so a
+//! model is bound when all its providers have answered once.
+
+use std::collections::HashMap;
+use std::error::Error as _;
+
+use lookaside_knowledge::{Error, Knowledge, Session};
+use lookaside_oml::{Diagnostic, Diagnostics, Model, Options, Program};
+use lookaside_value::{Answers, Lookup, LookupError, NameTable, ParamBatch, StatementId, Text};
+
+use crate::cli::failure::Failure;
+use crate::cli::lookups::model_lookups;
+use crate::cli::models::{draw, model_failure};
+
+/// A statement whose provider does not answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Silent {
+    pub(crate) sql: String,
+    pub(crate) error: Error,
+}
+
+/// Why a model is not bound.
+pub(crate) enum Unbound {
+    /// It is wrong, whatever the providers say.
+    Faulty(Diagnostics),
+    /// Nothing is known to be wrong with it, and providers do not answer.
+    Waiting {
+        /// At least one.
+        silent: Vec<Silent>,
+        diagnostics: Diagnostics,
+    },
+}
+
+/// Binds a model. No provider is asked for a statement in `silent`, which says why it would not
+/// answer.
+///
+/// # Errors
+/// When the model is wrong, or one of its providers does not answer.
+pub(crate) fn bind(
+    model: &Model,
+    names: &mut NameTable,
+    knowledge: &Knowledge,
+    options: &Options,
+    silent: &HashMap<&str, Error>,
+) -> Result<Program, Unbound> {
+    let mut database = Database {
+        session: knowledge.session(),
+        known: silent,
+        silent: Vec::new(),
+    };
+    let bound = Program::bind(model, names, &mut database, options);
+    let silent = database.silent;
+    bound.map_err(|diagnostics| match diagnostics.len() == silent.len() {
+        true => Unbound::Waiting {
+            silent,
+            diagnostics,
+        },
+        false => Unbound::Faulty(without_silent(model, &diagnostics, &silent)),
+    })
+}
+
+/// What is wrong with a model itself, so that it does not look as if a provider were to blame.
+fn without_silent(model: &Model, diagnostics: &Diagnostics, silent: &[Silent]) -> Diagnostics {
+    let is_silent = |diagnostic: &&Diagnostic| {
+        let mut statements = model_lookups(model).filter(|sql| sql.span == diagnostic.span);
+        statements.any(|sql| silent.iter().any(|silent| silent.sql == sql.text))
+    };
+    let faults = diagnostics.iter().filter(|it| !is_silent(it));
+    model.diagnostics(faults.cloned().collect())
+}
+
+/// A session that keeps which statements were not prepared because of their providers.
+struct Database<'a> {
+    session: Session,
+    known: &'a HashMap<&'a str, Error>,
+    silent: Vec<Silent>,
+}
+
+impl Lookup for Database<'_> {
+    fn prepare(&mut self, sql: &str, params: &[Text]) -> Result<StatementId, LookupError> {
+        let prepared = match self.known.get(sql) {
+            Some(error) => Err(LookupError::from(error.clone())),
+            None => Lookup::prepare(&mut self.session, sql, params),
+        };
+        let error = prepared.as_ref().err().and_then(LookupError::source);
+        let error = error.and_then(|error| error.downcast_ref::<Error>());
+        if let Some(error) = error.filter(|error| error.is_retryable()) {
+            self.silent.push(Silent {
+                sql: sql.to_owned(),
+                error: error.clone(),
+            });
+        }
+        prepared
+    }
+
+    fn columns(&self, statement: StatementId) -> &[Text] {
+        self.session.columns(statement)
+    }
+
+    fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers) {
+        self.session.answer(statement, params, answers);
+    }
+}
+
+impl Unbound {
+    /// The failure of a command that cannot wait for a provider.
+    pub(crate) fn into_failure(self) -> Failure {
+        let (silent, diagnostics) = match self {
+            Self::Faulty(diagnostics) => return model_failure(&[diagnostics]),
+            Self::Waiting {
+                silent,
+                diagnostics,
+            } => (silent, diagnostics),
+        };
+        let providers = silent.iter().filter_map(|it| it.error.provider_name());
+        let mut providers: Vec<&str> = providers.collect();
+        providers.sort_unstable();
+        providers.dedup();
+        let (who, whose) = match providers.as_slice() {
+            [one] => (format!("provider {one} does not answer"), "its"),
+            all => (
+                format!("providers {} do not answer", all.join(", ")),
+                "their",
+            ),
+        };
+        let message = format!("{} cannot be used now: {who}", diagnostics.file_name());
+        let help = format!(
+            "start {whose} server{}, or correct connection_uri in knowdb.toml; `lookaside check` asks \
+             every provider",
+            if providers.len() == 1 { "" } else { "s" }
+        );
+        Failure::new(message)
+            .with_excerpt(draw(&diagnostics))
+            .with_help(help)
+    }
+}

@@ -1,0 +1,222 @@
+//! The lookups of a model: who answers each, and what is probably wrong with it.
+
+use lookaside_knowledge::{Explanation, Knowledge, WarningKind};
+use lookaside_oml::ast::{Sql, StatementKind};
+use lookaside_oml::{Diagnostic, Diagnostics, Model, Severity};
+use tracing::warn;
+
+use crate::cli::summary::grouped;
+
+/// Rows of a table up to which a full scan for each question is nothing to speak of.
+const SCANNED_ROW_COUNT_MAX: usize = 10_000;
+
+/// What a look at the lookups of a model found.
+pub(crate) struct Review {
+    /// The lookups in the order of the text: line and column, and how they are answered.
+    pub(crate) lookups: Vec<((usize, usize), Explanation)>,
+    /// What is probably not what the author wants.
+    pub(crate) warnings: Diagnostics,
+    file_name: String,
+}
+
+/// Something that is told once, at the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// What it is about: a place in a model, or a lookup of the configuration.
+    pub(crate) place: String,
+    /// What it says, without numbers that change with the tables.
+    pub(crate) message: String,
+    pub(crate) help: String,
+    /// The rows of the table that is scanned, if it is about a scan.
+    pub(crate) row_count: Option<usize>,
+}
+
+/// The SQL of a model's lookups, in the order of the text.
+pub(crate) fn model_lookups(model: &Model) -> impl Iterator<Item = &Sql> {
+    let statements = model.program().statements.iter();
+    statements.filter_map(|statement| match &statement.kind {
+        StatementKind::Lookup { sql, .. } => Some(sql),
+        _ => None,
+    })
+}
+
+/// Looks at the lookups of a model that was bound, so that its statements are known to be valid.
+pub(crate) fn review(model: &Model, knowledge: &Knowledge) -> Review {
+    let mut lookups = Vec::new();
+    let mut warnings = Vec::new();
+    for statement in &model.program().statements {
+        let StatementKind::Lookup { sql, .. } = &statement.kind else {
+            continue;
+        };
+        // What a provider that went away meanwhile would say is not known; its lookups will fail
+        // and be counted.
+        let mut explanation = knowledge.explain(&sql.text).ok();
+        if let Some(explanation) = &mut explanation {
+            unify_warnings(explanation, sql, model.text(), knowledge);
+        }
+        let found = explanation.iter().flat_map(|it| &it.warnings);
+        let before = warnings.len();
+        warnings.extend(found.map(|warning| Diagnostic {
+            severity: Severity::Warning,
+            message: written(&warning.message, sql, model.text()),
+            label: "this statement".to_owned(),
+            span: sql.span,
+            help: Some(written(&warning.help, sql, model.text())),
+        }));
+        if sql.params.is_empty() && warnings.len() == before {
+            warnings.push(no_parameter(sql));
+        }
+        if let Some(explanation) = explanation {
+            lookups.push((model.position(statement.span), explanation));
+        }
+    }
+    Review {
+        lookups,
+        warnings: model.diagnostics(warnings),
+        file_name: model.file_name().to_owned(),
+    }
+}
+
+impl Review {
+    /// What is told at the start: the warnings, and the scans of large tables.
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        let place = |(line, column): (usize, usize)| format!("{}:{line}:{column}", self.file_name);
+        let warnings = self.warnings.iter().map(|warning| Note {
+            place: place(self.warnings.position(warning.span)),
+            message: warning.message.clone(),
+            help: warning.help.clone().unwrap_or_default(),
+            row_count: None,
+        });
+        let scans = self.lookups.iter();
+        let scans = scans.filter_map(|(at, explanation)| scan_note(place(*at), explanation));
+        warnings.chain(scans).collect()
+    }
+}
+
+impl Note {
+    /// Writes it into the log.
+    pub(crate) fn tell(&self) {
+        let Self {
+            place,
+            message,
+            help,
+            row_count,
+        } = self;
+        warn!(lookup = place, help, rows = row_count, "{message}");
+    }
+}
+
+/// What to say of a lookup for which SQLite reads a large table from the first row to the last.
+pub(crate) fn scan_note(place: String, explanation: &Explanation) -> Option<Note> {
+    let scan = explanation.largest_scan()?;
+    (scan.row_count > SCANNED_ROW_COUNT_MAX).then(|| Note {
+        place,
+        message: format!(
+            "each lookup scans the whole table {}: no index serves it",
+            scan.table
+        ),
+        help: "write a condition that a native plan knows (docs/PLANS.md), or `create index` in \
+               create.sql"
+            .to_owned(),
+        row_count: Some(scan.row_count),
+    })
+}
+
+/// How a lookup is answered, in one line.
+pub(crate) fn answered(explanation: &Explanation) -> String {
+    let mut line = explanation.summary();
+    // Long numbers are read in groups.
+    if let Some(scan) = explanation.largest_scan() {
+        let rows = scan.row_count as u64;
+        line = line.replace(
+            &format!(", {rows} rows"),
+            &format!(", {} rows", grouped(rows)),
+        );
+    }
+    line
+}
+
+/// A lookup that asks the same for every event. Constants that are parameters are meant.
+fn no_parameter(sql: &Sql) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Warning,
+        message: "this lookup has no parameter, so every event gets the same row".to_owned(),
+        label: "this statement".to_owned(),
+        span: sql.span,
+        help: Some(
+            "write `read(FIELD)` where a value of the event belongs, or a typed constant, such as \
+             `digit(1)`, where the same row is meant"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A range over two columns has a parameter for each of them, and what is to be written instead has
+/// one. Only SQLite is asked for that: a server may find different types where both stand.
+fn unify_warnings(explanation: &mut Explanation, sql: &Sql, text: &str, knowledge: &Knowledge) {
+    let is_range = |kind: WarningKind| kind == WarningKind::AddressText;
+    if explanation.warnings.iter().any(|it| is_range(it.kind))
+        && let Ok(unified) = knowledge.explain(&unified(sql, text))
+    {
+        explanation.warnings = unified.warnings;
+    }
+}
+
+/// The statement with one parameter for all accesses that are written alike: each occurrence has one
+/// of its own, and `read(ip)` is the same address wherever it stands.
+fn unified(sql: &Sql, text: &str) -> String {
+    let written: Vec<&str> = texts(sql, text).collect();
+    renamed(&sql.text, |index| {
+        let text = written.get(index)?;
+        let first = written.iter().position(|it| it == text)?;
+        Some(format!(":p{first}"))
+    })
+}
+
+/// A message about a statement with its parameters as they are written in the model.
+fn written(message: &str, sql: &Sql, text: &str) -> String {
+    let texts: Vec<&str> = texts(sql, text).collect();
+    renamed(message, |index| Some((*texts.get(index)?).to_owned()))
+}
+
+/// What each parameter is in the text of the model.
+fn texts<'a>(sql: &'a Sql, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let params = sql.params.iter();
+    params.map(|param| text.get(param.value.span.range()).unwrap_or_default())
+}
+
+/// A text with other names for its parameters `:p0`, `:p1` and so on.
+fn renamed(text: &str, name: impl Fn(usize) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(":p") {
+        let (before, found) = rest.split_at(at);
+        let digits = found[2..].bytes().take_while(u8::is_ascii_digit).count();
+        let (param, behind) = found.split_at(2 + digits);
+        out.push_str(before);
+        match param[2..].parse().ok().and_then(&name) {
+            Some(name) => out.push_str(&name),
+            None => out.push_str(param),
+        }
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_shown_as_they_are_written() {
+        let name = |index: usize| ["read(ip)", "@b"].get(index).map(|it| (*it).to_owned());
+        for (text, expected) in [
+            ("lo <= :p0 and hi >= :p1", "lo <= read(ip) and hi >= @b"),
+            (":p0:p1 :p10 :p :port", "read(ip)@b :p10 :p :port"),
+            ("none", "none"),
+        ] {
+            assert_eq!(renamed(text, name), expected);
+        }
+    }
+}

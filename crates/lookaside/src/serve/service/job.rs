@@ -1,0 +1,103 @@
+//! Work of one request for a thread that may wait. There are fewer such threads than requests may
+//! wait: a job whose request is given up before its turn never runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lookaside_http::Ticket;
+use lookaside_knowledge::Session;
+
+use super::Thread;
+use super::waiters::Cancel;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Work that waits for a thread. A clone is the same work.
+#[derive(Clone)]
+pub(super) struct Job(Arc<Mutex<Option<Work>>>);
+
+impl Job {
+    pub(super) fn new(work: impl FnOnce() + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(work)))))
+    }
+
+    /// Does the work, unless it was dropped or done before.
+    pub(super) fn run(&self) {
+        if let Some(work) = self.take() {
+            work();
+        }
+    }
+
+    /// Drops the work with all that it holds, unless it has begun.
+    pub(super) fn discard(&self) {
+        drop(self.take());
+    }
+
+    /// The lock is held for nothing else.
+    fn take(&self) -> Option<Work> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Thread {
+    /// Gives work to a thread that may wait. Where the request is given up, the session is cancelled,
+    /// and work that has not begun is dropped; so it holds the [`Later`](super::wait::Later) of the
+    /// request, which then answers 503.
+    pub(super) fn hand_over(
+        &mut self,
+        ticket: Ticket,
+        work: impl FnOnce(&mut Session) + Send + 'static,
+    ) {
+        let shared = &self.face.shared;
+        let mut session = shared.knowledge.session();
+        let handle = session.cancel_handle();
+        let job = Job::new(move || work(&mut session));
+        let cancel = Cancel::Job(handle, job.clone());
+        self.waiters.add(ticket.into(), cancel);
+        shared.runtime.spawn_blocking(move || job.run());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts how often it is dropped.
+    struct Held(Arc<AtomicUsize>);
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn issue_12_work_that_is_discarded_before_it_begins_never_runs() {
+        for (discards, expected) in [(true, (0, 1)), (false, (1, 1))] {
+            let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::default());
+            let held = Held(Arc::clone(&drops));
+            let job = Job::new({
+                let runs = runs.clone();
+                move || {
+                    let _held = held;
+                    runs.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let queued = job.clone();
+            if discards {
+                job.discard();
+                assert_eq!(
+                    drops.load(Ordering::Relaxed),
+                    1,
+                    "what it held is gone at once"
+                );
+            }
+            queued.run();
+            job.discard();
+            queued.run();
+            let counted = (runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed));
+            assert_eq!(counted, expected, "discards: {discards}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the lookups of one stream of events come to, counted and told while it runs.
+
+use std::sync::{Arc, OnceLock};
+
+use lookaside_oml::{LookupFailure, RunReport};
+use lookaside_value::LookupErrorKind;
+use tracing::warn;
+
+use super::super::counts::LookupCounts;
+use super::super::models::Served;
+use super::super::problem::{Problem, chain};
+use crate::cli::enrich::Observer;
+
+/// The lookups of one stream.
+pub(super) struct LookupsSeen {
+    model: Arc<Served>,
+    /// Those of the model, of all its streams.
+    counts: Arc<LookupCounts>,
+    /// The I/O thread that the request came from.
+    index: usize,
+    first_failure: OnceLock<LookupFailure>,
+}
+
+impl LookupsSeen {
+    pub(super) fn new(model: Arc<Served>, counts: Arc<LookupCounts>, index: usize) -> Self {
+        Self {
+            model,
+            counts,
+            index,
+            first_failure: OnceLock::new(),
+        }
+    }
+
+    /// The line of the first event whose lookup failed, and why it did. The place in the model is a
+    /// part of the cause, as the model is a file.
+    pub(super) fn first_failure(&self) -> Option<(u64, Problem)> {
+        let failure = self.first_failure.get()?;
+        let cause = format!("{}: {}", self.place(failure), chain(&failure.error));
+        let problem = Problem::of_lookup_error(&failure.error).cause(cause);
+        Some((failure.line, problem))
+    }
+
+    fn place(&self, failure: &LookupFailure) -> String {
+        let (line, column) = failure.position;
+        format!("{}:{line}:{column}", self.model.file_name)
+    }
+
+    /// Tells the log of the first failure. Of a provider that does not answer it hears seldom.
+    fn tell(&self, failure: &LookupFailure) {
+        if failure.error.kind() != LookupErrorKind::Unavailable || self.counts.is_news() {
+            let (model, place) = (&self.model.name, self.place(failure));
+            let error = chain(&failure.error);
+            warn!(model, place, event = failure.line, error, "a lookup failed");
+        }
+    }
+}
+
+impl Observer for LookupsSeen {
+    fn observe(&self, report: &RunReport) {
+        let failed = report.lookup_failed_count;
+        let absent = report.lookup_absent_count;
+        let found = report.lookup_count.saturating_sub(absent + failed);
+        self.counts.add_many(self.index, found, absent);
+        if failed == 0 {
+            return;
+        }
+        self.counts.add_failed(self.index, failed);
+        let first = report.failures().iter().min_by_key(|failure| failure.line);
+        if let Some(failure) = first
+            && self.first_failure.set(failure.clone()).is_ok()
+        {
+            self.tell(failure);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The memory of answers, on the whole server: from when they are made to when clients have taken them.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lookaside_http::Monitor;
+
+use super::Shared;
+use super::batch::ANSWER_GROWTH_MAX;
+use crate::serve::problem::Problem;
+
+/// Bytes of answers that are made or not sent: some of the largest that there may be, or hundreds of
+/// a megabyte.
+const HELD_SIZE_MAX: u64 = 256 << 20;
+
+/// An answer that is no longer is sent without a look at what others take.
+pub(super) const SMALL_ANSWER_SIZE_MAX: usize = 64 << 10;
+
+/// How much answers may take where bodies have that limit: two batches at their limit have room.
+pub(crate) fn held_size_max(body_size_max: usize) -> u64 {
+    let largest = body_size_max.saturating_mul(ANSWER_GROWTH_MAX) as u64;
+    HELD_SIZE_MAX.max(largest.saturating_mul(2))
+}
+
+impl Shared {
+    /// Bytes of answers that are made, or that clients have not taken.
+    // Relaxed: the numbers bound memory and order nothing.
+    pub(crate) fn held_size(&self) -> u64 {
+        let unsent_size = self.monitor.get().map_or(0, Monitor::unsent_size);
+        self.held_size.load(Ordering::Relaxed) + unsent_size
+    }
+
+    /// Refuses what would take more than there may be.
+    pub(super) fn check_room(&self, size: usize) -> Result<(), Problem> {
+        match self.held_size().saturating_add(size as u64) <= self.held_size_max {
+            true => Ok(()),
+            false => Err(Problem::new(503, "too many answers wait to be sent")
+                .retry_after(1)
+                .detail(format!(
+                    "the answers that are made, and those that clients have not taken, may take {} \
+                     bytes together; take the answers before you ask for more",
+                    self.held_size_max
+                ))),
+        }
+    }
+}
+
+/// What one answer takes. It is free again when this is dropped.
+pub(super) struct Share {
+    shared: Arc<Shared>,
+    size: usize,
+}
+
+impl Share {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: shared.clone(),
+            size: 0,
+        }
+    }
+
+    /// Takes more, if there is room.
+    pub(super) fn grow(&mut self, size: usize) -> Result<(), Problem> {
+        self.set(self.size + size);
+        let checked = self.shared.check_room(0);
+        if checked.is_err() {
+            self.set(self.size - size);
+        }
+        checked
+    }
+
+    /// Takes so much from now on, whether there is room or not.
+    pub(super) fn set(&mut self, size: usize) {
+        let before = mem::replace(&mut self.size, size);
+        let held_size = &self.shared.held_size;
+        match size.checked_sub(before) {
+            Some(more) => held_size.fetch_add(more as u64, Ordering::Relaxed),
+            None => held_size.fetch_sub((before - size) as u64, Ordering::Relaxed),
+        };
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_batches_at_their_limit_have_room() {
+        assert_eq!(held_size_max(8 << 20), 256 << 20);
+        assert_eq!(held_size_max(1 << 30), 16 << 30);
+    }
+}

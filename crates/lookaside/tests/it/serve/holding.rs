@@ -1,0 +1,85 @@
+//! What answers take, and what is answered while others take long.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Client, PATIENCE, project, serve};
+
+/// A number of the metrics.
+fn metric(client: &mut Client, name: &str) -> u64 {
+    let answer = client.get("/metrics").is(200);
+    let line = answer.text().lines().find_map(|line| {
+        let (found, value) = line.split_once(' ')?;
+        (found == name).then(|| value.parse().unwrap())
+    });
+    line.unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+#[test]
+fn issue_12_what_the_server_tells_of_itself_waits_for_no_query() {
+    let project = project("[local]\nquery_timeout_ms = 0\n[server]\nquery_rows_max = 5\n");
+    let running = serve(&project, &[]);
+    let endless =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
+    let body = format!("{{\"sql\":\"{endless}\"}}");
+    // More than there are threads that may wait.
+    let count = 40;
+    let mut busy: Vec<Client> = (0..count).map(|_| running.client()).collect();
+    for client in &mut busy {
+        client.send("POST", "/v1/query", &[], body.as_bytes());
+    }
+    let mut client = running.client();
+    let begun = Instant::now();
+    while metric(&mut client, "lookaside_http_waiting") <= count {
+        assert!(begun.elapsed() < PATIENCE, "the queries never came");
+        thread::sleep(Duration::from_millis(20));
+    }
+    client.get("/v1/status").is(200);
+    client.get("/healthz").is(200);
+    client.get("/readyz").is(200);
+    client.get("/v1/lookup/host?name=web-1").is(200);
+}
+
+#[test]
+fn issue_12_answers_that_no_client_takes_are_bounded() {
+    const LIMIT: u64 = 256 << 20;
+    let project = project(
+        "[lookups.text]\nsql = 'select text from texts where id = :id'\n[[tables]]\nname = 'texts'\n",
+    );
+    let text = "x".repeat(2000);
+    project.write("texts/data.csv", &format!("id,text\n1,{text}\n"));
+    let running = serve(&project, &[]);
+    // Each answer has 40 MB, and takes them until it is read.
+    let body = format!("[{}1]", "1,".repeat(19_999));
+    let mut greedy: Vec<Client> = (0..16).map(|_| running.client()).collect();
+    for client in &mut greedy {
+        for _ in 0..8 {
+            client.send("POST", "/v1/lookup/text", &[], body.as_bytes());
+        }
+    }
+    let mut client = running.client();
+    let begun = Instant::now();
+    let refused = loop {
+        // Each of the threads may try to take more, and give it back.
+        let held = metric(&mut client, "lookaside_http_held_bytes");
+        assert!(held < 3 * LIMIT, "{held} bytes");
+        let answer = client.post("/v1/lookup/text", &body);
+        if answer.status != 200 {
+            break answer.is(503);
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing was refused");
+    };
+    assert_eq!(refused.header("Retry-After"), Some("1"));
+    assert!(refused.text().contains("268435456 bytes"), "{refused:?}");
+    // What is short and at hand is answered all the same.
+    client.get("/v1/lookup/net?ip=10.0.0.1").is(200);
+    drop(greedy);
+    while client.post("/v1/lookup/text", &body).status == 503 {
+        assert!(begun.elapsed() < PATIENCE, "the memory is never free again");
+        thread::sleep(Duration::from_millis(20));
+    }
+    while metric(&mut client, "lookaside_http_held_bytes") > 0 {
+        assert!(begun.elapsed() < PATIENCE, "something is held for ever");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
