@@ -143,14 +143,14 @@ impl Error {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => (
                 ErrorKind::Misuse,
-                format!("input `{name}` is of no known kind; there are {INPUT_KINDS}"),
+                format!("input `{name}` is not of a known kind; there are {INPUT_KINDS}"),
             ),
             io::ErrorKind::NotFound => {
                 (ErrorKind::Misuse, format!("input `{name}` does not exist"))
             }
             io::ErrorKind::InvalidInput if has_scheme(name) => (
                 ErrorKind::Misuse,
-                format!("input `{name}` is no address; write tcp://ADDRESS:PORT"),
+                format!("input `{name}` is not an address; write tcp://ADDRESS:PORT"),
             ),
             io::ErrorKind::IsADirectory => (
                 ErrorKind::Misuse,
@@ -171,7 +171,9 @@ impl Error {
     pub(crate) fn not_followable(name: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("input `{name}` is no regular file and cannot be followed; read it as it is"),
+            format!(
+                "input `{name}` is not a regular file and cannot be followed; read it as it is"
+            ),
         )
     }
 
@@ -183,7 +185,15 @@ impl Error {
     }
 
     pub(crate) fn open_checkpoint(name: &str, error: io::Error) -> Self {
-        let message = format!("checkpoint `{name}` cannot be opened");
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => {
+                format!("checkpoint `{name}`: there is no such folder; make it first")
+            }
+            io::ErrorKind::IsADirectory => {
+                format!("checkpoint `{name}` is a directory; name a file in it")
+            }
+            _ => format!("checkpoint `{name}` cannot be opened"),
+        };
         Self::new(ErrorKind::Environment, message).because(error)
     }
 
@@ -222,14 +232,17 @@ impl Error {
     pub(crate) fn open_output(name: &str, error: io::Error) -> Self {
         let message = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => {
-                format!("output `{name}` is of no known kind; there are {OUTPUT_KINDS}")
+                format!("output `{name}` is not of a known kind; there are {OUTPUT_KINDS}")
             }
             io::ErrorKind::InvalidInput if has_scheme(name) => {
-                format!("output `{name}` is no address; write tcp://HOST:PORT")
+                format!("output `{name}` is not an address; write tcp://HOST:PORT")
             }
             io::ErrorKind::NotFound => format!("output `{name}`: there is no such folder"),
             io::ErrorKind::IsADirectory => {
                 format!("output `{name}` is a directory; name a file in it")
+            }
+            _ if has_scheme(name) => {
+                format!("output `{name}` cannot be opened; start its receiver first")
             }
             _ => format!("output `{name}` cannot be opened"),
         };

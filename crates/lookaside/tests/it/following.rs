@@ -247,6 +247,17 @@ fn a_checkpoint_needs_one_followed_file() {
     run(["enrich", folder, log].into_iter().chain(wrong))
         .ended(1)
         .err_has(&["is not a checkpoint"]);
+    let missing = project.file("missing/cp");
+    let missing = [
+        "--format",
+        "raw",
+        "--follow",
+        "--checkpoint",
+        missing.to_str().unwrap(),
+    ];
+    run(["enrich", folder, log].into_iter().chain(missing))
+        .ended(1)
+        .err_has(&["missing/cp", "there is no such folder; make it first"]);
 }
 
 fn checkpoint_of(name: &str) -> String {

@@ -211,7 +211,7 @@ fn names_that_open_nothing_say_what_would() {
     let slash = format!("{}/new/", folder.path().display());
     for (name, expected) in [
         ("udp://127.0.0.1:1", "; there are files, `-` for standard"),
-        ("tcp://5140", "is no address; write tcp://"),
+        ("tcp://5140", "is not an address; write tcp://"),
     ] {
         for error in [
             Source::open([name]).unwrap_err(),
@@ -226,6 +226,17 @@ fn names_that_open_nothing_say_what_would() {
         assert!(error.ends_with("is a directory; name a file in it"));
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_output_that_refuses_its_first_connection_names_the_receiver() {
+    // Nothing listens on the port that was once tcpmux.
+    let name = "tcp://127.0.0.1:1";
+    let error = Sink::open(name, Extent::Endless).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!("output `{name}` cannot be opened; start its receiver first")
+    );
 }
 
 #[test]
