@@ -268,6 +268,7 @@ impl Builder {
         let cluster = temporary::shared(&setup, &self.wishes())?;
         let template = cluster.template_of(&self.schema)?;
         let database = cluster.hand_out(&template, self.ready_count_max)?;
+        cluster.wait_for_sweep();
         cluster.later(Job::TidyPlace {
             setup: Box::new(setup),
         });

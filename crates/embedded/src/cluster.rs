@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
 use crate::identity::Identity;
 use crate::keeper::{Job, Keeper};
+use crate::orphans::JOIN_SWEEP_COUNT_MAX;
 use crate::server::Server;
 use crate::template::{BLANK, FIRST, USER};
 use crate::{Error, Result, digest};
@@ -29,7 +31,7 @@ pub(crate) const HOME: &str = "postgres";
 pub(crate) const SNAPSHOT: &str = "lookaside snapshot of ";
 
 /// The owner's number that the name of a database, or what begins with one, holds.
-fn owner_of(name: &str) -> Option<i64> {
+pub(crate) fn owner_of(name: &str) -> Option<i64> {
     let (digits, rest) = name.strip_prefix(DATABASE_PREFIX)?.split_at_checked(14)?;
     let is_ours = rest.starts_with('_') && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_ours
@@ -54,6 +56,8 @@ pub(crate) struct Cluster {
     pub(crate) templates: Mutex<Vec<String>>,
     ready: Mutex<Vec<Ready>>,
     keeper: Keeper,
+    /// Says that the orphans which were there when we joined are dropped; see `orphans.rs`.
+    sweep: Mutex<Option<Receiver<()>>>,
     database_count: AtomicU64,
     has_first: AtomicBool,
 }
@@ -130,6 +134,7 @@ impl Cluster {
             templates: Mutex::default(),
             ready: Mutex::default(),
             keeper: Keeper::new(cluster.clone()),
+            sweep: Mutex::default(),
             database_count: AtomicU64::new(0),
             has_first: AtomicBool::new(false),
         }))
@@ -331,43 +336,36 @@ impl Cluster {
         Ok(())
     }
 
+    /// The number in the names of this process's databases.
+    pub(crate) fn owner(&self) -> i64 {
+        self.owner.number
+    }
+
+    /// Begins to drop what processes that have ended left in a shared server; with
+    /// [`wait_for_sweep`](Self::wait_for_sweep) it overlaps with the making of a database.
+    pub(crate) fn begin_sweep(&self) {
+        let (done, swept) = mpsc::channel();
+        *lock(&self.sweep) = Some(swept);
+        self.keeper.send(Job::DropOrphans {
+            kept: Vec::new(),
+            count_max: JOIN_SWEEP_COUNT_MAX,
+            done: Some(done),
+        });
+    }
+
+    /// Waits until the sweep of a joiner is done. A process that lives for less than a sweep would
+    /// otherwise drop nothing, and processes like it would fill the memory with databases.
+    pub(crate) fn wait_for_sweep(&self) {
+        let sweep = lock(&self.sweep).take();
+        if let Some(swept) = sweep {
+            // An error means that the job has ended without a word, or was never begun.
+            let _ = swept.recv();
+        }
+    }
+
     /// Has a job done when there is time.
     pub(crate) fn later(&self, job: Job) {
         self.keeper.send(job);
-    }
-
-    /// Drops the databases of owners that are gone: their sessions no longer hold their numbers. What
-    /// lasts as long as a folder is spared: those that are `kept`, and all snapshots of others than
-    /// temporary databases.
-    pub(crate) fn drop_databases_of_the_dead(&self, kept: &[String]) -> Result<()> {
-        let doing = "looking for databases of dead processes";
-        let spared = self.commented(SNAPSHOT)?;
-        let spared: Vec<String> = spared
-            .into_iter()
-            .filter(|(_, of)| {
-                owner_of(of).is_none()
-                    || kept.iter().any(|kept| of.starts_with(&format!("{kept}: ")))
-            })
-            .map(|(name, _)| name)
-            .collect();
-        let names = self.query(doing, "SELECT datname FROM pg_database")?;
-        for name in names.into_iter().flatten().flatten() {
-            let Some(owner) = owner_of(&name) else {
-                continue;
-            };
-            // In the session that asks a lock counts for itself, so ours must be told apart.
-            if owner == self.owner.number || kept.contains(&name) || spared.contains(&name) {
-                continue;
-            }
-            let mut session = self.open(HOME, doing)?;
-            let free = session
-                .query(&format!("SELECT pg_try_advisory_lock({owner})"))
-                .map_err(|failure| self.explain(failure, doing))?;
-            if free == [[Some("t".to_owned())]] {
-                self.drop_database(&name)?;
-            }
-        }
-        Ok(())
     }
 
     /// The names of all databases whose comment begins with `prefix`, with the rest of it.

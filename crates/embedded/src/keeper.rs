@@ -20,8 +20,14 @@ pub(crate) enum Job {
     Drop { database: String },
     /// A spare copy of the cluster's template, and what the dead left.
     TidyPlace { setup: Box<crate::setup::Setup> },
-    /// Databases of dead processes that used this cluster, but for these and their snapshots.
-    DropOfTheDead { kept: Vec<String> },
+    /// Databases of processes that have ended, but for those `kept` and their snapshots, at most so
+    /// many.
+    DropOrphans {
+        kept: Vec<String>,
+        count_max: usize,
+        /// Hears when it is done.
+        done: Option<Sender<()>>,
+    },
 }
 
 /// The way to a cluster's thread; it starts with the first job and ends with the cluster.
@@ -73,8 +79,16 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
                 let _ = cluster.drop_with_snapshots(&database);
             }
             Job::TidyPlace { setup } => setup.tidy(),
-            Job::DropOfTheDead { kept } => {
-                let _ = cluster.drop_databases_of_the_dead(&kept);
+            Job::DropOrphans {
+                kept,
+                count_max,
+                done,
+            } => {
+                let _ = cluster.drop_orphans(&kept, count_max);
+                if let Some(done) = done {
+                    // Nobody may be waiting.
+                    let _ = done.send(());
+                }
             }
         }
     }

@@ -41,6 +41,7 @@ mod folder;
 mod identity;
 mod instance;
 mod keeper;
+mod orphans;
 mod persistent;
 mod place;
 mod postgres;

@@ -231,7 +231,11 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         receipt.write(folder)?;
     }
     let kept = vec![receipt.database, database.clone()];
-    cluster.later(Job::DropOfTheDead { kept });
+    cluster.later(Job::DropOrphans {
+        kept,
+        count_max: usize::MAX,
+        done: None,
+    });
     Listening::forget(folder);
     Ok(Opened {
         cluster,

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use crate::admin::{Connection, literal};
 use crate::cluster::{Address, Cluster, Hold, lock};
 use crate::folder::{self, Folder};
-use crate::keeper::Job;
 use crate::persistent::Receipt;
 use crate::place;
 use crate::server::{self, Ending, Listen, PORT, PORT_DEFAULT, Server, Spec};
@@ -114,7 +113,7 @@ fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
     let session = Connection::open(&address.socket_folder, port, USER, "postgres").ok()?;
     let hold = Hold::Joined { _owner: owner };
     let cluster = Cluster::new(setup.binaries.clone(), address, hold, session).ok()?;
-    cluster.later(Job::DropOfTheDead { kept: Vec::new() });
+    cluster.begin_sweep();
     Some(cluster)
 }
 

@@ -33,7 +33,7 @@ fn run() {
     };
     let folder = env::var(FOLDER).unwrap_or_default();
     let wishes = match &*role {
-        "temporary" => builder(),
+        "temporary" | "exit at once" | "killed at once" => builder(),
         "fresh" => builder().fresh_cluster(),
         "path" => builder().path(folder),
         "instance" => {
@@ -57,6 +57,12 @@ fn run() {
         Err(error) => return say_error(&error),
     };
     introduce(&database);
+    match &*role {
+        // Before the thread in the background does anything.
+        "exit at once" => process::exit(0),
+        "killed at once" => crate::death::kill(process::id().cast_signed()),
+        _ => {}
+    }
     let mut clones = Vec::new();
     for order in io::stdin().lines() {
         let order = order.unwrap();

@@ -1,7 +1,9 @@
 //! Many at once: threads of one process, and processes that share one server.
 
+use std::env;
 use std::fs;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -144,6 +146,59 @@ fn a_shared_server_stays_until_the_last_process_ends() {
     third.tell("sql SELECT 1");
     third.hear("done");
     third.kill();
+    site.wait_until_clean();
+}
+
+/// How many short processes share a server, if `LOOKASIDE_TEST_PROCESS_COUNT` says nothing else.
+const PROCESS_COUNT: usize = 60;
+
+/// How many of them are there at once, and how many of their databases may be left.
+const PROCESS_COUNT_AT_ONCE: usize = 2;
+const LEFT_COUNT_MAX: usize = 10;
+
+/// What `cargo nextest` does: a process for each test. They end before they have dropped their
+/// databases, and every tenth is killed.
+#[test]
+fn databases_of_short_processes_do_not_pile_up() {
+    if !has_server() {
+        return;
+    }
+    let count = env::var("LOOKASIDE_TEST_PROCESS_COUNT").map_or(PROCESS_COUNT, |count| {
+        let count = count.parse();
+        count.expect("LOOKASIDE_TEST_PROCESS_COUNT is a number")
+    });
+    let site = Site::new();
+    let mut holder = Child::start(&site, "temporary");
+    let (url, own) = (holder.hear("url "), holder.hear("database "));
+    holder.hear("ready");
+    let begin = Instant::now();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..PROCESS_COUNT_AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    let is_killed = number.is_multiple_of(10);
+                    let role = ["exit at once", "killed at once"][usize::from(is_killed)];
+                    let mut child = Child::start(&site, role);
+                    child.hear("ready");
+                    assert_ne!(child.end().success(), is_killed);
+                }
+            });
+        }
+    });
+    let taken = begin.elapsed();
+    let others = format!(
+        "SELECT datname FROM pg_database WHERE datname LIKE 't\\_%' AND datname NOT LIKE '{}%'",
+        &own[..own.rfind('_').unwrap()]
+    );
+    let left = ask(&url, &others);
+    eprintln!("{count} processes took {taken:?} and left {}", left.len());
+    assert!(left.len() <= LEFT_COUNT_MAX, "{left:#?}");
+    assert!(holder.end().success());
     site.wait_until_clean();
 }
 

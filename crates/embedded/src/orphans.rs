@@ -1,0 +1,104 @@
+//! Databases of processes that have ended without dropping them.
+//!
+//! The name of a database holds its owner's number, and a session of the owner holds an advisory
+//! lock of that number, which the server releases when the owner ends. Processes are often too
+//! short-lived to drop their own databases: a test runner that starts a process for each test. So
+//! every process that joins a shared server drops some that others left, before it goes on.
+
+use std::collections::HashSet;
+
+use crate::Result;
+use crate::admin::{identifier, literal};
+use crate::cluster::{Cluster, HOME, SNAPSHOT, owner_of};
+
+/// How many databases a process drops at most when it joins a shared server: more than a process
+/// leaves (one in use and one made ahead), so that they do not pile up, and few enough to keep a
+/// start short.
+pub(crate) const JOIN_SWEEP_COUNT_MAX: usize = 5;
+
+impl Cluster {
+    /// Drops at most `count_max` databases of owners that are gone. Those that last as long as a
+    /// folder are spared: those that are `kept`, and all snapshots of others than temporary
+    /// databases.
+    pub(crate) fn drop_orphans(&self, kept: &[String], count_max: usize) -> Result<()> {
+        let doing = "dropping databases of processes that have ended";
+        // Not a session that others use: the locks taken here end with it.
+        let mut session = self.open(HOME, doing)?;
+        let mut ask = |sql: &str| {
+            let answer = session.query(sql);
+            answer.map_err(|failure| self.explain(failure, doing))
+        };
+        // First the databases, then the locks: who made a database held its lock before.
+        let databases =
+            ask("SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database")?;
+        let held = ask(&format!(
+            "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks \
+             WHERE locktype = 'advisory' AND objsubid = 1 AND granted \
+             AND database = (SELECT oid FROM pg_database WHERE datname = {})",
+            literal(HOME)
+        ))?;
+        let held: HashSet<i64> = held
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|number| number.parse().ok())
+            .collect();
+        let mut locked = HashSet::new();
+        let mut dropped_count = 0;
+        for row in databases {
+            if dropped_count == count_max {
+                break;
+            }
+            let Ok([Some(name), comment]) = <[_; 2]>::try_from(row) else {
+                continue;
+            };
+            let Some(owner) = owner_of(&name) else {
+                continue;
+            };
+            let is_spared = kept.contains(&name) || is_spared(comment.as_deref(), kept);
+            if is_spared || owner == self.owner() || held.contains(&owner) {
+                continue;
+            }
+            // Of several processes that sweep, one has the lock.
+            if !locked.contains(&owner) {
+                let free = ask(&format!("SELECT pg_try_advisory_lock({owner})"))?;
+                if free != [[Some("t".to_owned())]] {
+                    continue;
+                }
+                locked.insert(owner);
+            }
+            // One that cannot be dropped, because of a replication slot for example, does not keep
+            // the others.
+            let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name));
+            dropped_count += usize::from(ask(&drop).is_ok());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a database with this comment is a snapshot that lasts as long as a folder.
+fn is_spared(comment: Option<&str>, kept: &[String]) -> bool {
+    let Some(of) = comment.and_then(|comment| comment.strip_prefix(SNAPSHOT)) else {
+        return false;
+    };
+    owner_of(of).is_none() || kept.iter().any(|kept| of.starts_with(&format!("{kept}: ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_of_a_folder_are_spared() {
+        let kept = ["t_00000000000001_2".to_owned()];
+        for (comment, expected) in [
+            (None, false),
+            (Some("of somebody"), false),
+            (Some("lookaside snapshot of main: a"), true),
+            (Some("lookaside snapshot of t_00000000000001_2: a"), true),
+            (Some("lookaside snapshot of t_00000000000001_3: a"), false),
+        ] {
+            assert_eq!(is_spared(comment, &kept), expected, "{comment:?}");
+        }
+    }
+}
