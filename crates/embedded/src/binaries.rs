@@ -18,6 +18,7 @@ use crate::{Result, Version, VersionRequirement};
 
 pub(crate) use memo::Memo;
 pub use progress::Progress;
+pub(crate) use receipt::Verify;
 pub(crate) use search::{Installed, Network, Places, download_of};
 pub(crate) use stock::{Condition, Stock};
 

@@ -9,6 +9,7 @@ use crate::cache::Cache;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
+use crate::template::Template;
 use crate::{Result, Version, VersionRequirement};
 
 /// What a look at this machine found.
@@ -272,6 +273,19 @@ impl Report {
             .map(|entry| entry.path())
             .collect();
         parts.sort();
+        for (folder, damage) in Template::examine(cache) {
+            let what = "template of new clusters";
+            let folder = folder.display();
+            match damage {
+                None => self.good(what, format!("sound, in `{folder}`")),
+                Some(damage) => self.advise(
+                    Grade::Notice,
+                    what,
+                    format!("damaged, in `{folder}`: {}", damage.describe()),
+                    "the next start makes it again; or remove the folder",
+                ),
+            }
+        }
         for part in parts.into_iter().filter(|part| part.is_dir()) {
             let name = part
                 .file_name()

@@ -3,8 +3,8 @@
 //! ```text
 //! <place>/c-<random>/      a cluster: data/ s/ log lock owners joined/ ending port password
 //! <place>/dead-…/          one that is being removed
-//! <place>/spare-<key>/     a copy of a template that waits for its user: data/
-//! <place>/n-<random>/      a spare copy in the making: data/ lock
+//! <place>/spare-<key>/     a copy of a template that waits for its user: data/ manifest
+//! <place>/n-<random>/      a spare copy in the making: data/ manifest lock
 //! <place>/s-<hash>/        the sockets of a cluster elsewhere, in whose folder they cannot be named
 //! <place>/<key>.current    the name of the cluster that this user's processes share
 //! <place>/*.lock           who makes or sweeps
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
+use crate::binaries::Verify;
+use crate::manifest::Manifest;
 use crate::persistent::is_alive;
 use crate::place::{Place, make_private};
 use crate::server::{DATA, JOINED, LOCK};
@@ -59,6 +61,10 @@ impl Folder {
             }
         })?;
         let data = folder.path.join(DATA);
+        if data.exists() && !is_sound(&folder.path, makers.verify) {
+            let removed = fs::remove_dir_all(&data);
+            folder.or_remove(removed.map_err(|error| Error::file("remove", &data, error)))?;
+        }
         if !data.exists() {
             folder.or_remove(copy_or_mend(template, &data, makers))?;
         }
@@ -100,10 +106,16 @@ impl Folder {
     }
 }
 
+/// Whether a spare copy is what it was when it was laid.
+fn is_sound(spare: &Path, verify: Verify) -> bool {
+    let manifest = Manifest::read(spare);
+    manifest.is_some_and(|manifest| manifest.find_damage(&spare.join(DATA), verify).is_none())
+}
+
 /// Copies the template; one that turns out damaged is made anew, once.
 pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>) -> Result<()> {
-    let copied = template.copy_to(data, makers.identity);
-    if let Ok(true) = copied {
+    let copied = template.copy_to(data, makers);
+    if let Ok(Some(_)) = copied {
         return Ok(());
     }
     let _ = fs::remove_dir_all(data);
@@ -114,9 +126,9 @@ pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>)
     }
     let _ = fs::remove_dir_all(spare_path(makers.place, template));
     template.mend(makers)?;
-    match template.copy_to(data, makers.identity)? {
-        true => Ok(()),
-        false => Err(Error::template_damaged(data)),
+    match template.copy_to(data, makers)? {
+        Some(_) => Ok(()),
+        None => Err(Error::template_damaged(data)),
     }
 }
 
@@ -137,14 +149,18 @@ pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
         make_private(&path, makers.identity)?;
         lock(&path.join(LOCK))?
     };
-    let copied = template.copy_to(&path.join(DATA), makers.identity);
+    let data = path.join(DATA);
+    let copied = template.copy_to(&data, makers).and_then(|manifest| {
+        let manifest = manifest.ok_or_else(|| Error::template_damaged(&data))?;
+        manifest.of_copy(&data)?.write(&path)
+    });
     // The lock goes before the name: whoever takes the spare locks it himself.
     let _sweep = lock_shared(&sweep_lock(makers.place))?;
     drop(made);
-    if !matches!(copied, Ok(true)) || fs::rename(&path, &spare).is_err() {
+    if copied.is_err() || fs::rename(&path, &spare).is_err() {
         let _ = fs::remove_dir_all(&path);
     }
-    copied.map(drop)
+    copied
 }
 
 /// Removes a spare copy that did not work.

@@ -20,7 +20,7 @@
 //! | --- | --- |
 //! | `LOOKASIDE_PG_BIN` | the folder with `postgres` and `initdb` to use |
 //! | `LOOKASIDE_PG_OFFLINE` | fetch nothing |
-//! | `LOOKASIDE_PG_VERIFY=full` | compare each fetched file with its receipt first |
+//! | `LOOKASIDE_PG_VERIFY=full` | read every fetched file and every file of the template first |
 //! | `LOOKASIDE_PG_TEMP` | where temporary clusters live |
 //! | `LOOKASIDE_CACHE` | where servers and templates are kept |
 
@@ -41,6 +41,7 @@ mod folder;
 mod identity;
 mod instance;
 mod keeper;
+mod manifest;
 mod orphans;
 mod persistent;
 mod place;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use crate::binaries::{Binaries, Progress};
+use crate::binaries::{Binaries, Progress, Verify};
 use crate::cache::Cache;
 use crate::cluster::lock;
 use crate::folder;
@@ -21,6 +21,7 @@ pub(crate) struct Setup {
     pub(crate) place: Place,
     pub(crate) template: Template,
     progress: Arc<dyn Progress>,
+    verify: Verify,
 }
 
 impl Setup {
@@ -60,12 +61,14 @@ impl Setup {
         identity.check_reach(&binaries.postgres())?;
         let cache = Cache::open()?;
         let place = Place::find(identity)?;
+        let verify = Verify::of_process()?;
         let template = Template::find(Makers {
             binaries: &binaries,
             identity,
             cache: &cache,
             place: &place,
             progress: &**progress,
+            verify,
         })?;
         Ok(Self {
             binaries,
@@ -74,6 +77,7 @@ impl Setup {
             place,
             template,
             progress: Arc::clone(progress),
+            verify,
         })
     }
 
@@ -84,6 +88,7 @@ impl Setup {
             cache: &self.cache,
             place: &self.place,
             progress: &*self.progress,
+            verify: self.verify,
         }
     }
 

@@ -3,20 +3,17 @@
 //! It holds, beside the usual databases, two empty ones: [`BLANK`], of which all others are copies,
 //! and [`FIRST`], which a cluster hands out first, without a copy.
 
-use std::fmt::Write as _;
 use std::fs;
-use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::admin::{Failure, Row};
-use crate::binaries::{Binaries, Progress};
+use crate::binaries::{Binaries, Progress, Verify};
 use crate::cache::Cache;
 use crate::identity::Identity;
+use crate::manifest::{Damage, MANIFEST, Manifest, for_each_entry};
 use crate::place::{Place, make_private};
 use crate::server::{DATA, Ending, LOCK, Listen, Server, Spec};
 use crate::{Error, Result, digest};
@@ -31,16 +28,13 @@ pub(crate) const BLANK: &str = "template_lookaside";
 pub(crate) const FIRST: &str = "first_lookaside";
 
 /// Counts up when what is made here changes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// How long a template that is not asked for is kept; another version of this crate may want it.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The templates' folder in the cache.
 const FOLDER: &str = "template";
-
-/// File beside the data that tells how much there is to copy, and what.
-const RECEIPT: &str = "template.toml";
 
 /// Durability that a temporary cluster does without: it is never opened again.
 pub(crate) const RELAXED: [(&str, &str); 3] = [
@@ -51,12 +45,14 @@ pub(crate) const RELAXED: [(&str, &str); 3] = [
 
 /// Options of `initdb` for every version. Small segments of the log keep a copy small: one of 1 MB
 /// instead of 16 is half of it.
-const INITDB_OPTIONS: [&str; 6] = [
+/// Checksums, which are the default from version 18 on, let the server find damage as it reads.
+const INITDB_OPTIONS: [&str; 7] = [
     "--username=postgres",
     "--auth-local=trust",
     "--auth-host=scram-sha-256",
     "--encoding=UTF8",
     "--wal-segsize=1",
+    "--data-checksums",
     "--no-sync",
 ];
 
@@ -67,21 +63,6 @@ pub(crate) struct Template {
     key: String,
 }
 
-/// What a whole copy amounts to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Extent {
-    file_count: u64,
-    byte_count: u64,
-}
-
-/// What [`RECEIPT`] holds.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Receipt {
-    /// Of every name and every byte: copying does not look at those.
-    digest: String,
-    extent: Extent,
-}
-
 /// What is needed to make a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct Makers<'a> {
@@ -90,6 +71,7 @@ pub(crate) struct Makers<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) place: &'a Place,
     pub(crate) progress: &'a dyn Progress,
+    pub(crate) verify: Verify,
 }
 
 impl Template {
@@ -113,7 +95,7 @@ impl Template {
 
     /// Whether it is there, whole or damaged.
     pub(crate) fn stands(&self) -> bool {
-        self.folder.join(RECEIPT).exists()
+        self.folder.join(MANIFEST).exists()
     }
 
     /// Whether a cache holds a template of this key.
@@ -138,9 +120,7 @@ impl Template {
     /// Makes the template anew if it is damaged, and says whether it was.
     pub(crate) fn mend(&self, makers: Makers<'_>) -> Result<bool> {
         let _lock = self.lock(makers)?;
-        let data = self.folder.join(DATA);
-        let found = Receipt::of(&data).ok();
-        if found.is_some() && found == self.receipt() {
+        if self.find_damage(Verify::Full).is_none() {
             return Ok(false);
         }
         makers
@@ -149,8 +129,59 @@ impl Template {
         self.make_alone(makers).map(|()| true)
     }
 
-    fn receipt(&self) -> Option<Receipt> {
-        toml::from_str(&fs::read_to_string(self.folder.join(RECEIPT)).ok()?).ok()
+    /// What is wrong with it; a file that was replaced by an equal one is sound if contents are read.
+    fn find_damage(&self, verify: Verify) -> Option<Damage> {
+        let Some(manifest) = Manifest::read(&self.folder) else {
+            return Some(Damage::Contents(format!("no `{MANIFEST}` can be read")));
+        };
+        let damage = manifest.find_damage(&self.folder.join(DATA), verify)?;
+        let is_sound = verify == Verify::Full && matches!(damage, Damage::Stamp(_));
+        (!is_sound).then_some(damage)
+    }
+
+    /// Compares it with its manifest. Where a file was written to or replaced, as in a cache that was
+    /// copied, the contents of all files decide, and the manifest is brought up to date.
+    fn is_sound(&self, makers: Makers<'_>) -> bool {
+        match self.find_damage(makers.verify) {
+            None => true,
+            Some(Damage::Contents(_)) => false,
+            Some(Damage::Stamp(_)) => {
+                let is_sound = self.find_damage(Verify::Full).is_none();
+                if is_sound && let Some(manifest) = Manifest::read(&self.folder) {
+                    // A cache that cannot be written to is read at each start.
+                    let _ = manifest
+                        .of_copy(&self.folder.join(DATA))
+                        .and_then(|manifest| {
+                            let path = self.folder.join(MANIFEST);
+                            makers.cache.write(&path, manifest.text().as_bytes())
+                        });
+                }
+                is_sound
+            }
+        }
+    }
+
+    /// The folders of all templates in a cache that this version uses, and what is wrong with each.
+    pub(crate) fn examine(cache: &Cache) -> Vec<(PathBuf, Option<Damage>)> {
+        let entries = fs::read_dir(cache.root().join(FOLDER))
+            .into_iter()
+            .flatten();
+        let templates = entries.flatten().filter_map(|entry| {
+            let key = entry.file_name().into_string().ok()?;
+            let is_ours = key.split('-').nth(2) == Some(&FORMAT.to_string());
+            is_ours.then(|| Self {
+                folder: entry.path(),
+                key,
+            })
+        });
+        let mut found: Vec<_> = templates
+            .map(|template| {
+                let damage = template.find_damage(Verify::Full);
+                (template.folder, damage)
+            })
+            .collect();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        found
     }
 
     fn make(&self, makers: Makers<'_>) -> Result<()> {
@@ -178,22 +209,24 @@ impl Template {
             add_databases(folder, makers)?;
             let data = folder.join(DATA);
             let _ = fs::remove_file(data.join("postmaster.opts"));
-            let receipt = toml::to_string(&Receipt::of(&data)?).expect("numbers can be written");
-            let path = folder.join(RECEIPT);
-            fs::write(&path, receipt).map_err(|error| Error::file("write", &path, error))
+            Manifest::of(&data)?.write(folder)
         })
     }
 
     /// Copies the cluster's data to `data`, which must not exist. File systems that can share
-    /// blocks do: the standard library's copy asks for it. `false` if the template is damaged.
-    pub(crate) fn copy_to(&self, data: &Path, identity: &Identity) -> Result<bool> {
-        let Some(Receipt { extent, .. }) = self.receipt() else {
-            return Ok(false);
+    /// blocks do: the standard library's copy asks for it. `None` if the template is damaged; else
+    /// the manifest, with the stamps of the template's files.
+    pub(crate) fn copy_to(&self, data: &Path, makers: Makers<'_>) -> Result<Option<Manifest>> {
+        if !self.is_sound(makers) {
+            return Ok(None);
+        }
+        let Some(manifest) = Manifest::read(&self.folder) else {
+            return Ok(None);
         };
-        let mut copied = Extent::default();
+        let mut copied = (0, 0);
         copy_folder(&self.folder.join(DATA), data, &mut copied)?;
-        identity.give(data)?;
-        Ok(copied == extent)
+        makers.identity.give(data)?;
+        Ok((copied == manifest.extent()).then_some(manifest))
     }
 }
 
@@ -278,39 +311,8 @@ fn drop_maps(database: &Path) -> Result<()> {
     })
 }
 
-impl Receipt {
-    /// What a receipt for a folder says.
-    fn of(data: &Path) -> Result<Self> {
-        let mut files = Vec::new();
-        list_files(data, &mut files)?;
-        files.sort();
-        let mut extent = Extent::default();
-        let mut sum = String::new();
-        for path in files {
-            let bytes = fs::read(&path).map_err(|error| Error::file("read", &path, error))?;
-            extent.file_count += 1;
-            extent.byte_count += bytes.len() as u64;
-            let name = path.strip_prefix(data).unwrap_or(&path).display();
-            writeln!(sum, "{name} {}", digest::of(&bytes)).expect("writing into a string succeeds");
-        }
-        Ok(Self {
-            digest: digest::of(sum.as_bytes()),
-            extent,
-        })
-    }
-}
-
-fn list_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for_each_entry(folder, |entry, kind| {
-        if kind.is_dir() {
-            return list_files(&entry, files);
-        }
-        files.push(entry);
-        Ok(())
-    })
-}
-
-fn copy_folder(from: &Path, to: &Path, copied: &mut Extent) -> Result<()> {
+/// Adds to `copied` how many files and bytes there were.
+fn copy_folder(from: &Path, to: &Path, copied: &mut (u64, u64)) -> Result<()> {
     // The server refuses a data folder that others can enter.
     fs::DirBuilder::new()
         .mode(0o700)
@@ -321,21 +323,9 @@ fn copy_folder(from: &Path, to: &Path, copied: &mut Extent) -> Result<()> {
         if kind.is_dir() {
             return copy_folder(&entry, &target, copied);
         }
-        copied.file_count += 1;
-        copied.byte_count +=
+        copied.0 += 1;
+        copied.1 +=
             fs::copy(&entry, &target).map_err(|error| Error::file("copy to", &target, error))?;
         Ok(())
     })
-}
-
-fn for_each_entry(
-    folder: &Path,
-    mut visit: impl FnMut(PathBuf, fs::FileType) -> Result<()>,
-) -> Result<()> {
-    let failed = |error: io::Error| Error::file("read", folder, error);
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        visit(entry.path(), entry.file_type().map_err(failed)?)?;
-    }
-    Ok(())
 }

@@ -9,6 +9,7 @@
 //! The receipt is written last and is small, so that a start reads a few hundred bytes.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
@@ -26,13 +27,29 @@ pub(super) const FILES: &str = "files.sha256";
 /// The programs without which no server starts.
 pub(super) const PROGRAMS: [&str; 2] = ["bin/postgres", "bin/initdb"];
 
-/// How closely a server in the cache is looked at.
+/// How closely a server or a template in the cache is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// Its receipt and the sizes of its programs.
+    /// Its receipt and the sizes of its programs; see `manifest.rs` for templates.
     Receipt,
     /// Each byte.
     Full,
+}
+
+impl Verify {
+    /// What `LOOKASIDE_PG_VERIFY` says.
+    pub(crate) fn of_process() -> Result<Self> {
+        let value = env::var_os("LOOKASIDE_PG_VERIFY").filter(|value| !value.is_empty());
+        match value {
+            None => Ok(Self::Receipt),
+            Some(value) if value == "full" => Ok(Self::Full),
+            Some(value) => {
+                let value = value.to_string_lossy();
+                let known = "write `full` to have each file compared with its receipt";
+                Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known))
+            }
+        }
+    }
 }
 
 /// What was unpacked.

@@ -58,15 +58,7 @@ impl Places {
     /// What the environment of this process says.
     pub(crate) fn of_process() -> Result<Self> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-        let verify = match set("LOOKASIDE_PG_VERIFY") {
-            None => Verify::Receipt,
-            Some(value) if value == "full" => Verify::Full,
-            Some(value) => {
-                let value = value.to_string_lossy();
-                let known = "write `full` to have each file compared with its receipt";
-                return Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known));
-            }
-        };
+        let verify = Verify::of_process()?;
         let network = match set("LOOKASIDE_PG_OFFLINE") {
             Some(value) if value != "0" => Network::Forbidden,
             _ => Network::Allowed,

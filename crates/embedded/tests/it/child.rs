@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use lookaside_embedded::{Error, Instance, Postgres, Progress};
+use lookaside_embedded::{Error, Instance, Postgres, Progress, doctor};
 
 use crate::site::Site;
 use crate::{builder, chain};
@@ -33,6 +33,13 @@ fn run() {
     };
     let folder = env::var(FOLDER).unwrap_or_default();
     let wishes = match &*role {
+        "doctor" => {
+            for finding in doctor().findings {
+                let advice = finding.advice.unwrap_or_default();
+                eprintln!("finding {} {}; {advice}", finding.what, finding.state);
+            }
+            return;
+        }
         "temporary" | "exit at once" | "killed at once" => builder(),
         "fresh" => builder().fresh_cluster(),
         "path" => builder().path(folder),

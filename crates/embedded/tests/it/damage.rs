@@ -41,6 +41,74 @@ fn start_once(cache: &Path, role: &str) -> String {
     child.said()
 }
 
+/// Changes a byte in the middle of a file.
+fn flip_byte(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+/// Leaves no trace of what `work` writes to a file in its time of change.
+fn keep_modified(file: &Path, work: impl FnOnce()) {
+    let modified = file.metadata().unwrap().modified().unwrap();
+    work();
+    let file = fs::File::options().write(true).open(file).unwrap();
+    file.set_modified(modified).unwrap();
+}
+
+#[test]
+fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
+    if !has_server() {
+        return;
+    }
+    let cache = tempdir();
+    start_once(cache.path(), "temporary");
+    let template = template(cache.path());
+    let folders = entries(&template.join("data/base"));
+    // An index, which is not among the basic catalogs.
+    let index = folders.last().unwrap().join("2690");
+    let start = |verify: &str| {
+        let site = Site::with_cache(cache.path());
+        let mut child = Child::start_with(&site, "fresh", |command| {
+            with_our_programs(command);
+            command.env("LOOKASIDE_PG_VERIFY", verify);
+        });
+        child.hear("ready");
+        assert!(child.end().success());
+        site.wait_until_clean();
+        child.said()
+    };
+    let report = || {
+        let site = Site::with_cache(cache.path());
+        let mut child = Child::start_with(&site, "doctor", with_our_programs);
+        child.hear("finding template of new clusters")
+    };
+    assert!(report().starts_with("sound"), "{}", report());
+    keep_modified(&index, || flip_byte(&index));
+    let found = report();
+    assert!(
+        found.starts_with("damaged") && found.contains("2690`") && found.contains("next start"),
+        "{found}"
+    );
+    assert!(!start("").contains("step "));
+    assert!(start("full").contains("step preparing PostgreSQL"));
+    assert!(report().starts_with("sound"));
+    // A copy of the cache, with other inodes and times of change, is no damage.
+    let copy = template.with_extension("copy");
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([&template, &copy])
+        .status();
+    assert!(copied.unwrap().success());
+    fs::remove_dir_all(&template).unwrap();
+    fs::rename(&copy, &template).unwrap();
+    let before = fs::read_to_string(template.join("manifest")).unwrap();
+    assert!(!start("").contains("step "));
+    let after = fs::read_to_string(template.join("manifest")).unwrap();
+    assert_ne!(before, after, "the next start need not read all files");
+}
+
 #[test]
 fn a_damaged_template_is_mended() {
     if !has_server() {
@@ -57,7 +125,7 @@ fn a_damaged_template_is_mended() {
             .unwrap()
     };
     type Damage<'a> = (&'a str, &'a dyn Fn());
-    let damages: [Damage<'_>; 7] = [
+    let damages: [Damage<'_>; 9] = [
         ("a file is cut", &|| {
             let file = largest(&data.join("base/1"));
             fs::write(&file, vec![0; 8192]).unwrap();
@@ -73,12 +141,22 @@ fn a_damaged_template_is_mended() {
             let size = fs::read(&file).unwrap().len();
             fs::write(&file, vec![0xa5; size]).unwrap();
         }),
+        // The server starts, and what is damaged is copied to every database.
+        ("a catalog is equal in size", &|| {
+            let folders = entries(&data.join("base"));
+            let blank = folders.last().unwrap();
+            flip_byte(&blank.join("1255"));
+        }),
+        ("a file of no basic catalog is equal in size", &|| {
+            let folders = entries(&data.join("base"));
+            flip_byte(&largest(folders.last().unwrap()));
+        }),
         ("the data is gone", &|| fs::remove_dir_all(&data).unwrap()),
         ("the receipt is cut", &|| {
-            fs::write(template.join("template.toml"), "file_c").unwrap()
+            fs::write(template.join("manifest"), "file_c").unwrap()
         }),
         ("the receipt is gone", &|| {
-            fs::remove_file(template.join("template.toml")).unwrap()
+            fs::remove_file(template.join("manifest")).unwrap()
         }),
     ];
     for (number, (what, damage)) in damages.iter().enumerate() {
@@ -118,6 +196,8 @@ fn a_damaged_spare_copy_is_replaced() {
     fs::write(&control, vec![0xa5; 8192]).unwrap();
     let mut child = Child::start_with(&site, "fresh", with_our_programs);
     child.hear("ready");
+    // Not after the server has failed to start with it.
+    assert!(!child.said().contains("step "), "{}", child.said());
     assert!(child.end().success());
     site.wait_until_clean();
 }

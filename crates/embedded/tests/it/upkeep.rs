@@ -152,7 +152,7 @@ fn leavings_of_every_kind_are_swept() {
     let in_use = entries(&templates);
     let in_use = in_use
         .iter()
-        .find(|path| path.join("template.toml").exists())
+        .find(|path| path.join("manifest").exists())
         .unwrap();
     make_old(in_use);
 
@@ -207,13 +207,7 @@ fn a_start_that_fails_for_another_reason_leaves_the_template_alone() {
     child.hear("ready");
     assert!(child.end().success());
     let template = entries(&cache.path().join("template"));
-    let made = || {
-        template[0]
-            .join("template.toml")
-            .metadata()
-            .unwrap()
-            .modified()
-    };
+    let made = || template[0].join("manifest").metadata().unwrap().modified();
     let before = made().unwrap();
     fs::write(&fail, "").unwrap();
     let mut child = start();
