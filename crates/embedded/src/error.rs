@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::admin::Refusal;
+use crate::passwd_entry::way_out;
 use crate::{Version, VersionRequirement};
 
 /// A result of this crate.
@@ -355,9 +356,14 @@ impl Error {
     }
 
     pub(crate) fn initdb_failed(data: &Path, said: &str) -> Self {
+        let way_out = way_out(said).map(|way_out| format!("; {way_out}"));
         Self::new(
             ErrorKind::Environment,
-            format!("initdb cannot make `{}`: {said}", data.display()),
+            format!(
+                "initdb cannot make `{}`: {said}{}",
+                data.display(),
+                way_out.unwrap_or_default()
+            ),
         )
     }
 

@@ -14,6 +14,7 @@ use crate::binaries::{Binaries, Progress, Verify};
 use crate::cache::Cache;
 use crate::identity::Identity;
 use crate::manifest::{Damage, MANIFEST, Manifest, for_each_entry};
+use crate::passwd_entry::PasswdEntry;
 use crate::place::{Place, make_private};
 use crate::server::{DATA, Ending, LOCK, Listen, Server, Spec};
 use crate::{Error, Result, digest};
@@ -244,6 +245,10 @@ fn initialise(folder: &Path, makers: Makers<'_>) -> Result<()> {
         ]);
     } else {
         command.arg("--locale=C");
+    }
+    let entry = PasswdEntry::write_if_missing(folder)?;
+    if let Some(entry) = &entry {
+        entry.preload(&mut command);
     }
     let output = command
         .stdin(Stdio::null())

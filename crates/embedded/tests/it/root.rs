@@ -2,13 +2,13 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::child::Child;
 use crate::death::server_pid;
-use crate::site::{Site, tempdir};
+use crate::site::{Site, entries, tempdir};
 use crate::{ask, binaries, builder, has_server};
 
 /// Whether these tests run as root; the others run as whoever it is.
@@ -141,4 +141,79 @@ fn without_namespaces_the_server_is_another_user() {
     for part in [closed.to_str().unwrap(), "chmod o+x"] {
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// Makes a folder and all that is in it a user's.
+fn give(path: &Path, uid: u32) {
+    chown(path, Some(uid), Some(uid)).unwrap();
+    if path.is_dir() {
+        for entry in entries(path) {
+            give(&entry, uid);
+        }
+    }
+}
+
+/// `docker run -u 54321`, and OpenShift's users.
+#[test]
+fn a_user_without_an_entry_in_the_list_of_users_starts() {
+    const UID: u32 = 54321;
+    if !has_server() || !is_root() {
+        return;
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        crate::skip("no setpriv");
+        return;
+    }
+    let Some(stocked) = binaries::stocked_cache() else {
+        return;
+    };
+    let site = Site::new();
+    let home = site.path().join("home");
+    let cache = home.join(".cache/lookaside");
+    let archives = cache.join("pg/archives");
+    fs::create_dir_all(&archives).unwrap();
+    for archive in entries(&stocked.join("pg/archives")) {
+        fs::copy(&archive, archives.join(archive.file_name().unwrap())).unwrap();
+    }
+    // Out of a folder that only root can enter.
+    let program = site.path().join("it");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    give(site.path(), UID);
+    for has_home in [true, false] {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", &UID.to_string(), "--regid", &UID.to_string()])
+            .args(["--clear-groups", "--inh-caps=-all"])
+            .arg(&program);
+        let mut child = Child::start_through(command, &site, "temporary", |command| {
+            for name in [
+                "HOME",
+                "LOOKASIDE_CACHE",
+                "LOOKASIDE_PG_BIN",
+                "XDG_CACHE_HOME",
+            ] {
+                command.env_remove(name);
+            }
+            match has_home {
+                true => command.env("HOME", &home),
+                false => command.env("LOOKASIDE_CACHE", &cache),
+            };
+            command.env("LOOKASIDE_PG_OFFLINE", "1");
+        });
+        let folder = PathBuf::from(child.hear("folder "));
+        child.hear("ready");
+        let is_first = child.said().contains("step preparing PostgreSQL");
+        assert_eq!(is_first, has_home, "{}", child.said());
+        assert_eq!(user_of(&folder), UID);
+        child.tell("sql CREATE TABLE items (id int)");
+        child.hear("done");
+        assert!(child.end().success());
+        site.wait_until_deserted();
+    }
+    let template = entries(&cache.join("template")).remove(0);
+    let names: Vec<_> = entries(&template).into_iter().collect();
+    assert!(
+        !names.iter().any(|name| name.ends_with("passwd_entry.so")),
+        "{names:?}"
+    );
 }

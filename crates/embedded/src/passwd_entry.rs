@@ -1,0 +1,87 @@
+//! A user without an entry in `/etc/passwd`, as containers are often run (`docker run -u 54321`,
+//! OpenShift): the server runs as such a user, but `initdb` ends when it finds no name for it.
+//!
+//! A small shared object answers instead of the C library. Unlike a user namespace it needs no right
+//! that containers withhold.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Error, Result};
+
+/// Defines `getpwuid`; compiled from `passwd_entry.c`. Empty where it could not be.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/passwd_entry.so"));
+
+/// What `initdb` says of a user without an entry.
+const SAID_BY_INITDB: &str = "could not look up effective user ID";
+
+/// The object in a file, as long as the value lives.
+pub(crate) struct PasswdEntry {
+    path: PathBuf,
+}
+
+impl PasswdEntry {
+    /// Writes the object into `folder`, if this user has no entry and needs it.
+    pub(crate) fn write_if_missing(folder: &Path) -> Result<Option<Self>> {
+        let uid = rustix::process::geteuid().as_raw();
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        if OBJECT.is_empty() || has_entry(uid, &users) {
+            return Ok(None);
+        }
+        let path = folder.join("passwd_entry.so");
+        fs::write(&path, OBJECT).map_err(|error| Error::file("write", &path, error))?;
+        Ok(Some(Self { path }))
+    }
+
+    /// Has the program load it first.
+    pub(crate) fn preload(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.path);
+    }
+}
+
+impl Drop for PasswdEntry {
+    fn drop(&mut self) {
+        // What stays is in a folder of the cache, and harms nobody.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The way out if `initdb` found no entry all the same.
+pub(crate) fn way_out(said: &str) -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw();
+    said.contains(SAID_BY_INITDB).then(|| {
+        format!(
+            "give the user an entry when the image is built \
+             (`echo 'app:x:{uid}:0::/tmp:/bin/sh' >>/etc/passwd`), or run as a user that has one"
+        )
+    })
+}
+
+fn has_entry(uid: u32, users: &str) -> bool {
+    let uid = uid.to_string();
+    users
+        .lines()
+        .any(|line| line.split(':').nth(2) == Some(&*uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_by_their_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\napp:x:1000:54321::/:/bin/sh\n";
+        for (uid, expected) in [(0, true), (1000, true), (54321, false), (100, false)] {
+            assert_eq!(has_entry(uid, users), expected, "{uid}");
+        }
+    }
+
+    #[test]
+    fn a_failure_names_the_way_out() {
+        let said = "initdb: error: could not look up effective user ID 54321: user does not exist";
+        let way_out = way_out(said).unwrap();
+        assert!(way_out.contains("/etc/passwd"), "{way_out}");
+        assert_eq!(super::way_out("initdb: error: no space"), None);
+    }
+}
