@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::admin::{identifier, literal};
 use crate::binaries::Progress;
-use crate::cluster::{Cluster, HOME, READY_COUNT_MAX};
+use crate::cluster::{Cluster, DatabaseOwner, HOME, Kind, READY_COUNT_MAX};
 use crate::keeper::Job;
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
@@ -112,6 +112,21 @@ impl Builder {
         self.fresh_cluster()
     }
 
+    /// A role for this database alone, which owns it and what it begins with, is the user of its URL,
+    /// and is dropped with it. It is no superuser, so that rights and row security are tested as they
+    /// are in production; extensions are still created by the superuser. SQL and migrations run as
+    /// this role. For databases of the shared server only.
+    ///
+    /// ```no_run
+    /// let db = lookaside_embedded::Postgres::builder().owner_role().start()?;
+    /// assert_eq!(db.user(), db.database());
+    /// # Ok::<(), lookaside_embedded::Error>(())
+    /// ```
+    pub fn owner_role(mut self) -> Self {
+        self.schema.owner = DatabaseOwner::Role;
+        self
+    }
+
     /// A database of this name. Other processes may want the same, so the server is one of its own.
     pub fn database(mut self, name: impl Into<String>) -> Self {
         self.database = Some(name.into());
@@ -196,6 +211,9 @@ impl Builder {
         for folder in std::mem::take(&mut self.migrations) {
             self.schema.add_migrations(&folder)?;
         }
+        if self.schema.owner == DatabaseOwner::Role && self.home != Home::Shared {
+            return Err(Error::owner_role_of_own_server());
+        }
         let folder = match &self.home {
             Home::Shared => return self.start_shared(),
             Home::Fresh => return self.start_fresh(),
@@ -267,7 +285,11 @@ impl Builder {
         let setup = self.setup()?;
         let cluster = temporary::shared(&setup, &self.wishes())?;
         let template = cluster.template_of(&self.schema)?;
-        let database = cluster.hand_out(&template, self.ready_count_max)?;
+        let kind = Kind {
+            template,
+            owner: self.schema.owner,
+        };
+        let database = cluster.hand_out(&kind, self.ready_count_max)?;
         cluster.wait_for_sweep();
         cluster.later(Job::TidyPlace {
             setup: Box::new(setup),
@@ -278,7 +300,10 @@ impl Builder {
         };
         Ok(Postgres::new(
             Arc::new(lease),
-            USER.to_owned(),
+            match kind.owner {
+                DatabaseOwner::Superuser => USER.to_owned(),
+                DatabaseOwner::Role => database.clone(),
+            },
             database,
             Span::Value,
         ))

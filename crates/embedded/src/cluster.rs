@@ -87,10 +87,28 @@ fn lock_number(session: &mut Connection, number: i64) -> Result<(), Failure> {
     session.query(&sql).map(drop)
 }
 
-/// Databases made ahead for one template.
+/// What a database is made from, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// The database that is copied.
+    pub(crate) template: String,
+    pub(crate) owner: DatabaseOwner,
+}
+
+/// Who owns a temporary database and what it begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DatabaseOwner {
+    /// The superuser of the cluster.
+    #[default]
+    Superuser,
+    /// A role of its own, which has the database's name and is dropped with it.
+    Role,
+}
+
+/// Databases made ahead of one kind.
 #[derive(Debug)]
 struct Ready {
-    template: String,
+    kind: Kind,
     names: Vec<String>,
     wanted: usize,
 }
@@ -191,22 +209,19 @@ impl Cluster {
         crash.unwrap_or_else(|| failure.during(doing))
     }
 
-    /// A new database, a copy of `template`: one that stands ready, or one made now. After it up to
-    /// `ready_count_max` are made ready.
-    pub(crate) fn hand_out(&self, template: &str, ready_count_max: usize) -> Result<String> {
+    /// A new database: one that stands ready, or one made now. After it up to `ready_count_max` are
+    /// made ready.
+    pub(crate) fn hand_out(&self, kind: &Kind, ready_count_max: usize) -> Result<String> {
         if ready_count_max == 0 {
-            return self.create_copy(template);
+            return self.create_copy(kind);
         }
         let name = {
             let mut ready = lock(&self.ready);
-            let ready = match ready
-                .iter_mut()
-                .position(|ready| ready.template == template)
-            {
+            let ready = match ready.iter_mut().position(|ready| ready.kind == *kind) {
                 Some(index) => &mut ready[index],
                 None => {
                     ready.push(Ready {
-                        template: template.to_owned(),
+                        kind: kind.clone(),
                         names: Vec::new(),
                         wanted: 0,
                     });
@@ -221,26 +236,24 @@ impl Cluster {
         };
         let name = match name {
             Some(name) => name,
-            None => self.create_copy(template)?,
+            None => self.create_copy(kind)?,
         };
-        self.keeper.send(Job::MakeReady {
-            template: template.to_owned(),
-        });
+        self.keeper.send(Job::MakeReady { kind: kind.clone() });
         Ok(name)
     }
 
-    /// Makes databases of a template until as many stand ready as are wanted.
-    pub(crate) fn make_ready(&self, template: &str) -> Result<()> {
+    /// Makes databases of a kind until as many stand ready as are wanted.
+    pub(crate) fn make_ready(&self, kind: &Kind) -> Result<()> {
         let missing = |ready: &Vec<Ready>| {
-            let ready = ready.iter().find(|ready| ready.template == template);
+            let ready = ready.iter().find(|ready| ready.kind == *kind);
             ready.is_some_and(|ready| ready.names.len() < ready.wanted)
         };
         while missing(&lock(&self.ready)) {
-            let name = self.create_copy(template)?;
+            let name = self.create_copy(kind)?;
             // Brings its catalog into the server's memory: 1 ms less for whoever connects next.
             drop(self.open(&name, "making a database ready")?);
             let mut ready = lock(&self.ready);
-            let ready = ready.iter_mut().find(|ready| ready.template == template);
+            let ready = ready.iter_mut().find(|ready| ready.kind == *kind);
             ready
                 .expect("kinds of databases are never forgotten")
                 .names
@@ -249,11 +262,23 @@ impl Cluster {
         Ok(())
     }
 
-    fn create_copy(&self, template: &str) -> Result<String> {
+    fn create_copy(&self, kind: &Kind) -> Result<String> {
         let name = self.new_name();
-        match template {
-            BLANK => self.create_blank(&name, USER)?,
-            template => self.copy_database(template, &name, USER)?,
+        let owner = match kind.owner {
+            DatabaseOwner::Superuser => USER,
+            DatabaseOwner::Role => {
+                self.create_role(&name)?;
+                &name
+            }
+        };
+        match &*kind.template {
+            BLANK => self.create_blank(&name, owner)?,
+            template => {
+                self.copy_database(template, &name, owner)?;
+                if kind.owner == DatabaseOwner::Role {
+                    self.give_contents(template, &name)?;
+                }
+            }
         }
         Ok(name)
     }

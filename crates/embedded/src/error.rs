@@ -626,6 +626,14 @@ impl Error {
         )
     }
 
+    pub(crate) fn owner_role_of_own_server() -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            "`owner_role()` is for databases of the shared server; a server of its own has no roles of \
+             others, so leave it out there, or choose its superuser with `user(…)`",
+        )
+    }
+
     pub(crate) fn archive_of_shared() -> Self {
         Self::new(
             ErrorKind::Misuse,

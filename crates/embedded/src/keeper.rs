@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, lock};
+use crate::cluster::{Cluster, Kind, lock};
 
 /// A copy takes the server some 8 ms of work; whoever was just handed a database connects first.
 const READY_DELAY: Duration = Duration::from_millis(4);
@@ -14,10 +14,10 @@ const READY_DELAY: Duration = Duration::from_millis(4);
 /// Work for later.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// As many copies of a template as are wanted.
-    MakeReady { template: String },
-    /// A database that nobody needs any more, and its snapshots.
-    Drop { database: String },
+    /// As many databases of a kind as are wanted.
+    MakeReady { kind: Kind },
+    /// A database that nobody needs any more, its snapshots, and its user if that is its own role.
+    Drop { database: String, user: String },
     /// A spare copy of the cluster's template, and what the dead left.
     TidyPlace { setup: Box<crate::setup::Setup> },
     /// Databases of processes that have ended, but for those `kept` and their snapshots, at most so
@@ -71,12 +71,12 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
             return;
         };
         match job {
-            Job::MakeReady { template } => {
+            Job::MakeReady { kind } => {
                 thread::sleep(READY_DELAY);
-                let _ = cluster.make_ready(&template);
+                let _ = cluster.make_ready(&kind);
             }
-            Job::Drop { database } => {
-                let _ = cluster.drop_with_snapshots(&database);
+            Job::Drop { database, user } => {
+                let _ = cluster.drop_with_snapshots(&database, &user);
             }
             Job::TidyPlace { setup } => setup.tidy(),
             Job::DropOrphans {

@@ -43,6 +43,7 @@ mod instance;
 mod keeper;
 mod manifest;
 mod orphans;
+mod owner_role;
 mod passwd_entry;
 mod persistent;
 mod place;

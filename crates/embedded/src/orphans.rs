@@ -3,7 +3,8 @@
 //! The name of a database holds its owner's number, and a session of the owner holds an advisory
 //! lock of that number, which the server releases when the owner ends. Processes are often too
 //! short-lived to drop their own databases: a test runner that starts a process for each test. So
-//! every process that joins a shared server drops some that others left, before it goes on.
+//! every process that joins a shared server drops some that others left, before it goes on. Roles of
+//! single databases go with them.
 
 use std::collections::HashSet;
 
@@ -31,6 +32,7 @@ impl Cluster {
         // First the databases, then the locks: who made a database held its lock before.
         let databases =
             ask("SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database")?;
+        let roles = ask("SELECT rolname FROM pg_roles")?;
         let held = ask(&format!(
             "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks \
              WHERE locktype = 'advisory' AND objsubid = 1 AND granted \
@@ -71,6 +73,12 @@ impl Cluster {
             // the others.
             let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name));
             dropped_count += usize::from(ask(&drop).is_ok());
+        }
+        for role in roles.into_iter().flatten().flatten() {
+            if owner_of(&role).is_some_and(|owner| locked.contains(&owner)) {
+                // Fails as long as a database of the role is left.
+                let _ = ask(&format!("DROP ROLE IF EXISTS {}", identifier(&role)));
+            }
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::builder::Builder;
 use crate::cluster::{Cluster, HOME, SNAPSHOT};
 use crate::endpoint::Endpoint;
 use crate::keeper::Job;
+use crate::owner_role::is_owner_role;
 use crate::persistent::Receipt;
 use crate::{Error, Result, Version, archive, dump};
 
@@ -90,6 +91,12 @@ impl Postgres {
     /// ends with the last, however they end. Its data is in memory where there is room for it, and
     /// is not made safe against a crash of the machine.
     ///
+    /// Only the database is isolated. Roles, their settings and passwords, tablespaces, replication
+    /// slots and what `ALTER SYSTEM` sets belong to the whole server: other tests see them, and they
+    /// stay until the server ends. Tests of these take a server of their own
+    /// ([`fresh_cluster`](Builder::fresh_cluster)) or, for roles, a role for each database
+    /// ([`owner_role`](Builder::owner_role)).
+    ///
     /// # Errors
     ///
     /// If no PostgreSQL is found and none can be fetched, or it does not start.
@@ -142,7 +149,8 @@ impl Postgres {
         &self.database
     }
 
-    /// The superuser to connect as.
+    /// The user to connect as: a superuser, or with [`owner_role`](Builder::owner_role) the owner of
+    /// the database.
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -190,7 +198,8 @@ impl Postgres {
     /// If the server refuses; [`Error::sqlstate`] has its code.
     pub fn execute(&self, sql: &str) -> Result<()> {
         let doing = "executing SQL";
-        let mut session = self.cluster().open(&self.database, doing)?;
+        let cluster = self.cluster();
+        let mut session = cluster.open_as(&self.user, &self.database, doing)?;
         session
             .execute(sql)
             .map_err(|failure| self.cluster().explain(failure, doing))
@@ -417,7 +426,9 @@ impl Postgres {
         }
         if self.span == Span::Value {
             self.span = Span::Folder;
-            return self.cluster().drop_with_snapshots(&self.database);
+            return self
+                .cluster()
+                .drop_with_snapshots(&self.database, &self.user);
         }
         Ok(())
     }
@@ -428,13 +439,17 @@ fn snapshot_prefix(database: &str) -> String {
 }
 
 impl Cluster {
-    /// Drops a database and what was kept of it.
-    pub(crate) fn drop_with_snapshots(&self, database: &str) -> Result<()> {
+    /// Drops a database, what was kept of it, and `user` if that is the role of a database.
+    pub(crate) fn drop_with_snapshots(&self, database: &str, user: &str) -> Result<()> {
         let snapshots = self.commented(&snapshot_prefix(database))?;
         for (snapshot, _) in snapshots {
             self.drop_database(&snapshot)?;
         }
-        self.drop_database(database)
+        self.drop_database(database)?;
+        if is_owner_role(user) {
+            self.drop_role(user);
+        }
+        Ok(())
     }
 }
 
@@ -444,6 +459,7 @@ impl Drop for Postgres {
         if self.span == Span::Value && !goes_with_cluster {
             self.cluster().later(Job::Drop {
                 database: self.database.clone(),
+                user: self.user.clone(),
             });
         }
     }

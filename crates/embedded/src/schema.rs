@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::cluster::{Cluster, lock};
+use crate::cluster::{Cluster, DatabaseOwner, lock};
+use crate::owner_role::act_for;
 use crate::template::{BLANK, USER};
 use crate::{Error, Result, digest};
 
@@ -14,6 +15,8 @@ use crate::{Error, Result, digest};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     steps: Vec<Step>,
+    /// Whose all of it is.
+    pub(crate) owner: DatabaseOwner,
 }
 
 #[derive(Clone, Debug)]
@@ -21,6 +24,12 @@ struct Step {
     /// What an error calls it: a file, an extension, or the caller's SQL.
     label: String,
     sql: String,
+}
+
+impl Step {
+    fn is_extension(&self) -> bool {
+        self.label.starts_with("extension")
+    }
 }
 
 impl Schema {
@@ -41,7 +50,7 @@ impl Schema {
         let place = self
             .steps
             .iter()
-            .take_while(|step| step.label.starts_with("extension"))
+            .take_while(|step| step.is_extension())
             .count();
         self.steps.insert(
             place,
@@ -82,20 +91,30 @@ impl Schema {
 
     /// Names the schema by all that it says.
     fn digest(&self) -> String {
-        let mut text = String::new();
+        let mut text = match self.owner {
+            DatabaseOwner::Superuser => String::new(),
+            DatabaseOwner::Role => "of a role\0".to_owned(),
+        };
         for step in &self.steps {
             text.extend([&*step.label, "\0", &step.sql, "\0"]);
         }
         digest::of(text.as_bytes())
     }
 
-    /// Runs all steps in a database.
+    /// Runs all steps in a database. Extensions are created by the superuser, and the rest by the
+    /// database's role if it has one.
     pub(crate) fn apply(&self, cluster: &Cluster, database: &str) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
         let mut session = cluster.open(database, "applying the schema")?;
+        let mut acts_for_role = false;
         for step in &self.steps {
+            if self.owner == DatabaseOwner::Role && !acts_for_role && !step.is_extension() {
+                acts_for_role = true;
+                act_for(&mut session, database)
+                    .map_err(|failure| cluster.explain(failure, "applying the schema"))?;
+            }
             session
                 .execute(&step.sql)
                 .map_err(|failure| match failure {
@@ -156,18 +175,44 @@ impl Cluster {
             literal(&template)
         ))?;
         if found.is_empty() {
-            let making = format!("making_{digest}");
-            self.drop_database(&making)?;
-            self.copy_database(BLANK, &making, USER)?;
-            if let Err(error) = schema.apply(self, &making) {
+            // Of a name that no other maker takes, and that is swept if this one dies.
+            let making = self.new_name();
+            let made = self.make_template(schema, &making, &template, &mut session);
+            if let Err(error) = made {
                 let _ = self.drop_database(&making);
+                if schema.owner == DatabaseOwner::Role {
+                    self.drop_role(&making);
+                }
                 return Err(error);
             }
-            self.name_database(&making, &template, &mut session)?;
-            self.allow_connections(&template, false)?;
         }
         lock(&self.templates).push(template.clone());
         Ok(template)
+    }
+
+    fn make_template(
+        &self,
+        schema: &Schema,
+        making: &str,
+        template: &str,
+        session: &mut Connection,
+    ) -> Result<()> {
+        match schema.owner {
+            DatabaseOwner::Superuser => self.copy_database(BLANK, making, USER)?,
+            DatabaseOwner::Role => {
+                self.create_role(making)?;
+                self.copy_database(BLANK, making, making)?;
+            }
+        }
+        schema.apply(self, making)?;
+        self.allow_connections(making, false)?;
+        match schema.owner {
+            DatabaseOwner::Superuser => self.name_database(making, template, session),
+            DatabaseOwner::Role => {
+                self.wait_until_unused(making, session)?;
+                self.name_with_role(making, template)
+            }
+        }
     }
 
     /// Gives a database that was just made its name; `session` is in another one.

@@ -42,6 +42,7 @@ fn run() {
         }
         "temporary" | "exit at once" | "killed at once" => builder(),
         "fresh" => builder().fresh_cluster(),
+        "owner role" => builder().owner_role(),
         "path" => builder().path(folder),
         "instance" => {
             return match Instance::at(folder).unwrap().start(builder()) {

@@ -12,6 +12,7 @@ mod concurrency;
 mod damage;
 mod death;
 mod instance;
+mod owner_role;
 mod persistent;
 mod root;
 mod schema;

@@ -1,0 +1,74 @@
+//! Roles of single databases: each has the name of its database, owns it and what is in it, and is
+//! dropped with it. What a test does as such a role, such as `ALTER ROLE … SET`, no other one sees.
+
+use crate::Result;
+use crate::admin::{Connection, Failure, identifier};
+use crate::cluster::{Cluster, owner_of};
+use crate::template::USER;
+
+/// Whether a role is of a single database.
+pub(crate) fn is_owner_role(name: &str) -> bool {
+    owner_of(name).is_some()
+}
+
+impl Cluster {
+    /// Makes the role of a database that is made next. It may log in and is no superuser.
+    pub(crate) fn create_role(&self, name: &str) -> Result<()> {
+        let password = self.password.as_ref();
+        let password = password.map(|password| format!(" PASSWORD '{password}'"));
+        let sql = format!(
+            "CREATE ROLE {} LOGIN{}",
+            identifier(name),
+            password.unwrap_or_default()
+        );
+        self.query("creating the role of a database", &sql)
+            .map(drop)
+    }
+
+    /// Gives what a copy of `template` holds to the copy's own role; the template's role, which has
+    /// its name, owned it. Only what is in the copy: the template itself belongs to the superuser.
+    pub(crate) fn give_contents(&self, template: &str, name: &str) -> Result<()> {
+        let doing = "giving a database to its role";
+        let sql = format!(
+            "REASSIGN OWNED BY {} TO {}",
+            identifier(template),
+            identifier(name)
+        );
+        let mut session = self.open(name, doing)?;
+        let given = session.query(&sql).map(drop);
+        given.map_err(|failure| self.explain(failure, doing))
+    }
+
+    /// Gives a template that was just made its name, and its role the same; the template belongs to
+    /// the superuser from here on. All or nothing: it is one query, and so one transaction.
+    pub(crate) fn name_with_role(&self, making: &str, template: &str) -> Result<()> {
+        let (making, template) = (identifier(making), identifier(template));
+        let sql = format!(
+            "ALTER DATABASE {making} OWNER TO {USER}; ALTER ROLE {making} NOLOGIN; \
+             ALTER ROLE {making} RENAME TO {template}; ALTER DATABASE {making} RENAME TO {template}"
+        );
+        self.query("naming a database", &sql).map(drop)
+    }
+
+    /// Drops the role of a database that was dropped. It stays as long as it owns a clone.
+    pub(crate) fn drop_role(&self, name: &str) {
+        let sql = format!("DROP ROLE IF EXISTS {}", identifier(name));
+        let _ = self.query("dropping the role of a database", &sql);
+    }
+
+    /// A session of the user whom a database was made for.
+    pub(crate) fn open_as(&self, user: &str, database: &str, doing: &str) -> Result<Connection> {
+        let user = match is_owner_role(user) {
+            true => user,
+            false => USER,
+        };
+        Connection::open(&self.socket_folder, self.port, user, database)
+            .map_err(|failure| self.explain(failure, doing))
+    }
+}
+
+/// Has a session act for a role.
+pub(crate) fn act_for(session: &mut Connection, role: &str) -> Result<(), Failure> {
+    let sql = format!("SET ROLE {}", identifier(role));
+    session.query(&sql).map(drop)
+}
