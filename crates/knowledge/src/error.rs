@@ -300,6 +300,13 @@ impl Error {
         Self::new(ErrorKind::Environment, message)
     }
 
+    /// A table's rows should come from a file that is not CSV.
+    pub(crate) fn not_csv(table: &TableConfig, what: &str, instead: &str) -> Self {
+        let (file, name) = (table.data_file.display(), &table.name);
+        let message = format!("{file}: {what}, and table {name:?} is read from CSV; {instead}");
+        Self::new(ErrorKind::Data, message)
+    }
+
     /// A header does not name a column.
     pub(crate) fn unknown_header(table: &TableConfig, name: &str, header: &[String]) -> Self {
         let file = table.data_file.display();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use crate::unsupported::Unsupported;
 use crate::{Rejects, Summary};
 
 /// A result of this crate.
@@ -141,10 +142,16 @@ impl Error {
 
     pub(crate) fn open_input(name: &str, error: io::Error) -> Self {
         let (kind, message) = match error.kind() {
-            io::ErrorKind::NotFound if has_scheme(name) => (
-                ErrorKind::Misuse,
-                format!("input `{name}` is not of a known kind; there are {INPUT_KINDS}"),
-            ),
+            io::ErrorKind::NotFound if has_scheme(name) => {
+                let message = match name.split_once("://").map(|(scheme, _)| scheme) {
+                    Some("http" | "https") => format!(
+                        "input `{name}` is a URL, which is not read; download it on the way, with \
+                         `curl -sS {name} |`, and name the input `-`"
+                    ),
+                    _ => format!("input `{name}` is not of a known kind; there are {INPUT_KINDS}"),
+                };
+                (ErrorKind::Misuse, message)
+            }
             io::ErrorKind::NotFound => {
                 (ErrorKind::Misuse, format!("input `{name}` does not exist"))
             }
@@ -166,6 +173,20 @@ impl Error {
             ),
         };
         Self::new(kind, message).because(error)
+    }
+
+    /// A file that has other content than is read here.
+    pub(crate) fn unsupported_input(name: &str, unsupported: Unsupported) -> Self {
+        let (what, instead) = (unsupported.name, unsupported.read_instead(name));
+        let message = format!("input `{name}` is {what}, which is not read; {instead}");
+        Self::new(ErrorKind::Misuse, message)
+    }
+
+    /// A name that promises what is not written here.
+    pub(crate) fn unsupported_output(name: &str, unsupported: Unsupported) -> Self {
+        let (what, instead) = (unsupported.name, unsupported.write_instead());
+        let message = format!("output `{name}` would be {what}, which is not written; {instead}");
+        Self::new(ErrorKind::Misuse, message)
     }
 
     pub(crate) fn not_followable(name: &str) -> Self {
@@ -231,9 +252,13 @@ impl Error {
 
     pub(crate) fn open_output(name: &str, error: io::Error) -> Self {
         let message = match error.kind() {
-            io::ErrorKind::NotFound if has_scheme(name) => {
-                format!("output `{name}` is not of a known kind; there are {OUTPUT_KINDS}")
-            }
+            io::ErrorKind::NotFound if has_scheme(name) => match name.split_once("://") {
+                Some(("http" | "https", _)) => format!(
+                    "output `{name}` is a URL, to which nothing is sent; write to standard output, and \
+                     send that with `| curl -sS -T - {name}`"
+                ),
+                _ => format!("output `{name}` is not of a known kind; there are {OUTPUT_KINDS}"),
+            },
             io::ErrorKind::InvalidInput if has_scheme(name) => {
                 format!("output `{name}` is not an address; write tcp://HOST:PORT")
             }

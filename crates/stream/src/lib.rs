@@ -34,6 +34,7 @@ mod reject;
 mod run;
 mod sink;
 mod source;
+mod unsupported;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::{

@@ -14,6 +14,7 @@ mod source;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 
 use std::fs;
 use std::time::Instant;

@@ -11,6 +11,7 @@ use csv_core::ReadRecordResult;
 
 use super::quotes::{Quotes, SWALLOWED_LINE_COUNT_MAX, SWALLOWED_SIZE_MAX, Swallowed};
 use super::source::{self, FilePosition};
+use super::unsupported;
 use crate::Result;
 use crate::config::{Columns, CsvConfig, TableConfig};
 use crate::error::Error;
@@ -86,6 +87,9 @@ impl<'a> Records<'a> {
         let position = Rc::new(FilePosition::default());
         let text = source::open(&table.data_file, csv.encoding, &position)
             .map_err(|source| Error::data_file(table, source))?;
+        if let Some((what, instead)) = unsupported::problem(&table.data_file) {
+            return Err(Error::not_csv(table, what, instead));
+        }
         Self::read(table, csv, text, position)
     }
 

@@ -194,3 +194,93 @@ fn in_a_project_that_holds_nothing() {
         "no table is enabled in knowdb.toml\nno model in ./models\n"
     );
 }
+
+#[test]
+fn issue_13_in_the_kind_of_an_output() {
+    let project = Project::new();
+    for (output, expected) in [
+        (
+            "out.parquet",
+            "output `out.parquet` would be Parquet, which is not written; write JSON",
+        ),
+        (
+            "out.json.bz2",
+            "would be bzip2, which is not written; name a file that ends in .gz or .zst",
+        ),
+        ("out.xlsx", "would be Excel"),
+        ("http://127.0.0.1:9/x", "is a URL, to which nothing is sent"),
+        (
+            "out.tsv",
+            "--output-format csv --output-option delimiter=tab",
+        ),
+        ("out.yaml", "--output-format"),
+    ] {
+        let said = project.run(&["enrich", ".", "-o", output]);
+        assert!((1..=2).contains(&said.code), "{output}: {}", said.code);
+        let err = said.err.replace("\n  ", " ");
+        assert!(err.contains(expected), "{output}: {err}");
+        assert!(!project.file(output).exists(), "{output}");
+    }
+    // A format that is named is meant, and a name of a format is understood.
+    project.run(&["enrich", ".", "-o", "out.csv"]).ended(0);
+    let header = project.read("out.csv");
+    assert!(header.starts_with("host,"), "{header}");
+    project
+        .run(&["enrich", ".", "-o", "json.csv", "--output-format", "json"])
+        .ended(0);
+    assert!(project.read("json.csv").starts_with('{'));
+}
+
+#[test]
+fn issue_13_in_the_kind_of_an_input() {
+    let project = Project::new();
+    project.write("events.bz2", "BZh91AY&SY\0\0\0\0");
+    project.write("events.json.br", "anything");
+    project.write("p.json", "PAR1\u{15}\u{4}\u{15}");
+    for (input, expected) in [
+        (
+            "events.bz2",
+            "is bzip2, which is not read; unpack it on the way, with `bzip2 -dc events.bz2 |`",
+        ),
+        ("events.json.br", "is Brotli, which is not read"),
+        (
+            "p.json",
+            "is Parquet, which is not read; convert it to CSV or JSON lines first",
+        ),
+        (
+            "http://127.0.0.1:9/x.json",
+            "is a URL, which is not read; download it on the way, with `curl",
+        ),
+        ("s3://bucket/x.json", "is not of a known kind; there are files"),
+    ] {
+        let said = project
+            .run(&["enrich", ".", input, "--format", "json"])
+            .ended(1);
+        let err = said.err.replace("\n  ", " ");
+        assert!(err.contains(expected), "{input}: {err}");
+    }
+}
+
+#[test]
+fn issue_13_in_the_kind_of_a_table() {
+    for (file, expected) in [
+        (
+            "geo.mmdb",
+            "a MaxMind database, and table \"hosts\" is read from CSV; take its CSV edition",
+        ),
+        ("data.csv.bz2", "packed in a way that is not read"),
+        (
+            "data.jsonl",
+            "JSON, and table \"hosts\" is read from CSV; write it as CSV",
+        ),
+        ("data.parquet", "export its rows as CSV"),
+    ] {
+        let project = Project::new();
+        project.write(&format!("hosts/{file}"), "a\n1\n");
+        let config = format!("version = 2\n[[tables]]\nname = 'hosts'\ndata_file = '{file}'\n");
+        project.write("knowdb.toml", &config);
+        let said = project.run(&["check", "."]).ended(1);
+        let err = said.err.replace("\n  ", " ").replace("│ ", "");
+        assert!(err.contains(expected), "{file}: {err}");
+    }
+}

@@ -18,7 +18,7 @@ pub use tcp::{Reconnects, TcpOptions};
 
 use crate::place::Place;
 use crate::source::Wake;
-use crate::{Error, Result};
+use crate::{Error, Result, unsupported};
 
 /// Whether a stream has an end of its own.
 ///
@@ -95,7 +95,8 @@ pub(crate) trait Target: Send {
 
 impl Sink {
     /// Opens what `text` names: `-` is standard output, `null` nothing, `tcp://HOST:PORT` a
-    /// connection, all else a file, compressed if its name ends in `.gz` or `.zst`.
+    /// connection, all else a file, compressed if its name ends in `.gz` or `.zst`. A name that
+    /// promises something else, such as `.parquet` or `.bz2`, is refused.
     ///
     /// A file of a [`Extent::Finite`] stream replaces what was there when the run has ended well; a
     /// file of an [`Extent::Endless`] stream is appended to.
@@ -116,7 +117,13 @@ impl Sink {
             "null" => Ok(Self::null()),
             _ => match text.strip_prefix("tcp://") {
                 Some(address) => Self::tcp(address, tcp),
-                None => Self::file(Path::new(text), extent),
+                None => {
+                    let path = Path::new(text);
+                    if let Some(unsupported) = unsupported::of_name(path) {
+                        return Err(Error::unsupported_output(text, unsupported));
+                    }
+                    Self::file(path, extent)
+                }
             },
         }
     }

@@ -32,7 +32,7 @@ pub(crate) use wake::{Wait, Waited, Wake};
 use self::rotation::Search;
 use crate::place::Place;
 use crate::sink::Compression;
-use crate::{Error, Extent, Result};
+use crate::{Error, Extent, Result, unsupported};
 
 /// How long a block that has whole records waits for more when its input falls silent. Short enough
 /// for a person at a terminal; long enough that a fast writer of short lines fills blocks with
@@ -114,6 +114,7 @@ impl Source {
         let path = path.as_ref().to_path_buf();
         let name = path.display().to_string();
         let file = open_file(&path).map_err(|error| Error::open_input(&name, error))?;
+        refuse_unsupported(path.as_ref(), &file)?;
         self.inputs.push(match is_regular(&file) {
             // Its turn comes later, and there may be more files than descriptors.
             true => Opened::File(path),
@@ -162,6 +163,7 @@ impl Source {
         if Compression::of_path(path) != Compression::Plain {
             return Err(Error::not_followable_compressed(&name));
         }
+        refuse_unsupported(path, &file)?;
         self.inputs
             .push(Opened::Follow(path.to_path_buf(), file, mark));
         Ok(self)
@@ -334,6 +336,21 @@ fn open_file(path: &Path) -> io::Result<File> {
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     options.open(path)
+}
+
+/// Refuses a file that is nothing that is read here; a pipe shows its content later.
+fn refuse_unsupported(path: &Path, file: &File) -> Result<()> {
+    let unsupported = match is_regular(file) {
+        true => unsupported::of_file(path, file),
+        false => None,
+    };
+    match unsupported {
+        Some(unsupported) => {
+            let name = path.display().to_string();
+            Err(Error::unsupported_input(&name, unsupported))
+        }
+        None => Ok(()),
+    }
 }
 
 fn is_regular(file: &File) -> bool {

@@ -70,7 +70,9 @@ impl EnrichPlan {
         let format_options = merged(options, &arguments.option).advised_as("--option ");
         let input_format = InputFormat::new(format, &format_options)
             .map_err(|error| format_failure(&error, is_flag))?;
-        let output_format = output_format(arguments, project)?;
+        let output = given(arguments.output.as_ref(), settings.output.as_ref(), project)
+            .unwrap_or_else(|| "-".to_owned());
+        let output_format = output_format(arguments, project, &output)?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
             Some(count) if count > WORKER_COUNT_MAX => {
                 let message = format!("{count} workers are more than {WORKER_COUNT_MAX}");
@@ -86,8 +88,7 @@ impl EnrichPlan {
             checkpoint: checkpoint(arguments, &input)?,
             tcp: tcp_options(arguments, project),
             timezone: timezone(arguments.timezone.as_ref().or(settings.timezone.as_ref()))?,
-            output: given(arguments.output.as_ref(), settings.output.as_ref(), project)
-                .unwrap_or_else(|| "-".to_owned()),
+            output,
             reject: given(arguments.reject.as_ref(), settings.reject.as_ref(), project),
             strictness: if is_strict {
                 Strictness::Strict
@@ -253,9 +254,17 @@ pub(super) fn merged(settings: &[(String, String)], flags: &[(String, String)]) 
     all.fold(none, |options, (name, value)| options.set(name, value))
 }
 
-fn output_format(arguments: &EnrichArguments, project: &Project) -> Result<OutputFormat, Failure> {
+fn output_format(
+    arguments: &EnrichArguments,
+    project: &Project,
+    output: &str,
+) -> Result<OutputFormat, Failure> {
     let settings = &project.settings;
-    let setting = settings.output_format.as_deref().unwrap_or("json");
+    let setting = match (&settings.output_format, &arguments.output_format) {
+        (Some(setting), _) => setting.as_str(),
+        (None, Some(_)) => "json",
+        (None, None) => format_of_name(output)?,
+    };
     let name = arguments.output_format.as_deref().unwrap_or(setting);
     let options = if name == setting {
         settings.output_options.as_slice()
@@ -265,6 +274,28 @@ fn output_format(arguments: &EnrichArguments, project: &Project) -> Result<Outpu
     let is_flag = arguments.output_format.is_some() || !arguments.output_option.is_empty();
     OutputFormat::new(name, &merged(options, &arguments.output_option))
         .map_err(|error| format_failure(&error, is_flag))
+}
+
+/// The format that the name of an output asks for where nothing else says it.
+fn format_of_name(output: &str) -> Result<&'static str, Failure> {
+    let name = output.to_ascii_lowercase();
+    let name = [".gz", ".zst"]
+        .iter()
+        .find_map(|packed| name.strip_suffix(packed))
+        .unwrap_or(&name);
+    let suffix = Path::new(name).extension().and_then(|it| it.to_str());
+    let help = match suffix {
+        Some("csv") => return Ok("csv"),
+        Some("tsv") => "write --output-format csv --output-option delimiter=tab",
+        Some("xml" | "yaml" | "yml" | "html") => {
+            "say which format is meant with --output-format: json, csv, kv or raw"
+        }
+        _ => return Ok("json"),
+    };
+    let suffix = suffix.unwrap_or_default();
+    let message =
+        format!("output {output} does not say how events are written: .{suffix} is no format");
+    Err(Failure::usage(message).with_help(help))
 }
 
 /// A format or an option that does not exist is a usage error if a flag named it.
@@ -347,6 +378,23 @@ mod tests {
             ("é.log", "é"),
         ] {
             assert_eq!(stem(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn issue_13_names_of_outputs_say_the_format() {
+        for (output, expected) in [
+            ("-", Some("json")),
+            ("null", Some("json")),
+            ("tcp://127.0.0.1:1", Some("json")),
+            ("out.csv", Some("csv")),
+            ("out.CSV.gz", Some("csv")),
+            ("out.json", Some("json")),
+            ("csv", Some("json")),
+            ("out.tsv", None),
+            ("out.yaml.zst", None),
+        ] {
+            assert_eq!(format_of_name(output).ok(), expected, "{output}");
         }
     }
 

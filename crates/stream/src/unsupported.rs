@@ -1,0 +1,168 @@
+//! What is not read or written here though its name or its content says so, and the way around it.
+//!
+//! Without this, `-o events.parquet` would be a file of JSON under that name, and a `.bz2` a file of
+//! rejects. Names decide for outputs, the first bytes for inputs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::sink::Compression;
+
+/// Something that others read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unsupported {
+    /// What people call it.
+    pub(crate) name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Packed by a program that also unpacks to standard output when it is called so.
+    Packed(&'static str),
+    /// A file of tables.
+    Table,
+}
+
+/// By the end of a name.
+const BY_SUFFIX: &[(&str, Unsupported)] = &[
+    ("bz2", packed("bzip2", "bzip2 -dc")),
+    ("xz", packed("xz", "xz -dc")),
+    ("lzma", packed("lzma", "xz -dc")),
+    ("lz4", packed("lz4", "lz4 -dc")),
+    ("br", packed("Brotli", "brotli -dc")),
+    ("zip", packed("zip", "unzip -p")),
+    ("7z", packed("7z", "7z x -so")),
+    ("tar", packed("tar", "tar -xOf")),
+    ("tgz", packed("tar", "tar -xOzf")),
+    ("parquet", table("Parquet")),
+    ("avro", table("Avro")),
+    ("orc", table("ORC")),
+    ("arrow", table("Arrow")),
+    ("feather", table("Arrow")),
+    ("xls", table("Excel")),
+    ("xlsx", table("Excel")),
+    ("ods", table("OpenDocument")),
+    ("sqlite", table("SQLite")),
+    ("duckdb", table("DuckDB")),
+    ("mmdb", table("MaxMind DB")),
+];
+
+const fn packed(name: &'static str, unpack: &'static str) -> Unsupported {
+    let kind = Kind::Packed(unpack);
+    Unsupported { name, kind }
+}
+
+const fn table(name: &'static str) -> Unsupported {
+    let kind = Kind::Table;
+    Unsupported { name, kind }
+}
+
+/// Enough to tell them apart.
+const MAGIC_SIZE: usize = 16;
+
+/// What an output of that name would have to be.
+pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
+    let suffix = path.extension()?.to_str()?.to_ascii_lowercase();
+    if Compression::of_path(path) != Compression::Plain {
+        // Packed as we do it, but what is inside?
+        return of_name(path.file_stem()?.as_ref());
+    }
+    let found = BY_SUFFIX.iter().find(|(known, _)| *known == suffix);
+    found.map(|(_, unsupported)| *unsupported)
+}
+
+/// What a file is by its first bytes, or by its name where these say nothing. One that cannot be read
+/// says so when it is its turn.
+pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
+    const WITHOUT_MAGIC: [&str; 3] = ["tar", "lzma", "Brotli"];
+    let mut magic = [0; MAGIC_SIZE];
+    let size = file.read_at(&mut magic, 0).ok()?;
+    of_magic(&magic[..size]).or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
+}
+
+/// All of these begin with bytes that no line of text does, or with more than a word.
+fn of_magic(magic: &[u8]) -> Option<Unsupported> {
+    let by_suffix = |suffix| {
+        let found = BY_SUFFIX.iter().find(|(known, _)| *known == suffix);
+        found.map(|(_, unsupported)| *unsupported)
+    };
+    match magic {
+        [b'B', b'Z', b'h', _, b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => by_suffix("bz2"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => by_suffix("xz"),
+        [0x04, 0x22, 0x4d, 0x18, ..] => by_suffix("lz4"),
+        [b'P', b'K', 3, 4, ..] => by_suffix("zip"),
+        [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => by_suffix("7z"),
+        [b'P', b'A', b'R', b'1', control, ..] if control.is_ascii_control() => by_suffix("parquet"),
+        [b'O', b'b', b'j', 1, ..] => by_suffix("avro"),
+        [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => by_suffix("arrow"),
+        magic if magic.starts_with(b"SQLite format 3\0") => by_suffix("sqlite"),
+        _ => None,
+    }
+}
+
+impl Unsupported {
+    /// How events in such a file are read all the same.
+    pub(crate) fn read_instead(self, name: &str) -> String {
+        match self.kind {
+            Kind::Packed(unpack) => {
+                format!("unpack it on the way, with `{unpack} {name} |`, and name the input `-`")
+            }
+            Kind::Table => "convert it to CSV or JSON lines first".to_owned(),
+        }
+    }
+
+    /// How events get into such a file all the same.
+    pub(crate) fn write_instead(self) -> &'static str {
+        match self.kind {
+            Kind::Packed(_) => {
+                "name a file that ends in .gz or .zst, or write to standard output and pack there"
+            }
+            Kind::Table => "write JSON lines or CSV, and convert that",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_13_names_say_what_is_not_written() {
+        for (name, expected) in [
+            ("out.parquet", Some("Parquet")),
+            ("out.PARQUET", Some("Parquet")),
+            ("a.b/out.json.bz2", Some("bzip2")),
+            ("out.xlsx.gz", Some("Excel")),
+            ("out.tar.gz", Some("tar")),
+            ("out.json.gz", None),
+            ("out.csv.zst", None),
+            ("out.log", None),
+            ("parquet", None),
+            (".parquet", None),
+            ("out.parquet.bak", None),
+        ] {
+            let found = of_name(Path::new(name)).map(|it| it.name);
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn issue_13_first_bytes_say_what_is_not_read() {
+        for (magic, expected) in [
+            (&b"BZh91AY&SY\0\0"[..], Some("bzip2")),
+            (b"\xfd7zXZ\0\0", Some("xz")),
+            (b"PK\x03\x04", Some("zip")),
+            (b"PAR1\x15\x04", Some("Parquet")),
+            (b"SQLite format 3\0", Some("SQLite")),
+            (b"BZhang wrote", None),
+            (b"PAR1 is a word", None),
+            (b"{\"a\":1}", None),
+            (b"", None),
+        ] {
+            let found = of_magic(magic).map(|it| it.name);
+            assert_eq!(found, expected, "{magic:?}");
+        }
+    }
+}
