@@ -139,12 +139,15 @@ impl Generation {
             // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
             Target::Local => {
                 let reader = reader.open(self)?;
-                let description = reader.describe(info, route.sql, self.config(), &self.names)?;
-                let sql = match &description.answerer {
-                    Answerer::Store(statement) => statement.sql(info),
-                    Answerer::Remote { .. } => unreachable!("SQLite describes its own"),
+                let mut description =
+                    reader.describe(info, route.sql, self.config(), &self.names)?;
+                let Answerer::Store(statement) = &mut description.answerer else {
+                    unreachable!("SQLite describes its own");
                 };
+                let sql = statement.sql(info);
                 let plan = Plan::new(sql, &info.params, &self.tables);
+                let words = self.tables.bool_words(sql, &info.params);
+                statement.set_words(words);
                 return Ok(Prepared { plan, description });
             }
             Target::Provider(position) => &self.remotes[position],

@@ -47,9 +47,15 @@ pub fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A finite or infinite number as Rust writes it; `NaN` is refused, it is no measurement.
+/// A finite number as Rust writes it. `NaN`, `inf` and what is beyond the range of a float, such as
+/// `1e999`, are refused: they are not measurements, and most of what reads a value has no place for them.
 pub fn parse_float(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|float: &f64| !float.is_nan())
+    text.parse().ok().filter(|float: &f64| float.is_finite())
+}
+
+/// A finite decimal number; see [`parse_float`].
+fn parse_decimal(text: &str) -> Option<Decimal> {
+    text.parse().ok().filter(Decimal::is_finite)
 }
 
 /// An IPv4 address as four decimal numbers up to 255 without leading zeros, nothing around them: as
@@ -111,7 +117,7 @@ fn parse(text: &str, to: Type) -> Option<Value> {
         Type::Bool => parse_bool(text).map(Value::Bool),
         Type::Int => parse_int(text).map(Value::Int),
         Type::Float => parse_float(text).map(Value::Float),
-        Type::Decimal => text.parse::<Decimal>().ok().map(Value::Decimal),
+        Type::Decimal => parse_decimal(text).map(Value::Decimal),
         Type::Symbol => Some(Value::Symbol(text.into())),
         Type::Text => Some(Value::Text(Text::from(text))),
         Type::Bytes => Some(Value::Bytes(text.as_bytes().into())),
@@ -151,7 +157,24 @@ mod tests {
         check(" 7", Type::Int, None);
         check("9223372036854775808", Type::Int, None);
         check("1.5", Type::Float, Some(Value::Float(1.5)));
-        check("nan", Type::Float, None);
+        // Whatever is not finite is treated alike, from each type that can say it.
+        for text in [
+            "nan",
+            "NaN",
+            "inf",
+            "-inf",
+            "Infinity",
+            "-Infinity",
+            "1e999",
+            "-1e999",
+        ] {
+            check(text, Type::Float, None);
+            check(text, Type::Decimal, None);
+        }
+        for text in ["NaN", "Infinity", "-Infinity"] {
+            check(Value::Decimal(text.parse().unwrap()), Type::Float, None);
+            check(Value::Decimal(text.parse().unwrap()), Type::Int, None);
+        }
         check(
             "10.0.0.1",
             Type::Ip,

@@ -30,6 +30,11 @@ impl Decimal {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is a number: not `NaN`, `Infinity` or `-Infinity`.
+    pub fn is_finite(&self) -> bool {
+        self.0.bytes().any(|byte| byte.is_ascii_digit())
+    }
 }
 
 impl From<u128> for Decimal {

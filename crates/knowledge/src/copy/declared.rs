@@ -75,6 +75,7 @@ mod tests {
             ("int", "bigint"),
             ("unsigned big int", "bigint"),
             ("TEXT", "text"),
+            ("TEXT BOOLEAN", "text"),
             ("varchar(20)", "text"),
             ("BLOB", "bytea"),
             ("REAL", "double precision"),

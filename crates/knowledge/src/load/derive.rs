@@ -11,6 +11,7 @@ use super::sql::quote_name;
 use crate::Result;
 use crate::config::TableConfig;
 use crate::error::Error;
+use crate::plan::{BOOL_TEXT, BoolWords};
 
 /// Digits that a REAL holds exactly, whatever they are.
 const REAL_DIGIT_COUNT_MAX: usize = 15;
@@ -30,6 +31,17 @@ pub(super) struct Column {
     /// What the first cell is that is no number.
     first_text: &'static str,
     addresses: Addresses,
+    bools: Bools,
+}
+
+/// Whether all cells of a column that are not empty are booleans, written in one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bools {
+    /// Nothing was in it.
+    None,
+    All(BoolWords),
+    /// There is another cell.
+    Not,
 }
 
 /// Whether all cells of a column that are not empty are addresses.
@@ -100,7 +112,10 @@ pub(super) fn columns(table: &TableConfig, records: &mut Records<'_>) -> Result<
             Next::End => return Ok(columns),
         }
         for (column, &index) in columns.iter_mut().zip(&mapping) {
-            if column.others.count < ODD_COUNT_MAX || column.addresses != Addresses::Not {
+            if column.others.count < ODD_COUNT_MAX
+                || column.addresses != Addresses::Not
+                || column.bools != Bools::Not
+            {
                 column.see(records.field(index), records.line());
             }
         }
@@ -118,12 +133,16 @@ impl Column {
             others: Cells::default(),
             first_text: "",
             addresses: Addresses::None,
+            bools: Bools::None,
         }
     }
 
     fn see(&mut self, field: &[u8], line: u64) {
         let kind = kind_of(field);
         self.kind = self.kind.max(kind);
+        if kind != Kind::Empty {
+            self.bools = self.bools.with(field);
+        }
         match kind {
             Kind::Empty => return,
             Kind::Integer | Kind::Real => {
@@ -152,9 +171,22 @@ impl Column {
         }
     }
 
-    /// What to say of a column of addresses where its table is made. Such a column stays text: the
-    /// same addresses may be looked up by equality, and be shown.
+    /// The type that it is declared as.
+    fn declaration(&self) -> &'static str {
+        match (self.kind(), self.bools) {
+            (Kind::Integer, _) => "INTEGER",
+            (Kind::Real, _) => "REAL",
+            (Kind::Text, Bools::All(_)) => BOOL_TEXT,
+            (Kind::Empty | Kind::Text, _) => "TEXT",
+        }
+    }
+
+    /// What to say of a column of booleans or addresses where its table is made. Such a column stays
+    /// text: the same values may be looked up by equality, and be shown.
     fn comment(&self) -> &'static str {
+        if let Bools::All(_) = self.bools {
+            return " -- every value is a boolean: a parameter that is true or false finds them";
+        }
         match (self.numbers.count, self.addresses) {
             (0, Addresses::Ip4) => {
                 " -- every value is an IPv4 address: ip4_between(:ip, low, high) for ranges"
@@ -205,7 +237,7 @@ pub(super) fn notes(columns: &[Column]) -> Vec<String> {
 pub(super) fn create(table: &str, columns: &[Column]) -> String {
     let mut sql = format!("create table {} (\n", quote_name(table));
     for (number, column) in (1..).zip(columns) {
-        let (name, declaration) = (quote_name(&column.name), column.kind().declaration());
+        let (name, declaration) = (quote_name(&column.name), column.declaration());
         let comma = if number < columns.len() { "," } else { "" };
         let comment = column.comment();
         sql.push_str(&format!("  {name} {declaration}{comma}{comment}\n"));
@@ -249,12 +281,12 @@ impl Addresses {
     }
 }
 
-impl Kind {
-    fn declaration(self) -> &'static str {
-        match self {
-            Self::Integer => "INTEGER",
-            Self::Real => "REAL",
-            Self::Empty | Self::Text => "TEXT",
+impl Bools {
+    fn with(self, field: &[u8]) -> Self {
+        match (self, BoolWords::of(field)) {
+            (Self::None, Some(words)) => Self::All(words),
+            (Self::All(known), Some(words)) if known == words => self,
+            _ => Self::Not,
         }
     }
 }

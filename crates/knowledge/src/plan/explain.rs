@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use lookaside_value::Text;
+use lookaside_value::{Text, Type};
 
+use super::column_types;
 use super::reads::{self, ReadKind, TableRead};
 use super::tables::Tables;
 use super::warnings::{self, StatementWarning};
@@ -21,6 +22,9 @@ pub struct Explanation {
     pub key_columns: Vec<Text>,
     /// The columns of the answer, as far as the plan knows them.
     pub columns: Vec<Text>,
+    /// The type that all values of each column have, if they are not NULL; `None` where the folder's
+    /// tables do not tell. The types of a provider's columns are in [`ProviderPlan`].
+    pub column_types: Vec<Option<Type>>,
     /// How many rows the plan chooses from.
     pub row_count: usize,
     /// Different keys of a hash index, boundaries of an interval index.
@@ -87,6 +91,7 @@ impl Plan {
                     table: None,
                     key_columns: Vec::new(),
                     columns: Vec::new(),
+                    column_types: Vec::new(),
                     row_count: 0,
                     key_count: 0,
                     index_size: 0,
@@ -110,6 +115,7 @@ impl Plan {
             table: Some(native.table.clone()),
             key_columns: native.key_columns.clone(),
             columns: native.rows.columns().to_vec(),
+            column_types: Vec::new(),
             row_count: native.rows.len(),
             key_count,
             index_size,
@@ -131,6 +137,7 @@ impl Explanation {
                 self.reads = reads::reads(sql, tables).unwrap_or_default();
             }
             self.warnings = warnings::local(sql, tables);
+            self.column_types = column_types::of(sql, tables).unwrap_or_default();
         });
     }
 

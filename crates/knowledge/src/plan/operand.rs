@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use lookaside_value::Value;
 
+use super::bools::BoolWords;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
 
@@ -13,6 +14,8 @@ use crate::functions::{self, Function, SqlOut};
 pub(super) enum Operand {
     /// The parameter at this position.
     Param(usize),
+    /// The parameter at this position, compared with booleans that are such words.
+    Bool(usize, BoolWords),
     Literal(Value),
     Call(Function, Vec<Self>),
 }
@@ -23,6 +26,10 @@ impl Operand {
     pub(super) fn value_at_hand<'a>(&'a self, params: &'a [Value]) -> Option<SqlValue<'a>> {
         match self {
             Self::Param(position) => at_hand(params.get(*position)?),
+            Self::Bool(position, words) => match params.get(*position)? {
+                Value::Bool(bool) => Some(SqlValue::Text(words.word(*bool))),
+                value => at_hand(value),
+            },
             Self::Literal(value) => at_hand(value),
             Self::Call(Function::Ip4Int, args) => {
                 let [Self::Param(position)] = args.as_slice() else {
@@ -52,6 +59,10 @@ impl Operand {
                 let value = params.get(*position)?;
                 Some(scratch.sql_value(value))
             }
+            Self::Bool(position, words) => Some(match params.get(*position)? {
+                Value::Bool(bool) => SqlValue::Text(words.word(*bool)),
+                value => scratch.sql_value(value),
+            }),
             Self::Literal(value) => Some(scratch.sql_value(value)),
             Self::Call(function, args) => {
                 scratch.out = call(*function, args, params)?;
@@ -67,7 +78,7 @@ impl Operand {
     /// Calls `visit` with the position of each parameter.
     pub(super) fn visit_params(&self, visit: &mut impl FnMut(usize)) {
         match self {
-            Self::Param(position) => visit(*position),
+            Self::Param(position) | Self::Bool(position, _) => visit(*position),
             Self::Literal(_) => {}
             Self::Call(_, args) => args.iter().for_each(|arg| arg.visit_params(visit)),
         }

@@ -7,6 +7,7 @@ use sqlparser::ast::Ident;
 use super::build::{Class, Interval, IntervalColumns, KEY_COLUMN_COUNT_MAX, Rules, Stored};
 use super::first_row;
 use super::key::Affinity;
+use super::operand::Operand;
 use super::reason::Reason;
 use super::schema::Table;
 use super::shape::{Condition, Order, Projected, Shape};
@@ -59,6 +60,10 @@ pub(super) fn plan(
                     return Err(Reason::fixed("it compares one column twice"));
                 }
                 columns.push(column);
+                let operand = match (operand, table.column(column).words) {
+                    (Operand::Param(position), Some(words)) => Operand::Bool(position, words),
+                    (operand, _) => operand,
+                };
                 parts.push(Compared { operand, affinity });
             }
             if columns.len() > KEY_COLUMN_COUNT_MAX {

@@ -3,6 +3,7 @@
 use lookaside_value::Text;
 use rusqlite::{Connection, OptionalExtension as _};
 
+use super::bools::{BOOL_TEXT, BoolWords};
 use super::key::Affinity;
 use super::reason::Reason;
 
@@ -23,7 +24,11 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: Text,
+    /// The type as it is declared.
+    pub(super) declared: String,
     pub(super) affinity: Affinity,
+    /// How it writes booleans, if it is declared to hold them as text.
+    pub(super) words: Option<BoolWords>,
     /// Text compares by its bytes; other collations are SQLite's business.
     pub(super) is_binary: bool,
 }
@@ -78,9 +83,15 @@ impl Table {
                 connection.column_metadata(Some("main"), table.name.as_str(), name.as_str())?;
             let is_binary =
                 collation.is_some_and(|name| name.to_bytes().eq_ignore_ascii_case(b"binary"));
+            let words = match declared.eq_ignore_ascii_case(BOOL_TEXT) {
+                true => BoolWords::of_column(connection, &table.name, &name)?,
+                false => None,
+            };
             table.columns.push(Column {
                 name: name.into(),
                 affinity: Affinity::of_declared_type(&declared, is_strict),
+                declared,
+                words,
                 is_binary,
             });
         }
@@ -90,7 +101,9 @@ impl Table {
             if let Some(name) = ROWID_NAMES.iter().find(free) {
                 table.columns.push(Column {
                     name: Text::from_static(name),
+                    declared: String::new(),
                     affinity: Affinity::Numeric,
+                    words: None,
                     is_binary: true,
                 });
             }

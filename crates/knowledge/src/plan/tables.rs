@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
-use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+use lookaside_value::{RowSet, RowSetBuilder, Text, Type, Value};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
+use super::bools::{self, BOOL_TEXT, BoolWords};
 use super::build::{self, Interval, IntervalColumns};
 use super::census::Census;
 use super::reason::Reason;
@@ -39,7 +40,11 @@ pub(super) struct Inner {
     intervals: HashMap<(String, IntervalColumns), Result<Interval, Reason>>,
     /// By table and column.
     censuses: HashMap<(String, usize), Result<Census, Reason>>,
+    /// By table and column.
+    column_types: HashMap<(String, usize), Result<Option<Type>, Reason>>,
     row_counts: HashMap<String, Result<usize, Reason>>,
+    /// Whether a table has a column of booleans as text.
+    has_bool_texts: Option<bool>,
 }
 
 /// Table, columns, and the names that the statement gives them.
@@ -56,9 +61,16 @@ impl Tables {
                 hashes: HashMap::new(),
                 intervals: HashMap::new(),
                 censuses: HashMap::new(),
+                column_types: HashMap::new(),
                 row_counts: HashMap::new(),
+                has_bool_texts: None,
             }),
         }
+    }
+
+    /// For each parameter of a statement the words that a boolean is for it, if it is one.
+    pub(crate) fn bool_words(&self, sql: &str, params: &[Text]) -> Box<[Option<BoolWords>]> {
+        self.with(|tables| bools::words_of_params(sql, params, tables))
     }
 
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
@@ -126,6 +138,33 @@ impl Inner {
         let connection = &self.connection;
         shared(&mut self.censuses, (table.name.clone(), column), || {
             Census::of(connection, table, column)
+        })
+    }
+
+    /// The type of all values of a column, if they have one.
+    pub(super) fn column_type(
+        &mut self,
+        table: &Table,
+        column: usize,
+    ) -> Result<Option<Type>, Reason> {
+        let key = (table.name.clone(), column);
+        if let Some(known) = self.column_types.get(&key) {
+            return known.clone();
+        }
+        let found = self.read_column_type(table, column);
+        self.column_types.insert(key, found.clone());
+        found
+    }
+
+    /// Whether a table has a column of booleans as text. Where its name is met elsewhere, a statement
+    /// is looked at in vain.
+    pub(super) fn has_bool_texts(&mut self) -> bool {
+        let connection = &self.connection;
+        *self.has_bool_texts.get_or_insert_with(|| {
+            let sql = "select exists (select 1 from sqlite_schema \
+                       where type = 'table' and instr(upper(sql), ?1))";
+            let found = connection.query_row(sql, [BOOL_TEXT], |row| row.get(0));
+            found.unwrap_or(false)
         })
     }
 

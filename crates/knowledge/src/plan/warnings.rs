@@ -353,9 +353,9 @@ fn census_of(expr: &Expr, scope: &Scope, tables: &mut Inner) -> Option<Census> {
 }
 
 /// A column of a table.
-struct Origin {
-    table: Arc<Table>,
-    column: usize,
+pub(super) struct Origin {
+    pub(super) table: Arc<Table>,
+    pub(super) column: usize,
 }
 
 /// Sources that are looked at for one column. Queries may name each other many times over, so that
@@ -364,12 +364,12 @@ const STEP_COUNT_MAX: usize = 10_000;
 
 /// Looks for the column of a table that a name stands for.
 #[derive(Default)]
-struct Search {
+pub(super) struct Search {
     step_count: usize,
 }
 
 impl Search {
-    fn column(
+    pub(super) fn column(
         &mut self,
         qualifier: Option<&str>,
         name: &str,

@@ -13,6 +13,7 @@ use crate::cache::Extent;
 use crate::cancel::{CancelHandle, QueryGuard};
 use crate::config::Config;
 use crate::error::Error;
+use crate::plan::BoolWords;
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 use crate::store::Store;
@@ -24,6 +25,9 @@ pub(crate) struct StoreStatement {
     routed: Option<Box<str>>,
     /// For each of SQLite's parameters, from its first, the position of the value to bind.
     binds: Box<[usize]>,
+    /// For each value by position, the words that it is compared with if it is a boolean; may be
+    /// shorter.
+    words: Box<[Option<BoolWords>]>,
 }
 
 impl StoreStatement {
@@ -31,6 +35,11 @@ impl StoreStatement {
     #[inline]
     pub(crate) fn sql<'a>(&'a self, info: &'a StatementInfo) -> &'a str {
         self.routed.as_deref().unwrap_or(&info.sql)
+    }
+
+    /// Says which values are compared with booleans that are words.
+    pub(crate) fn set_words(&mut self, words: Box<[Option<BoolWords>]>) {
+        self.words = words;
     }
 }
 
@@ -108,6 +117,7 @@ impl Reader {
             answerer: Answerer::Store(StoreStatement {
                 routed,
                 binds: binds.into(),
+                words: Box::default(),
             }),
         })
     }
@@ -143,7 +153,11 @@ impl Reader {
     ) -> rusqlite::Result<RowSet> {
         let mut statement = self.connection.prepare_cached(ours.sql(info))?;
         for (index, &position) in ours.binds.iter().enumerate() {
-            let value = SqlValue::of(&params[position], &mut self.scratch);
+            let words = ours.words.get(position).copied().flatten();
+            let value = match (&params[position], words) {
+                (Value::Bool(bool), Some(words)) => SqlValue::Text(words.word(*bool)),
+                (value, _) => SqlValue::of(value, &mut self.scratch),
+            };
             statement.raw_bind_parameter(index + 1, value)?;
         }
         let mut rows = RowSetBuilder::with_columns(Arc::clone(columns));

@@ -6,7 +6,7 @@ use lookaside_knowledge::{Error, Explanation, Extent, Knowledge, PlanKind, State
 
 use tracing::warn;
 
-use super::config::LookupConfig;
+use super::config::{DeclaredParam, LookupConfig};
 use super::counts::LookupCounts;
 use super::params::{PARAM_COUNT_MAX, Param, ParamType};
 use crate::cli::failure::{Failure, did_you_mean};
@@ -158,7 +158,7 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
         );
         return Err(Failure::new(place(&problem)));
     }
-    for (declared, _) in &config.params {
+    for DeclaredParam { name: declared, .. } in &config.params {
         if !names.iter().any(|name| name == declared.as_str()) {
             let hint = did_you_mean(declared, names.iter().map(Text::as_str));
             let problem = place(&format!(
@@ -171,13 +171,8 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
             return Err(Failure::new(problem).with_help("parameters are written :name in the SQL"));
         }
     }
-    let kind = |name: &Text| {
-        let declared = config
-            .params
-            .iter()
-            .find(|(declared, _)| name == declared.as_str());
-        declared.map_or(ParamType::Any, |(_, kind)| *kind)
-    };
+    let declared = |name: &Text| config.params.iter().find(|it| name == it.name.as_str());
+    let kind = |name: &Text| declared(name).map_or(ParamType::Any, |it| it.kind);
     for (name, text) in &config.example {
         let Some(param) = names.iter().find(|known| *known == name.as_str()) else {
             let problem =
@@ -195,6 +190,7 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
     let params = names.iter().map(|name| Param {
         name: name.clone(),
         kind: kind(name),
+        is_nullable: declared(name).is_some_and(|it| it.is_nullable),
     });
     Ok(params.collect())
 }

@@ -1,5 +1,6 @@
 //! What the server tells about its lookups in OpenAPI 3.1.
 
+mod columns;
 mod fixed;
 mod lookup;
 

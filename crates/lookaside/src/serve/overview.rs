@@ -29,8 +29,9 @@ fn lookup(lookup: &Lookup) -> Json {
         "description": config.description,
         "example": example(lookup),
     });
-    let params = params(lookup);
-    let params = params.map(|(name, kind)| json!({"name": name, "type": kind.name()}));
+    let params = params(lookup).map(|(name, kind, is_nullable)| {
+        json!({"name": name, "type": kind.name(), "nullable": is_nullable})
+    });
     json["params"] = params.collect();
     match &lookup.prepared {
         Some(prepared) => {
@@ -44,35 +45,44 @@ fn lookup(lookup: &Lookup) -> Json {
 }
 
 /// The parameters; of a lookup whose server was never there, those that the file declares.
-fn params(lookup: &Lookup) -> impl Iterator<Item = (&str, ParamType)> {
+fn params(lookup: &Lookup) -> impl Iterator<Item = (&str, ParamType, bool)> {
     let prepared = lookup.prepared.iter().flat_map(|prepared| &prepared.params);
     let declared = match lookup.prepared {
         Some(_) => &[][..],
         None => &lookup.config.params[..],
     };
-    let declared = declared.iter().map(|(name, kind)| (name.as_str(), *kind));
+    let declared = declared
+        .iter()
+        .map(|param| (param.name.as_str(), param.kind, param.is_nullable));
     prepared
-        .map(|param| (param.name.as_str(), param.kind))
+        .map(|param| (param.name.as_str(), param.kind, param.is_nullable))
         .chain(declared)
 }
 
 /// The URL with placeholders, for whoever fills them in.
 pub(super) fn url(lookup: &Lookup) -> String {
     let params: Vec<String> = params(lookup)
-        .map(|(name, _)| format!("{name}={{{name}}}"))
+        .map(|(name, ..)| format!("{name}={{{name}}}"))
         .collect();
     let mark = if params.is_empty() { "" } else { "?" };
     format!("/v1/lookup/{}{mark}{}", lookup.name(), params.join("&"))
 }
 
-/// The URL with the values of the example, if there is one for each parameter.
+/// The URL with the values of the example, if there is one for each parameter that cannot be left out.
 pub(crate) fn example(lookup: &Lookup) -> Option<String> {
     let prepared = lookup.prepared.as_ref()?;
     let mut url = format!("/v1/lookup/{}", lookup.name());
-    for (index, param) in prepared.params.iter().enumerate() {
+    let mut mark = '?';
+    for param in &prepared.params {
         let mut examples = lookup.config.example.iter();
-        let (_, text) = examples.find(|(name, _)| param.name == name.as_str())?;
-        url.push(if index == 0 { '?' } else { '&' });
+        let Some((_, text)) = examples.find(|(name, _)| param.name == name.as_str()) else {
+            if param.is_nullable {
+                continue;
+            }
+            return None;
+        };
+        url.push(mark);
+        mark = '&';
         url.push_str(&encode(&param.name));
         url.push('=');
         url.push_str(&encode(text));

@@ -109,9 +109,7 @@ impl ParamType {
             Self::Net => Type::Net,
             Self::Time => Type::Time,
         };
-        let value = Value::Text(Text::from(text)).convert(to).ok();
-        // A number beyond the range of floats, and no number.
-        value.filter(|value| !matches!(value, Value::Float(float) if float.is_infinite()))
+        Value::Text(Text::from(text)).convert(to).ok()
     }
 }
 
@@ -120,6 +118,16 @@ impl ParamType {
 pub(crate) struct Param {
     pub(crate) name: Text,
     pub(crate) kind: ParamType,
+    /// Whether it may be NULL, which it is as well where it is left out.
+    pub(crate) is_nullable: bool,
+}
+
+impl Param {
+    /// Whether a value is one for it; what is of another type never became a value.
+    fn takes(&self, value: &Value) -> bool {
+        // JSON alone has a word for null, and one that is not declared takes all that JSON has.
+        *value != Value::Null || self.is_nullable || self.kind == ParamType::Any
+    }
 }
 
 /// What is wrong with one parameter.
@@ -136,6 +144,15 @@ impl ParamFault {
             name: name.chars().take(NAME_SHOWN_MAX).collect(),
             problem: problem.into(),
         }
+    }
+}
+
+/// What a parameter must be that was given something else, or null.
+fn wanted_of(param: &Param, value: Option<&Value>) -> Cow<'static, str> {
+    let wanted = param.kind.wanted();
+    match value {
+        Some(_) => format!("{wanted}, not null").into(),
+        None => wanted.into(),
     }
 }
 
@@ -196,13 +213,10 @@ impl<'p> Places<'p> {
 
     /// The first value makes room for all of this set, so that values may come in any order.
     fn put(&mut self, start: usize, index: usize, value: Option<Value>) {
+        let param = &self.params[index];
         match value {
-            Some(value) => self.values[start + index] = value,
-            None => {
-                let param = &self.params[index];
-                let (name, problem) = (param.name.clone(), param.kind.wanted());
-                self.fault(&name, problem);
-            }
+            Some(value) if param.takes(&value) => self.values[start + index] = value,
+            value => self.fault(&param.name, wanted_of(param, value.as_ref())),
         }
     }
 
@@ -216,7 +230,8 @@ impl<'p> Places<'p> {
         let params = self.params;
         if self.seen.count_ones() as usize != params.len() {
             for (index, param) in params.iter().enumerate() {
-                if self.seen & 1 << index == 0 {
+                // It is NULL since its set was begun.
+                if self.seen & 1 << index == 0 && !param.is_nullable {
                     self.fault(&param.name, MISSING);
                 }
             }
@@ -246,7 +261,11 @@ mod tests {
                 &["", "NaN", "1,5", "1e400", "-1e400", "inf", "-Infinity"],
             ),
             (ParamType::Bool, &["true", "false"], &["1", "TRUE", ""]),
-            (ParamType::Decimal, &["12.50", "-3"], &["", "1.2.3"]),
+            (
+                ParamType::Decimal,
+                &["12.50", "-3"],
+                &["", "1.2.3", "NaN", "Infinity", "-Infinity", "inf"],
+            ),
             (
                 ParamType::Uuid,
                 &["67e55044-10b1-426f-9247-bb680e5fe0c8"],

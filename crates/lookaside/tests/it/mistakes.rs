@@ -251,7 +251,10 @@ fn issue_13_in_the_kind_of_an_input() {
             "http://127.0.0.1:9/x.json",
             "is a URL, which is not read; download it on the way, with `curl",
         ),
-        ("s3://bucket/x.json", "is not of a known kind; there are files"),
+        (
+            "s3://bucket/x.json",
+            "is not of a known kind; there are files",
+        ),
     ] {
         let said = project
             .run(&["enrich", ".", input, "--format", "json"])

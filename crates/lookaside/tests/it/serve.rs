@@ -16,6 +16,7 @@ mod running;
 mod starting;
 mod streams;
 mod times;
+mod values;
 
 use std::time::Duration;
 

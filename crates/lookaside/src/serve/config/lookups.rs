@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lookaside_knowledge::Config;
 
-use super::reader::Section;
+use super::reader::{Section, TextOrSection};
 use crate::cli::failure::{Failure, did_you_mean};
 use crate::serve::params::ParamType;
 
@@ -41,7 +41,7 @@ pub(crate) struct LookupConfig {
     pub(crate) name: String,
     pub(crate) sql: String,
     /// Those that the file declares, in its order.
-    pub(crate) params: Vec<(String, ParamType)>,
+    pub(crate) params: Vec<DeclaredParam>,
     /// Who must answer; a statement that goes elsewhere is refused.
     pub(crate) provider: Option<String>,
     /// How old an answer may be, if not as old as `[cache]` says.
@@ -55,6 +55,14 @@ pub(crate) struct LookupConfig {
     pub(crate) example: Vec<(String, String)>,
     /// Where it stands: `knowdb.toml:12`.
     pub(crate) place: String,
+}
+
+/// What the file says of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DeclaredParam {
+    pub(crate) name: String,
+    pub(crate) kind: ParamType,
+    pub(crate) is_nullable: bool,
 }
 
 /// Reads the section; a file without it has no lookups.
@@ -124,24 +132,39 @@ fn read_lookup(
     })
 }
 
-fn read_params(lookup: &Section<'_>) -> Result<Vec<(String, ParamType)>, Failure> {
+fn read_params(lookup: &Section<'_>) -> Result<Vec<DeclaredParam>, Failure> {
     let Some(section) = lookup.section("params")? else {
         return Ok(Vec::new());
     };
     let mut params = Vec::new();
     for name in section.keys() {
-        let word = section.needed_string(name, "a type")?;
-        let found = ParamType::from_name(word);
-        params.push((
-            name.to_owned(),
-            found.ok_or_else(|| {
-                let names = ParamType::ALL.map(ParamType::name);
-                let hint = did_you_mean(word, names);
-                let problem = format!("is of an unknown type {word:?}{hint}");
-                let help = format!("the types are {}", names.join(", "));
-                section.bad(name, &problem).with_help(help)
-            })?,
-        ));
+        const WANTED: &str = "a type, or written { type = \"int\", nullable = true }";
+        let (kind, is_nullable) = match section.text_or_section(name, WANTED)? {
+            TextOrSection::Text(word) => (param_type(&section, name, word)?, false),
+            TextOrSection::Section(own) => {
+                own.only(&["type", "nullable"])?;
+                let word = own.needed_string("type", "type = \"int\"")?;
+                (
+                    param_type(&own, "type", word)?,
+                    own.bool("nullable")?.unwrap_or(false),
+                )
+            }
+        };
+        params.push(DeclaredParam {
+            name: name.to_owned(),
+            kind,
+            is_nullable,
+        });
     }
     Ok(params)
+}
+
+fn param_type(section: &Section<'_>, key: &str, word: &str) -> Result<ParamType, Failure> {
+    ParamType::from_name(word).ok_or_else(|| {
+        let names = ParamType::ALL.map(ParamType::name);
+        let hint = did_you_mean(word, names);
+        let problem = format!("is of an unknown type {word:?}{hint}");
+        let help = format!("the types are {}", names.join(", "));
+        section.bad(key, &problem).with_help(help)
+    })
 }

@@ -7,7 +7,7 @@ mod server;
 mod tests;
 mod timeouts;
 
-pub(crate) use self::lookups::{LOOKUPS, LookupConfig, read_lookups};
+pub(crate) use self::lookups::{DeclaredParam, LOOKUPS, LookupConfig, read_lookups};
 pub(crate) use self::server::{
     KeyConfig, PER_SECOND_MAX, Place, SERVER, ServerConfig, key_name, read_server,
 };

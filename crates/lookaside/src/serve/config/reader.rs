@@ -16,6 +16,12 @@ pub(super) struct Section<'a> {
     table: &'a Table,
 }
 
+/// What may be said in a word or in detail.
+pub(super) enum TextOrSection<'a> {
+    Text(&'a str),
+    Section(Section<'a>),
+}
+
 impl<'a> Section<'a> {
     /// A section of the whole file, if it is there.
     pub(super) fn top(config: &'a Config, name: &str) -> Option<Self> {
@@ -69,6 +75,27 @@ impl<'a> Section<'a> {
             path: format!("{}.{key}", self.path),
             table,
         }))
+    }
+
+    /// A string, or a table below this one.
+    pub(super) fn text_or_section(
+        &self,
+        key: &str,
+        wanted: &str,
+    ) -> Result<TextOrSection<'a>, Failure> {
+        let value = self.table.get(key);
+        match value {
+            Some(Value::String(text)) => Ok(TextOrSection::Text(text)),
+            Some(Value::Table(table)) => Ok(TextOrSection::Section(Self {
+                config: self.config,
+                path: format!("{}.{key}", self.path),
+                table,
+            })),
+            value => {
+                let found = value.map_or("nothing".to_owned(), found);
+                Err(self.bad(key, &format!("must be {wanted}, not {found}")))
+            }
+        }
     }
 
     /// A list of tables below this one.

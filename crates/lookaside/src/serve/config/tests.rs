@@ -34,6 +34,7 @@ fn a_file_may_say_everything_or_nothing() {
     let text = format!(
         "[lookups.asn]\nsql = 'select 1'\nmany = true\nttl_ms = 5\nrows_max = 7\n\
          provider = 'local'\ndescription = 'd'\nexample.ip = '10.0.0.1'\n[lookups.asn.params]\nip = 'ipv4'\n\
+         rack = {{ type = 'int', nullable = true }}\nrow = {{ type = 'int' }}\n\
          [server]\nlisten = ['127.0.0.1:1', 'unix:a.sock', '8301']\nthreads = 2\ncors = 'https://a.b'\n\
          hosts = ['h']\nquery_rows_max = 9\nbody_size_max = 5000\nanswers_size_max = 0\n\
          access_log = '-'\nerror_detail = true\nwatch = true\ndrain_timeout_ms = 1\n\
@@ -46,7 +47,19 @@ fn a_file_may_say_everything_or_nothing() {
     let [asn] = &lookups[..] else {
         panic!("one lookup");
     };
-    assert_eq!(asn.params, [("ip".to_owned(), ParamType::Ipv4)]);
+    let declared = |name: &str, kind, is_nullable| DeclaredParam {
+        name: name.to_owned(),
+        kind,
+        is_nullable,
+    };
+    assert_eq!(
+        asn.params,
+        [
+            declared("ip", ParamType::Ipv4, false),
+            declared("rack", ParamType::Int, true),
+            declared("row", ParamType::Int, false),
+        ]
+    );
     assert_eq!(asn.example, [("ip".to_owned(), "10.0.0.1".to_owned())]);
     assert_eq!((asn.many, asn.rows_max), (true, 7));
     assert_eq!(asn.ttl, Some(Duration::from_millis(5)));

@@ -65,8 +65,9 @@ fn status_word(words: &[&str]) -> Json {
 
 fn lookups_schema() -> Json {
     let text = json!({"type": "string"});
-    let named = json!({"type": "object", "required": ["name", "type"],
-                       "properties": {"name": text, "type": text}});
+    let named = json!({"type": "object", "required": ["name", "type", "nullable"],
+                       "properties": {"name": text, "type": text,
+                                      "nullable": {"type": "boolean", "description": "Whether it may be left out"}}});
     let lookup = json!({
         "type": "object",
         "required": ["name", "url", "many", "params", "ready"],

@@ -6,6 +6,7 @@ use super::super::encode::{ERROR_MEMBER, Form};
 use super::super::lookup::{Lookup, Prepared};
 use super::super::overview::columns;
 use super::super::params::{Param, ParamType};
+use super::columns::{own_column, provider_column};
 use super::{answer, content_encoding, count_header};
 
 /// One question.
@@ -14,7 +15,7 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
         .params
         .iter()
         .map(|param| {
-            json!({"name": param.name.as_str(), "in": "query", "required": true,
+            json!({"name": param.name.as_str(), "in": "query", "required": !param.is_nullable,
                    "schema": text_schema(param.kind)})
         })
         .collect();
@@ -61,17 +62,14 @@ pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {
 pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
     let mut properties = Map::new();
     for param in &prepared.params {
-        properties.insert(param.name.to_string(), value_schema(param.kind));
+        properties.insert(param.name.to_string(), value_schema(param));
     }
-    let names: Vec<&str> = prepared
-        .params
-        .iter()
-        .map(|param| param.name.as_str())
-        .collect();
+    let needed = prepared.params.iter().filter(|param| !param.is_nullable);
+    let names: Vec<&str> = needed.map(|param| param.name.as_str()).collect();
     let set = json!({"type": "object", "properties": properties, "required": names,
                      "additionalProperties": false});
     let set = match &prepared.params[..] {
-        [Param { kind, .. }] => json!({"anyOf": [set, value_schema(*kind)]}),
+        [param] => json!({"anyOf": [set, value_schema(param)]}),
         _ => set,
     };
     let row = row_schema(prepared);
@@ -128,12 +126,22 @@ fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {
 fn text_schema(kind: ParamType) -> Json {
     match kind {
         ParamType::Any => json!({"type": "string"}),
-        kind => value_schema(kind),
+        kind => typed_schema(kind),
     }
 }
 
 /// A parameter in JSON.
-fn value_schema(kind: ParamType) -> Json {
+fn value_schema(param: &Param) -> Json {
+    let mut schema = typed_schema(param.kind);
+    if param.is_nullable
+        && let Some(name) = schema["type"].as_str()
+    {
+        schema["type"] = json!([name, "null"]);
+    }
+    schema
+}
+
+fn typed_schema(kind: ParamType) -> Json {
     match kind {
         ParamType::Any => json!({"type": ["string", "number", "boolean", "null"]}),
         ParamType::Int => json!({"type": "integer", "format": "int64"}),
@@ -150,24 +158,16 @@ fn value_schema(kind: ParamType) -> Json {
 }
 
 fn row_schema(prepared: &Prepared) -> Json {
-    let types = prepared
-        .explanation
-        .provider
-        .as_ref()
-        .map(|provider| &provider.column_types);
+    let explanation = &prepared.explanation;
     let mut properties = Map::new();
     for (index, column) in columns(prepared).enumerate() {
-        let declared = types
-            .and_then(|types| types.get(index))
-            .map(|it| it.as_str());
-        let schema = match declared {
-            Some("int2" | "int4" | "int8" | "oid" | "smallint" | "int" | "bigint") => {
-                json!({"type": ["integer", "null"]})
+        let schema = match &explanation.provider {
+            Some(provider) => {
+                let declared = provider.column_types.get(index);
+                let declared = declared.map_or("", |declared| declared.as_str());
+                provider_column(provider.server, declared)
             }
-            Some("float4" | "float8" | "float" | "double") => json!({"type": ["number", "null"]}),
-            Some("bool") => json!({"type": ["boolean", "null"]}),
-            // SQLite's columns hold any type.
-            _ => json!({}),
+            None => own_column(explanation.column_types.get(index).copied().flatten()),
         };
         properties.insert(column.to_owned(), schema);
     }

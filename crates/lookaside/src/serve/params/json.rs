@@ -13,7 +13,9 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use lookaside_value::Decimal;
 use memchr::{memchr2, memmem};
 
-use super::{FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, ParamType, Places, TWICE};
+use super::{
+    FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, ParamType, Places, TWICE, wanted_of,
+};
 
 /// Sets of one request; a body of eight megabytes holds about that many.
 pub(crate) const SET_COUNT_MAX: usize = 200_000;
@@ -251,15 +253,15 @@ impl Set<'_, '_> {
             ));
         };
         match value {
-            Some(value) => {
+            Some(value) if param.takes(&value) => {
                 batch.values.push(value);
                 batch.set_count += 1;
                 Ok(())
             }
-            None => {
+            value => {
                 let fault = ParamFault {
                     name: param.name.to_string(),
-                    problem: param.kind.wanted().into(),
+                    problem: wanted_of(param, value.as_ref()),
                 };
                 Err(batch.fail(BatchFault::Set(batch.set_count, vec![fault])))
             }
@@ -480,6 +482,7 @@ mod tests {
         list.map(|(name, kind)| Param {
             name: Text::from(*name),
             kind: *kind,
+            is_nullable: false,
         })
         .collect()
     }
@@ -496,9 +499,9 @@ mod tests {
     #[test]
     fn sets_come_as_objects_and_values_alone() {
         let two = params(&[("id", ParamType::Int), ("name", ParamType::Text)]);
-        let json = br#"[{"id":1,"name":"a"}, {"name":"b\n","id":null}]"#;
+        let json = br#"[{"id":1,"name":"a"}, {"name":"b\n","id":2}]"#;
         let batch = read_batch(json, false, &two).unwrap();
-        assert_eq!(texts(&batch), ["1,a", ",b\n"]);
+        assert_eq!(texts(&batch), ["1,a", "2,b\n"]);
         let lines = b"{\"id\":1,\"name\":\"a\"}\n\n{\"id\":2,\"name\":\"b\"}\r\n";
         let batch = read_batch(lines, true, &two).unwrap();
         assert_eq!(texts(&batch), ["1,a", "2,b"]);
@@ -544,6 +547,28 @@ mod tests {
             let values: Vec<Value> = batch.iter().map(|set| set[0].clone()).collect();
             assert_eq!(values, wanted, "{body}");
         }
+    }
+
+    #[test]
+    fn issue_13_null_is_for_parameters_that_may_be_null() {
+        let mut one = params(&[("id", ParamType::Int)]);
+        for body in ["[null]", "[{\"id\":null}]"] {
+            let fault = ParamFault {
+                name: "id".to_owned(),
+                problem: "must be a whole number within 64 bits, not null".into(),
+            };
+            assert_eq!(
+                read_batch(body.as_bytes(), false, &one).unwrap_err(),
+                BatchFault::Set(0, vec![fault]),
+                "{body}"
+            );
+        }
+        one[0].is_nullable = true;
+        let json = br#"[null, {"id":null}, {}, 7]"#;
+        let batch = read_batch(json, false, &one).unwrap();
+        assert_eq!(texts(&batch), ["", "", "", "7"]);
+        assert!(batch.iter().take(3).all(|set| set[0] == Value::Null));
+        assert!(read_batch(br#"["x"]"#, false, &one).is_err());
     }
 
     #[test]

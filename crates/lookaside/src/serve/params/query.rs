@@ -94,6 +94,7 @@ mod tests {
         [("ip", kind), ("name", ParamType::Any)].map(|(name, kind)| Param {
             name: Text::from(name),
             kind,
+            is_nullable: false,
         })
     }
 
@@ -155,6 +156,18 @@ mod tests {
         let faults = read(&many).unwrap_err();
         assert_eq!(faults.split("; ").count(), super::super::FAULT_COUNT_MAX);
     }
+
+    #[test]
+    fn issue_13_what_may_be_null_may_be_left_out() {
+        let mut params = params();
+        params[0].is_nullable = true;
+        let mut values = Vec::new();
+        read_query("name=a", &params, &mut values).unwrap();
+        assert_eq!(values, [Value::Null, Value::from("a")]);
+        // An empty text is none, and no address either.
+        assert!(read_as("name=a&ip=", &params).is_err());
+    }
+
     #[test]
     fn a_plus_that_should_be_one_is_told() {
         for (kind, value, is_told) in [

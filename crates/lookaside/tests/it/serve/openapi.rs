@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::{Answer, Client, SERVED, project, serve};
 use crate::program::Project;
+use crate::providers::has_postgres;
 
 /// The official schema; `testdata/openapi/README.md` says where it is from.
 const OFFICIAL: &str = "https://spec.openapis.org/oas/3.1/schema/2022-10-07";
@@ -306,4 +307,172 @@ fn the_document_says_what_enrich_takes_and_tells() {
             "X-Rejected"
         ]
     );
+}
+
+/// The types and examples of PostgreSQL in docs/TYPES.md.
+fn documented_types() -> Vec<(String, String)> {
+    let docs = include_str!("../../../../../docs/TYPES.md");
+    let mut inside = false;
+    let mut types = Vec::new();
+    for line in docs.lines() {
+        inside =
+            line == "| type | becomes | for example | shown |" || inside && line.starts_with('|');
+        if inside && line.starts_with("| `") {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let code = |cell: &str| cell.trim_matches('`').to_owned();
+            types.push((code(cells[0]), code(cells[2])));
+        }
+    }
+    types
+}
+
+#[test]
+fn issue_13_columns_of_postgresql_are_described_as_they_answer() {
+    if !has_postgres() {
+        return;
+    }
+    let types = documented_types();
+    assert!(types.len() > 70, "{}", types.len());
+    let mut config =
+        "version = 2\n[[provider.sqldb]]\nname = 'pg'\nkind = 'embedded'\nversion = '18'\n"
+            .to_owned();
+    for (index, (_, example)) in types.iter().enumerate() {
+        config.push_str(&format!(
+            "[lookups.t{index}]\nsql = \"\"\"select {} as v\"\"\"\n",
+            example.replace('\\', "\\\\").replace('"', "\\\"")
+        ));
+    }
+    let project = Project::with(&[("knowdb.toml", &config)]);
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = document(&mut client, &[]);
+    assert_eq!(faults(&document), [""; 0]);
+    for (index, (name, _)) in types.iter().enumerate() {
+        let path = format!("/v1/lookup/t{index}");
+        let answer = client.get(&path).is(200);
+        assert_described(&document, &path, "get", &answer);
+        let schema = &document["paths"][&path]["get"]["responses"]["200"]["content"]["application/json"]
+            ["schema"]["properties"]["v"];
+        let expected = match &**name {
+            "timestamptz" => json!({"type": ["string", "null"], "format": "date-time"}),
+            "numeric" => json!({"type": ["string", "null"], "format": "decimal"}),
+            "int8" => json!({"type": ["integer", "null"], "format": "int64"}),
+            "json" | "jsonb" => json!({}),
+            _ => {
+                assert!(schema["type"].is_array(), "{name}: {schema}");
+                continue;
+            }
+        };
+        assert_eq!(*schema, expected, "{name}");
+    }
+}
+
+#[test]
+fn issue_13_columns_of_tables_are_described_as_they_answer() {
+    let project = Project::with(&[
+        (
+            "derived/data.csv",
+            "name,rack,load,up,code\na,1,0.5,true,007\nb,,2,false,x\n",
+        ),
+        (
+            "declared/create.sql",
+            "create table {table} (id integer primary key, n integer, odd integer, r real, d date, any)",
+        ),
+        (
+            "declared/insert.sql",
+            "insert into {table} values (?1, ?2, ?3, ?4, ?5, ?6)",
+        ),
+        (
+            "declared/data.csv",
+            "id,n,odd,r,d,any\n1,2,3,4,2026-01-31,5\n2,3,many,0.5,2026-02-01,x\n",
+        ),
+        (
+            "knowdb.toml",
+            "version = 2\n[[tables]]\nname = 'derived'\n[[tables]]\nname = 'declared'\n\
+             [lookups.derived]\nsql = 'select * from derived where name = :name'\n\
+             [lookups.declared]\nsql = 'select * from declared'\nmany = true\n\
+             [lookups.joined]\nmany = true\nsql = 'select a.load, b.odd, b.n + 1 as sum, b.id from derived a left \
+             join (select id, n, odd from declared) b on b.id = a.rack + 1'\n",
+        ),
+    ]);
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = document(&mut client, &[]);
+    let int = json!({"type": ["integer", "null"], "format": "int64"});
+    let float = json!({"type": ["number", "null"], "format": "double"});
+    let text = json!({"type": ["string", "null"]});
+    let unknown = json!({});
+    for (path, query, expected) in [
+        (
+            "/v1/lookup/derived",
+            "?name=a",
+            json!({"name": text, "rack": int, "load": float, "up": text, "code": text}),
+        ),
+        (
+            "/v1/lookup/declared",
+            "",
+            // A cell that is no number makes the type of its column unknown, whatever is declared.
+            json!({"id": int, "n": int, "odd": unknown, "r": float, "d": unknown, "any": unknown}),
+        ),
+        (
+            "/v1/lookup/joined",
+            "",
+            json!({"load": float, "odd": unknown, "sum": unknown, "id": int}),
+        ),
+    ] {
+        let mut schema = &document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+            ["schema"];
+        if schema["type"] == "array" {
+            schema = &schema["items"];
+        }
+        assert_eq!(schema["properties"], expected, "{path}");
+        let answer = client.get(&format!("{path}{query}")).is(200);
+        assert_described(&document, path, "get", &answer);
+    }
+}
+
+#[test]
+fn issue_13_parameters_that_may_be_null_are_described() {
+    let project = project(
+        "[lookups.some]\nsql = 'select name from hosts where (:rack is null or rack = :rack) and name = :name'\n\
+         params.rack = { type = 'int', nullable = true }\nparams.name = 'text'\nexample.name = 'web-1'\n",
+    );
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = document(&mut client, &[]);
+    assert_eq!(faults(&document), [""; 0]);
+    let path = &document["paths"]["/v1/lookup/some"];
+    let needed = |name: &str| {
+        let params = path["get"]["parameters"].as_array().unwrap();
+        let param = params.iter().find(|param| param["name"] == name).unwrap();
+        param["required"].clone()
+    };
+    assert_eq!(
+        (needed("rack"), needed("name")),
+        (json!(false), json!(true))
+    );
+    let set = &path["post"]["requestBody"]["content"]["application/json"]["schema"]["items"];
+    assert_eq!(set["required"], json!(["name"]));
+    assert_eq!(
+        set["properties"]["rack"]["type"],
+        json!(["integer", "null"])
+    );
+    for (query, status) in [
+        ("name=web-1", 200),
+        ("name=web-1&rack=7", 200),
+        ("name=web-1&rack=8", 404),
+    ] {
+        client.get(&format!("/v1/lookup/some?{query}")).is(status);
+    }
+    let body = r#"[{"name":"web-1"},{"name":"web-1","rack":null},{"name":"web-1","rack":8}]"#;
+    let answer = client
+        .post("/v1/lookup/some", body)
+        .is(200)
+        .text()
+        .to_owned();
+    assert_eq!(answer, r#"[{"name":"web-1"},{"name":"web-1"},null]"#);
+    let lookups = client.get("/v1/lookups").is(200).json();
+    let lookups = lookups["lookups"].as_array().unwrap();
+    let some = lookups.iter().find(|it| it["name"] == "some").unwrap();
+    assert_eq!(some["example"], "/v1/lookup/some?name=web-1");
 }

@@ -1,0 +1,97 @@
+//! The types of the columns that a statement answers with.
+//!
+//! A column of SQLite holds values of any type, whatever it is declared as. So a type is told only of a
+//! column of a table that is declared, and of which every value is of that type or NULL.
+
+use lookaside_value::Type;
+
+use super::reason::Reason;
+use super::schema::Table;
+use super::tables::Inner;
+use crate::load::quote_name;
+
+/// The type of each column, if it is known; NULL is possible in all of them.
+pub(super) fn of(sql: &str, tables: &mut Inner) -> Result<Vec<Option<Type>>, Reason> {
+    // What is computed has no origin.
+    let origins: Vec<Option<(String, String)>> = {
+        let statement = tables.connection.prepare(sql)?;
+        let columns = statement.columns_with_metadata();
+        columns
+            .map(|column| match column.database_name() {
+                Some("main") => Some((
+                    column.table_name()?.to_owned(),
+                    column.origin_name()?.to_owned(),
+                )),
+                _ => None,
+            })
+            .collect()
+    };
+    let types = origins.into_iter().map(|origin| {
+        let (table, column) = origin?;
+        let table = tables.table(&table).ok()?;
+        let position = table.position(&column)?;
+        tables.column_type(&table, position).ok().flatten()
+    });
+    Ok(types.collect())
+}
+
+/// The type that a declaration asks for, with the storage classes that are of it.
+fn declared_type(declared: &str) -> Option<(Type, &'static str)> {
+    let declared = declared.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if has(&["INT"]) {
+        Some((Type::Int, "'integer'"))
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        Some((Type::Text, "'text'"))
+    } else if has(&["REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL"]) {
+        Some((Type::Float, "'real', 'integer'"))
+    } else {
+        None
+    }
+}
+
+impl Inner {
+    /// The type of a column, by a look at all its values.
+    pub(super) fn read_column_type(
+        &self,
+        table: &Table,
+        position: usize,
+    ) -> Result<Option<Type>, Reason> {
+        if table.is_rowid(position) {
+            return Ok(Some(Type::Int));
+        }
+        let column = table.column(position);
+        let Some((declared, classes)) = declared_type(&column.declared) else {
+            return Ok(None);
+        };
+        let (name, column) = (quote_name(&table.name), quote_name(&column.name));
+        let sql = format!(
+            "select not exists (select 1 from main.{name} where typeof({column}) not in ({classes}, 'null'))"
+        );
+        let is_kept: bool = self.connection.query_row(&sql, [], |row| row.get(0))?;
+        Ok(is_kept.then_some(declared))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_ask_for_types() {
+        for (declared, expected) in [
+            ("INTEGER", Some(Type::Int)),
+            ("bigint", Some(Type::Int)),
+            ("varchar(20)", Some(Type::Text)),
+            ("TEXT BOOLEAN", Some(Type::Text)),
+            ("double precision", Some(Type::Float)),
+            ("numeric(10, 2)", Some(Type::Float)),
+            ("date", None),
+            ("blob", None),
+            ("", None),
+        ] {
+            let found = declared_type(declared).map(|(found, _)| found);
+            assert_eq!(found, expected, "{declared}");
+        }
+    }
+}

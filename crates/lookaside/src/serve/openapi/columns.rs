@@ -1,0 +1,69 @@
+//! The JSON that a column of an answer holds, by its type: docs/TYPES.md as schemas.
+
+use lookaside_knowledge::{ProviderKind, Type};
+use serde_json::{Value as Json, json};
+
+/// A column of the folder's own tables.
+pub(super) fn own_column(known: Option<Type>) -> Json {
+    match known {
+        Some(Type::Int) => or_null("integer", Some("int64")),
+        Some(Type::Float) => or_null("number", Some("double")),
+        Some(Type::Text) => or_null("string", None),
+        // It is computed, not declared, or holds values of several types.
+        _ => json!({}),
+    }
+}
+
+/// A column of another database, of the type that its server names.
+pub(super) fn provider_column(server: ProviderKind, declared: &str) -> Json {
+    match server {
+        ProviderKind::Postgres | ProviderKind::Embedded => postgres_column(declared),
+        ProviderKind::Mysql => mysql_column(declared),
+        _ => json!({}),
+    }
+}
+
+fn postgres_column(declared: &str) -> Json {
+    match declared {
+        "int2" | "int4" | "oid" | "xid" | "cid" => or_null("integer", None),
+        "int8" => or_null("integer", Some("int64")),
+        // What is no number is null.
+        "float4" | "float8" => or_null("number", Some("double")),
+        "bool" => or_null("boolean", None),
+        // All digits, which JSON's numbers do not keep in most readers.
+        "numeric" => or_null("string", Some("decimal")),
+        "uuid" => or_null("string", Some("uuid")),
+        // Years beyond four digits and the infinities are texts as well, and of no such format.
+        "timestamptz" => or_null("string", Some("date-time")),
+        "date" => or_null("string", Some("date")),
+        "json" | "jsonb" => json!({}),
+        // A type of the database's own is named by its number; it is text, or an array of texts.
+        name if name.is_empty() || name.starts_with("type ") => json!({}),
+        name if name.ends_with("[]") => json!({"type": ["array", "string", "null"]}),
+        _ => or_null("string", None),
+    }
+}
+
+fn mysql_column(declared: &str) -> Json {
+    match declared {
+        "tinyint" | "tinyint unsigned" | "smallint" | "smallint unsigned" | "mediumint"
+        | "mediumint unsigned" | "int" | "int unsigned" | "year" => or_null("integer", None),
+        "bigint" => or_null("integer", Some("int64")),
+        // Beyond 64 bits with a sign it is a decimal.
+        "bigint unsigned" | "bit" => json!({"type": ["integer", "string", "null"]}),
+        "float" | "double" => or_null("number", Some("double")),
+        "decimal" => or_null("string", Some("decimal")),
+        "uuid" => or_null("string", Some("uuid")),
+        "date" => or_null("string", Some("date")),
+        "json" | "unknown" | "unknown text" | "null" | "" => json!({}),
+        _ => or_null("string", None),
+    }
+}
+
+fn or_null(name: &str, format: Option<&str>) -> Json {
+    let mut schema = json!({"type": [name, "null"]});
+    if let Some(format) = format {
+        schema["format"] = format.into();
+    }
+    schema
+}
