@@ -18,9 +18,10 @@ pub(crate) struct Endpoint<'a> {
 
 impl Endpoint<'_> {
     /// For the Unix socket. Its folder stands in the query, because Go's and other clients refuse
-    /// it as a host, and so does the user, because a user without a host is no valid URL.
+    /// it as a host, and so does the user, because a user without a host is not a valid URL. The scheme
+    /// is `postgresql`, because SQLAlchemy knows no other.
     pub(crate) fn url(&self) -> String {
-        let mut url = String::from("postgres:///");
+        let mut url = String::from("postgresql:///");
         escape(self.database.as_bytes(), "", &mut url);
         url.push_str("?host=");
         escape(
@@ -36,14 +37,16 @@ impl Endpoint<'_> {
         url
     }
 
-    /// For 127.0.0.1, with the password in it.
+    /// For 127.0.0.1, with the password in it. The server has no certificate, and Go's `lib/pq` asks
+    /// for TLS unless it is told not to.
     pub(crate) fn tcp_url(&self) -> Option<String> {
         let password = self.password?;
-        let mut url = String::from("postgres://");
+        let mut url = String::from("postgresql://");
         escape(self.user.as_bytes(), "", &mut url);
         write!(url, ":{password}@127.0.0.1:{}/", self.port)
             .expect("writing into a string succeeds");
         escape(self.database.as_bytes(), "", &mut url);
+        url.push_str("?sslmode=disable");
         Some(url)
     }
 }
@@ -77,7 +80,7 @@ mod tests {
         };
         assert_eq!(
             endpoint.url(),
-            "postgres:///t_1?host=/dev/shm/my%20folder/s&user=postgres"
+            "postgresql:///t_1?host=/dev/shm/my%20folder/s&user=postgres"
         );
         assert_eq!(endpoint.tcp_url(), None);
         endpoint.port = 40000;
@@ -85,11 +88,11 @@ mod tests {
         endpoint.database = "a/b?c é";
         assert_eq!(
             endpoint.url(),
-            "postgres:///a%2Fb%3Fc%20%C3%A9?host=/dev/shm/my%20folder/s&user=postgres&port=40000"
+            "postgresql:///a%2Fb%3Fc%20%C3%A9?host=/dev/shm/my%20folder/s&user=postgres&port=40000"
         );
         assert_eq!(
             endpoint.tcp_url().unwrap(),
-            "postgres://postgres:0af1@127.0.0.1:40000/a%2Fb%3Fc%20%C3%A9"
+            "postgresql://postgres:0af1@127.0.0.1:40000/a%2Fb%3Fc%20%C3%A9?sslmode=disable"
         );
     }
 }

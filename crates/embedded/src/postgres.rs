@@ -133,13 +133,13 @@ impl Postgres {
     }
 
     /// A URL for the server's Unix socket, such as
-    /// `postgres:///t_1?host=/dev/shm/lookaside-1000/c-1/s&user=postgres`.
+    /// `postgresql:///t_1?host=/dev/shm/lookaside-1000/c-1/s&user=postgres`.
     pub fn url(&self) -> String {
         self.endpoint().url()
     }
 
     /// A URL for 127.0.0.1 with the password in it, if the database was built with
-    /// [`tcp`](Builder::tcp).
+    /// [`tcp`](Builder::tcp): `postgresql://postgres:…@127.0.0.1:40123/t_1?sslmode=disable`.
     pub fn tcp_url(&self) -> Option<String> {
         self.endpoint().tcp_url()
     }

@@ -6,8 +6,16 @@ use tokio_postgres::NoTls;
 
 use crate::{block_on, builder, has_server, try_ask};
 
+/// The address that `scripts/client-matrix` has from `lookaside pg run`; unset in an ordinary run.
+const MATRIX_URL: &str = "LOOKASIDE_TEST_CLIENT_URL";
+
 /// Prepared queries with parameters through both drivers.
 fn check(url: &str) {
+    check_tokio_postgres(url);
+    check_sqlx(url);
+}
+
+fn check_tokio_postgres(url: &str) {
     block_on(async {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -22,7 +30,11 @@ fn check(url: &str) {
                 .unwrap();
             assert_eq!((row.get(0), row.get(1)), (number * 2, "ä!"));
         }
+    });
+}
 
+fn check_sqlx(url: &str) {
+    block_on(async {
         let mut connection = PgConnection::connect(url).await.unwrap();
         for number in 0..3_i64 {
             let query = sqlx::query_as("SELECT $1::int8 * 2, $2::text || '!'");
@@ -46,6 +58,22 @@ fn check(url: &str) {
         assert_eq!(sum, 55);
         pool.close().await;
     });
+}
+
+#[test]
+fn sqlx_takes_the_url_of_pg_run() {
+    if let Ok(url) = std::env::var(MATRIX_URL) {
+        check_sqlx(&url);
+        eprintln!("ok sqlx");
+    }
+}
+
+#[test]
+fn tokio_postgres_takes_the_url_of_pg_run() {
+    if let Ok(url) = std::env::var(MATRIX_URL) {
+        check_tokio_postgres(&url);
+        eprintln!("ok tokio-postgres");
+    }
 }
 
 #[test]

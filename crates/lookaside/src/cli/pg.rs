@@ -11,6 +11,7 @@ mod run;
 mod shell;
 mod statement;
 mod target;
+mod url;
 mod wishes;
 
 use std::error::Error;
@@ -44,7 +45,7 @@ enum PgCommand {
     Stop(instance::FolderArguments),
     /// Say whether a folder's server runs; exit code 1 if it does not
     Status(instance::FolderArguments),
-    Url(instance::UrlArguments),
+    Url(url::UrlArguments),
     List(instance::ListArguments),
     /// Leave a folder out of the list until it is started again; its data stays
     Forget(instance::FolderArguments),
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &PgArguments) -> Outcome {
         PgCommand::Start(arguments) => instance::start(arguments),
         PgCommand::Stop(arguments) => instance::stop(arguments),
         PgCommand::Status(arguments) => instance::status(arguments),
-        PgCommand::Url(arguments) => instance::url(arguments),
+        PgCommand::Url(arguments) => url::run(arguments),
         PgCommand::List(arguments) => instance::list(arguments),
         PgCommand::Forget(arguments) => instance::forget(arguments),
         PgCommand::Shell(arguments) => shell::run(arguments),

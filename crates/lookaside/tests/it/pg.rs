@@ -2,7 +2,7 @@
 //! runs have no part, except for what all of them only read.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -102,8 +102,10 @@ fn run_gives_a_command_a_server_and_takes_it_away() {
     let script = r#"
         set -e
         echo "url $DATABASE_URL"
-        echo "foreign ${PGSERVICE-no} ${PGHOSTADDR-no}"
-        echo "parts postgres://$PGUSER:$PGPASSWORD@$PGHOST:$PGPORT/$PGDATABASE"
+        echo "foreign ${PGSERVICE-no} ${PGHOSTADDR-no} ${PGSSLNEGOTIATION-no}"
+        echo "parts postgresql://$PGUSER:$PGPASSWORD@$PGHOST:$PGPORT/$PGDATABASE?sslmode=$PGSSLMODE"
+        echo "jdbc $JDBC_DATABASE_URL"
+        echo "jdbc $("$LOOKASIDE" pg url --format jdbc)"
         "$LOOKASIDE" pg shell --url "$DATABASE_URL" --format csv \
             -c "select n from migrated" -c "show work_mem" \
             -c "select extname from pg_extension where extname = 'pg_trgm'" \
@@ -130,13 +132,17 @@ fn run_gives_a_command_a_server_and_takes_it_away() {
         .env("LOOKASIDE", env!("CARGO_BIN_EXE_lookaside"))
         .env("PGSERVICE", "elsewhere")
         .env("PGHOSTADDR", "192.0.2.1")
+        .env("PGSSLMODE", "require")
+        .env("PGSSLNEGOTIATION", "direct")
         .current_dir(folder.path());
     let said = Said::from(command.output().unwrap()).ended(0);
     let lines: Vec<_> = said.out.lines().collect();
     let [
         url,
-        "foreign no no",
+        "foreign no no no",
         parts,
+        jdbc,
+        jdbc_again,
         "n",
         "42",
         "work_mem",
@@ -150,9 +156,19 @@ fn run_gives_a_command_a_server_and_takes_it_away() {
         panic!("{}", said.out);
     };
     let url = url.strip_prefix("url ").unwrap();
-    assert!(url.starts_with("postgres://postgres:"), "{url}");
-    assert!(url.contains("@127.0.0.1:"), "{url}");
+    assert!(url.starts_with("postgresql://postgres:"), "{url}");
+    assert!(
+        url.contains("@127.0.0.1:") && url.ends_with("?sslmode=disable"),
+        "{url}"
+    );
     assert_eq!(parts.strip_prefix("parts "), Some(url));
+    let (front, database) = url.split_once('@').unwrap();
+    let password = front.rsplit_once(':').unwrap().1;
+    let address = database.strip_suffix("?sslmode=disable").unwrap();
+    let expected = format!(
+        "jdbc jdbc:postgresql://{address}?user=postgres&password={password}&sslmode=disable"
+    );
+    assert_eq!([jdbc, jdbc_again], [&expected, &expected]);
     wait_until("the data is gone", || !Path::new(data).exists());
 }
 
@@ -288,7 +304,7 @@ fn a_folder_is_served_until_it_is_stopped() {
     }
     let url = data.run(&["start", "data"]).ended(0).out;
     assert!(
-        url.starts_with("postgres:///") && url.contains("host="),
+        url.starts_with("postgresql:///") && url.contains("host="),
         "{url}"
     );
     assert_eq!(url.lines().count(), 1);
@@ -348,10 +364,15 @@ fn a_folder_is_served_until_it_is_stopped() {
     data.run(&["url", "data", "--tcp"])
         .ended(1)
         .err_has(&["does not listen on TCP", "--tcp"]);
+    data.run(&["url", "data", "--format", "jdbc"])
+        .ended(1)
+        .err_has(&["does not listen on TCP", "--tcp"]);
     data.run(&["stop", "data"]).ended(0);
     let url = data.run(&["start", "data", "--tcp"]).ended(0).out;
     assert!(url.contains("@127.0.0.1:"), "{url}");
     assert_eq!(data.run(&["url", "data", "--tcp"]).ended(0).out, url);
+    let jdbc = data.run(&["url", "data", "--format", "jdbc"]).ended(0).out;
+    assert!(jdbc.starts_with("jdbc:postgresql://127.0.0.1:"), "{jdbc}");
     let arguments = [
         "shell",
         "--url",
@@ -362,6 +383,78 @@ fn a_folder_is_served_until_it_is_stopped() {
         "select n from kept",
     ];
     assert_eq!(data.run(&arguments).ended(0).out, "n\n7\n");
+}
+
+#[test]
+fn every_form_of_a_url_leads_to_the_server() {
+    let data = Data::new();
+    data.run(&["start", "data", "--tcp"]).ended(0);
+    let folder = data.ask("data", "show data_directory");
+    let ask = |url: &str| {
+        let arguments = ["shell", "--url", url, "--format", "csv", "-c"];
+        data.run(&[&arguments[..], &["show data_directory"]].concat())
+            .ended(0)
+            .out
+    };
+    for arguments in [&["url", "data"][..], &["url", "data", "--tcp"]] {
+        assert_eq!(ask(data.run(arguments).ended(0).out.trim_end()), folder);
+        let json = data.run(&[arguments, &["--format", "json"]].concat());
+        let json: serde_json::Value = serde_json::from_str(&json.ended(0).out).unwrap();
+        assert_eq!(ask(json["url"].as_str().unwrap()), folder);
+        // The driver is said by the scheme, and what libpq calls `sslmode` is `ssl`.
+        let other = json["sqlalchemy_asyncpg_url"].as_str().unwrap();
+        let other = other.replace("+asyncpg", "").replace("?ssl=", "?sslmode=");
+        assert_eq!(ask(&other), folder);
+    }
+    // As a shell takes them, and as psql does where it is found.
+    let has_psql = Command::new("psql").arg("--version").output().is_ok();
+    if !has_psql {
+        let _ = writeln!(std::io::stderr(), "SKIP no psql to try the variables with");
+        return;
+    }
+    for tcp in [&[][..], &["--tcp"]] {
+        let lines = data
+            .run(&[&["url", "data", "--format", "env"], tcp].concat())
+            .ended(0)
+            .out;
+        let script = format!(
+            "set -a; {lines} psql -XAtc 'show data_directory'; psql -XAt \"$DATABASE_URL\" -c 'show data_directory'"
+        );
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let out = Said::from(output).ended(0).out;
+        let shown = folder.strip_prefix("data_directory\n").unwrap();
+        assert_eq!(out, shown.repeat(2));
+    }
+}
+
+#[test]
+fn a_url_without_a_folder_is_that_of_database_url() {
+    let folder = Project::empty();
+    let url = |database_url: &str, arguments: &[&str]| {
+        let mut command = pg();
+        command.arg("url").args(arguments);
+        command.env("DATABASE_URL", database_url);
+        Said::from(command.current_dir(folder.path()).output().unwrap())
+    };
+    let ours = "postgresql://postgres:0af1@127.0.0.1:40000/t_1?sslmode=disable";
+    assert_eq!(url(ours, &[]).ended(0).out, format!("{ours}\n"));
+    let said = url(ours, &["--format", "sqlalchemy-asyncpg"]).ended(0);
+    assert_eq!(
+        said.out,
+        "postgresql+asyncpg://postgres:0af1@127.0.0.1:40000/t_1?ssl=disable\n"
+    );
+    url("", &[])
+        .ended(2)
+        .err_has(&["DATABASE_URL is not set", "pg run"]);
+    for foreign in [
+        "postgres://u:secret@h/d",
+        "mysql://u:secret@h/d",
+        "nonsense secret",
+    ] {
+        let said = url(foreign, &["--format", "json"]).ended(1);
+        assert!(!said.err.contains("secret"), "{}", said.err);
+        said.err_has(&["not an address that `lookaside pg run` sets"]);
+    }
 }
 
 #[test]

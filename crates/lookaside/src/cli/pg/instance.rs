@@ -1,5 +1,4 @@
-//! `lookaside pg start`, `stop`, `status`, `url`, `list` and `forget`: servers that outlive the
-//! command.
+//! `lookaside pg start`, `stop`, `status`, `list` and `forget`: servers that outlive the command.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -40,20 +39,6 @@ pub(super) struct StartArguments {
     tcp: bool,
 }
 
-/// Print the URL of a folder's server
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  export DATABASE_URL=\"$(lookaside pg url ./data)\"")]
-pub(super) struct UrlArguments {
-    /// The folder of data
-    dir: PathBuf,
-
-    /// The URL for clients that need a host and a port; the server was started with --tcp
-    #[arg(long)]
-    tcp: bool,
-}
-
 /// List the folders that servers were started on
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
@@ -84,20 +69,24 @@ pub(super) fn start(arguments: &StartArguments) -> Outcome {
 }
 
 fn print_url(folder: &Path, running: &Running, tcp: bool) -> Outcome {
-    let url = match (&running.tcp_url, tcp) {
-        (_, false) => &running.url,
-        (Some(url), true) => url,
-        (None, true) => {
-            let folder = folder.display();
-            return Err(Failure::new(format!(
-                "the server of {folder} runs, and does not listen on TCP"
-            ))
-            .with_help(format_args!(
-                "`lookaside pg stop {folder}`, then start it with --tcp"
-            )));
-        }
+    let url = match tcp {
+        true => tcp_url(folder, running)?,
+        false => &running.url,
     };
     finish_stdout(|out| writeln!(out, "{url}"))
+}
+
+/// The URL for 127.0.0.1 of a folder's server, which must listen there.
+pub(super) fn tcp_url<'a>(folder: &Path, running: &'a Running) -> Result<&'a str, Failure> {
+    running.tcp_url.as_deref().ok_or_else(|| {
+        let folder = folder.display();
+        Failure::new(format!(
+            "the server of {folder} runs, and does not listen on TCP"
+        ))
+        .with_help(format_args!(
+            "`lookaside pg stop {folder}`, then start it with --tcp"
+        ))
+    })
 }
 
 pub(super) fn stop(arguments: &FolderArguments) -> Outcome {
@@ -138,11 +127,6 @@ pub(super) fn status(arguments: &FolderArguments) -> Outcome {
         Status::Running(_) | Status::Owned { .. } => Exit::Done,
         _ => Exit::Failed,
     })
-}
-
-pub(super) fn url(arguments: &UrlArguments) -> Outcome {
-    let running = running(&arguments.dir, &at(&arguments.dir)?)?;
-    print_url(&arguments.dir, &running, arguments.tcp)
 }
 
 pub(super) fn list(arguments: &ListArguments) -> Outcome {

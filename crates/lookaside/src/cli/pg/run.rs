@@ -8,6 +8,7 @@ use lookaside_embedded::Postgres;
 
 use super::child::{Foreground, exit_after};
 use super::target::Target;
+use super::url::UrlFormat;
 use super::wishes::Wishes;
 use crate::cli::failure::{Exit, Failure, Outcome};
 
@@ -16,8 +17,8 @@ const EXIT_OURS: Exit = Exit::Passed(125);
 
 /// Run a command with a PostgreSQL of its own
 ///
-/// Starts a temporary server that listens on 127.0.0.1, sets DATABASE_URL, PGHOST, PGPORT, PGUSER,
-/// PGPASSWORD and PGDATABASE for the command, and removes the server and all of its data when the
+/// Starts a temporary server that listens on 127.0.0.1, sets DATABASE_URL, JDBC_DATABASE_URL, PGHOST,
+/// PGPORT, PGUSER, PGPASSWORD, PGDATABASE and PGSSLMODE for the command, and removes the server and all of its data when the
 /// command has ended, however it ends. Ctrl-C and other signals reach the command.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -25,6 +26,7 @@ Examples:
   lookaside pg run -- cargo test
   lookaside pg run --migrations migrations --extension pg_trgm -- npm test
   lookaside pg run --sql seed.sql -- sh -c 'pgbench -i && pgbench'
+  lookaside pg run -- sh -c 'DB=$(lookaside pg url --format sqlalchemy-asyncpg) pytest'
 
 Exit codes:
   that of the command, 128 and the signal's number when a signal killed it,
@@ -74,6 +76,10 @@ fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failu
     let mut command = Command::new(program);
     command.args(rest);
     command.env("DATABASE_URL", url);
+    // A server on TCP has one.
+    if let Some(url) = UrlFormat::jdbc(&target) {
+        command.env("JDBC_DATABASE_URL", url);
+    }
     target.give_to(&mut command);
     Ok(command)
 }

@@ -11,15 +11,19 @@ use lookaside_client::{Config, Environment, Error, ErrorKind, Host, Place, Postg
 use super::client_failure;
 use crate::cli::failure::Failure;
 
-/// What a shell may have set for another server, and what would lead a command there.
-const VARIABLES_FOREIGN: [&str; 8] = [
+/// What a shell may have set for another server, and what would lead a command there or ask more of
+/// ours than it has: TLS, Kerberos.
+const VARIABLES_FOREIGN: [&str; 11] = [
     "PGHOSTADDR",
     "PGSERVICE",
     "PGSERVICEFILE",
     "PGPASSFILE",
     "PGOPTIONS",
-    "PGSSLMODE",
     "PGREQUIRESSL",
+    "PGSSLNEGOTIATION",
+    "PGCHANNELBINDING",
+    "PGGSSENCMODE",
+    "PGREQUIREAUTH",
     "PGTARGETSESSIONATTRS",
 ];
 
@@ -120,6 +124,8 @@ impl Target {
         command
             .env("PGHOST", place)
             .env("PGPORT", host.port.to_string())
+            // Go's clients ask for TLS where nobody says otherwise.
+            .env("PGSSLMODE", "disable")
             .env("PGUSER", &self.config.user)
             .env("PGDATABASE", &self.config.database);
         match &self.config.password {
@@ -128,7 +134,13 @@ impl Target {
         };
     }
 
-    fn host(&self) -> &Host {
+    /// What clients need to know beside the host.
+    pub(super) fn config(&self) -> &PostgresConfig {
+        &self.config
+    }
+
+    /// The first host, which of a server of ours is the only one.
+    pub(super) fn host(&self) -> &Host {
         let first = self.config.hosts.first();
         first.expect("a configuration has a host")
     }

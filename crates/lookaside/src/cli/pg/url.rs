@@ -1,0 +1,284 @@
+//! `lookaside pg url`: the address of a server, in the forms that clients take.
+
+use std::env;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lookaside_client::{Place, SslMode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use serde_json::{Value, json};
+
+use super::instance::{at, running, tcp_url};
+use super::target::Target;
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::finish_stdout;
+
+/// The port that clients assume.
+const PORT_DEFAULT: u16 = 5432;
+
+/// What a URL does not hold as it is: all but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// As [`ESCAPED`], for the folder of a socket.
+const ESCAPED_PATH: &AsciiSet = &ESCAPED.remove(b'/');
+
+/// Print the URL of a server, in the form that a client takes
+///
+/// Without a folder it is the server of DATABASE_URL, which `lookaside pg run` sets for its command.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  export DATABASE_URL=\"$(lookaside pg url ./data)\"
+  lookaside pg url ./data --format jdbc                 # the server was started with --tcp
+  set -a; eval \"$(lookaside pg url ./data --format env)\"; set +a
+  lookaside pg run -- sh -c 'lookaside pg url --format sqlalchemy-asyncpg'")]
+pub(super) struct UrlArguments {
+    /// The folder of data; by default the server of DATABASE_URL
+    dir: Option<PathBuf>,
+
+    /// The address on 127.0.0.1 instead of the Unix socket; the server was started with --tcp
+    #[arg(long)]
+    tcp: bool,
+
+    /// The form: of libpq and most other clients, of another one, or all that is known
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = UrlFormat::Libpq)]
+    format: UrlFormat,
+}
+
+/// How an address is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum UrlFormat {
+    /// postgresql://user:password@host:port/database?sslmode=disable
+    Libpq,
+    /// jdbc:postgresql://host:port/database?user=…&password=…&sslmode=disable, which needs TCP
+    Jdbc,
+    /// postgresql+asyncpg://user:password@host:port/database?ssl=disable
+    SqlalchemyAsyncpg,
+    /// Variables, NAME=VALUE a line, as a shell reads them
+    Env,
+    /// An object with each part and each URL
+    Json,
+}
+
+pub(super) fn run(arguments: &UrlArguments) -> Outcome {
+    let wants_tcp = arguments.tcp || arguments.format == UrlFormat::Jdbc;
+    let url = match &arguments.dir {
+        None => database_url()?,
+        Some(folder) => {
+            let running = running(folder, &at(folder)?)?;
+            match wants_tcp {
+                true => tcp_url(folder, &running)?.to_owned(),
+                false => running.url,
+            }
+        }
+    };
+    let target = match arguments.dir {
+        Some(_) => Target::of_ours(&url)?,
+        None => Target::of_ours(&url).map_err(|_| foreign())?,
+    };
+    let is_plain = match target.host().place {
+        Place::Unix(_) => !wants_tcp,
+        Place::Tcp { .. } => target.config().tls.mode == SslMode::Disable,
+    };
+    // Of ours, where there is a folder.
+    if !is_plain {
+        return Err(foreign());
+    }
+    let text = arguments.format.write(&url, &target);
+    finish_stdout(|out| writeln!(out, "{text}"))
+}
+
+fn database_url() -> Result<String, Failure> {
+    let url = env::var("DATABASE_URL").unwrap_or_default();
+    if url.is_empty() {
+        return Err(
+            Failure::usage("there is no folder to look in, and DATABASE_URL is not set").with_help(
+                "name the folder of `lookaside pg start`, or run this in `lookaside pg run -- …`",
+            ),
+        );
+    }
+    Ok(url)
+}
+
+/// A server elsewhere may want TLS and settings that the other forms spell in ways of their own.
+fn foreign() -> Failure {
+    Failure::new("DATABASE_URL is not an address that `lookaside pg run` sets")
+        .with_help("name the folder of `lookaside pg start`")
+}
+
+impl UrlFormat {
+    /// What is printed for a server of ours, whose URL is `url`.
+    fn write(self, url: &str, target: &Target) -> String {
+        match self {
+            Self::Libpq => url.to_owned(),
+            // Refused before where there is none.
+            Self::Jdbc => Self::jdbc(target).unwrap_or_default(),
+            Self::SqlalchemyAsyncpg => sqlalchemy_asyncpg(target),
+            Self::Env => env_lines(url, target),
+            Self::Json => json_object(url, target).to_string(),
+        }
+    }
+
+    /// For the driver of Java, which knows no Unix socket and takes the user behind the question mark.
+    pub(super) fn jdbc(target: &Target) -> Option<String> {
+        let (host, config) = (target.host(), target.config());
+        let Place::Tcp { name, .. } = &host.place else {
+            return None;
+        };
+        let mut url = format!(
+            "jdbc:postgresql://{name}:{}/{}?user={}",
+            host.port,
+            escape(&config.database),
+            escape(&config.user)
+        );
+        if let Some(password) = &config.password {
+            url += &format!("&password={}", escape(password.expose()));
+        }
+        Some(url + "&sslmode=disable")
+    }
+}
+
+/// For SQLAlchemy over asyncpg: the scheme names the driver, and what libpq calls `sslmode` is `ssl`.
+fn sqlalchemy_asyncpg(target: &Target) -> String {
+    let (host, config) = (target.host(), target.config());
+    let mut url = format!("postgresql+asyncpg://{}", escape(&config.user));
+    if let Some(password) = &config.password {
+        url += &format!(":{}", escape(password.expose()));
+    }
+    let database = escape(&config.database);
+    match &host.place {
+        Place::Tcp { name, .. } => {
+            url += &format!("@{name}:{}/{database}?ssl=disable", host.port);
+        }
+        Place::Unix(folder) => {
+            let folder = percent_encode(folder.as_os_str().as_bytes(), ESCAPED_PATH);
+            url += &format!("@/{database}?host={folder}");
+            if host.port != PORT_DEFAULT {
+                url += &format!("&port={}", host.port);
+            }
+        }
+    }
+    url
+}
+
+/// The variables that `lookaside pg run` sets.
+fn env_lines(url: &str, target: &Target) -> String {
+    let (host, config) = (target.host(), target.config());
+    let password = config.password.as_ref().map(|password| password.expose());
+    let jdbc = UrlFormat::jdbc(target);
+    let port = host.port.to_string();
+    let mut lines = String::new();
+    for (name, value) in [
+        ("DATABASE_URL", Some(url)),
+        ("JDBC_DATABASE_URL", jdbc.as_deref()),
+        ("PGHOST", Some(&*host_of(target))),
+        ("PGPORT", Some(&port)),
+        ("PGUSER", Some(&config.user)),
+        ("PGPASSWORD", password),
+        ("PGDATABASE", Some(&config.database)),
+        ("PGSSLMODE", Some("disable")),
+    ] {
+        if let Some(value) = value {
+            writeln!(lines, "{name}={}", quote(value)).expect("a string takes any text");
+        }
+    }
+    lines.truncate(lines.trim_end().len());
+    lines
+}
+
+fn json_object(url: &str, target: &Target) -> Value {
+    let (host, config) = (target.host(), target.config());
+    json!({
+        "url": url,
+        "host": host_of(target),
+        "port": host.port,
+        "user": config.user,
+        "password": config.password.as_ref().map(|password| password.expose()),
+        "database": config.database,
+        "sslmode": "disable",
+        "jdbc_url": UrlFormat::jdbc(target),
+        "sqlalchemy_asyncpg_url": sqlalchemy_asyncpg(target),
+    })
+}
+
+/// The address, or the folder of the socket, as libpq takes it for a host.
+fn host_of(target: &Target) -> String {
+    match &target.host().place {
+        Place::Tcp { name, .. } => name.clone(),
+        Place::Unix(folder) => folder.display().to_string(),
+    }
+}
+
+fn escape(text: &str) -> String {
+    percent_encode(text.as_bytes(), ESCAPED).to_string()
+}
+
+/// A word of a shell: in quotes where it holds more than plain characters.
+fn quote(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:@%+,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TCP: &str = "postgresql://o%27neil:0af1@127.0.0.1:40000/a%2Fb%20%C3%A9?sslmode=disable";
+    const SOCKET: &str = "postgresql:///t_1?host=/dev/shm/my%20folder/s&user=postgres";
+
+    #[test]
+    fn each_form_says_the_same() {
+        use UrlFormat::{Env, Jdbc, Libpq, SqlalchemyAsyncpg};
+        for (format, url, expected) in [
+            (Libpq, TCP, TCP),
+            (
+                Jdbc,
+                TCP,
+                "jdbc:postgresql://127.0.0.1:40000/a%2Fb%20%C3%A9?user=o%27neil&password=0af1&sslmode=disable",
+            ),
+            (
+                SqlalchemyAsyncpg,
+                TCP,
+                "postgresql+asyncpg://o%27neil:0af1@127.0.0.1:40000/a%2Fb%20%C3%A9?ssl=disable",
+            ),
+            (
+                Env,
+                TCP,
+                "DATABASE_URL='postgresql://o%27neil:0af1@127.0.0.1:40000/a%2Fb%20%C3%A9?sslmode=disable'\n\
+                 JDBC_DATABASE_URL='jdbc:postgresql://127.0.0.1:40000/a%2Fb%20%C3%A9?user=o%27neil&password=0af1&sslmode=disable'\n\
+                 PGHOST=127.0.0.1\nPGPORT=40000\nPGUSER='o'\\''neil'\nPGPASSWORD=0af1\n\
+                 PGDATABASE='a/b é'\nPGSSLMODE=disable",
+            ),
+            (Libpq, SOCKET, SOCKET),
+            (
+                SqlalchemyAsyncpg,
+                SOCKET,
+                "postgresql+asyncpg://postgres@/t_1?host=/dev/shm/my%20folder/s",
+            ),
+            (
+                Env,
+                SOCKET,
+                "DATABASE_URL='postgresql:///t_1?host=/dev/shm/my%20folder/s&user=postgres'\n\
+                 PGHOST='/dev/shm/my folder/s'\nPGPORT=5432\nPGUSER=postgres\nPGDATABASE=t_1\n\
+                 PGSSLMODE=disable",
+            ),
+        ] {
+            let target = Target::of_ours(url).unwrap();
+            assert_eq!(format.write(url, &target), expected, "{format:?}");
+        }
+        assert_eq!(UrlFormat::jdbc(&Target::of_ours(SOCKET).unwrap()), None);
+        let json = json_object(TCP, &Target::of_ours(TCP).unwrap());
+        assert_eq!(json["user"], "o'neil");
+        assert_eq!(json["database"], "a/b é");
+        assert_eq!(json["port"], 40000);
+    }
+}
