@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::generation::Generation;
 use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
-use crate::plan::Explanation;
+use crate::plan::{Explanation, TableInfo};
 use crate::provider::{self, Target};
 use crate::reloader::Reloader;
 use crate::remote::{ProviderStatus, Providers, block_on, join_all};
@@ -388,6 +388,11 @@ impl Knowledge {
     /// When the store cannot be read, for want of memory.
     pub fn tables(&self) -> Result<Vec<String>> {
         self.with_session(Session::tables)
+    }
+
+    /// The folder's tables and views with their columns and numbers of rows, sorted by name.
+    pub fn table_infos(&self) -> Vec<TableInfo> {
+        self.0.engine.state().tables().infos()
     }
 
     /// What the load of the tables that are served did and left out.

@@ -107,7 +107,8 @@ pub use load::{
     try_load,
 };
 pub use plan::{
-    Explanation, PlanKind, ProviderPlan, ReadKind, StatementWarning, TableRead, WarningKind,
+    ColumnInfo, Explanation, PlanKind, ProviderPlan, ReadKind, StatementWarning, TableInfo,
+    TableRead, WarningKind,
 };
 pub use remote::{ProviderStatus, ResolveError};
 pub use rows::Rows;

@@ -23,6 +23,7 @@ mod reason;
 mod schema;
 mod shape;
 mod sqlite_dialect;
+mod table_info;
 mod tables;
 mod warnings;
 
@@ -41,6 +42,7 @@ use self::key::{Affinity, Converted, convert, convert_at_hand};
 use self::operand::{Operand, Scratch};
 pub use self::reads::{ReadKind, TableRead};
 use self::reason::Reason;
+pub use self::table_info::{ColumnInfo, TableInfo};
 pub(crate) use self::tables::Tables;
 pub(crate) use self::warnings::of_provider as provider_warnings;
 pub use self::warnings::{StatementWarning, WarningKind};

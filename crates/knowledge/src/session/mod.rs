@@ -275,7 +275,10 @@ impl Session {
     }
 
     /// How a statement is answered, without preparing it for good.
-    pub(crate) fn explain(&mut self, sql: &str) -> Result<Explanation> {
+    ///
+    /// # Errors
+    /// When the statement is refused.
+    pub fn explain(&mut self, sql: &str) -> Result<Explanation> {
         self.renew();
         let (route, params) = self.generation.read(sql)?;
         let info = StatementInfo::unregistered(self.engine.number, sql, params);

@@ -14,7 +14,7 @@ pub(crate) mod log;
 pub(crate) mod lookups;
 mod man;
 mod metrics;
-mod model_test;
+pub(crate) mod model_test;
 pub(crate) mod models;
 mod new;
 mod output;

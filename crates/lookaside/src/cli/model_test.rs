@@ -74,6 +74,18 @@ pub(crate) fn run(arguments: &TestArguments) -> Outcome {
     })
 }
 
+/// The input of the first test of a model, as a line; nothing where there is none, or where it is not a
+/// test, which `lookaside test` tells.
+pub(crate) fn first_input(model: &Path) -> Option<String> {
+    let tests = model.with_extension("");
+    let tests = fs::read_to_string(format!("{}{SUFFIX}", tests.display())).ok()?;
+    let first = tests.lines().find(|line| !line.trim().is_empty())?;
+    match Test::parse(first).ok()?.input {
+        Value::String(line) => Some(line),
+        event => Some(event.to_string()),
+    }
+}
+
 /// The model that stands beside its tests.
 fn tested_model<'a>(models: &'a Models, tests: &Path) -> Result<&'a Model, Failure> {
     let name = tests.display().to_string();

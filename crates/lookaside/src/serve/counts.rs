@@ -14,6 +14,8 @@ pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
     /// When the log was told last that a provider does not answer.
     told: Mutex<Option<Instant>>,
+    /// Why the last question was not answered that was told of: as everyone may know it, and in full.
+    failure: Mutex<Option<[String; 2]>>,
 }
 
 /// What the lookups within models came to, by the name of the model. It is looked up once a stream
@@ -81,6 +83,18 @@ impl LookupCounts {
             *told = Some(Instant::now());
         }
         is_news
+    }
+
+    /// Keeps why a question was not answered: as everyone may know it, and in full.
+    pub(crate) fn set_last_failure(&self, plain: String, detailed: String) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *failure = Some([plain, detailed]);
+    }
+
+    pub(crate) fn last_failure(&self, error_detail: bool) -> Option<String> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let [plain, detailed] = failure.as_ref()?;
+        Some(if error_detail { detailed } else { plain }.clone())
     }
 
     /// The sums with their names.

@@ -1,6 +1,7 @@
 //! Models that enrich events over HTTP, bound to the tables and providers once a catalog.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -12,6 +13,7 @@ use crate::cli::bind::{Silent, Unbound, bind};
 use crate::cli::enrich::{intranet, timezone};
 use crate::cli::failure::Failure;
 use crate::cli::lookups::{Note, model_lookups, review};
+use crate::cli::model_test::first_input;
 use crate::cli::models::Models as ModelFiles;
 use crate::cli::project::Project;
 
@@ -19,6 +21,8 @@ use crate::cli::project::Project;
 #[derive(Clone)]
 pub(crate) struct ModelSources {
     models: Vec<Arc<Model>>,
+    /// By name, an event of the model's tests.
+    examples: HashMap<String, String>,
     timezone: TimeZone,
 }
 
@@ -26,6 +30,7 @@ pub(crate) struct ModelSources {
 pub(crate) struct Models {
     ready: Vec<Arc<Served>>,
     waiting: Vec<Waiting>,
+    examples: HashMap<String, String>,
 }
 
 /// A model that is ready to run.
@@ -56,7 +61,12 @@ impl ModelSources {
         let enabled = files.iter().filter(|model| model.enabled()).cloned();
         let mut models: Vec<Arc<Model>> = enabled.collect();
         models.sort_by(|a, b| a.name().cmp(b.name()));
+        let examples = models.iter().filter_map(|model| {
+            let example = first_input(Path::new(model.file_name()))?;
+            Some((model.name().to_string(), example))
+        });
         Ok(Self {
+            examples: examples.collect(),
             models,
             timezone: timezone(project.settings.timezone.as_ref())?,
         })
@@ -106,7 +116,11 @@ impl Models {
                 Err(faulty) => return Err(faulty.into_failure()),
             }
         }
-        Ok(Self { ready, waiting })
+        Ok(Self {
+            ready,
+            waiting,
+            examples: sources.examples.clone(),
+        })
     }
 
     /// A model that is ready.
@@ -117,6 +131,11 @@ impl Models {
     /// A model that is not.
     pub(crate) fn find_waiting(&self, name: &str) -> Option<&Waiting> {
         self.waiting.iter().find(|model| model.name == name)
+    }
+
+    /// An event that a model is tested with, if it is.
+    pub(crate) fn example(&self, name: &str) -> Option<&str> {
+        self.examples.get(name).map(String::as_str)
     }
 
     /// The models that are not ready.

@@ -29,7 +29,8 @@ pub(super) fn openapi(catalog: &Catalog) -> Vec<u8> {
         paths.insert(format!("/v1/enrich/{model}"), enrich(model));
     }
     for (path, target) in FIXED {
-        let is_served = target != Target::Query || catalog.query_rows_max.is_some();
+        let is_query = matches!(target, Target::Query | Target::Explain);
+        let is_served = !is_query || catalog.query_rows_max.is_some();
         if let Some((method, mut operation)) = fixed(target).filter(|_| is_served) {
             if target.is_open() && catalog.access.has_keys() {
                 operation["security"] = json!([]);
@@ -37,6 +38,7 @@ pub(super) fn openapi(catalog: &Catalog) -> Vec<u8> {
             paths.insert(path.to_owned(), json!({method: operation}));
         }
     }
+    paths.insert("/v1/tables/{name}".to_owned(), fixed::table());
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {

@@ -11,8 +11,19 @@ use super::{answer, content_encoding, count_header};
 pub(super) fn fixed(target: Target<'_>) -> Option<(&'static str, Json)> {
     let json = "application/json";
     Some(match target {
-        Target::Console | Target::Lookup(_) | Target::Enrich(_) | Target::Unknown => return None,
+        Target::Console
+        | Target::Lookup(_)
+        | Target::Table(_)
+        | Target::Enrich(_)
+        | Target::Unknown => return None,
         Target::Query => ("post", query()),
+        Target::Explain => ("post", explain()),
+        Target::Project => told(
+            "project",
+            "Tables, lookups with their plans, and models",
+            json,
+            &project_schema(),
+        ),
         Target::Reload => ("post", reload()),
         Target::Status => told(
             "status",
@@ -186,6 +197,92 @@ fn reload() -> Json {
         "responses": {"200": answer("It is done", &["application/json"], &reloaded),
                       "default": {"$ref": "#/components/responses/Problem"}},
     })
+}
+
+fn project_schema() -> Json {
+    let text = json!({"type": "string"});
+    let maybe_text = json!({"type": ["string", "null"]});
+    let count = json!({"type": "integer", "minimum": 0});
+    let counts = |mut members: Json| {
+        for name in ["found", "absent", "failed"] {
+            members[name] = count.clone();
+        }
+        members
+    };
+    let list = |members: Json| {
+        let required: Vec<String> = members
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone())
+            .collect();
+        json!({"type": "array", "items": {"type": "object", "required": required, "properties": members}})
+    };
+    let table = json!({
+        "name": text,
+        "kind": {"type": "string", "enum": ["table", "view"]},
+        "rows": {"type": ["integer", "null"], "description": "None of a view"},
+        "columns": list(json!({"name": text, "type": text})),
+        "warnings": {"type": "array", "items": text},
+    });
+    let lookup =
+        counts(json!({"name": text, "sql": text, "summary": maybe_text, "plan": maybe_text}));
+    let model = counts(json!({
+        "name": text,
+        "ready": {"type": "boolean"},
+        "waits": maybe_text,
+        "example": {"type": ["string", "null"], "description": "The first event of its tests"},
+        "last_failure": maybe_text,
+    }));
+    json!({
+        "type": "object",
+        "required": ["generation", "query_rows_max", "tables", "lookups", "models"],
+        "properties": {
+            "generation": {"type": "integer"},
+            "query_rows_max": {"type": ["integer", "null"]},
+            "tables": list(table),
+            "lookups": list(lookup),
+            "models": list(model),
+        },
+    })
+}
+
+fn explain() -> Json {
+    let plan = json!({
+        "type": "object",
+        "required": ["summary", "plan"],
+        "properties": {"summary": {"type": "string"}, "plan": {"type": "string"}},
+    });
+    json!({
+        "operationId": "explain",
+        "summary": "Say how a statement would be answered",
+        "parameters": [content_encoding()],
+        "requestBody": {"required": true, "content": {"application/json": {"schema": {
+            "type": "object",
+            "required": ["sql"],
+            "properties": {"sql": {"type": "string"}},
+        }}}},
+        "responses": {
+            "200": answer("Its plan", &["application/json"], &plan),
+            "415": {"$ref": "#/components/responses/Problem"},
+            "default": {"$ref": "#/components/responses/Problem"},
+        },
+    })
+}
+
+/// The first rows of a table, whose path holds its name.
+pub(super) fn table() -> Json {
+    let rows = json!({"type": "array", "items": {"type": "object"}});
+    let mut answered = answer("Its rows", &Form::ALL.map(Form::media_type), &rows);
+    answered["headers"] = json!({
+        "X-Rows-Cut": count_header("How many rows there are at most, where there are more"),
+    });
+    json!({"get": {
+        "operationId": "table",
+        "summary": "The first rows of a table or view",
+        "parameters": [{"name": "name", "in": "path", "required": true, "schema": {"type": "string"}}],
+        "responses": {"200": answered, "default": {"$ref": "#/components/responses/Problem"}},
+    }})
 }
 
 fn query() -> Json {

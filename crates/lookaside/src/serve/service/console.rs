@@ -1,6 +1,7 @@
 //! The console: one page, and the numbers behind its plots.
 
 use std::fs;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
@@ -13,26 +14,42 @@ use super::super::problem::chain;
 use super::coding::coding;
 use super::{Face, Shared, Visit};
 
+/// The page without its style and its script.
+const FRAME: &str = include_str!("../console/page.html");
+
+const STYLE: &str = include_str!("../console/style.css");
+
+/// The parts of the script, in their order.
+const SCRIPT: [&str; 5] = [
+    include_str!("../console/base.js"),
+    include_str!("../console/plots.js"),
+    include_str!("../console/lookups.js"),
+    include_str!("../console/project.js"),
+    include_str!("../console/main.js"),
+];
+
 /// The page, with all that it needs: it works without the Internet and without a build.
-const PAGE: &str = include_str!("../console.html");
+static PAGE: LazyLock<String> = LazyLock::new(|| {
+    FRAME
+        .replace("<style></style>", &format!("<style>{STYLE}</style>"))
+        .replace(
+            "<script></script>",
+            &format!("<script>{}</script>", SCRIPT.concat()),
+        )
+});
 
 /// What the page may do, which is to run its own script and style and to ask this server. Text that
 /// comes out of a table can be no script, whatever it says.
 pub(in crate::serve) fn policy() -> String {
-    let hash = |tag: &str| {
-        let (begin, end) = (format!("<{tag}>"), format!("</{tag}>"));
-        let inner = PAGE
-            .split_once(&begin)
-            .and_then(|(_, rest)| rest.split_once(&end))
-            .map_or("", |(inner, _)| inner);
-        let digest = Sha256::digest(inner.as_bytes());
+    let hash = |text: &str| {
+        let digest = Sha256::digest(text.as_bytes());
         base64::engine::general_purpose::STANDARD.encode(digest)
     };
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; \
          connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        hash("script"),
-        hash("style")
+        hash(&SCRIPT.concat()),
+        hash(STYLE)
     )
 }
 

@@ -24,7 +24,7 @@ use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::coding::{CODED_SIZE_MIN, Press};
 use super::decoding::{Coding, LiveBody, content_coding};
 use super::head::{EXPOSED, vary};
-use super::lookups_seen::LookupsSeen;
+use super::lookups_seen::{LookupsSeen, at_line, words};
 use super::outflow::{Out, Progress, lock};
 use super::target::model_name;
 use super::waiters::Cancel;
@@ -559,17 +559,6 @@ impl RunOutcome {
         let line = serde_json::json!({SUMMARY_MEMBER: counted});
         body.extend_from_slice(format!("{line}\n").as_bytes());
     }
-}
-
-/// What a client may know of a failure.
-fn words(failure: &Problem, error_detail: bool) -> &str {
-    failure
-        .told(error_detail)
-        .unwrap_or_else(|| failure.title())
-}
-
-fn at_line(line: u64, reason: &str) -> String {
-    format!("line {line}: {reason}")
 }
 
 /// A reason as a header takes it.

@@ -11,6 +11,17 @@ use super::super::models::Served;
 use super::super::problem::{Problem, chain};
 use crate::cli::enrich::Observer;
 
+/// A problem in one line.
+pub(super) fn words(failure: &Problem, error_detail: bool) -> &str {
+    failure
+        .told(error_detail)
+        .unwrap_or_else(|| failure.title())
+}
+
+pub(super) fn at_line(line: u64, reason: &str) -> String {
+    format!("line {line}: {reason}")
+}
+
 /// The lookups of one stream.
 pub(super) struct LookupsSeen {
     model: Arc<Served>,
@@ -70,6 +81,11 @@ impl Observer for LookupsSeen {
             && self.first_failure.set(failure.clone()).is_ok()
         {
             self.tell(failure);
+            if let Some((line, problem)) = self.first_failure() {
+                let [plain, detailed] =
+                    [false, true].map(|error_detail| at_line(line, words(&problem, error_detail)));
+                self.counts.set_last_failure(plain, detailed);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod job;
 mod lookup;
 mod lookups_seen;
 mod outflow;
+mod project;
 mod query;
 mod share;
 mod target;
@@ -256,7 +257,11 @@ impl Thread {
         }
         if !target.is_open() {
             let want = match target {
-                Target::Query | Target::Reload => Want::Admin,
+                Target::Query
+                | Target::Explain
+                | Target::Project
+                | Target::Table(_)
+                | Target::Reload => Want::Admin,
                 _ => Want::Read,
             };
             match access.admit(&caller, want, face.shared.started.elapsed()) {
@@ -271,6 +276,9 @@ impl Thread {
             Target::Lookup(name) => self.lookup(visit, name, request, reply),
             Target::Enrich(name) => self.enrich(visit, name, request, reply),
             Target::Query => self.query(visit, request, reply),
+            Target::Explain => self.explain(visit, request, reply),
+            Target::Project => self.told(visit, request, reply, JSON, project::project),
+            Target::Table(name) => self.table(visit, name, request, reply),
             Target::Reload => self.reload(visit, request, reply),
             Target::Console => face.console(visit, request, reply),
             Target::Status => self.told(visit, request, reply, JSON, console::status),

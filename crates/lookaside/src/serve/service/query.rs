@@ -21,9 +21,7 @@ impl Thread {
     pub(super) fn query(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
         let face = &self.face;
         let Some(rows_max) = face.catalog.query_rows_max else {
-            let problem = Problem::new(403, "ad-hoc queries are switched off")
-                .detail("query_rows_max in [server] switches them on");
-            return face.refuse(visit, Some(request), reply, &problem);
+            return face.refuse(visit, Some(request), reply, &switched_off());
         };
         let prepared = form(request, &Form::ALL).and_then(|form| {
             let query = match content_coding(request)? {
@@ -54,6 +52,11 @@ impl Thread {
     }
 }
 
+pub(super) fn switched_off() -> Problem {
+    Problem::new(403, "ad-hoc queries are switched off")
+        .detail("query_rows_max in [server] switches them on")
+}
+
 /// The body of a request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +67,7 @@ struct Query {
 }
 
 /// The statement and its parameters.
-fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Problem> {
+pub(super) fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Problem> {
     let wanted = |problem: &str| {
         Problem::new(400, "the body is no query").detail(format!(
             "{problem}; write {{\"sql\": \"select … where … = :key\", \"params\": {{\"key\": 1}}}}"
@@ -105,7 +108,7 @@ fn ask(
 
 /// Why there are no rows. The log has all of it: the statement is that of a client, but what a
 /// database says of it is not for everyone.
-fn failed(error: &Error) -> Problem {
+pub(super) fn failed(error: &Error) -> Problem {
     let fault = |name: &Text, problem: &'static str| ParamFault {
         name: name.to_string(),
         problem: problem.into(),
@@ -126,7 +129,8 @@ fn failed(error: &Error) -> Problem {
     Problem::of_error(error)
 }
 
-fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready, Problem> {
+/// Rows as an answer, cut after so many.
+pub(super) fn write(rows: &RowSet, form: Form, rows_max: usize) -> Result<Ready, Problem> {
     if let Some(column) = doubled(rows.columns()).filter(|_| form != Form::Csv) {
         return Err(Problem::new(422, "two columns have one name")
             .detail(format!("it is {column:?}; {DOUBLED_HELP}")));

@@ -13,6 +13,11 @@ pub(in crate::serve) enum Target<'a> {
     /// The rest of the path as it was sent: a model's name may have slashes, see [`model_name`].
     Enrich(&'a str),
     Query,
+    /// The plan of a statement.
+    Explain,
+    Project,
+    /// The first rows of a table; its name as it was sent.
+    Table(&'a str),
     Reload,
     Console,
     Status,
@@ -25,13 +30,15 @@ pub(in crate::serve) enum Target<'a> {
 }
 
 /// The paths that are the same whatever is served.
-pub(in crate::serve) const FIXED: [(&str, Target<'static>); 9] = [
+pub(in crate::serve) const FIXED: [(&str, Target<'static>); 11] = [
     ("/", Target::Console),
     ("/healthz", Target::Health),
     ("/metrics", Target::Metrics),
     ("/openapi.json", Target::OpenApi),
     ("/readyz", Target::Ready),
+    ("/v1/explain", Target::Explain),
     ("/v1/lookups", Target::Lookups),
+    ("/v1/project", Target::Project),
     ("/v1/query", Target::Query),
     ("/v1/reload", Target::Reload),
     ("/v1/status", Target::Status),
@@ -75,6 +82,12 @@ impl<'a> Target<'a> {
                 false => Self::Enrich(name),
             };
         }
+        if let Some(name) = path.strip_prefix("/v1/tables/") {
+            return match name.is_empty() {
+                true => Self::Unknown,
+                false => Self::Table(name),
+            };
+        }
         let known = FIXED.into_iter().find(|(known, _)| *known == path);
         known.map_or(Self::Unknown, |(_, target)| target)
     }
@@ -83,7 +96,7 @@ impl<'a> Target<'a> {
     pub(super) fn methods(self) -> &'static [Method] {
         match self {
             Self::Lookup(_) => &[Method::Get, Method::Head, Method::Post],
-            Self::Enrich(_) | Self::Query | Self::Reload => &[Method::Post],
+            Self::Enrich(_) | Self::Query | Self::Explain | Self::Reload => &[Method::Post],
             Self::Unknown => &[],
             _ => &[Method::Get, Method::Head],
         }
@@ -93,7 +106,7 @@ impl<'a> Target<'a> {
     pub(super) fn allow(self) -> &'static str {
         match self {
             Self::Lookup(_) => "GET, HEAD, POST, OPTIONS",
-            Self::Enrich(_) | Self::Query | Self::Reload => "POST, OPTIONS",
+            Self::Enrich(_) | Self::Query | Self::Explain | Self::Reload => "POST, OPTIONS",
             Self::Unknown => "OPTIONS",
             _ => "GET, HEAD, OPTIONS",
         }
@@ -110,7 +123,7 @@ impl<'a> Target<'a> {
             Self::Lookup(_) if method == Method::Post => Path::Batch,
             Self::Lookup(_) => Path::Lookup,
             Self::Enrich(_) => Path::Enrich,
-            Self::Query => Path::Query,
+            Self::Query | Self::Explain | Self::Table(_) => Path::Query,
             Self::Reload => Path::Reload,
             Self::Unknown => Path::Other,
             _ => Path::Info,

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::running::configure;
 use super::{project, serve};
 use crate::browser::Browser;
-use crate::program::run;
+use crate::program::{Project, run};
 
 #[test]
 fn the_console_shows_and_asks_lookups() {
@@ -64,7 +64,7 @@ fn the_console_shows_and_asks_lookups() {
     browser.wait_for("document.querySelector('#notice').innerText.includes('line 4 is not a')");
     project.write("hosts/data.csv", "name,rack\nweb-1,7\n");
     browser.click("#reload");
-    browser.wait_for("document.querySelector('#notice').hidden");
+    browser.wait_for("document.querySelector('#notice').innerText.startsWith('Reloaded in ')");
 
     // The plots follow the load, which goes on until a browser that is short of time has seen it.
     let (load, over) = mpsc::channel::<()>();
@@ -158,4 +158,272 @@ fn the_console_asks_for_a_key() {
     browser.wait_for("document.querySelector('#key').hidden");
     browser.click("#reload");
     browser.wait_for("document.querySelector('#generation').innerText === '2'");
+}
+
+/// Keeps a picture of the page for people to look at.
+fn keep_picture(browser: &Browser, name: &str) {
+    let picture = base64::engine::general_purpose::STANDARD
+        .decode(browser.screenshot())
+        .unwrap();
+    let place =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("console-{name}.png"));
+    std::fs::write(place, picture).unwrap();
+}
+
+#[test]
+fn issue_13_the_console_says_that_a_key_is_wrong_and_its_links_bring_it() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let admin = run(["key", "new", "--name", "admin", "--admin"]).ended(0);
+    let reader = run(["key", "new", "--name", "reader"]).ended(0);
+    let key = |said: &crate::program::Said| said.err.lines().next().unwrap().to_owned();
+    let project = project("");
+    configure(&project, &format!("{}{}", admin.out, reader.out));
+    let running = serve(&project, &[]);
+    browser.open(&format!("http://{}/", running.address));
+    browser.wait_for("!document.querySelector('#key').hidden");
+    assert_eq!(
+        browser.run("return document.querySelector('#key-problem').hidden"),
+        json!(true)
+    );
+    browser.type_into("#key-value", "lk_wrong");
+    browser.click("#key button");
+    browser.wait_for(
+        "document.querySelector('#key-problem').innerText.includes('this key is not known')",
+    );
+    keep_picture(&browser, "wrong-key");
+    // A key that may not see everything is told so where it matters.
+    browser.run("document.querySelector('#key-value').value = ''");
+    browser.type_into("#key-value", &key(&reader));
+    browser.click("#key button");
+    browser.wait_for("document.querySelectorAll('[data-lookup]').length === 5");
+    browser.click("a[href='#tables']");
+    browser.wait_for("document.querySelector('#view-tables').innerText.includes('admin = true')");
+    browser.click("#other-key");
+    browser.wait_for("!document.querySelector('#key').hidden");
+    browser.type_into("#key-value", &key(&admin));
+    browser.click("#key button");
+    browser.wait_for("document.querySelector('[data-table=hosts]')");
+    browser.click("a[href='#openapi.json']");
+    browser
+        .wait_for("document.querySelector('#view-document').innerText.includes('/v1/lookup/net')");
+    browser.click("a[href='#metrics']");
+    browser.wait_for(
+        "document.querySelector('#view-document').innerText.includes('lookaside_uptime_seconds')",
+    );
+    let complaints = browser.complaints();
+    let is_meant = |text: &String| text.contains("status of 401") || text.contains("status of 403");
+    assert!(complaints.iter().all(is_meant), "{complaints:?}");
+}
+
+#[test]
+fn issue_13_the_console_shows_rows_whole_or_says_that_they_are_cut() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let more = "[lookups.state]\nsql = \"select 'ok' as status, 7 as n\"\n\
+                [lookups.many]\nmany = true\nsql = 'with recursive n(i) as (select 1 union all select i + 1 from n limit 450) \
+                select i from n'\n";
+    let project = project(more);
+    let running = serve(&project, &[]);
+    browser.open(&format!("http://{}/", running.address));
+    browser.wait_for("document.querySelectorAll('[data-lookup]').length === 7");
+    browser.click("[data-lookup=state] button");
+    browser.wait_for("document.querySelectorAll('[data-lookup=state] + .answer td').length === 2");
+    browser.click("[data-lookup=many] button");
+    browser.wait_for("document.querySelectorAll('[data-lookup=many] + .answer td').length === 200");
+    let answer =
+        browser.run("return document.querySelector('[data-lookup=many] + .answer').innerText");
+    assert!(
+        answer
+            .to_string()
+            .contains("the first 200 of 450 rows are shown"),
+        "{answer}"
+    );
+    // The file that is saved has all of them.
+    browser.run("window.saved = []; const make = URL.createObjectURL; \
+                 URL.createObjectURL = blob => { blob.text().then(text => window.saved.push(text)); return make(blob); }");
+    browser.click("[data-lookup=many] button:nth-of-type(2)");
+    browser.wait_for(
+        "window.saved.length === 1 && window.saved[0].trim().split('\\n').length === 451",
+    );
+    browser.wait_for("document.querySelector('#notice').innerText.includes('Saved many.csv')");
+
+    // A lookup that is new appears with the reload that brought it; what was typed stays.
+    browser.type_into("[data-lookup=rack] input", "8");
+    configure(
+        &project,
+        &format!("{more}[lookups.fresh]\nsql = 'select 1 as one'\n"),
+    );
+    browser.click("#reload");
+    browser.wait_for("document.querySelector('[data-lookup=fresh]')");
+    browser.wait_for("document.querySelector('#notice').innerText.includes('new: fresh')");
+    let typed = browser.run("return document.querySelector('[data-lookup=rack] input').value");
+    assert_eq!(typed, json!("8"));
+    assert!(browser.complaints().is_empty());
+}
+
+#[test]
+fn issue_13_plots_have_axes_and_tell_values() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let running = serve(&project(""), &[]);
+    browser.open(&format!("http://{}/", running.address));
+    browser.wait_for("document.querySelector('#memory-top').innerText.includes('iB')");
+    let times = browser
+        .run("return document.querySelector('.times').innerText")
+        .to_string();
+    assert!(
+        times.contains("2 min ago") && times.contains("now"),
+        "{times}"
+    );
+    browser.run(
+        "const box = document.querySelector('#memory-plot').parentElement; \
+         const { right, top } = document.querySelector('#memory-plot').getBoundingClientRect(); \
+         box.dispatchEvent(new PointerEvent('pointermove', { clientX: right, clientY: top, bubbles: true }))",
+    );
+    browser.wait_for(
+        "/^0 s ago: resident .*iB/.test(document.querySelector('#memory-reading').innerText)",
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('.cursor').length"),
+        json!(1)
+    );
+}
+
+#[test]
+fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let project = Project::with_endless_view(
+        "version = 2\n[local]\nquery_timeout_ms = 200\n[[tables]]\nname = 'hosts'\n[server]\nquery_rows_max = 5\n\
+         error_detail = true\n[lookups.host]\nsql = 'select name, rack from hosts where name = :name'\n\
+         example.name = 'web-1'\n",
+    );
+    project.write(
+        "models/events.test.jsonl",
+        "{\"input\":{\"host\":\"web-9\"},\"output\":{\"host\":\"web-9\"}}\n",
+    );
+    let running = serve(&project, &[]);
+    let page = format!("http://{}/", running.address);
+    browser.open(&page);
+    browser.wait_for("document.querySelector('[data-lookup=host]')");
+    // A row: one click. Its plan: another.
+    browser.click("[data-lookup=host] button");
+    browser.wait_for("document.querySelectorAll('[data-lookup=host] + .answer td').length === 2");
+    browser.click("[data-lookup=host] .show-plan");
+    browser.wait_for("document.querySelector('.plan').innerText.includes('hash: hosts(name)')");
+    keep_picture(&browser, "lookups");
+
+    // The columns, types and rows of a table.
+    browser.click("a[href='#tables']");
+    browser.wait_for("document.querySelector('[data-table=hosts]')");
+    let card = browser
+        .run("return document.querySelector('[data-table=hosts]').innerText")
+        .to_string();
+    for text in [
+        "1 row",
+        "rack",
+        "INTEGER",
+        "host: hash index of hosts(name)",
+    ] {
+        assert!(card.contains(text), "{text}: {card}");
+    }
+    browser.click("[data-table=hosts] button");
+    browser.wait_for("document.querySelectorAll('[data-table=hosts] .answer td').length === 2");
+    keep_picture(&browser, "tables");
+
+    // A statement, its plan and what is wrong with one.
+    browser.click("a[href='#sql']");
+    browser.wait_for("document.querySelector('#sql-run')");
+    browser.click("#sql-run");
+    browser.wait_for("document.querySelector('#view-sql .answer td')");
+    browser.click("#sql-explain");
+    browser.wait_for("document.querySelector('#view-sql .answer').innerText.includes('sqlite')");
+    browser
+        .run("document.querySelector('#sql-text').value = 'select i from anyone, (select 1 as i)'");
+    browser.click("#sql-run");
+    browser.wait_for("document.querySelector('#view-sql .answer').innerText.includes('cut: there are more than these 5 rows')");
+    keep_picture(&browser, "sql");
+    browser.run("document.querySelector('#sql-text').value = 'select nothing'");
+    browser.click("#sql-run");
+    browser.wait_for("document.querySelector('#view-sql .failed')");
+
+    // Why a model fails, by an event of its own tests.
+    browser.click("a[href='#models']");
+    browser.wait_for("document.querySelector('[data-model=events]')");
+    browser.click("[data-model=events] button");
+    browser.wait_for("document.querySelector('[data-model=events] .answer').innerText.includes('failed lookups: 1, the first: line 1: ')");
+    // Whoever comes later sees it at once.
+    browser.open(&format!("{page}#models"));
+    browser.run("location.reload()");
+    browser.wait_for("document.querySelector('[data-model=events]')?.innerText.includes('1 lookups failed. The last reason: line 1')");
+    let shown = browser
+        .run("return document.querySelector('[data-model=events]').innerText")
+        .to_string();
+    assert!(shown.contains("query_timeout_ms"), "{shown}");
+    keep_picture(&browser, "models");
+    let complaints = browser.complaints();
+    assert!(
+        complaints.iter().all(|text| text.contains("status of 422")),
+        "{complaints:?}"
+    );
+}
+
+#[test]
+fn issue_13_tables_and_plans_are_told_to_those_who_may_see_them() {
+    let reader = run(["key", "new", "--name", "reader"]).ended(0);
+    let admin = run(["key", "new", "--name", "admin", "--admin"]).ended(0);
+    let key = |said: &crate::program::Said| said.err.lines().next().unwrap().to_owned();
+    let project = project(&format!("{}{}", reader.out, admin.out));
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let (reader, admin) = (key(&reader), key(&admin));
+    let (reader, admin) = ([("X-API-Key", &*reader)], [("X-API-Key", &*admin)]);
+    for path in ["/v1/project", "/v1/tables/hosts"] {
+        client.get(path).is(401);
+        client.get_with(path, &reader).is(403);
+        client.get_with(path, &admin).is(200);
+    }
+    client
+        .ask("POST", "/v1/explain", &reader, b"{\"sql\":\"select 1\"}")
+        .is(403);
+    let off = client.ask("POST", "/v1/explain", &admin, b"{\"sql\":\"select 1\"}");
+    assert!(off.is(403).text().contains("query_rows_max"));
+    client.get_with("/v1/tables/none", &admin).is(404);
+    client.get_with("/v1/tables/hosts%22", &admin).is(404);
+    let csv = [admin[0], ("Accept", "text/csv")];
+    let rows = client.get_with("/v1/tables/hosts", &csv).is(200);
+    assert!(
+        rows.text().starts_with("name,rack\r\nweb-1,7\r\n"),
+        "{}",
+        rows.text()
+    );
+    let told = client.get_with("/v1/project", &admin).is(200).json();
+    assert_eq!(told["query_rows_max"], json!(null));
+    let hosts = &told["tables"][0];
+    assert_eq!(
+        (&hosts["name"], &hosts["rows"]),
+        (&json!("hosts"), &json!(5))
+    );
+    assert_eq!(
+        hosts["columns"][1],
+        json!({"name": "rack", "type": "INTEGER"})
+    );
+    let late = told["lookups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["name"] == "late")
+        .unwrap();
+    assert!(
+        late["plan"]
+            .as_str()
+            .unwrap()
+            .contains("full scan of hosts"),
+        "{late}"
+    );
 }

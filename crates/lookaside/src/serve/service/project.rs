@@ -1,0 +1,182 @@
+//! What the project is made of, for those who may see all of it: `GET /v1/project`, the first rows of a
+//! table, and the plan of a statement.
+
+use lookaside_http::{Reply, Request};
+use lookaside_knowledge::{LoadReport, Policy, Session, TableInfo};
+use serde_json::{Value as Json, json};
+
+use super::super::catalog::Catalog;
+use super::super::encode::Form;
+use super::super::lookup::Lookup;
+use super::super::problem::{Problem, chain};
+use super::decoding::{content_coding, decode};
+use super::head::form;
+use super::info::JSON;
+use super::query::{failed, read, switched_off, write};
+use super::share::Share;
+use super::target::model_name;
+use super::wait::{Ready, rows_size};
+use super::{SMALL_BODY_SIZE_MAX, Shared, Thread, Visit};
+use crate::cli::lookups::answered;
+
+/// Rows of a table that are shown: enough to see what is in it.
+const FIRST_ROW_COUNT: usize = 50;
+
+/// The body of `GET /v1/project`.
+pub(super) fn project(shared: &Shared) -> String {
+    let catalog = shared.catalog.load();
+    let knowledge = &shared.knowledge;
+    let report = knowledge.load_report();
+    let tables = knowledge.table_infos();
+    let tables: Vec<Json> = tables.iter().map(|it| table(it, &report)).collect();
+    let lookups: Vec<Json> = catalog.lookups.iter().map(lookup).collect();
+    let models = catalog.models.names();
+    let models: Vec<Json> = models
+        .into_iter()
+        .map(|name| model(name, &catalog, shared))
+        .collect();
+    let project = json!({
+        "generation": knowledge.generation(),
+        "query_rows_max": catalog.query_rows_max,
+        "tables": tables,
+        "lookups": lookups,
+        "models": models,
+    });
+    format!("{project}\n")
+}
+
+fn table(info: &TableInfo, report: &LoadReport) -> Json {
+    let loaded = report.tables.iter().find(|it| it.name == info.name);
+    let columns = info.columns.iter();
+    let columns = columns.map(|column| json!({"name": column.name, "type": column.declared}));
+    json!({
+        "name": info.name,
+        "kind": if info.is_view { "view" } else { "table" },
+        "rows": info.row_count,
+        "columns": columns.collect::<Vec<_>>(),
+        "warnings": loaded.map(|it| it.warnings.clone()).unwrap_or_default(),
+    })
+}
+
+fn lookup(lookup: &Lookup) -> Json {
+    let explanation = lookup.prepared.as_ref().map(|it| &it.explanation);
+    let [found, absent, failed] = lookup.counts.named().map(|(_, count)| count);
+    json!({
+        "name": lookup.name(),
+        "sql": lookup.config.sql,
+        "summary": explanation.map(answered),
+        "plan": explanation.map(ToString::to_string),
+        "found": found,
+        "absent": absent,
+        "failed": failed,
+    })
+}
+
+fn model(name: &str, catalog: &Catalog, shared: &Shared) -> Json {
+    let counts = shared.model_counts.of(name);
+    let [found, absent, failed] = counts.named().map(|(_, count)| count);
+    let silent = catalog.models.find_waiting(name).map(|it| &it.silent);
+    // Why a provider does not answer may name hosts.
+    let waits = silent.map(|silent| match (&silent[..], catalog.error_detail) {
+        ([first, ..], true) => chain(&first.error),
+        _ => "it waits for a provider that has not answered yet".to_owned(),
+    });
+    json!({
+        "name": name,
+        "ready": silent.is_none(),
+        "waits": waits,
+        "example": catalog.models.example(name),
+        "found": found,
+        "absent": absent,
+        "failed": failed,
+        "last_failure": counts.last_failure(catalog.error_detail),
+    })
+}
+
+impl Thread {
+    /// Answers with the first rows of a table or view.
+    pub(super) fn table(
+        &mut self,
+        visit: Visit,
+        name: &str,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let face = &self.face;
+        let form = match form(request, &Form::ALL) {
+            Ok(form) => form,
+            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+        };
+        let name = model_name(name).unwrap_or_default().into_owned();
+        let knowledge = face.shared.knowledge.clone();
+        self.answer_elsewhere(visit, request, reply, move |session, share| {
+            let tables = knowledge.tables().map_err(|error| failed(&error))?;
+            if !tables.contains(&name) {
+                return Err(Problem::new(404, "there is no such table")
+                    .detail("GET /v1/project lists the folder's tables and views"));
+            }
+            let quoted = name.replace('"', "\"\"");
+            let limit = FIRST_ROW_COUNT + 1;
+            let sql = format!("select * from \"{quoted}\" limit {limit}");
+            let rows = session
+                .query_all_with(&sql, (), Policy::Bypass)
+                .map_err(|error| failed(&error))?;
+            share.grow(rows_size(&rows))?;
+            write(&rows, form, FIRST_ROW_COUNT)
+        });
+    }
+
+    /// Answers with how a statement would be answered.
+    pub(super) fn explain(&mut self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+        let face = &self.face;
+        if face.catalog.query_rows_max.is_none() {
+            return face.refuse(visit, Some(request), reply, &switched_off());
+        }
+        let sql = content_coding(request).and_then(|coding| {
+            Ok(match coding {
+                Some(coding) => read(&decode(coding, request.body(), SMALL_BODY_SIZE_MAX)?)?,
+                None => read(request.body())?,
+            }
+            .0)
+        });
+        let sql = match sql {
+            Ok(sql) => sql,
+            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+        };
+        self.answer_elsewhere(visit, request, reply, move |session, _| {
+            let explanation = session.explain(&sql).map_err(|error| failed(&error))?;
+            let plan = json!({
+                "summary": answered(&explanation),
+                "plan": explanation.to_string(),
+            });
+            Ok(Ready {
+                content_type: JSON,
+                body: format!("{plan}\n").into_bytes(),
+                layer: None,
+                age: None,
+                extra: None,
+            })
+        });
+    }
+
+    /// Answers with what a thread beside the I/O threads makes.
+    fn answer_elsewhere(
+        &mut self,
+        mut visit: Visit,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+        make: impl FnOnce(&mut Session, &mut Share) -> Result<Ready, Problem> + Send + 'static,
+    ) {
+        let face = &self.face;
+        if let Err(problem) = face.begin_waiting(request.body().len()) {
+            return face.refuse(visit, Some(request), reply, &problem);
+        }
+        face.note(&mut visit, request);
+        let ticket = reply.defer();
+        let mut later = self.face.later(visit, ticket);
+        self.hand_over(ticket, move |session| {
+            let ready = make(session, later.share());
+            later.answer(ready);
+        });
+    }
+}
