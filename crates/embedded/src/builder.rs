@@ -11,6 +11,7 @@ use crate::cluster::{Cluster, DatabaseOwner, HOME, Kind, READY_COUNT_MAX};
 use crate::keeper::Job;
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
+use crate::prepared::Maker;
 use crate::schema::Schema;
 use crate::server::{Listen, check_settings};
 use crate::setup::Setup;
@@ -159,6 +160,43 @@ impl Builder {
     /// when it is made.
     pub fn migrations(mut self, folder: impl Into<PathBuf>) -> Self {
         self.migrations.push(folder.into());
+        self
+    }
+
+    /// Contents that the caller's own code makes: a migrator, a seed. It gets the URL of an empty
+    /// database (with the extensions, SQL and migrations of this builder) and runs once for each
+    /// `key`, not once for each database: the result is a template in the cache, of which databases
+    /// are copies, in this process, in others, and on later days. Of several processes that want it
+    /// at once, one makes it and the others wait; one that fails or dies leaves nothing.
+    ///
+    /// The key must change when the contents would: [`key_of_files`](crate::key_of_files) makes one
+    /// of migration files. The code runs on a thread of its own, where it may start an asynchronous
+    /// runtime. Connections that it leaves open are ended.
+    ///
+    /// Databases of a key have a server to themselves, which begins as a copy of the template. With
+    /// [`path`](Self::path) the code runs when the folder is made.
+    ///
+    /// ```no_run
+    /// use lookaside_embedded::{Postgres, key_of_files};
+    /// # fn migrate(_: &str) -> Result<(), std::io::Error> { Ok(()) }
+    ///
+    /// let db = Postgres::builder()
+    ///     .template(key_of_files(["migrations/**"])?, |url| migrate(url))
+    ///     .start()?;
+    /// # Ok::<(), lookaside_embedded::Error>(())
+    /// ```
+    pub fn template<E>(
+        mut self,
+        key: impl Into<String>,
+        make: impl Fn(&str) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.schema.add_maker(Maker {
+            key: key.into(),
+            make: Arc::new(move |url| make(url).map_err(Into::into)),
+        });
         self
     }
 
@@ -345,7 +383,11 @@ impl Builder {
     fn setup(&self) -> Result<Setup> {
         check_settings(&self.settings)?;
         let requirement = archive::requirement_of(self.archive(), self.requirement)?;
-        Setup::find(requirement, &self.progress)
+        let setup = Setup::find(requirement, &self.progress)?;
+        match self.archive {
+            None if self.schema.has_makers() => setup.prepared(&self.schema, &self.wishes()),
+            _ => Ok(setup),
+        }
     }
 
     fn wishes(&self) -> Wishes {
@@ -399,6 +441,17 @@ pub(crate) fn prepare(
         literal(database)
     );
     let found = cluster.query(doing, &sql)?.into_iter().flatten().next();
+    if found.is_none() && schema.has_makers() && contents == Contents::New {
+        // A cluster that is a copy of a prepared template has it already.
+        let template = schema.template_name();
+        let sql = format!(
+            "SELECT 1 FROM pg_database WHERE datname = {}",
+            literal(&template)
+        );
+        if !cluster.query(doing, &sql)?.is_empty() {
+            return cluster.take_template(&template, database, user);
+        }
+    }
     match (found, contents) {
         (None, Contents::Kept) if !schema.is_empty() => {
             let mut session = cluster.open(HOME, doing)?;

@@ -87,6 +87,25 @@ impl Cache {
         Ok(file)
     }
 
+    /// Removes what processes that died left half made in a folder of the cache.
+    pub(crate) fn sweep(&self, folder: &Path) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if is_partial(&entry.file_name().to_string_lossy()) {
+                remove_if_abandoned(&entry.path());
+            }
+        }
+    }
+
+    /// Removes the file of a lock that nobody holds. Whoever is about to take it may then hold it
+    /// beside another process; what is made under it is installed once all the same.
+    pub(crate) fn remove_lock(&self, name: &str) -> Result<()> {
+        let (path, file) = self.lock_file(name)?;
+        match file.try_lock() {
+            Ok(()) => fs::remove_file(&path).map_err(|e| Error::file("remove", &path, e)),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// As [`lock`](Self::lock), but `None` at once where another process holds it.
     #[cfg(any(test, feature = "download"))]
     pub(crate) fn try_lock(&self, name: &str) -> Result<Option<File>> {
@@ -345,13 +364,24 @@ fn sweep(target: &Path) {
     prefix.push(PARTIAL);
     // A folder that cannot be read will be reported by whoever writes into it.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if starts_with(&entry.file_name(), &prefix)
-            && let Ok(left) = File::open(entry.path())
-            && left.try_lock().is_ok()
-        {
-            let _ = remove_all(&entry.path());
+        if starts_with(&entry.file_name(), &prefix) {
+            remove_if_abandoned(&entry.path());
         }
     }
+}
+
+/// Removes something half made that nobody works on any more.
+fn remove_if_abandoned(partial: &Path) {
+    if let Ok(left) = File::open(partial)
+        && left.try_lock().is_ok()
+    {
+        let _ = remove_all(partial);
+    }
+}
+
+/// Whether a name is one of something half made.
+pub(crate) fn is_partial(name: &str) -> bool {
+    name.contains(PARTIAL)
 }
 
 fn starts_with(name: &OsStr, prefix: &OsStr) -> bool {

@@ -626,6 +626,34 @@ impl Error {
         )
     }
 
+    pub(crate) fn template_failed(
+        key: &str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    ) -> Self {
+        let error = Self::new(
+            ErrorKind::Misuse,
+            format!("making the template `{key}` failed; no database is made without it"),
+        );
+        error.because(source)
+    }
+
+    pub(crate) fn bad_pattern(pattern: &str, why: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!("not a pattern of file names: \"{pattern}\" ({why})"),
+        )
+    }
+
+    pub(crate) fn no_files(pattern: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "no file matches \"{pattern}\", so a change of its contents would go unnoticed; \
+                 patterns begin at the working folder, such as \"migrations/**\""
+            ),
+        )
+    }
+
     pub(crate) fn owner_role_of_own_server() -> Self {
         Self::new(
             ErrorKind::Misuse,

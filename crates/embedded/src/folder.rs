@@ -134,7 +134,13 @@ pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>)
 
 /// Lays a copy of the template ready for the next cluster, unless there is one or somebody else is
 /// at it.
+///
+/// None of a template with a prepared database: each change of a project's migrations would leave one
+/// more in memory.
 pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
+    if template.is_prepared() {
+        return Ok(());
+    }
     let spare = spare_path(makers.place, template);
     let laying = open_lock(&spare.with_added_extension("lock"))?;
     if spare.exists() || laying.try_lock().is_err() {

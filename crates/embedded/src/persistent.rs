@@ -453,7 +453,7 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
         // One that stands stays, so that URLs do.
         Listen::Tcp => match fs::read_to_string(folder.join(PASSWORD)) {
             Ok(password) => Some(password),
-            Err(_) => Some(set_password(folder, &mut session, setup)?),
+            Err(_) => Some(set_password(folder, &mut session, setup.identity)?),
         },
     };
     let address = Address {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, DatabaseOwner, lock};
 use crate::owner_role::act_for;
+use crate::prepared::Maker;
 use crate::template::{BLANK, USER};
 use crate::{Error, Result, digest};
 
@@ -15,6 +16,8 @@ use crate::{Error, Result, digest};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     steps: Vec<Step>,
+    /// The caller's own code, which runs after the steps.
+    makers: Vec<Maker>,
     /// Whose all of it is.
     pub(crate) owner: DatabaseOwner,
 }
@@ -34,7 +37,16 @@ impl Step {
 
 impl Schema {
     pub(crate) fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.steps.is_empty() && self.makers.is_empty()
+    }
+
+    /// Whether the caller's own code is a part of it.
+    pub(crate) fn has_makers(&self) -> bool {
+        !self.makers.is_empty()
+    }
+
+    pub(crate) fn add_maker(&mut self, maker: Maker) {
+        self.makers.push(maker);
     }
 
     pub(crate) fn add_sql(&mut self, sql: &str) {
@@ -90,7 +102,7 @@ impl Schema {
     }
 
     /// Names the schema by all that it says.
-    fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         let mut text = match self.owner {
             DatabaseOwner::Superuser => String::new(),
             DatabaseOwner::Role => "of a role\0".to_owned(),
@@ -98,15 +110,29 @@ impl Schema {
         for step in &self.steps {
             text.extend([&*step.label, "\0", &step.sql, "\0"]);
         }
+        for maker in &self.makers {
+            text.extend(["made by the caller\0", &maker.key, "\0"]);
+        }
         digest::of(text.as_bytes())
     }
 
-    /// Runs all steps in a database. Extensions are created by the superuser, and the rest by the
+    /// The database in a cluster that holds all of it and is copied.
+    pub(crate) fn template_name(&self) -> String {
+        format!("template_{}", self.digest())
+    }
+
+    /// Runs all of it in a database. Extensions are created by the superuser, and the rest by the
     /// database's role if it has one.
     pub(crate) fn apply(&self, cluster: &Cluster, database: &str) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
+        self.run_steps(cluster, database)?;
+        let mut makers = self.makers.iter();
+        makers.try_for_each(|maker| maker.run(cluster, database))
+    }
+
+    fn run_steps(&self, cluster: &Cluster, database: &str) -> Result<()> {
         let mut session = cluster.open(database, "applying the schema")?;
         let mut acts_for_role = false;
         for step in &self.steps {
@@ -153,8 +179,7 @@ impl Cluster {
         if schema.is_empty() {
             return Ok(BLANK.to_owned());
         }
-        let digest = schema.digest();
-        let template = format!("template_{digest}");
+        let template = schema.template_name();
         if lock(&self.templates).contains(&template) {
             return Ok(template);
         }
@@ -229,6 +254,17 @@ impl Cluster {
             &format!("ALTER DATABASE {making} RENAME TO {name}"),
         )?;
         Ok(())
+    }
+
+    /// Makes the template that came with the cluster a database that is handed out.
+    pub(crate) fn take_template(&self, template: &str, name: &str, owner: &str) -> Result<()> {
+        let [template, name, owner] = [template, name, owner].map(identifier);
+        let sql = format!(
+            "ALTER DATABASE {template} RENAME TO {name}; \
+             ALTER DATABASE {name} ALLOW_CONNECTIONS true; \
+             ALTER DATABASE {name} OWNER TO {owner}"
+        );
+        self.query("naming a database", &sql).map(drop)
     }
 
     /// Waits until the server knows that nobody is connected to a database: a session that was

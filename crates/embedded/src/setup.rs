@@ -9,7 +9,10 @@ use crate::cluster::lock;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
+use crate::prepared::Preparation;
+use crate::schema::Schema;
 use crate::template::{Makers, Template};
+use crate::temporary::Wishes;
 use crate::{Result, VersionRequirement};
 
 /// All that was found before a cluster is made.
@@ -79,6 +82,13 @@ impl Setup {
             progress: Arc::clone(progress),
             verify,
         })
+    }
+
+    /// As this, but clusters begin with a database that the caller's own code has filled.
+    pub(crate) fn prepared(mut self, schema: &Schema, wishes: &Wishes) -> Result<Self> {
+        let preparation = Preparation::new(&self.template, schema, wishes);
+        self.template = Template::prepare(preparation, self.makers())?;
+        Ok(self)
     }
 
     pub(crate) fn makers(&self) -> Makers<'_> {

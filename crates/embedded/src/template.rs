@@ -7,15 +7,17 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::admin::{Failure, Row};
 use crate::binaries::{Binaries, Progress, Verify};
-use crate::cache::Cache;
+use crate::cache::{Cache, is_partial};
 use crate::identity::Identity;
 use crate::manifest::{Damage, MANIFEST, Manifest, for_each_entry};
 use crate::passwd_entry::PasswdEntry;
 use crate::place::{Place, make_private};
+use crate::prepared::Preparation;
 use crate::server::{DATA, Ending, LOCK, Listen, Server, Spec};
 use crate::{Error, Result, digest};
 
@@ -33,6 +35,10 @@ const FORMAT: u32 = 4;
 
 /// How long a template that is not asked for is kept; another version of this crate may want it.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How many templates with prepared databases a cache holds, of 40 MB and more each: a project has
+/// one or a few, and leaves one behind with each change of its migrations.
+const PREPARED_COUNT_MAX: usize = 8;
 
 /// The templates' folder in the cache.
 const FOLDER: &str = "template";
@@ -62,6 +68,8 @@ const INITDB_OPTIONS: [&str; 7] = [
 pub(crate) struct Template {
     folder: PathBuf,
     key: String,
+    /// How it is made, if not by `initdb` alone.
+    preparation: Option<Arc<Preparation>>,
 }
 
 /// What is needed to make a cluster.
@@ -82,11 +90,43 @@ impl Template {
         let version = makers.binaries.version();
         let key = format!("{version}-{}-{FORMAT}", digest::of(programs));
         let folder = makers.cache.folder(FOLDER)?.join(&key);
-        let template = Self { folder, key };
+        let template = Self {
+            folder,
+            key,
+            preparation: None,
+        };
         if !template.stands() {
             template.make(makers)?;
         }
         Ok(template)
+    }
+
+    /// Finds the template with a prepared database in the cache, or makes it there: one process does,
+    /// and others that want the same wait for it.
+    pub(crate) fn prepare(preparation: Preparation, makers: Makers<'_>) -> Result<Self> {
+        let key = preparation.key();
+        let template = Self {
+            folder: makers.cache.folder(FOLDER)?.join(&key),
+            key,
+            preparation: Some(Arc::new(preparation)),
+        };
+        match template.stands() {
+            true => template.mark_used(),
+            false => template.make(makers)?,
+        }
+        Ok(template)
+    }
+
+    /// Whether the caller's own code made a database in it.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.preparation.is_some()
+    }
+
+    /// Has it forgotten later than those that are not used.
+    fn mark_used(&self) {
+        // In a cache that cannot be written to nothing is forgotten either.
+        let _ =
+            fs::File::open(&self.folder).and_then(|folder| folder.set_modified(SystemTime::now()));
     }
 
     /// Names the programs and the way it was made: equal keys have equal contents.
@@ -104,16 +144,30 @@ impl Template {
         cache.root().join(FOLDER).join(key).exists()
     }
 
-    /// Removes other templates that are old. Whoever still uses one makes it anew.
+    /// Removes other templates that are old, and of the prepared ones all but those that were used
+    /// last. Whoever still uses one makes it anew.
     pub(crate) fn forget_old(&self, cache: &Cache) {
-        let entries = fs::read_dir(cache.root().join(FOLDER))
-            .into_iter()
-            .flatten();
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let made = path.metadata().and_then(|metadata| metadata.modified());
-            let is_old = made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > AGE_MAX));
-            if is_old && path != self.folder {
-                let _ = cache.remove(&path);
+        let folder = cache.root().join(FOLDER);
+        cache.sweep(&folder);
+        let entries = fs::read_dir(&folder).into_iter().flatten();
+        let mut templates: Vec<_> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let used = entry.metadata().and_then(|metadata| metadata.modified());
+                Some((used.ok()?, entry.file_name().into_string().ok()?))
+            })
+            .filter(|(_, key)| *key != self.key && !is_partial(key))
+            .collect();
+        templates.sort_by(|one, other| other.cmp(one));
+        let mut prepared_count = usize::from(self.is_prepared());
+        for (used, key) in templates {
+            let is_prepared = is_prepared_key(&key);
+            prepared_count += usize::from(is_prepared);
+            let is_old = used.elapsed().is_ok_and(|age| age > AGE_MAX);
+            let is_base = self.key.starts_with(&*key);
+            if !is_base && (is_old || (is_prepared && prepared_count > PREPARED_COUNT_MAX)) {
+                let _ = cache.remove(&folder.join(&key));
+                let _ = cache.remove_lock(&format!("template-{key}"));
             }
         }
     }
@@ -170,9 +224,10 @@ impl Template {
         let templates = entries.flatten().filter_map(|entry| {
             let key = entry.file_name().into_string().ok()?;
             let is_ours = key.split('-').nth(2) == Some(&FORMAT.to_string());
-            is_ours.then(|| Self {
+            (is_ours && !is_partial(&key)).then(|| Self {
                 folder: entry.path(),
                 key,
+                preparation: None,
             })
         });
         let mut found: Vec<_> = templates
@@ -199,6 +254,16 @@ impl Template {
 
     fn make_alone(&self, makers: Makers<'_>) -> Result<()> {
         makers.cache.remove(&self.folder)?;
+        if let Some(preparation) = &self.preparation {
+            makers
+                .progress
+                .step("making a template with the caller's contents");
+            return makers.cache.install(&self.folder, |folder| {
+                makers.identity.check_reach(&folder.join(DATA))?;
+                makers.identity.give(folder)?;
+                preparation.fill(folder, makers)
+            });
+        }
         makers.progress.step(&format!(
             "preparing PostgreSQL {} for its first use",
             makers.binaries.version()
@@ -229,6 +294,12 @@ impl Template {
         makers.identity.give(data)?;
         Ok((copied == manifest.extent()).then_some(manifest))
     }
+}
+
+/// Whether a template of this key holds a prepared database: the key of the one that it is a copy of
+/// is `<version>-<programs>-<format>`.
+fn is_prepared_key(key: &str) -> bool {
+    key.split('-').count() > 3
 }
 
 /// Runs `initdb`.

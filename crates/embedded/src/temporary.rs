@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use crate::admin::{Connection, literal};
 use crate::cluster::{Address, Cluster, Hold, lock};
 use crate::folder::{self, Folder};
+use crate::identity::Identity;
 use crate::persistent::Receipt;
 use crate::place;
 use crate::server::{self, Ending, Listen, PORT, PORT_DEFAULT, Server, Spec};
@@ -193,7 +194,7 @@ fn start_in(
     let port = server.port();
     let password = match wishes.listen {
         Listen::Socket => None,
-        Listen::Tcp => Some(set_password(&path, &mut session, setup)?),
+        Listen::Tcp => Some(set_password(&path, &mut session, setup.identity)?),
     };
     let address = Address {
         folder: path,
@@ -214,7 +215,7 @@ fn start_in(
 pub(crate) fn set_password(
     folder: &Path,
     session: &mut Connection,
-    setup: &Setup,
+    identity: &Identity,
 ) -> Result<String> {
     let doing = "setting the password";
     let password = digest::random(16);
@@ -222,6 +223,6 @@ pub(crate) fn set_password(
     session
         .query(&sql)
         .map_err(|failure| failure.during(doing))?;
-    place::write_private(&folder.join(PASSWORD), &password, setup.identity)?;
+    place::write_private(&folder.join(PASSWORD), &password, identity)?;
     Ok(password)
 }

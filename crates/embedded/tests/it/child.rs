@@ -42,6 +42,9 @@ fn run() {
         }
         "temporary" | "exit at once" | "killed at once" => builder(),
         "fresh" => builder().fresh_cluster(),
+        "prepared" => crate::prepared::wish(false),
+        "prepared waiting" => crate::prepared::wish(true),
+        "prepared fresh" => crate::prepared::wish(false).fresh_cluster(),
         "owner role" => builder().owner_role(),
         "path" => builder().path(folder),
         "instance" => {

@@ -14,6 +14,7 @@ mod death;
 mod instance;
 mod owner_role;
 mod persistent;
+mod prepared;
 mod root;
 mod schema;
 mod settings;

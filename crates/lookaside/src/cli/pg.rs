@@ -11,6 +11,7 @@ mod run;
 mod shell;
 mod statement;
 mod target;
+mod template;
 mod url;
 mod wishes;
 

@@ -172,6 +172,64 @@ fn run_gives_a_command_a_server_and_takes_it_away() {
     wait_until("the data is gone", || !Path::new(data).exists());
 }
 
+/// A migrator of any language: it runs once for the contents of its files.
+#[test]
+fn run_keeps_what_a_template_command_made() {
+    let folder = Project::with(&[(
+        "migrations/deep/1.sql",
+        "create table migrated (n integer);",
+    )]);
+    let migrate = r#"
+        echo migrating
+        echo run >>runs
+        "$LOOKASIDE" pg shell --builtin --url "$DATABASE_URL" <migrations/deep/1.sql
+    "#;
+    let run = |migrate: &str, pattern: &str| {
+        let mut command = pg();
+        command
+            .current_dir(folder.path())
+            .env("LOOKASIDE", env!("CARGO_BIN_EXE_lookaside"))
+            .env("LOOKASIDE_CACHE", folder.path().join("cache"))
+            .args(["run", "--template-command", migrate, "--template-key-files", pattern])
+            .args(["--", "sh", "-c"])
+            .arg(r#""$LOOKASIDE" pg shell --builtin --format csv -c "select count(*) from migrated""#);
+        Said::from(command.output().expect("the program starts"))
+    };
+    let run_count = || {
+        let runs = fs::read_to_string(folder.path().join("runs"));
+        runs.unwrap_or_default().lines().count()
+    };
+    for _ in 0..2 {
+        let said = run(migrate, "migrations/**").ended(0);
+        assert_eq!(said.out, "count\n0\n");
+        assert_eq!(run_count(), 1, "{}", said.err);
+    }
+    let file = folder.path().join("migrations/deep/1.sql");
+    fs::write(
+        file,
+        "create table migrated (n integer); insert into migrated values (1);",
+    )
+    .unwrap();
+    let said = run(migrate, "migrations/**").ended(0);
+    assert_eq!((&*said.out, run_count()), ("count\n1\n", 2));
+    assert!(said.err.contains("migrating"), "{}", said.err);
+
+    let said = run("exit 3", "migrations/**").ended(125);
+    assert!(
+        said.err.contains("`exit 3` ended with exit status: 3"),
+        "{}",
+        said.err
+    );
+    let said = run(migrate, "nothing/*.sql").ended(125);
+    assert!(said.err.contains("nothing/*.sql"), "{}", said.err);
+    let said = said_of_one_half(folder.path());
+    assert!(said.err.contains("--template-key-files"), "{}", said.err);
+}
+
+fn said_of_one_half(folder: &Path) -> Said {
+    said(&["run", "--template-command", "true", "--", "true"], folder).ended(2)
+}
+
 #[test]
 fn run_ends_as_its_command_did() {
     let folder = Project::empty();

@@ -8,6 +8,7 @@ use lookaside_embedded::Postgres;
 
 use super::child::{Foreground, exit_after};
 use super::target::Target;
+use super::template::TemplateWishes;
 use super::url::UrlFormat;
 use super::wishes::Wishes;
 use crate::cli::failure::{Exit, Failure, Outcome};
@@ -25,6 +26,7 @@ const EXIT_OURS: Exit = Exit::Passed(125);
 Examples:
   lookaside pg run -- cargo test
   lookaside pg run --migrations migrations --extension pg_trgm -- npm test
+  lookaside pg run --template-command 'alembic upgrade head' --template-key-files 'migrations/**' -- pytest
   lookaside pg run --sql seed.sql -- sh -c 'pgbench -i && pgbench'
   lookaside pg run -- sh -c 'DB=$(lookaside pg url --format sqlalchemy-asyncpg) pytest'
 
@@ -35,6 +37,9 @@ Exit codes:
 pub(super) struct RunArguments {
     #[command(flatten)]
     wishes: Wishes,
+
+    #[command(flatten)]
+    template: TemplateWishes,
 
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -59,8 +64,8 @@ pub(super) fn run(arguments: &RunArguments) -> Outcome {
 }
 
 fn start(arguments: &RunArguments) -> Result<Postgres, Failure> {
-    let builder = arguments.wishes.builder()?.fresh_cluster().tcp();
-    let started = builder.start();
+    let builder = arguments.template.add_to(arguments.wishes.builder()?)?;
+    let started = builder.fresh_cluster().tcp().start();
     started.map_err(|error| arguments.wishes.failure(&error))
 }
 
@@ -68,18 +73,24 @@ fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failu
     let url = server
         .tcp_url()
         .expect("the server was asked to listen on TCP");
-    let target = Target::of_ours(&url)?;
     let (program, rest) = arguments
         .command
         .split_first()
         .expect("clap wants a command");
     let mut command = Command::new(program);
     command.args(rest);
+    lead(&mut command, &url)?;
+    Ok(command)
+}
+
+/// Tells a command of a server of ours.
+pub(super) fn lead(command: &mut Command, url: &str) -> Result<(), Failure> {
+    let target = Target::of_ours(url)?;
     command.env("DATABASE_URL", url);
     // A server on TCP has one.
     if let Some(url) = UrlFormat::jdbc(&target) {
         command.env("JDBC_DATABASE_URL", url);
     }
-    target.give_to(&mut command);
-    Ok(command)
+    target.give_to(command);
+    Ok(())
 }

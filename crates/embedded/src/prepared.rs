@@ -1,0 +1,161 @@
+//! Templates with a database that the caller's own code has filled: a migrator, a seed.
+//!
+//! Such a template is a copy of the one that `initdb` made, in which a private server ran the code
+//! once. It stays in the cache under a key of the caller's, and servers with such databases begin as
+//! copies of it; those of other contents are other servers. Whatever the code did to the server as a
+//! whole, such as `CREATE ROLE`, is therefore there as well, and concerns nobody else.
+
+use std::fmt;
+use std::fs;
+use std::panic;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use crate::admin::literal;
+use crate::cluster::{Address, Cluster, HOME, Hold};
+use crate::endpoint::Endpoint;
+use crate::folder::copy_or_mend;
+use crate::manifest::Manifest;
+use crate::owner_role::is_owner_role;
+use crate::place::make_private;
+use crate::schema::Schema;
+use crate::server::{DATA, Ending, LOCK, LOG, Listen, PORT, Server, Spec};
+use crate::template::{Makers, RELAXED, Template, USER};
+use crate::temporary::{PASSWORD, Wishes, set_password};
+use crate::{Error, Result, digest};
+
+/// What the caller's code returns if it fails.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The caller's code; it gets a URL.
+pub(crate) type Make = dyn Fn(&str) -> Result<(), BoxError> + Send + Sync;
+
+/// The caller's code, and what names its contents.
+#[derive(Clone)]
+pub(crate) struct Maker {
+    pub(crate) key: String,
+    pub(crate) make: Arc<Make>,
+}
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Maker")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Maker {
+    /// Runs the code on a database, and ends the sessions that it leaves there, such as a pool's.
+    ///
+    /// It has a thread to itself, so that it may start an asynchronous runtime also where the caller
+    /// is on a thread of one.
+    pub(crate) fn run(&self, cluster: &Cluster, database: &str) -> Result<()> {
+        let url = url_of(cluster, database);
+        let made = thread::scope(|scope| scope.spawn(|| (self.make)(&url)).join());
+        made.unwrap_or_else(|panic| panic::resume_unwind(panic))
+            .map_err(|error| Error::template_failed(&self.key, error))?;
+        let doing = "ending the sessions on a template";
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
+            literal(database)
+        );
+        let mut session = cluster.open(HOME, doing)?;
+        let ended = session.query(&sql);
+        ended.map_err(|failure| cluster.explain(failure, doing))?;
+        cluster.wait_until_unused(database, &mut session)
+    }
+}
+
+/// Where the code finds the database: over TCP if the caller wants that for its databases.
+fn url_of(cluster: &Cluster, database: &str) -> String {
+    let endpoint = Endpoint {
+        socket_folder: &cluster.socket_folder,
+        port: cluster.port,
+        user: match is_owner_role(database) && cluster.has_role(database).unwrap_or_default() {
+            true => database,
+            false => USER,
+        },
+        password: cluster.password.as_deref(),
+        database,
+    };
+    endpoint.tcp_url().unwrap_or_else(|| endpoint.url())
+}
+
+/// How a template with a prepared database is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Preparation {
+    base: Template,
+    schema: Schema,
+    wishes: Wishes,
+}
+
+impl Preparation {
+    pub(crate) fn new(base: &Template, schema: &Schema, wishes: &Wishes) -> Self {
+        Self {
+            base: base.clone(),
+            schema: schema.clone(),
+            wishes: wishes.clone(),
+        }
+    }
+
+    /// The template's key: whose copy it is, what is in it, and what the server was told meanwhile.
+    pub(crate) fn key(&self) -> String {
+        let mut text = self.schema.digest();
+        for (name, value) in &self.wishes.settings {
+            text.extend(["\0", name, "\0", value]);
+        }
+        format!("{}-{}", self.base.key(), digest::of(text.as_bytes()))
+    }
+
+    /// Makes the template in `folder`, with a server that nobody else knows. If this process dies the
+    /// server ends, and the folder never has the name by which it would be found.
+    pub(crate) fn fill(&self, folder: &Path, makers: Makers<'_>) -> Result<()> {
+        let data = folder.join(DATA);
+        copy_or_mend(&self.base, &data, makers)?;
+        let socket_folder = makers.place.socket_folder(folder);
+        make_private(&socket_folder, makers.identity)?;
+        let filled = self.run_server(folder, &socket_folder, makers);
+        let _ = fs::remove_dir_all(&socket_folder);
+        filled?;
+        for name in [PASSWORD, PORT, LOG, "data/postmaster.opts"] {
+            let _ = fs::remove_file(folder.join(name));
+        }
+        Manifest::of(&data)?.write(folder)
+    }
+
+    fn run_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
+        let lock_path = folder.join(LOCK);
+        let lock = fs::File::create(&lock_path)
+            .map_err(|error| Error::file("write", &lock_path, error))?;
+        let relaxed = RELAXED.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings = [&relaxed, &*self.wishes.settings].concat();
+        let (server, mut session) = Server::start(&Spec {
+            binaries: makers.binaries,
+            identity: makers.identity,
+            folder,
+            socket_folder,
+            listen: self.wishes.listen,
+            settings: &settings,
+            ending: Ending::Stop,
+            lock: &lock,
+        })?;
+        let password = match self.wishes.listen {
+            Listen::Socket => None,
+            Listen::Tcp => Some(set_password(folder, &mut session, makers.identity)?),
+        };
+        let address = Address {
+            folder: folder.to_owned(),
+            socket_folder: socket_folder.to_owned(),
+            port: server.port(),
+            password,
+        };
+        let hold = Hold::Started(server);
+        let cluster = Cluster::new(makers.binaries.clone(), address, hold, session)
+            .map_err(|failure| failure.during("preparing a template"))?;
+        let made = cluster.template_of(&self.schema);
+        cluster.end_and_wait()?;
+        made.map(drop)
+    }
+}

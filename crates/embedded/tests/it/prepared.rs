@@ -1,0 +1,257 @@
+//! Templates that the caller's own code makes: once for each key, whoever asks.
+
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use lookaside_embedded::{Builder, Error};
+
+use crate::child::Child;
+use crate::damage::with_our_programs;
+use crate::site::{Site, entries, tempdir};
+use crate::{ask, block_on, builder, chain, has_server};
+
+/// Tells a child the file in which each run of its code leaves a line, and its key.
+const LOG: &str = "LOOKASIDE_TEST_LOG";
+const KEY: &str = "LOOKASIDE_TEST_KEY";
+
+/// What a child asks for: its code says when it begins, and waits for a line before its last step.
+pub(crate) fn wish(wait: bool) -> Builder {
+    let log = env::var(LOG).unwrap();
+    builder().template(env::var(KEY).unwrap(), move |url| {
+        let mut log = fs::File::options().append(true).create(true).open(&log)?;
+        log.write_all(b"run\n")?;
+        ask(url, "CREATE TABLE half (id int); SELECT 1");
+        if wait {
+            eprintln!("making");
+            std::io::stdin().read_line(&mut String::new())?;
+        }
+        ask(url, "CREATE TABLE whole AS SELECT 7 AS id; SELECT 1");
+        std::io::Result::Ok(())
+    })
+}
+
+struct Stage {
+    site: Site,
+    cache: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let cache = tempdir();
+        let site = Site::with_cache(cache.path());
+        Self { site, cache }
+    }
+
+    fn start(&self, role: &str, key: &str) -> Child {
+        Child::start_with(&self.site, role, |command| {
+            with_our_programs(command);
+            command.env(LOG, self.site.path().join("log")).env(KEY, key);
+        })
+    }
+
+    fn run_count(&self) -> usize {
+        let log = fs::read_to_string(self.site.path().join("log"));
+        log.unwrap_or_default().lines().count()
+    }
+
+    /// How many templates there are, without those in the making.
+    fn template_count(&self) -> usize {
+        let templates = entries(&self.cache.path().join("template"));
+        let is_partial = |path: &Path| path.to_str().unwrap().contains(".partial-");
+        assert!(
+            !templates.iter().any(|path| is_partial(path)),
+            "{templates:?}"
+        );
+        templates.len()
+    }
+}
+
+#[test]
+fn code_runs_once_for_a_key_whoever_asks() {
+    if !has_server() {
+        return;
+    }
+    let stage = Stage::new();
+    let mut children: Vec<_> = (0..5).map(|_| stage.start("prepared", "a")).collect();
+    let mut databases = Vec::new();
+    for child in &mut children {
+        let url = child.hear("url ");
+        databases.push(child.hear("database "));
+        child.hear("ready");
+        assert_eq!(
+            ask(&url, "SELECT id FROM half NATURAL FULL JOIN whole"),
+            ["7"]
+        );
+        // A second one of the same process, and changes that nobody else sees.
+        child.tell("sql DROP TABLE half");
+        child.hear("done");
+        child.tell("another");
+        let url = child.hear("url ");
+        child.hear("ready");
+        assert_eq!(ask(&url, "SELECT count(*) FROM half"), ["0"]);
+    }
+    databases.sort();
+    databases.dedup();
+    assert_eq!(databases.len(), 5);
+    for child in &mut children {
+        assert!(child.end().success());
+    }
+    stage.site.wait_until_clean();
+    assert_eq!((stage.run_count(), stage.template_count()), (1, 2));
+
+    // On later days, and for a server of one's own.
+    for role in ["prepared", "prepared fresh", "prepared fresh"] {
+        let mut child = stage.start(role, "a");
+        let url = child.hear("url ");
+        child.hear("ready");
+        assert_eq!(ask(&url, "SELECT id FROM whole"), ["7"], "{role}");
+        assert!(child.end().success());
+        stage.site.wait_until_clean();
+    }
+    assert_eq!(stage.run_count(), 1);
+    let mut child = stage.start("prepared", "b");
+    child.hear("ready");
+    assert!(child.end().success());
+    assert_eq!((stage.run_count(), stage.template_count()), (2, 3));
+}
+
+#[test]
+fn a_maker_that_dies_leaves_nothing_and_the_next_one_makes_it() {
+    if !has_server() {
+        return;
+    }
+    let stage = Stage::new();
+    let mut maker = stage.start("prepared waiting", "a");
+    maker.hear("making");
+    // It waits for the maker, and takes its place.
+    let mut waiting = stage.start("prepared", "a");
+    maker.kill();
+    let url = waiting.hear("url ");
+    waiting.hear("ready");
+    assert_eq!(ask(&url, "SELECT id FROM whole"), ["7"]);
+    assert_eq!(ask(&url, "SELECT count(*) FROM half"), ["0"]);
+    assert!(waiting.end().success());
+    stage.site.wait_until_clean();
+    assert_eq!((stage.run_count(), stage.template_count()), (2, 2));
+    let mut next = stage.start("prepared", "a");
+    next.hear("ready");
+    assert!(next.end().success());
+    assert_eq!(stage.run_count(), 2);
+}
+
+#[test]
+fn a_damaged_template_is_made_again_by_the_code() {
+    if !has_server() {
+        return;
+    }
+    let stage = Stage::new();
+    for run_count in [1, 2] {
+        let mut child = stage.start("prepared fresh", "a");
+        let url = child.hear("url ");
+        child.hear("ready");
+        assert_eq!(ask(&url, "SELECT id FROM whole"), ["7"]);
+        assert!(child.end().success());
+        assert_eq!(stage.run_count(), run_count);
+        for template in entries(&stage.cache.path().join("template")) {
+            // The one that is a copy of the other has the longer name.
+            if template
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .split('-')
+                .count()
+                > 3
+            {
+                fs::remove_file(template.join("data/PG_VERSION")).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn templates_that_were_not_used_for_long_are_forgotten() {
+    if !has_server() {
+        return;
+    }
+    let stage = Stage::new();
+    let templates = stage.cache.path().join("template");
+    let mut child = stage.start("prepared", "a");
+    child.hear("ready");
+    assert!(child.end().success());
+    for number in 0..10 {
+        fs::create_dir(templates.join(format!("18.6-{number:016}-4-0123456789abcdef"))).unwrap();
+    }
+    // Its maker was killed, and nobody wants that key again.
+    fs::create_dir(templates.join("18.6-1-4-0123456789abcdef.partial-1-0")).unwrap();
+    let mut child = stage.start("prepared", "a");
+    child.hear("ready");
+    crate::wait_until("all but a few are forgotten", || {
+        // Eight, and the one that they are copies of.
+        entries(&templates).len() == 9
+    });
+    assert!(child.end().success());
+    assert_eq!(stage.run_count(), 1);
+}
+
+/// In this process, with the cache of this user.
+#[test]
+fn code_may_be_a_migrator_with_a_runtime_of_its_own_and_as_a_role() {
+    if !has_server() {
+        return;
+    }
+    let key = format!("test of a migrator {}", fastrand::u64(..));
+    let make = |url: &str| -> Result<(), sqlx::Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let pool = sqlx::PgPool::connect(url).await?;
+            for sql in [
+                "CREATE TABLE items (id int)",
+                "INSERT INTO items VALUES (1), (2)",
+            ] {
+                sqlx::query(sql).execute(&pool).await?;
+            }
+            // Left open.
+            std::mem::forget(pool);
+            Ok(())
+        })
+    };
+    // On a thread of a runtime too.
+    let db = block_on(async { builder().template(&key, make).start() }).unwrap();
+    assert_eq!(ask(&db.url(), "SELECT count(*) FROM items"), ["2"]);
+    let wish = || builder().owner_role().template(&key, make);
+    for db in [wish().start().unwrap(), wish().start().unwrap()] {
+        let owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'items'";
+        assert_eq!(ask(&db.url(), owner), [db.user()]);
+        db.execute("ALTER TABLE items ADD COLUMN name text")
+            .unwrap();
+    }
+    let folder = tempdir();
+    let kept = builder()
+        .path(folder.path().join("data"))
+        .template(&key, make);
+    let db = kept.start().unwrap();
+    assert_eq!(ask(&db.url(), "SELECT count(*) FROM items"), ["2"]);
+}
+
+#[test]
+fn code_that_fails_says_why_and_is_run_again() {
+    if !has_server() {
+        return;
+    }
+    let fail = |_: &str| Err::<(), _>(std::io::Error::other("no such migration"));
+    for _ in 0..2 {
+        let error: Error = builder().template("fails", fail).start().unwrap_err();
+        let text = chain(&error);
+        assert!(
+            text.contains("`fails`") && text.contains("no such migration"),
+            "{text}"
+        );
+    }
+    let panics = builder().template("panics", |_: &str| -> Result<(), Error> { panic!("meant") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics.start())).is_err());
+}

@@ -1,0 +1,51 @@
+//! A template that a command makes: the user's own migrator, in whatever language.
+
+use std::error::Error;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use lookaside_embedded::{Builder, key_of_files};
+
+use super::failure;
+use super::run::lead;
+use crate::cli::failure::Failure;
+
+#[derive(Debug, Args)]
+pub(super) struct TemplateWishes {
+    /// A command that fills an empty database, such as a migrator; the shell runs it once with its
+    /// DATABASE_URL, and later runs begin with a copy, until the command or a key file changes
+    #[arg(long, value_name = "CMD", requires = "template_key_files")]
+    template_command: Option<String>,
+
+    /// Files on which the result of --template-command depends, such as 'migrations/**'; can be
+    /// repeated
+    #[arg(long, value_name = "GLOB", requires = "template_command")]
+    template_key_files: Vec<String>,
+}
+
+impl TemplateWishes {
+    pub(super) fn add_to(&self, builder: Builder) -> Result<Builder, Failure> {
+        let Some(command) = self.template_command.clone() else {
+            return Ok(builder);
+        };
+        let files = key_of_files(&self.template_key_files).map_err(|error| failure(&error))?;
+        let key = format!("{command} ({files})");
+        Ok(builder.template(key, move |url| fill(&command, url)))
+    }
+}
+
+/// Runs the command. What it prints goes to standard error: standard output is for the command that
+/// is run with the database.
+fn fill(command_line: &str, url: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut command = Command::new("sh");
+    command.args(["-c", command_line]).stdin(Stdio::null());
+    command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+    lead(&mut command, url).map_err(|failure| failure.line())?;
+    let status = command.status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("`{command_line}` ended with {status}").into()),
+    }
+}
