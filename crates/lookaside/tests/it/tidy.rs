@@ -1,5 +1,7 @@
 //! What a machine can check about the tree itself.
 
+mod dependencies;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

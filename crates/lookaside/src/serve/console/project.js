@@ -17,7 +17,7 @@ async function drawTables() {
   const cards = loaded.tables.map(table => {
     const output = element('div', { class: 'answer' });
     const path = `/v1/tables/${encodeURIComponent(table.name)}`;
-    const readers = loaded.lookups.filter(lookup => lookup.summary?.includes(`${table.name}(`) || lookup.summary?.includes(`of ${table.name}`));
+    const readers = loaded.lookups.filter(lookup => lookup.summary?.split(/\W+/).includes(table.name));
     const columns = element('table', { class: 'columns' }, element('tr', {}, element('th', {}, 'column'), element('th', {}, 'type')),
       ...table.columns.map(column => element('tr', {}, element('td', { class: 'mono' }, column.name), element('td', { class: 'mono quiet' }, column.type || '–'))));
     return element('div', { class: 'card', 'data-table': table.name },
