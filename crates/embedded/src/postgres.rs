@@ -14,7 +14,9 @@ use crate::endpoint::Endpoint;
 use crate::keeper::Job;
 use crate::owner_role::is_owner_role;
 use crate::persistent::Receipt;
-use crate::{Error, Result, Version, archive, dump};
+use crate::{
+    Error, ExtensionSource, Extensions, Result, Version, VersionRequirement, archive, dump,
+};
 
 /// How long a session may take to end; statements that need its database then say that it did not.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -107,6 +109,21 @@ impl Postgres {
     /// A database with wishes.
     pub fn builder() -> Builder {
         Builder::new()
+    }
+
+    /// Makes extensions available ahead of their first use, which then waits for no download: each
+    /// that the server lacks is added from the package that is known for it, once, as `lookaside pg
+    /// extension add` does. See [`Extensions`](crate::Extensions) for other versions and sources.
+    ///
+    /// # Errors
+    ///
+    /// As [`Extensions::find`](crate::Extensions::find) and [`add`](crate::Extensions::add).
+    pub fn preload_extensions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let extensions = Extensions::find(VersionRequirement::ANY, Arc::new(()))?;
+        for name in names {
+            extensions.add(name, &ExtensionSource::Known)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn new(lease: Arc<Lease>, user: String, database: String, span: Span) -> Self {

@@ -72,7 +72,14 @@ pub(super) fn provide(
     let unpacked = cache.replace(&stock.folder, |folder| {
         unpack(version, bytes, folder)?;
         check_runs(version, folder)?;
-        Receipt::write(folder, version, &archive.name, &hash)
+        Receipt::write(folder, version, &archive.name, &hash)?;
+        // Extensions that were added fit every minor version of the major one. What cannot be carried
+        // can be added again.
+        let others = Stock::all(cache).into_iter();
+        for other in others.filter(|other| other.version.major == version.major) {
+            let _ = crate::extension::carry(cache, &other.folder, folder);
+        }
+        Ok(())
     });
     if let Err(error) = unpacked {
         // What does not unpack is of no use, and what was just fetched takes room that is short.
@@ -218,7 +225,7 @@ async fn within<T>(
 
 /// Runs asynchronous work to its end, on a thread of its own: the caller may be on a runtime, where
 /// another one must not block.
-fn in_runtime<T: Send, F: Future<Output = Result<T, String>>>(
+pub(super) fn in_runtime<T: Send, F: Future<Output = Result<T, String>>>(
     work: impl FnOnce() -> F + Send,
 ) -> Result<T, String> {
     thread::scope(|scope| {

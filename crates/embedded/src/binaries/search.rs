@@ -236,6 +236,30 @@ fn find_local(
     Ok(None)
 }
 
+/// The newest server in the cache of an accepted version, mended if need be; it is fetched where there
+/// is none. Never one of others.
+pub(crate) fn of_ours(
+    cache: &Cache,
+    requirement: VersionRequirement,
+    progress: &dyn Progress,
+) -> Result<Stock> {
+    let places = Places::of_process()?;
+    if let Some((folder, version)) = places.named(&mut Memo::read(Some(cache)))?
+        && requirement.accepts(version)
+    {
+        return Err(Error::named_is_not_ours(&folder, version));
+    }
+    for stock in Stock::all(cache) {
+        if requirement.accepts(stock.version)
+            && take(stock.clone(), &places, cache, progress).is_some()
+        {
+            return Ok(stock);
+        }
+    }
+    let fetched = fetch(&places, Ok(cache.clone()), requirement, progress)?;
+    Ok(Stock::at(cache, fetched.version))
+}
+
 /// A server from the cache, mended if need be and possible.
 fn take(stock: Stock, places: &Places, cache: &Cache, progress: &dyn Progress) -> Option<Binaries> {
     let version = stock.version;

@@ -5,6 +5,7 @@ mod bench;
 mod child;
 mod doctor;
 mod dump;
+mod extension;
 mod instance;
 mod prompt;
 mod run;
@@ -50,6 +51,7 @@ enum PgCommand {
     List(instance::ListArguments),
     /// Leave a folder out of the list until it is started again; its data stays
     Forget(instance::FolderArguments),
+    Extension(extension::ExtensionArguments),
     Shell(shell::ShellArguments),
     Dump(dump::DumpArguments),
     Restore(dump::RestoreArguments),
@@ -67,6 +69,7 @@ pub(crate) fn run(arguments: &PgArguments) -> Outcome {
         PgCommand::Url(arguments) => url::run(arguments),
         PgCommand::List(arguments) => instance::list(arguments),
         PgCommand::Forget(arguments) => instance::forget(arguments),
+        PgCommand::Extension(arguments) => extension::run(arguments),
         PgCommand::Shell(arguments) => shell::run(arguments),
         PgCommand::Dump(arguments) => dump::dump(arguments),
         PgCommand::Restore(arguments) => dump::restore(arguments),

@@ -11,6 +11,7 @@ mod following;
 mod live;
 mod mistakes;
 mod pg;
+mod pg_extension;
 mod program;
 mod providers;
 mod schema;

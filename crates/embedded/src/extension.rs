@@ -1,0 +1,293 @@
+//! Extensions that are added to a server in the cache: pgvector and others that PostgreSQL's own
+//! distribution lacks.
+//!
+//! ```text
+//! pg/18.6/extensions/vector.toml    the receipt: version, source and files of one extension
+//! pg/18.6/share pg/18.6/lib         where its files go, beside those of the server
+//! ```
+//!
+//! An extension is added when a scratch server has created it; one that cannot be created is removed
+//! again. The receipt is written first, marked as untried, so that what a process left that was killed
+//! in between is known and removed by the next one.
+
+mod files;
+#[cfg(feature = "download")]
+mod package;
+mod receipt;
+mod select;
+mod source;
+mod trial;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::binaries::{self, Places, Progress, Stock};
+use crate::cache::Cache;
+use crate::{Error, Result, Version, VersionRequirement};
+
+use self::files::Layout;
+#[cfg(feature = "download")]
+pub(crate) use self::receipt::carry;
+use self::receipt::{Receipt, State};
+use self::select::Selection;
+
+/// Where the files of an extension come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtensionSource {
+    /// A package that is known for the extension, fetched once: pinned by version and SHA-256.
+    #[default]
+    Known,
+    /// An installed PostgreSQL of the same major version.
+    Installed,
+    /// A folder, or a file that is a `.deb`, a wheel, a zip or a tar archive.
+    Path(PathBuf),
+}
+
+/// An extension that was added to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddedExtension {
+    /// What `CREATE EXTENSION` calls it.
+    pub name: String,
+    /// The version that would be created.
+    pub version: String,
+    /// Where its files came from; `None` for one that the server has from the beginning.
+    pub source: Option<String>,
+    /// What `shared_preload_libraries` must name, for one that works only so.
+    pub preload: Option<String>,
+}
+
+/// The extensions of a server in the cache.
+///
+/// ```no_run
+/// use lookaside_embedded::{ExtensionSource, Extensions, Postgres, VersionRequirement};
+///
+/// let extensions = Extensions::find(VersionRequirement::ANY, std::sync::Arc::new(()))?;
+/// extensions.add("vector", &ExtensionSource::Known)?;
+/// let db = Postgres::builder().extension("vector").start()?;
+/// # Ok::<(), lookaside_embedded::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Extensions {
+    stock: Stock,
+    cache: Cache,
+    layout: Layout,
+    progress: Arc<dyn Progress>,
+}
+
+impl Extensions {
+    /// The extensions of the newest server in the cache that a requirement accepts. Where there is
+    /// none, it is fetched, and later starts use it.
+    ///
+    /// # Errors
+    ///
+    /// If `LOOKASIDE_PG_BIN` names the server of this version: nothing is written beside programs of
+    /// others. If no server can be fetched.
+    pub fn find(requirement: VersionRequirement, progress: Arc<dyn Progress>) -> Result<Self> {
+        let cache = Cache::open()?;
+        let stock = binaries::of_ours(&cache, requirement, &*progress)?;
+        let layout = Layout::of(&stock.folder)?;
+        Ok(Self {
+            stock,
+            cache,
+            layout,
+            progress,
+        })
+    }
+
+    /// The version of the server.
+    pub fn version(&self) -> Version {
+        self.stock.version
+    }
+
+    /// Makes an extension available, and those that it requires and the same source has. One that is
+    /// there already, whole and from the same source, is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// If the source has no such extension for this major version of PostgreSQL, or if a scratch
+    /// server cannot create it; then its files are removed again.
+    pub fn add(&self, name: &str, source: &ExtensionSource) -> Result<AddedExtension> {
+        files::check_name(name)?;
+        let _lock = self.lock()?;
+        if let Some(there) = self.there(name, source)? {
+            return Ok(there);
+        }
+        let package = source::open(name, source, self.version(), &self.cache, &*self.progress)?;
+        let selection = Selection::of(&package, name, self.version().major)?;
+        for required in &selection.requires {
+            if self.layout.has_control(required) {
+                continue;
+            }
+            let inner = Selection::of(&package, required, self.version().major)
+                .map_err(|_| Error::extension_requires(name, required))?;
+            self.install(inner, &package.label, &package.sha256)?;
+        }
+        self.install(selection, &package.label, &package.sha256)
+    }
+
+    /// What need not be added: it came with the server, or from this source before.
+    fn there(&self, name: &str, source: &ExtensionSource) -> Result<Option<AddedExtension>> {
+        let Some(receipt) = Receipt::read(&self.stock.folder, name)? else {
+            let version = self.layout.default_version(name);
+            return Ok(version.map(|version| AddedExtension {
+                name: name.to_owned(),
+                version,
+                source: None,
+                preload: None,
+            }));
+        };
+        if receipt.state == State::Untried {
+            receipt.remove(&self.stock.folder)?;
+            return Ok(None);
+        }
+        let known = source::known(name, self.version().major);
+        let is_same = *source == ExtensionSource::Known
+            && known.is_none_or(|known| known.sha256 == receipt.sha256);
+        let is_whole = receipt.check(&self.stock.folder).is_ok();
+        Ok((is_same && is_whole).then(|| receipt.extension()))
+    }
+
+    /// Puts the files in their places, tries them, and removes them if they do not load; what stood
+    /// there before them comes back then.
+    fn install(
+        &self,
+        selection: Selection<'_>,
+        label: &str,
+        sha256: &str,
+    ) -> Result<AddedExtension> {
+        let folder = &self.stock.folder;
+        let before = Receipt::read(folder, &selection.name)?;
+        let mut receipt = Receipt::of(&selection, &self.layout, label, sha256);
+        let others = Receipt::all(folder);
+        for path in receipt.files.keys() {
+            let is_replaced = before
+                .as_ref()
+                .is_some_and(|before| before.files.contains_key(path));
+            let is_of_other = others
+                .iter()
+                .any(|other| other.name != receipt.name && other.files.contains_key(path));
+            if !is_replaced && (is_of_other || folder.join(path).exists()) {
+                return Err(Error::extension_in_the_way(
+                    &selection.name,
+                    &folder.join(path),
+                ));
+            }
+        }
+        let saved = before.map(|before| {
+            let saved = before.save(folder);
+            (before, saved)
+        });
+        if let Some((before, _)) = &saved {
+            before.remove(folder)?;
+        }
+        let name = selection.name.clone();
+        self.progress.step(&format!(
+            "trying the extension `{name}` in a scratch server"
+        ));
+        let tried = receipt
+            .write(&self.cache, folder)
+            .and_then(|()| files::write(&self.cache, folder, &self.layout, &selection))
+            .and_then(|()| trial::run(&name, &selection, self.version()));
+        match tried {
+            Ok(preload) => {
+                receipt.state = State::Tried;
+                receipt.preload = preload;
+                receipt.write(&self.cache, folder)?;
+                Ok(receipt.extension())
+            }
+            Err(error) => {
+                receipt.remove(folder)?;
+                if let Some((before, saved)) = saved {
+                    saved.restore(&self.cache)?;
+                    before.write(&self.cache, folder)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes an extension that was added. `false` if none of that name was.
+    ///
+    /// # Errors
+    ///
+    /// If its files cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<bool> {
+        files::check_name(name)?;
+        let _lock = self.lock()?;
+        match Receipt::read(&self.stock.folder, name)? {
+            Some(receipt) => receipt.remove(&self.stock.folder).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// The extensions that a scratch server can create, of those that came with the server and those
+    /// that were added, sorted by name. Others, for which a library is missing, are left out.
+    ///
+    /// # Errors
+    ///
+    /// If no scratch server starts.
+    pub fn loadable(&self) -> Result<Vec<AddedExtension>> {
+        let added = added(&self.stock);
+        let names = trial::loadable(self.version())?;
+        let found = names.into_iter().map(|(name, version)| {
+            let known = added.iter().find(|added| added.name == name).cloned();
+            known.unwrap_or(AddedExtension {
+                name,
+                version,
+                source: None,
+                preload: None,
+            })
+        });
+        let mut found: Vec<_> = found.collect();
+        // Only a server that was started for them has these.
+        for extension in &added {
+            if extension.preload.is_some() && !found.contains(extension) {
+                found.push(extension.clone());
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    fn lock(&self) -> Result<std::fs::File> {
+        self.cache
+            .lock(&format!("pg-{}-extensions", self.stock.version))
+    }
+}
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extensions")
+            .field("stock", &self.stock)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What was added to a server, was tried, and is whole.
+pub(crate) fn added(stock: &Stock) -> Vec<AddedExtension> {
+    let receipts = Receipt::all(&stock.folder).into_iter();
+    let whole = receipts
+        .filter(|receipt| receipt.state == State::Tried && receipt.check(&stock.folder).is_ok());
+    whole.map(|receipt| receipt.extension()).collect()
+}
+
+/// What was added and cannot be used, and why.
+pub(crate) fn damaged(stock: &Stock) -> Vec<(String, String)> {
+    let receipts = Receipt::all(&stock.folder).into_iter();
+    let damage = |receipt: Receipt| {
+        let why = match receipt.state {
+            State::Untried => Err("it was not tried to its end".to_owned()),
+            State::Tried => receipt.check(&stock.folder),
+        };
+        Some((receipt.name, why.err()?))
+    };
+    receipts.filter_map(damage).collect()
+}
+
+/// Where installed servers are looked for.
+fn places() -> Result<Places> {
+    Places::of_process()
+}

@@ -1,0 +1,129 @@
+//! Where a server has the files of its extensions.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::cache::Cache;
+use crate::{Error, Result};
+
+use super::select::{Kind, Selection};
+
+/// The folders of one server, below its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    server: PathBuf,
+    /// Of `.control` and `.sql` files.
+    pub(super) extension: PathBuf,
+    /// What SQL calls `$libdir`.
+    pub(super) library: PathBuf,
+}
+
+impl Layout {
+    /// Finds them by the files of the one extension that every server has.
+    pub(super) fn of(server: &Path) -> Result<Self> {
+        let find = |candidates: [&str; 2], names: &[&str]| {
+            let mut candidates = candidates.into_iter().map(PathBuf::from);
+            candidates.find(|folder| {
+                names
+                    .iter()
+                    .any(|name| server.join(folder).join(name).exists())
+            })
+        };
+        let extension = find(
+            ["share/postgresql/extension", "share/extension"],
+            &["plpgsql.control"],
+        );
+        let library = find(["lib/postgresql", "lib"], &["plpgsql.so", "plpgsql.dylib"]);
+        match (extension, library) {
+            (Some(extension), Some(library)) => Ok(Self {
+                server: server.to_owned(),
+                extension,
+                library,
+            }),
+            _ => Err(Error::extension_folders_missing(server)),
+        }
+    }
+
+    /// Where a file goes, below the server's folder.
+    pub(super) fn target(&self, kind: Kind, name: &str) -> PathBuf {
+        match kind {
+            Kind::Library => self.library.join(name),
+            Kind::Control | Kind::Sql => self.extension.join(name),
+        }
+    }
+
+    pub(super) fn has_control(&self, name: &str) -> bool {
+        self.control(name).exists()
+    }
+
+    /// The version that the server would create; `None` if it does not have the extension.
+    pub(super) fn default_version(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.control(name)).ok()?;
+        super::select::parameter(&text, "default_version")
+    }
+
+    fn control(&self, name: &str) -> PathBuf {
+        self.server
+            .join(&self.extension)
+            .join(format!("{name}.control"))
+    }
+}
+
+/// A name that names a file in its folder and no other; PostgreSQL allows a few more.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_name = !name.is_empty()
+        && name.bytes().all(is_plain)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--");
+    match is_name {
+        true => Ok(()),
+        false => Err(Error::bad_extension_name(name)),
+    }
+}
+
+/// Puts the files of an extension in their places, the control file last: with it the extension is
+/// offered. A library that a server has open stays what it was for that server.
+pub(super) fn write(
+    cache: &Cache,
+    server: &Path,
+    layout: &Layout,
+    selection: &Selection<'_>,
+) -> Result<()> {
+    for wanted in [Kind::Library, Kind::Sql, Kind::Control] {
+        for file in selection.files.iter().filter(|file| file.kind == wanted) {
+            let mode = match wanted {
+                Kind::Library => 0o755,
+                Kind::Sql | Kind::Control => 0o644,
+            };
+            let target = server.join(layout.target(wanted, &file.name));
+            write_file(cache, &target, file.bytes, mode)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file that the server's user can read too.
+pub(super) fn write_file(cache: &Cache, target: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    cache.write(target, bytes)?;
+    fs::set_permissions(target, Permissions::from_mode(mode))
+        .map_err(|error| Error::file("change the rights of", target, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for name in ["vector", "uuid-ossp", "pg_trgm", "h3_postgis"] {
+            check_name(name).unwrap();
+        }
+        for name in ["", "../x", "a/b", "a--b", "-a", "a-", "a.b", "ä", "a b"] {
+            let error = check_name(name).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `lookaside pg extension`: what PostgreSQL's own distribution lacks, such as pgvector.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use lookaside_embedded::{AddedExtension, ExtensionSource, Extensions, VersionRequirement};
+
+use super::bar::DownloadBar;
+use super::failure;
+use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::cli::output::finish_stdout;
+
+/// Add extensions to the PostgreSQL that Lookaside fetched, list and remove them
+///
+/// The server of --pg-version is fetched if it is not there, and later starts use it. Nothing is written
+/// beside an installed PostgreSQL.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside pg extension add vector
+  lookaside pg run --extension vector -- cargo test
+  lookaside pg extension add postgis --from installed
+  lookaside pg extension add vector --from postgresql-18-pgvector_0.8.1-2_amd64.deb")]
+pub(super) struct ExtensionArguments {
+    #[command(subcommand)]
+    command: ExtensionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ExtensionCommand {
+    Add(AddArguments),
+    /// List the extensions that load: each is tried in a scratch server
+    List(ListArguments),
+    /// Remove an extension that was added; those that came with the server stay
+    Remove(RemoveArguments),
+}
+
+/// Add an extension: it is tried in a scratch server, and removed again if it does not load
+#[derive(Debug, Args)]
+struct AddArguments {
+    /// What CREATE EXTENSION calls it
+    name: String,
+
+    /// Where it is: `installed` for an installed PostgreSQL of the same major version, a folder, a
+    /// .deb, a wheel, a zip or a tar archive. By default a package that is known (vector), fetched once
+    #[arg(long, value_name = "installed|PATH")]
+    from: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+struct ListArguments {
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+struct RemoveArguments {
+    /// What CREATE EXTENSION calls it
+    name: String,
+
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+struct ServerArguments {
+    /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
+    #[arg(long, value_name = "VERSION")]
+    pg_version: Option<VersionRequirement>,
+}
+
+impl ServerArguments {
+    fn extensions(&self) -> Result<Extensions, Failure> {
+        let requirement = self.pg_version.unwrap_or(VersionRequirement::ANY);
+        let found = Extensions::find(requirement, Arc::new(DownloadBar::new()));
+        found.map_err(|error| failure(&error))
+    }
+}
+
+pub(super) fn run(arguments: &ExtensionArguments) -> Outcome {
+    match &arguments.command {
+        ExtensionCommand::Add(arguments) => add(arguments),
+        ExtensionCommand::List(arguments) => list(arguments),
+        ExtensionCommand::Remove(arguments) => remove(arguments),
+    }
+}
+
+fn add(arguments: &AddArguments) -> Outcome {
+    let extensions = arguments.server.extensions()?;
+    let source = match &arguments.from {
+        None => ExtensionSource::Known,
+        Some(path) if path.as_os_str() == "installed" => ExtensionSource::Installed,
+        Some(path) => ExtensionSource::Path(path.clone()),
+    };
+    let added = extensions.add(&arguments.name, &source);
+    let added = added.map_err(|error| failure(&error))?;
+    let server = extensions.version();
+    finish_stdout(|out| {
+        let AddedExtension { name, version, .. } = &added;
+        match &added.source {
+            None => writeln!(
+                out,
+                "PostgreSQL {server} has {name} {version} from the beginning"
+            )?,
+            Some(source) => writeln!(
+                out,
+                "{name} {version} is there for PostgreSQL {server}, from {source}"
+            )?,
+        }
+        match &added.preload {
+            Some(library) => writeln!(
+                out,
+                "it needs `--set shared_preload_libraries={library}` beside `--extension {name}`"
+            ),
+            None => Ok(()),
+        }
+    })
+}
+
+fn list(arguments: &ListArguments) -> Outcome {
+    let extensions = arguments.server.extensions()?;
+    let loadable = extensions.loadable().map_err(|error| failure(&error))?;
+    finish_stdout(|out| {
+        for extension in &loadable {
+            let source = extension.source.as_deref();
+            let source = source.map_or(String::new(), |source| format!("  from {source}"));
+            writeln!(out, "{:<24} {}{source}", extension.name, extension.version)?;
+        }
+        Ok(())
+    })
+}
+
+fn remove(arguments: &RemoveArguments) -> Outcome {
+    let extensions = arguments.server.extensions()?;
+    let name = &arguments.name;
+    if extensions.remove(name).map_err(|error| failure(&error))? {
+        return Ok(Exit::Done);
+    }
+    Err(Failure::new(format!(
+        "`{name}` was not added to PostgreSQL {}",
+        extensions.version()
+    ))
+    .with_help("`lookaside pg doctor` lists what was"))
+}

@@ -1,0 +1,350 @@
+//! `lookaside pg extension`, each test with a cache of its own into which the server is unpacked from
+//! the archive that other tests have fetched.
+
+use std::fs;
+use std::io::{Cursor, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::program::{Project, Said, lookaside};
+
+/// The major version of the server.
+const MAJOR: &str = "18";
+
+/// A folder with files, and a cache with a server.
+struct Workplace {
+    project: Project,
+    cache: PathBuf,
+}
+
+impl Workplace {
+    /// `None`, which is said, where the server cannot be had. In CI it must be.
+    fn new() -> Option<Self> {
+        let project = Project::empty();
+        let cache = project.file("cache");
+        let workplace = Self { project, cache };
+        let doctor = Said::from(lookaside().args(["pg", "doctor"]).output().unwrap()).out;
+        let places = doctor.lines().filter_map(|line| {
+            let server = line.split_once("cached PostgreSQL ")?.1;
+            server
+                .starts_with(MAJOR)
+                .then(|| server.split('`').nth(1))?
+        });
+        // Unpacked from the archive, which is quicker than to fetch it once more.
+        if let Some(archives) = places
+            .map(|place| Path::new(place).with_file_name("archives"))
+            .next()
+        {
+            let copies = workplace.cache.join("pg/archives");
+            fs::create_dir_all(&copies).unwrap();
+            for entry in fs::read_dir(archives).unwrap() {
+                let path = entry.unwrap().path();
+                fs::copy(&path, copies.join(path.file_name().unwrap())).unwrap();
+            }
+        }
+        let listed = workplace.extension(&["list"]);
+        if listed.code != 0 {
+            assert!(std::env::var_os("CI").is_none(), "{}", listed.err);
+            skip(&format!("no PostgreSQL {MAJOR} can be had: {}", listed.err));
+            return None;
+        }
+        Some(workplace)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Said {
+        let mut command = lookaside();
+        command
+            .arg("pg")
+            .args(arguments)
+            .env("LOOKASIDE_CACHE", &self.cache)
+            .env("LOOKASIDE", env!("CARGO_BIN_EXE_lookaside"))
+            .env_remove("LOOKASIDE_PG_BIN")
+            .env_remove("DATABASE_URL")
+            .current_dir(self.project.path());
+        command.output().expect("the program starts").into()
+    }
+
+    fn extension(&self, arguments: &[&str]) -> Said {
+        self.run(&[&["extension"], arguments, &["--pg-version", MAJOR]].concat())
+    }
+
+    /// What a new database with an extension answers.
+    fn ask(&self, extension: &str, sql: &str) -> Said {
+        let script =
+            format!("\"$LOOKASIDE\" pg shell --url \"$DATABASE_URL\" --format csv -c \"{sql}\"");
+        let wishes = ["run", "--pg-version", MAJOR, "--extension", extension];
+        self.run(&[&wishes[..], &["--", "sh", "-c", &script]].concat())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.project.file(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// The files of the server whose names hold a word.
+    fn files(&self, word: &str) -> Vec<PathBuf> {
+        fn gather(folder: &Path, word: &str, found: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    gather(&path, word, found);
+                } else if path.file_name().unwrap().to_string_lossy().contains(word) {
+                    found.push(path);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        gather(&self.cache.join("pg"), word, &mut found);
+        found
+    }
+}
+
+/// Says what is left out and why, past the harness, which shows nothing of a test that passes.
+fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIP {why}");
+}
+
+/// An extension of SQL alone, whose function says its version.
+fn files_of(name: &str, version: &str, folder: &str) -> Vec<(String, Vec<u8>)> {
+    let control = format!("comment = 'a test'\ndefault_version = '{version}'\n");
+    let sql =
+        format!("create function {name}() returns text language sql as 'select ''{version}''';");
+    vec![
+        (format!("{folder}{name}.control"), control.into_bytes()),
+        (format!("{folder}{name}--{version}.sql"), sql.into_bytes()),
+    ]
+}
+
+fn tar_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, path, &bytes[..]).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+fn zip_of(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (path, bytes) in files {
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(path.as_str(), options).unwrap();
+        archive.write_all(bytes).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+fn deb_of(data: &[u8]) -> Vec<u8> {
+    let mut deb = b"!<arch>\n".to_vec();
+    for (name, bytes) in [
+        ("debian-binary", &b"2.0\n"[..]),
+        ("control.tar", b"odd"),
+        ("data.tar.gz", data),
+    ] {
+        let header = format!("{name:<16}{:<32}{:<10}`\n", 0, bytes.len());
+        deb.extend(header.as_bytes());
+        deb.extend(bytes);
+        deb.resize(deb.len().next_multiple_of(2), b'\n');
+    }
+    deb
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn an_extension_is_added_from_every_kind_of_source() {
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    let debian = format!("./usr/share/postgresql/{MAJOR}/extension/");
+    for (path, bytes) in files_of("of_folder", "1.0", "") {
+        workplace.write(&format!("folder/{path}"), &bytes);
+    }
+    for (path, bytes) in files_of("of_server", "1.0", "share/postgresql/extension/") {
+        workplace.write(&format!("server/{path}"), &bytes);
+    }
+    let program = format!("#!/bin/sh\necho 'postgres (PostgreSQL) {MAJOR}.1'\n");
+    workplace.write("server/bin/postgres", program.as_bytes());
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(workplace.project.file("server/bin/postgres"), mode).unwrap();
+    workplace.write("a.tar", &tar_of(&files_of("of_tar", "1.0", "of_tar-1.0/")));
+    workplace.write("a.tar.gz", &gzip(&tar_of(&files_of("of_tgz", "1.0", ""))));
+    let wheel = zip_of(&files_of("of_wheel", "1.0", "pginstall/share/extension/"));
+    workplace.write("a.whl", &wheel);
+    workplace.write(
+        "a.deb",
+        &deb_of(&gzip(&tar_of(&files_of("of_deb", "1.0", &debian)))),
+    );
+
+    for (name, source) in [
+        ("of_folder", "folder"),
+        ("of_server", "server"),
+        ("of_tar", "a.tar"),
+        ("of_tgz", "a.tar.gz"),
+        ("of_wheel", "a.whl"),
+        ("of_deb", "a.deb"),
+    ] {
+        workplace
+            .extension(&["add", name, "--from", source])
+            .ended(0)
+            .out_has(&[name, "1.0", source]);
+        let said = workplace
+            .ask(name, &format!("select {name}() as v"))
+            .ended(0);
+        assert_eq!(said.out, "v\n1.0\n");
+    }
+    workplace
+        .run(&["doctor"])
+        .ended(0)
+        .out_has(&["extension `of_deb` of 18", "1.0, from `a.deb`"]);
+    let listed = workplace.extension(&["list"]).ended(0).out;
+    let names: Vec<_> = listed
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(
+        names.contains(&"of_tar") && names.contains(&"pg_trgm"),
+        "{listed}"
+    );
+
+    // Another version takes the place of the first, and only that of its own files.
+    workplace.write("a.tar", &tar_of(&files_of("of_tar", "2.0", "")));
+    workplace
+        .extension(&["add", "of_tar", "--from", "a.tar"])
+        .ended(0);
+    let said = workplace.ask("of_tar", "select of_tar() as v").ended(0);
+    assert_eq!(said.out, "v\n2.0\n");
+    assert_eq!(workplace.files("of_tar--1.0").len(), 0);
+
+    // A server that is mended keeps them.
+    let postgres = workplace.files("postgres").into_iter();
+    let mut postgres = postgres.filter(|path| path.ends_with("bin/postgres"));
+    fs::write(postgres.next_back().unwrap(), "damaged").unwrap();
+    let said = workplace.ask("of_tar", "select of_tar() as v").ended(0);
+    assert_eq!(said.out, "v\n2.0\n");
+
+    workplace.extension(&["remove", "of_tar"]).ended(0);
+    assert_eq!(workplace.files("of_tar").len(), 0);
+    workplace
+        .extension(&["remove", "of_tar"])
+        .ended(1)
+        .err_has(&["`of_tar` was not added"]);
+    workplace
+        .ask("of_tar", "select 1")
+        .ended(125)
+        .err_has(&["of_tar", "pg extension add"]);
+}
+
+#[test]
+fn an_extension_that_does_not_load_leaves_nothing() {
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    let broken = |version: &str| {
+        let mut files = files_of("broken", version, "share/extension/");
+        let function = "create function g() returns int language c as '$libdir/broken', 'g';";
+        files[1].1.extend(function.as_bytes());
+        files.push((
+            "lib/broken.so".to_owned(),
+            b"this is not a library".to_vec(),
+        ));
+        files
+    };
+    workplace.write("a.deb", &deb_of(&gzip(&tar_of(&broken("1.0")))));
+    workplace
+        .extension(&["add", "broken", "--from", "a.deb"])
+        .ended(1)
+        .err_has(&["`broken` does not load", "were removed again", "broken.so"]);
+    assert_eq!(workplace.files("broken"), [""; 0].map(PathBuf::from));
+
+    // One that worked stays when its successor does not.
+    workplace.write("a.tar", &tar_of(&files_of("broken", "0.9", "")));
+    workplace
+        .extension(&["add", "broken", "--from", "a.tar"])
+        .ended(0);
+    workplace
+        .extension(&["add", "broken", "--from", "a.deb"])
+        .ended(1);
+    let said = workplace.ask("broken", "select broken() as v").ended(0);
+    assert_eq!(said.out, "v\n0.9\n");
+
+    // Files that are damaged later are not listed as an extension.
+    let script = workplace.files("broken--0.9.sql");
+    fs::write(&script[0], "").unwrap();
+    let doctor = workplace.run(&["doctor"]).ended(0).out;
+    assert!(!doctor.contains("extension `broken`"), "{doctor}");
+    assert!(doctor.contains("`broken`: `share/"), "{doctor}");
+
+    // For another major version, under the name of the server's own files, and what is no package.
+    let other = files_of("other", "1.0", "usr/share/postgresql/14/extension/");
+    workplace.write("other.tar", &tar_of(&other));
+    workplace.write(
+        "own.tar",
+        &tar_of(
+            &[
+                files_of("own", "1.0", ""),
+                vec![("own--1.0--pg_trgm.sql".to_owned(), Vec::new())],
+                vec![("lib/own.so".to_owned(), Vec::new())],
+            ]
+            .concat(),
+        ),
+    );
+    workplace.write("text", b"not a package");
+    for (name, source, expected) in [
+        ("other", "other.tar", "for PostgreSQL 14, not for 18"),
+        ("absent", "other.tar", "has no `absent.control`"),
+        ("absent", "text", "not a .deb"),
+        ("absent", "nowhere", "cannot read `nowhere`"),
+        (
+            "absent",
+            "installed",
+            "cannot be taken from an installed PostgreSQL",
+        ),
+        ("../x", "text", "cannot name an extension"),
+        ("own", "own.tar", "does not load"),
+    ] {
+        let said = workplace
+            .extension(&["add", name, "--from", source])
+            .ended(1);
+        said.err_has(&[expected]);
+    }
+    workplace
+        .extension(&["add", "no_such_extension"])
+        .ended(1)
+        .err_has(&["no package", "--from"]);
+    workplace
+        .extension(&["add", "pg_trgm"])
+        .ended(0)
+        .out_has(&["has pg_trgm", "from the beginning"]);
+}
+
+#[test]
+fn pgvector_is_added_by_one_command() {
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    let added = workplace.extension(&["add", "vector"]);
+    if added.code != 0 {
+        assert!(std::env::var_os("CI").is_none(), "{}", added.err);
+        skip(&format!("pgvector cannot be fetched: {}", added.err));
+        return;
+    }
+    let sql = "create table t (v vector(3)); insert into t values ('[1,2,3]'), ('[4,5,6]'); \
+               create index on t using hnsw (v vector_l2_ops); \
+               select v::text from t order by v <-> '[4,5,5]' limit 1";
+    let said = workplace.ask("vector", sql).ended(0);
+    assert_eq!(said.out, "v\n\"[4,5,6]\"\n");
+    // It need not be fetched again.
+    workplace.extension(&["remove", "vector"]).ended(0);
+    let mut command = lookaside();
+    command.args(["pg", "extension", "add", "vector"]);
+    command.env("LOOKASIDE_CACHE", &workplace.cache);
+    let said = Said::from(command.env("LOOKASIDE_PG_OFFLINE", "1").output().unwrap());
+    said.ended(0).out_has(&["vector 0.8.1"]);
+}
