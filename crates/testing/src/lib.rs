@@ -17,6 +17,6 @@ mod pooler;
 mod server;
 
 pub use install::{Brand, mysql_folder};
-pub use mutations::{mutations_never_panic, never_panics};
+pub use mutations::{mutation_numbers, mutations_never_panic, never_panics};
 pub use pooler::Pooler;
 pub use server::Server;

@@ -1,11 +1,40 @@
 //! Inputs that nearly are what a decoder expects: a fuzz target's body on stable.
 
+use std::env;
 use std::panic::{RefUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
 /// How many inputs are made beside the corpus.
 const MUTATION_COUNT: usize = 100_000;
+
+/// How many seconds each fuzz target's body gets instead of a number of mutations.
+const SECONDS: &str = "LOOKASIDE_FUZZ_SECONDS";
+
+/// The numbers of the mutations to make: `count` of them, or as many as are done within the seconds that
+/// the variable `LOOKASIDE_FUZZ_SECONDS` names.
+///
+/// # Panics
+///
+/// If the variable holds something else than a whole number.
+pub fn mutation_numbers(count: usize) -> impl Iterator<Item = usize> {
+    let limit = env::var(SECONDS).ok().map(|text| {
+        let seconds = text.parse();
+        Duration::from_secs(
+            seconds.unwrap_or_else(|_| panic!("{SECONDS} is not a number: `{text}`")),
+        )
+    });
+    numbers(count, limit)
+}
+
+fn numbers(count: usize, limit: Option<Duration>) -> impl Iterator<Item = usize> {
+    let begin = Instant::now();
+    (0..).take_while(move |number| match limit {
+        None => *number < count,
+        Some(limit) => begin.elapsed() < limit,
+    })
+}
 
 /// Calls `body` with each input of `corpus`, and with a hundred thousand mutations of them, into which
 /// it mixes `words`: what the format is afraid of. Another `seed` makes another hundred thousand.
@@ -38,7 +67,7 @@ pub fn mutations_never_panic(
         body(input);
     }
     let mut random = Rng::with_seed(seed);
-    for number in 0..count {
+    for number in mutation_numbers(count) {
         let mut input = random.choice(corpus).expect("a corpus").clone();
         for _ in 0..random.usize(1..4) {
             mutate(&mut input, corpus, words, &mut random);
@@ -93,6 +122,14 @@ fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&[u8]], random: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_limit_replaces_the_number_of_mutations() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(numbers(3, None).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(numbers(3, Some(hour)).take(5).count(), 5);
+        assert_eq!(numbers(3, Some(Duration::ZERO)).count(), 0);
+    }
 
     #[test]
     fn a_body_that_panics_is_told_with_its_input() {

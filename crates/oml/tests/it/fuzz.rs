@@ -9,7 +9,7 @@ const CORPUS: &[&str] = &[
 ];
 
 /// Mutations a run; a thorough one sets `OML_MUTATION_COUNT`.
-const MUTATION_COUNT: u64 = 100_000;
+const MUTATION_COUNT: usize = 100_000;
 
 /// Pieces that meet the parser's branches more often than random bytes would.
 const PIECES: &[&str] = &[
@@ -113,8 +113,8 @@ fn no_mutation_panics() {
     for source in CORPUS {
         lookaside_oml::fuzz_parse(source.as_bytes());
     }
-    for seed in 0..count {
-        let mut random = Random(seed);
+    for seed in lookaside_testing::mutation_numbers(count) {
+        let mut random = Random(seed as u64);
         let source = CORPUS[random.below(CORPUS.len())];
         let mutated = mutate(source, &mut random);
         let run = std::panic::catch_unwind(|| lookaside_oml::fuzz_parse(&mutated));

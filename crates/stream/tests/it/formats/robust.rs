@@ -194,7 +194,7 @@ fn fuzz_targets_hold() {
         let mut random = Random(seed);
         target(sample);
         let mut data = sample.to_vec();
-        for round in 0..MUTATION_COUNT {
+        for round in lookaside_testing::mutation_numbers(MUTATION_COUNT) {
             if round % 64 == 0 {
                 data = sample.to_vec();
             }
