@@ -18,6 +18,8 @@ async fn a_transfer() -> Result {
         installation_dir: env::var("PG_HOME").expect("PG_HOME is set").into(),
         trust_installation_dir: true,
         temporary: true,
+        // The default of Debian's server belongs to its service.
+        socket_dir: Some(env::temp_dir().join(format!("socket-{}", std::process::id()))),
         timeout: Some(Duration::from_secs(120)),
         configuration: HashMap::from(relaxed.map(|name| (name.to_owned(), "off".to_owned()))),
         ..Settings::default()
