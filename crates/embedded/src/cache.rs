@@ -204,9 +204,9 @@ impl Cache {
                     .recursive(true)
                     .mode(0o755)
                     .create(parent)
-                    .map_err(|e| Error::file("make", parent, e))?;
+                    .map_err(|e| Error::cache_not_made(&self.root, e))?;
             }
-            make_folder(&self.root, mode)?;
+            make_folder(&self.root, mode).map_err(|e| Error::cache_not_made(&self.root, e))?;
         }
         self.check()
     }
@@ -506,6 +506,19 @@ mod tests {
             std::os::unix::fs::chown(cache.root(), Some(12345), None).unwrap();
             let error = cache.lock("a").unwrap_err().to_string();
             assert!(error.contains("12345"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_made_names_the_way_out() {
+        // Where not even root can make a folder: as in a home that is mounted read-only.
+        for root in ["/proc/self/cache", "/proc/self/a/cache"] {
+            let error = Cache::open_at(root.into()).folder("pg").unwrap_err();
+            let error = error.to_string();
+            assert!(
+                error.contains("LOOKASIDE_CACHE") && error.contains(root),
+                "{error}"
+            );
         }
     }
 

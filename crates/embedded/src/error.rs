@@ -108,6 +108,20 @@ impl Error {
         )
     }
 
+    pub(crate) fn cache_not_made(
+        path: &Path,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "cannot make the cache `{}`; set LOOKASIDE_CACHE to a folder that you can write to",
+                path.display()
+            ),
+        )
+        .because(source)
+    }
+
     pub(crate) fn cache_no_folder(path: &Path) -> Self {
         Self::new(
             ErrorKind::Environment,
