@@ -335,9 +335,18 @@ fn socket_folder_of_server(data: &Path) -> Option<PathBuf> {
     text.lines().nth(4).map(PathBuf::from)
 }
 
-/// Whether a process is there, be it somebody else's.
+/// Whether a process is there and has not ended, be it somebody else's. A zombie has: in a container
+/// without an init process nobody may ever wait for it.
 pub(crate) fn is_alive(pid: Pid) -> bool {
-    matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM))
+    matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) && !is_zombie(pid)
+}
+
+/// Behind the program's name in parentheses stands the state: see proc_pid_stat(5).
+fn is_zombie(pid: Pid) -> bool {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 pub(crate) fn number(pid: Pid) -> u32 {
@@ -532,6 +541,21 @@ impl Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let begin = Instant::now();
+        // Nobody has waited for it yet.
+        while is_alive(pid) {
+            assert!(begin.elapsed().as_secs() < 120, "it never ended");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(test_kill_process(pid).is_ok());
+        child.wait().unwrap();
+        assert!(!is_alive(pid));
+    }
 
     #[test]
     fn an_owner_that_will_leave_its_server_running_is_told_from_one_that_stays() {
