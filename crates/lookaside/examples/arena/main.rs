@@ -25,7 +25,7 @@ use lookaside_embedded::Postgres;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use server::{Data, Settings, seed, start};
+use server::{Data, Settings, Timeouts, seed, start};
 
 /// From a signal to the end: longer than the connections have, and shorter than the arena waits.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -97,6 +97,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         threads: setting("THREADS", 0)?,
         database_url,
         database_connection_count: setting("DATABASE_MAX_CONN", 32)?,
+        database_timeouts: Timeouts::default(),
         data: Data::find(data.as_ref(), certificates.as_ref())?,
     };
     let server = start(&settings).map_err(|error| error as Box<dyn Error>)?;

@@ -18,19 +18,32 @@ const WINDOW: usize = 64;
 /// 64 clients that is 2.4 system calls a request where the shallowest queue each time makes 2.6.
 const FILL: usize = 8;
 
-/// When a query is given up, and the server told to.
-const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// When a connection that has not come about is given up.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// When a lost connection is tried again first, and at the latest.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(500);
 
+/// How long the database may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// When a connection that has not come about is given up.
+    pub(crate) connect: Duration,
+    /// When a query is given up, and the server told to.
+    pub(crate) query: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            query: Duration::from_secs(10),
+        }
+    }
+}
+
 /// The connections; each query has a purpose, with which its answer comes back.
 pub(super) struct Database<P> {
     config: Option<PostgresConfig>,
+    timeouts: Timeouts,
     /// What is prepared as soon as there is a connection.
     statements: &'static [&'static str],
     slots: Vec<Slot<P>>,
@@ -81,6 +94,7 @@ impl<P> Database<P> {
     pub(super) fn new(
         io: &mut Io,
         config: Option<PostgresConfig>,
+        timeouts: Timeouts,
         count: usize,
         statements: &'static [&'static str],
     ) -> Self {
@@ -88,6 +102,7 @@ impl<P> Database<P> {
         let retry_at = io.now();
         let mut database = Self {
             config,
+            timeouts,
             statements,
             slots: Vec::with_capacity(count),
             waiting: VecDeque::new(),
@@ -110,7 +125,7 @@ impl<P> Database<P> {
         if self.slots.iter_mut().all(|slot| slot.open().is_none()) {
             self.answered.push_back((purpose, Err(Silence::Away)));
         } else {
-            let request = request.deadline(now + QUERY_TIMEOUT);
+            let request = request.deadline(now + self.timeouts.query);
             self.waiting.push_back((request, purpose));
         }
     }
@@ -219,7 +234,7 @@ impl<P> Database<P> {
                 say("the database is back");
             }
         } else {
-            let end = open.since + CONNECT_TIMEOUT;
+            let end = open.since + self.timeouts.connect;
             if end <= now {
                 return self.lose(io, index, "it does not let us in");
             }

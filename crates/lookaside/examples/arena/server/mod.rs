@@ -28,6 +28,7 @@ use lookaside_http::{
 use cache::ItemCache;
 pub(crate) use data::{Data, seed};
 use database::Database;
+pub(crate) use database::Timeouts;
 use dataset::Thing;
 use questions::Purpose;
 
@@ -61,6 +62,7 @@ pub(crate) struct Settings {
     pub(crate) database_url: String,
     /// How many connections the database has for us, over all threads.
     pub(crate) database_connection_count: usize,
+    pub(crate) database_timeouts: Timeouts,
     pub(crate) data: Data,
 }
 
@@ -104,6 +106,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
     // It is opened here as well, to say at once what is wrong with it.
     StaticFiles::open(&site, StaticOptions::default())?;
     let connection_count = connection_count(settings)?;
+    let timeouts = settings.database_timeouts;
     let server = Server::start(options, listens, move |io| {
         let config: Option<PostgresConfig> = Some(config.clone());
         let files = StaticFiles::open(&site, StaticOptions::default());
@@ -114,7 +117,13 @@ pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send 
                 ..EncodingOptions::default()
             }),
             files: files.expect("it could be opened a moment ago"),
-            database: Database::new(io, config, connection_count, questions::STATEMENTS),
+            database: Database::new(
+                io,
+                config,
+                timeouts,
+                connection_count,
+                questions::STATEMENTS,
+            ),
             delays: HashMap::new(),
             delay_count: 0,
         })

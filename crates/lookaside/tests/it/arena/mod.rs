@@ -12,12 +12,13 @@ mod workloads;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use lookaside_embedded::Postgres;
 use lookaside_http::{Address, Server};
 
 use client::Client;
-use server::{Data, Settings, seed, start};
+use server::{Data, Settings, Timeouts, seed, start};
 
 /// Enough for each profile, and made in a moment.
 const ITEM_COUNT: usize = 3_000;
@@ -72,6 +73,11 @@ fn serve(database_url: &str, data: &Path) -> Server {
         threads: 2,
         database_url: database_url.to_owned(),
         database_connection_count: 20,
+        // Those of the program are too short for a busy machine.
+        database_timeouts: Timeouts {
+            connect: Duration::from_secs(120),
+            query: Duration::from_secs(120),
+        },
         data: Data::find(data, Path::new("/nonexistent")).unwrap(),
     };
     start(&settings).unwrap()
