@@ -39,7 +39,10 @@ impl Driver {
                 return;
             };
             let Some(job) = self.session.books.job(span.ticket) else {
-                // It was given up.
+                // It was given up, perhaps after the statement of its stream was prepared.
+                if let Some(statement) = span.statement {
+                    self.session.statements.discard_uncached(statement);
+                }
                 continue;
             };
             match job.goal {

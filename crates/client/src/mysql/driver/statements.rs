@@ -201,6 +201,17 @@ impl Statements {
         self.evicted.push(statement);
     }
 
+    /// The same for a statement that may be in the cache, or may have been there.
+    pub(super) fn discard_uncached(&mut self, statement: Arc<Statement>) {
+        let is_cached = self.entries.get(&statement.key).is_some_and(
+            |entry| matches!(&entry.state, State::Ready(ready) if Arc::ptr_eq(ready, &statement)),
+        );
+        let mut evicted = self.evicted.iter();
+        if !is_cached && !evicted.any(|evicted| Arc::ptr_eq(evicted, &statement)) {
+            self.discard(statement);
+        }
+    }
+
     /// Forgets every statement; says whether there was one that the server can forget as well.
     pub(super) fn evict_all(&mut self) -> bool {
         let ready: Vec<_> = self
