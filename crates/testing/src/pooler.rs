@@ -27,7 +27,7 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// A pooler before the server at `postgres://USER:PASSWORD@HOST:PORT/…`, or nothing where there
+    /// A pooler before the server at `postgresql://USER:PASSWORD@HOST:PORT/…`, or nothing where there
     /// is no PgBouncer: then it is said why, and in CI there has to be one.
     ///
     /// # Panics
@@ -85,7 +85,8 @@ impl Drop for Pooler {
 }
 
 fn parts(url: &str) -> Option<(&str, &str, &str, &str)> {
-    let (user, rest) = url.strip_prefix("postgres://")?.split_once(':')?;
+    let (_, rest) = url.split_once("://")?;
+    let (user, rest) = rest.split_once(':')?;
     let (password, rest) = rest.split_once('@')?;
     let (host, rest) = rest.split_once(':')?;
     let port = rest.split(['/', '?']).next()?;

@@ -147,7 +147,7 @@ fn passwords_are_proven_over_tcp() {
     };
     let url = postgres.tcp_url().unwrap();
     let url_kept =
-        "?keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=9000";
+        "&keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=9000";
     let url_kept = format!("{url}{url_kept}");
     let mut connection = Connection::connect(&config(&url_kept), Options::default()).unwrap();
     assert_eq!(shown(&connection.query("select 7", &[])), "7");
@@ -159,7 +159,7 @@ fn passwords_are_proven_over_tcp() {
     assert_eq!(error.sqlstate().unwrap().to_string(), "28P01");
     assert!(!error.is_retryable());
     let error = Connection::connect(
-        &config(&format!("{url}?sslmode=require")),
+        &config(&url.replace("sslmode=disable", "sslmode=require")),
         Options::default(),
     );
     assert_eq!(error.err().unwrap().kind(), ErrorKind::Tls);

@@ -149,11 +149,9 @@ fn no_caller_of_postgres_waits_for_a_connection_that_was_cut() {
     };
     let url = postgres.tcp_url().expect("it listens on TCP");
     let config = Config::parse(&url, &Environment::empty()).unwrap();
-    let separator = if url.contains('?') { '&' } else { '?' };
-    let plain = format!("{url}{separator}sslmode=disable");
     runs(
         "PostgreSQL",
-        &plain,
+        &url,
         config.hosts()[0].port,
         "select $1::int8",
     );

@@ -169,7 +169,7 @@ fn passwords_come_from_the_file() {
         .tcp_url()
         .unwrap()
         .replace(&format!(":{password}@"), "@");
-    let config = config(&format!("{url}?passfile={}", file.path().display()));
+    let config = config(&format!("{url}&passfile={}", file.path().display()));
     for face in FACES {
         assert_eq!(shown(&face.query(&config, "select 7")), "7", "{face:?}");
     }
