@@ -8,6 +8,10 @@ use crate::cluster::Cluster;
 use crate::identity::forget_postgres;
 use crate::{Error, Result, archive, digest};
 
+/// Rows in one INSERT. COPY would be read sooner, but by psql alone: no statement may follow it in the
+/// same message.
+const ROWS_PER_INSERT: &str = "--rows-per-insert=1000";
+
 /// Writes a database as SQL into a file, which appears when it is whole.
 pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) -> Result<()> {
     let version = cluster.binaries.version();
@@ -29,6 +33,7 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
             "--username",
             user,
             "--no-password",
+            ROWS_PER_INSERT,
             "--dbname",
             &connection_string(database),
         ])

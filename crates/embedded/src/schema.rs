@@ -30,6 +30,26 @@ struct Step {
 }
 
 impl Step {
+    /// SQL that `pg_dump` wrote may have two commands to psql: the first and the last line that are not
+    /// comments. They become blanks, so that positions stay what they are.
+    fn new(label: String, mut sql: String) -> Self {
+        let restrict = outer_line(sql.split_inclusive('\n'), "\\restrict ");
+        let unrestrict = outer_line(sql.split_inclusive('\n').rev(), "\\unrestrict ");
+        let (Some((begin, length)), Some((end, end_length))) = (restrict, unrestrict) else {
+            return Self { label, sql };
+        };
+        let end = sql.len() - end - end_length;
+        for (at, length) in [(begin, length), (end, end_length)] {
+            let line = &sql[at..at + length];
+            let count = line.trim_end().chars().count();
+            let blank = " ".repeat(count) + &line[line.trim_end().len()..];
+            sql.replace_range(at..at + length, &blank);
+        }
+        // Such a file empties `search_path`, which the next step must not inherit.
+        sql.push_str("\nRESET ALL;\n");
+        Self { label, sql }
+    }
+
     fn is_extension(&self) -> bool {
         self.label.starts_with("extension")
     }
@@ -98,7 +118,7 @@ impl Schema {
     }
 
     fn add(&mut self, label: String, sql: String) {
-        self.steps.push(Step { label, sql });
+        self.steps.push(Step::new(label, sql));
     }
 
     /// Names the schema by all that it says.
@@ -154,6 +174,22 @@ impl Schema {
         }
         Ok(())
     }
+}
+
+/// How many bytes are before the first line that is not empty and not a comment, and how many it has, if
+/// it begins with `start`.
+fn outer_line<'a>(lines: impl Iterator<Item = &'a str>, start: &str) -> Option<(usize, usize)> {
+    let mut before = 0;
+    for line in lines {
+        if line.starts_with(start) {
+            return Some((before, line.len()));
+        }
+        if !line.trim().is_empty() && !line.starts_with("--") {
+            return None;
+        }
+        before += line.len();
+    }
+    None
 }
 
 /// The number that the name of a migration begins with.
@@ -295,6 +331,22 @@ mod tests {
     fn a_position_becomes_a_line() {
         for (position, line) in [(0, 1), (1, 1), (3, 1), (4, 2), (6, 3), (99, 3)] {
             assert_eq!(line_of("é;\nb\nc", position), line, "{position}");
+        }
+    }
+
+    #[test]
+    fn commands_to_psql_around_a_dump_become_blanks() {
+        let dump = "--\n-- é\n--\n\n\\restrict aB9\n\nSET x = 1;\n-- end\n\\unrestrict aB9\n\n";
+        let step = Step::new("a dump".to_owned(), dump.to_owned());
+        let blank = "--\n-- é\n--\n\n             \n\nSET x = 1;\n-- end\n               \n\n";
+        assert_eq!(step.sql, format!("{blank}\nRESET ALL;\n"));
+        for sql in [
+            "SELECT 1;\n\\restrict a\n\\unrestrict a\n",
+            "\\restrict a\nSELECT 1;\n",
+            "\\restrict a\n\\unrestrict a\nSELECT 1;\n",
+            "",
+        ] {
+            assert_eq!(Step::new("SQL".to_owned(), sql.to_owned()).sql, sql);
         }
     }
 

@@ -180,12 +180,28 @@ fn sql_needs_the_pg_dump_of_the_same_major_version() {
     };
     let db = builder()
         .version(version)
-        .sql("CREATE TABLE items AS SELECT 42 AS id")
+        .sql(
+            "CREATE TABLE items AS SELECT id, E'a\\\\b\\n;''' || id AS name FROM generate_series(1, 2500) AS id;
+             CREATE TABLE bytes AS SELECT '\\x00ff'::bytea AS bytes, 'NaN'::float8 AS number;
+             CREATE FUNCTION seven() RETURNS int LANGUAGE sql AS 'SELECT 7';
+             CREATE VIEW few AS SELECT id FROM items WHERE id < seven()",
+        )
         .start()
         .unwrap();
     db.dump_sql(&file).unwrap();
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("CREATE TABLE public.items"), "{text}");
+    // It is SQL for every client, this one included, and what follows has the usual settings.
+    let copy = builder()
+        .version(version)
+        .sql(&text)
+        .sql("CREATE TABLE later AS SELECT count(*) AS n FROM few")
+        .start()
+        .unwrap();
+    let sum = "SELECT md5(string_agg(items::text, ' ' ORDER BY id)) FROM items \
+               UNION ALL SELECT bytes::text || number FROM bytes";
+    assert_eq!(ask(&copy.url(), sum), ask(&db.url(), sum));
+    assert_eq!(ask(&copy.url(), "SELECT n::text FROM later"), ["6"]);
     let mode = file.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
