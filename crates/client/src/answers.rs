@@ -45,7 +45,7 @@ impl Answers {
 }
 
 impl Answers {
-    /// The same, where errors of a deadline that nobody gave name the option that it came from.
+    /// Adds `PoolOptions::query_timeout` to errors of deadlines that come from that option.
     pub(crate) fn naming_timeout(answers: Result<Self>, timeout: Duration) -> Result<Self> {
         let named = |error: Error| error.naming_timeout(timeout);
         match answers {

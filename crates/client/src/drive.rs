@@ -109,8 +109,8 @@ pub trait Drive: Upgrade + Sized {
     /// When too many wait already, or the connection has ended: then nothing of it was sent.
     fn submit(&mut self, request: Request) -> Result<Ticket>;
 
-    /// Takes back a request whose caller is gone. What was not sent is not sent, and the answers to
-    /// what was are discarded; there is no reply.
+    /// Takes back a request whose caller is gone. Queries of it that were not sent are not sent, and
+    /// answers to the others are discarded; there is no reply.
     fn abandon(&mut self, ticket: Ticket);
 
     /// Takes back requests that are about to be sent and whose callers are gone, as
@@ -155,8 +155,8 @@ pub trait Drive: Upgrade + Sized {
     /// Whether the last query left a transaction open, be it one that has failed.
     fn is_in_transaction(&self) -> bool;
 
-    /// What undoes a change of the session that nobody else must meet: an open transaction, or
-    /// autocommit that was turned off. To be asked again once that is done.
+    /// The statement that restores the session for the next holder: it ends an open transaction, or
+    /// turns autocommit on again. To be called again after that statement, until there is none.
     fn restoring_statement(&self) -> Option<&'static str>;
 
     /// What makes the session as it was after the log-in.

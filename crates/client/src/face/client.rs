@@ -73,7 +73,7 @@ impl<D: Drive> Client<D> {
     ///
     /// # Errors
     ///
-    /// When none will do, the first that can be reached refuses, or there is no runtime.
+    /// When no host is suitable, when the first host that can be reached refuses, or without a runtime.
     ///
     /// # Panics
     ///

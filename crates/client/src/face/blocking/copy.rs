@@ -92,7 +92,7 @@ pub struct CopyIn<'c> {
     connection: &'c mut Connection<Driver>,
     ticket: Ticket,
     pipe: Pipe,
-    /// Why there is no more to send.
+    /// Set once the server has answered or the copy has ended: no more is sent then.
     answers: Option<Result<()>>,
 }
 
