@@ -766,3 +766,77 @@ fn benchmarks_run_and_write_json() {
     let left = "select count(*) from pg_namespace where nspname = 'lookaside_bench'";
     assert_eq!(data.ask("data", left), "count\n0\n");
 }
+
+#[test]
+fn a_diagnosis_explains_updates_and_copies() {
+    let data = Data::new();
+    let arguments = ["bench", "diagnose", "--rounds", "1", "--rows", "200"];
+    let said = data.run(&[&arguments[..], &["--json"]].concat()).ended(0);
+    let cases: Vec<serde_json::Value> = (said.out.lines())
+        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+        .collect();
+    assert_eq!(cases.len(), 21, "{cases:?}");
+    let of = |case: &str, variant: &str| {
+        let found = cases.iter().find(|line| {
+            line["case"].as_str().unwrap().starts_with(case)
+                && line["variant"].as_str().unwrap().starts_with(variant)
+        });
+        found.unwrap_or_else(|| panic!("no case {case}, {variant}"))
+    };
+    for case in &cases {
+        for setting in [
+            "shared_buffers",
+            "fsync",
+            "wal_level",
+            "work_mem",
+            "jit",
+            "server_version",
+        ] {
+            assert!(case["settings"][setting].is_string(), "{case}");
+        }
+        assert!(case["wall_ns"]["median"].as_f64().unwrap() > 0.0, "{case}");
+        assert!(case["plan"][0]["Plan"]["Node Type"].is_string(), "{case}");
+        assert!(case["buffers"]["hit"].as_u64().unwrap() > 0, "{case}");
+        assert!(!case["sentence"].as_str().unwrap().is_empty(), "{case}");
+    }
+
+    // What the server must count whatever its speed.
+    for case in ["9:", "10:"] {
+        let suite = of(case, "as in the suite");
+        assert_eq!(suite["statements"], 200);
+        assert_eq!(suite["updates"], 200, "{suite}");
+        assert!(suite["wal"]["records"].as_u64().unwrap() >= 200, "{suite}");
+        assert_eq!(of(case, "lookups")["updates"], 0);
+        assert_eq!(of(case, "unlogged")["wal"]["bytes"], 0);
+        assert_eq!(of(case, "one update")["statements"], 1);
+        assert_eq!(of(case, "one update")["updates"], 200);
+    }
+    assert_eq!(
+        of("9:", "as in the suite")["hot_updates"],
+        0,
+        "b is indexed"
+    );
+    let roomy = of("9:", "index on the key alone, fillfactor")["hot_updates"].as_u64();
+    assert!(roomy.unwrap() > 150, "{roomy:?}");
+    let copied = of("11:", "as in the suite");
+    assert_eq!(copied["statements"], 2);
+    let records = |variant| of("11:", variant)["wal"]["records"].as_u64().unwrap();
+    assert!(records("no index") < records("as in the suite"));
+    assert_eq!(of("11:", "unlogged")["wal"]["bytes"], 0);
+
+    // As a table, of any server, which is left as it was.
+    let url = data.run(&["start", "data"]).ended(0).out;
+    let said = data.run(&[&arguments[..], &["--target", url.trim_end()]].concat());
+    let said = said.ended(0);
+    for text in [
+        "shared_buffers=",
+        "WAL bytes",
+        "- as in the suite: of ",
+        " HOT",
+        "Index Scan",
+    ] {
+        assert!(said.out.contains(text), "{text}: {}", said.out);
+    }
+    let left = "select count(*) from pg_namespace where nspname = 'lookaside_bench'";
+    assert_eq!(data.ask("data", left), "count\n0\n");
+}

@@ -1,6 +1,7 @@
 //! `lookaside pg bench`: what the embedded server, or any other, costs on this machine.
 
 mod cold;
+mod diagnose;
 mod measure;
 mod report;
 mod rtt;
@@ -25,6 +26,7 @@ use crate::cli::failure::{Exit, Failure, Outcome};
 Examples:
   lookaside pg bench warm
   lookaside pg bench speed --json
+  lookaside pg bench diagnose --path data
   lookaside pg bench rtt --target postgres://postgres@127.0.0.1/postgres")]
 pub(super) struct BenchArguments {
     #[command(subcommand)]
@@ -37,6 +39,7 @@ enum Bench {
     Warm(warm::WarmArguments),
     Rtt(rtt::RttArguments),
     Speed(speed::SpeedArguments),
+    Diagnose(diagnose::DiagnoseArguments),
     PreparedUpdates(updates::UpdatesArguments),
     #[command(hide = true)]
     Fresh(cold::FreshArguments),
@@ -48,6 +51,7 @@ pub(super) fn run(arguments: &BenchArguments) -> Outcome {
         Bench::Warm(arguments) => warm::run(arguments),
         Bench::Rtt(arguments) => rtt::run(arguments),
         Bench::Speed(arguments) => speed::run(arguments),
+        Bench::Diagnose(arguments) => diagnose::run(arguments),
         Bench::PreparedUpdates(arguments) => updates::run(arguments),
         Bench::Fresh(arguments) => cold::run_fresh(arguments),
     };

@@ -176,7 +176,7 @@ fn table(cases: &[Case]) -> Table {
 }
 
 /// Nanoseconds in a unit that a person can read.
-fn time_text(ns: f64) -> String {
+pub(super) fn time_text(ns: f64) -> String {
     match ns {
         ..1e3 => format!("{ns:.0} ns"),
         ..1e6 => format!("{:.1} us", ns / 1e3),
@@ -186,7 +186,7 @@ fn time_text(ns: f64) -> String {
 }
 
 /// Prints lines; a reader that has gone is no failure.
-fn print(text: &str) -> Result<()> {
+pub(super) fn print(text: &str) -> Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

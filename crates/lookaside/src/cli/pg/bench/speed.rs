@@ -78,9 +78,9 @@ fn run_test(connection: &mut Connection, script: &Script) -> Result<AnswerHash> 
     Ok(hash)
 }
 
-const ROW_COUNT: u64 = 25_000;
+pub(super) const ROW_COUNT: u64 = 25_000;
 /// Random numbers of the tables are below it.
-const NUMBER_BOUND: u64 = 100_000;
+pub(super) const NUMBER_BOUND: u64 = 100_000;
 
 fn suite() -> Vec<Test> {
     let mut random = Random::new(11);
@@ -175,7 +175,7 @@ fn suite() -> Vec<Test> {
     ]
 }
 
-fn in_transaction(sql: String) -> String {
+pub(super) fn in_transaction(sql: String) -> String {
     format!("begin;{sql}commit;")
 }
 
@@ -200,7 +200,7 @@ fn inserts(table: &str, count: u64, random: &mut Random) -> String {
     (1..=count).map(|id| insert(table, id, random)).collect()
 }
 
-fn insert_rows(table: &str, count: u64, random: &mut Random) -> String {
+pub(super) fn insert_rows(table: &str, count: u64, random: &mut Random) -> String {
     let rows: Vec<_> = (1..=count).map(|id| row(id, random)).collect();
     format!("insert into {table} values {};", rows.join(","))
 }
@@ -240,7 +240,7 @@ fn updates(update: impl Fn(u64, &mut Random) -> String) -> String {
 }
 
 /// A number below a million in English words, as the texts of SQLite's speed test are made.
-fn words(number: u64) -> String {
+pub(super) fn words(number: u64) -> String {
     const ONES: [&str; 20] = [
         "zero",
         "one",
