@@ -3,6 +3,8 @@
 
 #[cfg(feature = "download")]
 mod download;
+#[cfg(feature = "download")]
+mod fetch;
 mod memo;
 mod progress;
 mod receipt;

