@@ -28,10 +28,14 @@ const LICENCES: [&str; 13] = [
 
 /// Packages that the program has in several versions, with who wants the old one. An entry that is no
 /// longer true is to be removed.
-const DOUBLED: [(&str, &str); 5] = [
+const DOUBLED: [(&str, &str); 6] = [
     ("base64", "metrics-exporter-prometheus wants 0.22"),
     ("getrandom", "ring wants 0.2, rand of metrics-util 0.3"),
     ("hashbrown", "metrics-util wants 0.16"),
+    (
+        "rand_core",
+        "metrics-util wants 0.9; 0.10 is a feature of getrandom that only tests turn on",
+    ),
     (
         "syn",
         "derive macros of jiff, miette and tracing want 2; it is not in the program itself",
