@@ -31,7 +31,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const SIZE_MAX: u64 = 1 << 30;
 
 /// How much is read before the progress is told.
-const CHUNK_SIZE: usize = 64 << 10;
+const CHUNK_SIZE: u64 = 64 << 10;
 
 /// Asks servers for files.
 pub(super) struct Client(Agent);
@@ -67,7 +67,7 @@ impl Client {
         })
     }
 
-    /// The file at `url`. `told` is called with the bytes that have come, and with all, if that is known.
+    /// The file at `url`. `told` is called after each chunk with the bytes that have come, and with all, if that is known.
     pub(super) fn bytes(
         &self,
         url: &Url,
@@ -79,11 +79,11 @@ impl Client {
             let mut reader = answer.body_mut().with_config().limit(SIZE_MAX).reader();
             let mut bytes = Vec::new();
             loop {
-                told(bytes.len() as u64, total);
-                let chunk = (&mut reader).take(CHUNK_SIZE as u64);
-                if { chunk }.read_to_end(&mut bytes)? == 0 {
+                let mut chunk = reader.by_ref().take(CHUNK_SIZE);
+                if chunk.read_to_end(&mut bytes)? == 0 {
                     return Ok(bytes);
                 }
+                told(bytes.len() as u64, total);
             }
         })
     }
