@@ -23,6 +23,11 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 /// Largest message taken from the server: what we ask for fits many times.
 const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
+/// How a server that has no process for a connection answers: in words without a length, as the
+/// protocol had it before version 3 (`report_fork_failure_to_client` in PostgreSQL's source). They are
+/// sent and come at once.
+const FORK_REFUSAL: &[u8] = b"Ecould not fork";
+
 /// The least that is read at once.
 const READ_SIZE: usize = 16 << 10;
 
@@ -48,6 +53,8 @@ pub(crate) type Row = Vec<Option<String>>;
 pub(crate) struct Connection {
     stream: UnixStream,
     protocol: postgres::Connection,
+    /// Whether anything came from the server.
+    has_heard: bool,
     /// An answer did not come to its end: what comes next, if anything, is a part of it.
     is_lost: bool,
 }
@@ -175,6 +182,7 @@ impl Connection {
         let mut connection = Self {
             stream,
             protocol,
+            has_heard: false,
             is_lost: true,
         };
         connection.exchange(|_| {})?;
@@ -281,6 +289,12 @@ impl Connection {
                 size => break size?,
             }
         };
+        if !self.has_heard && space[..size].starts_with(FORK_REFUSAL) {
+            let said = String::from_utf8_lossy(&space[1..size]);
+            let said = said.trim_end_matches(['\0', '\n']);
+            return Err(io::Error::other(said));
+        }
+        self.has_heard = true;
         self.protocol.received(size);
         Ok(size)
     }

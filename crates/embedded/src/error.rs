@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::admin::Refusal;
 use crate::passwd_entry::way_out;
+use crate::process_limit;
 use crate::{Version, VersionRequirement};
 
 /// A result of this crate.
@@ -330,7 +331,30 @@ impl Error {
     }
 
     pub(crate) fn cannot_spawn(source: io::Error) -> Self {
-        Self::new(ErrorKind::Environment, "cannot start a program").because(source)
+        let message = match process_limit::is_cause(&source) {
+            true => Self::no_process("a program", &source.to_string()),
+            false => "cannot start a program".to_owned(),
+        };
+        Self::new(ErrorKind::Environment, message).because(source)
+    }
+
+    /// No process can be had for `what`.
+    fn no_process(what: &str, said: &str) -> String {
+        let way_out = process_limit::way_out(said);
+        format!("no further process can be made for {what}: {way_out}")
+    }
+
+    /// Whether the lack of a process is among the causes.
+    pub(crate) fn lacks_process(&self) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            let is_cause = error.downcast_ref().is_some_and(process_limit::is_cause);
+            if is_cause || process_limit::is_told(&error.to_string()) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
     }
 
     pub(crate) fn cannot_wait(source: io::Error) -> Self {
@@ -338,11 +362,12 @@ impl Error {
     }
 
     pub(crate) fn connection_lost(doing: &str, source: io::Error) -> Self {
-        Self::new(
-            ErrorKind::Environment,
-            format!("the connection to the server broke while {doing}"),
-        )
-        .because(source)
+        let said = source.to_string();
+        let message = match process_limit::is_told(&said) {
+            true => Self::no_process(&format!("a connection while {doing}"), &said),
+            false => format!("the connection to the server broke while {doing}"),
+        };
+        Self::new(ErrorKind::Environment, message).because(source)
     }
 
     pub(crate) fn refused(doing: &str, refusal: &Refusal) -> Self {
@@ -373,7 +398,11 @@ impl Error {
     }
 
     pub(crate) fn initdb_failed(data: &Path, said: &str) -> Self {
-        let way_out = way_out(said).map(|way_out| format!("; {way_out}"));
+        let way_out = match process_limit::is_told(said) {
+            true => Some(Self::no_process("it", said)),
+            false => way_out(said),
+        };
+        let way_out = way_out.map(|way_out| format!("; {way_out}"));
         Self::new(
             ErrorKind::Environment,
             format!(
@@ -385,6 +414,14 @@ impl Error {
     }
 
     pub(crate) fn start_failed(folder: &Path, log: &str) -> Self {
+        if process_limit::is_told(log) {
+            let what = format!("the server in `{}`", folder.display());
+            let message = Self::no_process(&what, log);
+            return Self::new(
+                ErrorKind::Environment,
+                format!("{message}; its log ends:\n{log}"),
+            );
+        }
         let mut error = Self::new(
             ErrorKind::Crashed,
             format!(

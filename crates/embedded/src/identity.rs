@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::process_limit;
 use crate::{Error, Result};
 
 /// How the server's programs are started.
@@ -36,20 +37,23 @@ impl Identity {
     /// What this process can do; tried once.
     pub(crate) fn current() -> Result<&'static Self> {
         static IDENTITY: OnceLock<Option<Identity>> = OnceLock::new();
-        IDENTITY
-            .get_or_init(|| {
+        let chosen = match IDENTITY.get() {
+            Some(chosen) => chosen,
+            None => {
                 let is_root = rustix::process::geteuid().is_root();
                 let path = env::var_os("PATH").unwrap_or_default();
                 let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-                Self::choose(is_root, &path, &users)
-            })
-            .as_ref()
-            .ok_or_else(Error::no_user)
+                let chosen = Self::choose(is_root, &path, &users)?;
+                IDENTITY.get_or_init(|| chosen)
+            }
+        };
+        chosen.as_ref().ok_or_else(Error::no_user)
     }
 
-    fn choose(is_root: bool, path: &OsStr, passwd: &str) -> Option<Self> {
+    /// `None` if there is none. An error tells nothing about what the next try finds.
+    fn choose(is_root: bool, path: &OsStr, passwd: &str) -> Result<Option<Self>> {
         if !is_root {
-            return Some(Self::Own);
+            return Ok(Some(Self::Own));
         }
         let users: Vec<(&str, u32, u32)> = passwd.lines().filter_map(user_of).collect();
         // In a namespace any user will do, but it needs an entry, because initdb asks for its name,
@@ -61,31 +65,36 @@ impl Identity {
                 uid: *uid,
                 gid: *gid,
             };
-            if identity.works() {
-                return Some(identity);
+            if identity.works()? {
+                return Ok(Some(identity));
             }
         }
-        let (name, uid, gid) = (USERS_PREFERRED.iter()).find_map(|wanted| {
+        let user = (USERS_PREFERRED.iter()).find_map(|wanted| {
             users
                 .iter()
                 .find(|(name, uid, _)| name == wanted && *uid != 0)
-        })?;
-        Some(Self::User {
+        });
+        Ok(user.map(|(name, uid, gid)| Self::User {
             uid: *uid,
             gid: *gid,
             name: (*name).to_owned(),
-        })
+        }))
     }
 
-    /// Whether a program can be started so; kernels and containers may forbid namespaces.
-    fn works(&self) -> bool {
+    /// Whether a program can be started so; kernels and containers may forbid namespaces. An error if
+    /// no process can be made to try it.
+    fn works(&self) -> Result<bool> {
         let mut command = self.command(Path::new("/bin/sh"));
         command
             .args(["-c", "exit 0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
+        match command.status() {
+            Ok(status) => Ok(status.success()),
+            Err(error) if process_limit::is_cause(&error) => Err(Error::cannot_spawn(error)),
+            Err(_) => Ok(false),
+        }
     }
 
     /// A command that starts `program` with this identity and with nothing of our environment that
@@ -223,7 +232,7 @@ mod tests {
     fn root_becomes_somebody_else() {
         let nowhere = OsStr::new("/nonexistent");
         assert_eq!(
-            Identity::choose(false, nowhere, PASSWD),
+            Identity::choose(false, nowhere, PASSWD).unwrap(),
             Some(Identity::Own)
         );
         let nobody = Identity::User {
@@ -231,9 +240,12 @@ mod tests {
             gid: 65534,
             name: "nobody".to_owned(),
         };
-        assert_eq!(Identity::choose(true, nowhere, PASSWD), Some(nobody));
         assert_eq!(
-            Identity::choose(true, nowhere, "root:x:0:0::/root:/bin/sh"),
+            Identity::choose(true, nowhere, PASSWD).unwrap(),
+            Some(nobody)
+        );
+        assert_eq!(
+            Identity::choose(true, nowhere, "root:x:0:0::/root:/bin/sh").unwrap(),
             None
         );
     }

@@ -51,6 +51,7 @@ mod persistent;
 mod place;
 mod postgres;
 mod prepared;
+mod process_limit;
 mod schema;
 mod server;
 mod setup;

@@ -53,8 +53,13 @@ impl Maker {
     /// is on a thread of one.
     pub(crate) fn run(&self, cluster: &Cluster, database: &str) -> Result<()> {
         let url = url_of(cluster, database);
-        let made = thread::scope(|scope| scope.spawn(|| (self.make)(&url)).join());
-        made.unwrap_or_else(|panic| panic::resume_unwind(panic))
+        let made = thread::scope(|scope| {
+            let thread = thread::Builder::new().name("lookaside-pg-template".to_owned());
+            let thread = thread.spawn_scoped(scope, || (self.make)(&url));
+            thread.map(|thread| thread.join())
+        });
+        made.map_err(Error::cannot_spawn)?
+            .unwrap_or_else(|panic| panic::resume_unwind(panic))
             .map_err(|error| Error::template_failed(&self.key, error))?;
         let doing = "ending the sessions on a template";
         let sql = format!(

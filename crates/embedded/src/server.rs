@@ -20,6 +20,7 @@ use crate::admin::{Connection, Failure};
 use crate::binaries::Binaries;
 use crate::identity::Identity;
 use crate::place::write_private;
+use crate::process_limit;
 use crate::{Error, Result};
 
 /// How long a server may start; one that replays the log of its lasting data says that it is alive,
@@ -28,6 +29,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often a start looks for the socket; the server needs some 15 ms, so this adds a few percent.
 const START_POLL: Duration = Duration::from_micros(500);
+
+/// How long a server that lacks processes may try again before its start is given up, and how often
+/// its log is looked at for that.
+const FORK_TIMEOUT: Duration = Duration::from_secs(3);
+const LOG_POLL: Duration = Duration::from_millis(100);
 
 /// How long a lost connection waits to learn whether its server has ended.
 const CRASH_TIMEOUT: Duration = Duration::from_millis(300);
@@ -77,6 +83,9 @@ const OUTLIVE: &[u8] = b"outlive\n";
 /// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
 /// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
 /// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
+/// Where no process can be made for the second shell or for `sleep`, a shell ends at once, and runs
+/// its EXIT trap before: without anybody to end it the server must not go on. What the shell says of
+/// it is for the log. The last step replaces the shell, as the limit may still be met then.
 /// The signal is sent until it is obeyed: a shell starts its background processes with INT and QUIT
 /// ignored, and the server listens to them a moment after its start only. After half a minute QUIT
 /// is sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of one of its
@@ -88,15 +97,18 @@ folder=$1 signal=$2 remove=$3
 shift 3
 umask 077
 PATH=${PATH:-/bin}:/usr/bin:/bin
-exec 3<&0 </dev/null
-"$@" 3<&- >>"$folder/log" 2>&1 &
+exec 3<&0 </dev/null 2>>"$folder/log"
+"$@" 3<&- >>"$folder/log" &
 server=$!
+trap 'kill -s KILL "$server"' EXIT
 (
+    exec 2>/dev/null
     while read -r owner <&3; do
         if [ "$owner" = outlive ]; then exec 3<>"$folder/owners"; continue; fi
         command : >"$folder/joined/$owner"
     done
     command : >"$folder/ending"
+    trap 'while kill -s QUIT "$server"; do :; done' EXIT
     patience=300
     while kill -s "$signal" "$server"; do
         sleep 0.1 >/dev/null || break
@@ -105,12 +117,13 @@ server=$!
     done
 ) &
 reader=$!
-exec 3<&-
+trap - EXIT
+exec 3<&- 2>/dev/null
 wait "$server"
 code=$?
-kill "$reader"
+kill -s KILL "$reader"
 wait "$reader"
-if [ -e "$folder/ending" ] && [ -n "$remove" ]; then rm -rf -- "$remove"; fi
+if [ -e "$folder/ending" ] && [ -n "$remove" ]; then exec rm -rf -- "$remove"; fi
 exit "$code"
 "#;
 
@@ -241,6 +254,7 @@ impl Server {
     fn wait_until_ready(&mut self, spec: &Spec<'_>, log_start: u64) -> Result<Connection> {
         let socket = spec.socket_folder.join(format!(".s.PGSQL.{}", self.port));
         let mut begin = Instant::now();
+        let mut look_at_log = begin + FORK_TIMEOUT;
         loop {
             if socket.exists() {
                 match Connection::open(
@@ -269,6 +283,14 @@ impl Server {
                     spec.folder,
                     &log_end(spec.folder, log_start),
                 ));
+            }
+            if Instant::now() > look_at_log {
+                let log = log_end(spec.folder, log_start);
+                // The server says so again with each try, unless one succeeds.
+                if log.lines().last().is_some_and(process_limit::is_told) {
+                    return Err(Error::start_failed(spec.folder, &log));
+                }
+                look_at_log = Instant::now() + LOG_POLL;
             }
             if begin.elapsed() > START_TIMEOUT {
                 return Err(Error::start_too_slow(

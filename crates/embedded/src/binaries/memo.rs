@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stock::FOLDER;
 use crate::cache::Cache;
+use crate::process_limit;
 use crate::{Error, Result, Version};
 
 /// Answers that are kept; a machine has a few programs, and the file must not grow with each upgrade.
@@ -112,7 +113,10 @@ pub(super) fn ask(program: &Path, argument: &str) -> Result<String> {
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| Error::program_fails(program, "it cannot be started").because(e))?;
+        .map_err(|e| match process_limit::is_cause(&e) {
+            true => Error::cannot_spawn(e),
+            false => Error::program_fails(program, "it cannot be started").because(e),
+        })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().next().unwrap_or_default();

@@ -222,15 +222,18 @@ fn find_local(
         }
     }
     for Installed { folder, version } in places.installed(memo) {
-        if let Ok(version) = version
-            && requirement.accepts(version)
-        {
-            let source = Source::Installed;
-            return Ok(Some(Binaries {
-                folder,
-                version,
-                source,
-            }));
+        match version {
+            Ok(version) if requirement.accepts(version) => {
+                let source = Source::Installed;
+                return Ok(Some(Binaries {
+                    folder,
+                    version,
+                    source,
+                }));
+            }
+            // It may be the one that is asked for.
+            Err(error) if error.lacks_process() => return Err(error),
+            _ => {}
         }
     }
     Ok(None)

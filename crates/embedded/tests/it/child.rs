@@ -225,6 +225,14 @@ impl Child {
         self.process.wait().unwrap();
     }
 
+    /// Lets it end by itself; the error that it ends with, if it does.
+    pub(crate) fn error_or_end(&mut self) -> Option<String> {
+        self.input = None;
+        let error = self.hear_or_end("error ");
+        self.process.wait().unwrap();
+        error
+    }
+
     /// Lets it end by itself.
     pub(crate) fn end(&mut self) -> ExitStatus {
         self.input = None;

@@ -15,6 +15,7 @@ mod instance;
 mod owner_role;
 mod persistent;
 mod prepared;
+mod process_limit;
 mod root;
 mod schema;
 mod settings;

@@ -12,7 +12,7 @@ use crate::site::{Site, entries, tempdir};
 use crate::{ask, binaries, builder, has_server};
 
 /// Whether these tests run as root; the others run as whoever it is.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root {
         crate::skip("only root becomes somebody else");
@@ -144,7 +144,7 @@ fn without_namespaces_the_server_is_another_user() {
 }
 
 /// Makes a folder and all that is in it a user's.
-fn give(path: &Path, uid: u32) {
+pub(crate) fn give(path: &Path, uid: u32) {
     chown(path, Some(uid), Some(uid)).unwrap();
     if path.is_dir() {
         for entry in entries(path) {
