@@ -244,7 +244,11 @@ impl Connection {
     fn exchange(&mut self, mut take_row: impl FnMut(Row)) -> Result<(), Failure> {
         let mut refusal = None;
         loop {
-            self.send()?;
+            if let Err(error) = self.send() {
+                // A server that has no process for us may have said so and closed before it read.
+                self.receive()?;
+                return Err(error.into());
+            }
             let mut copies = false;
             while let Some(event) = self.protocol.next_event()? {
                 match event {
