@@ -15,7 +15,9 @@ use std::path::{self, Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::folder::end_and_free;
 use crate::identity::Identity;
+use crate::server::DATA;
 use crate::{Error, Result};
 
 /// The cache of a root whose server runs as another user: that user cannot enter `/root`.
@@ -341,7 +343,7 @@ impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_published {
             // What cannot be removed, the next sweep takes.
-            let _ = remove_all(&self.path);
+            let _ = remove_half_made(&self.path);
         }
     }
 }
@@ -375,7 +377,7 @@ fn remove_if_abandoned(partial: &Path) {
     if let Ok(left) = File::open(partial)
         && left.try_lock().is_ok()
     {
-        let _ = remove_all(partial);
+        let _ = remove_half_made(partial);
     }
 }
 
@@ -387,6 +389,12 @@ pub(crate) fn is_partial(name: &str) -> bool {
 fn starts_with(name: &OsStr, prefix: &OsStr) -> bool {
     name.as_encoded_bytes()
         .starts_with(prefix.as_encoded_bytes())
+}
+
+/// Removes something half made. In a template a server may work that was left behind.
+fn remove_half_made(path: &Path) -> io::Result<()> {
+    end_and_free(&path.join(DATA));
+    remove_all(path)
 }
 
 fn remove_all(path: &Path) -> io::Result<()> {

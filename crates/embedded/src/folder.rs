@@ -14,17 +14,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::OFlags;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binaries::Verify;
 use crate::manifest::Manifest;
 use crate::persistent::is_alive;
 use crate::place::{Place, make_private};
+use crate::segment::Segment;
 use crate::server::{DATA, JOINED, LOCK};
 use crate::template::{Makers, Template};
 use crate::{Error, Result, digest};
@@ -32,11 +32,11 @@ use crate::{Error, Result, digest};
 /// How long a server that lost its watch gets to end by itself.
 const END_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long the processes of a killed server get to end by themselves.
-const SEGMENT_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// How old a folder for sockets is before it may be a leaving: its server makes the socket later.
 const SOCKET_AGE_MIN: Duration = Duration::from_secs(600);
+
+/// What a server notes of itself in its data folder.
+const SERVER_FILE: &str = "postmaster.pid";
 
 /// Beginnings of names, see above.
 const CLUSTER: &str = "c-";
@@ -270,66 +270,17 @@ fn is_left_of_sockets(folder: &Path) -> bool {
 
 /// Removes a folder of which only a server may be left, and what that leaves outside.
 pub(crate) fn remove(folder: &Path) {
-    let data = folder.join(DATA);
-    let segment = Segment::of(&data);
-    end_server(&data);
-    if let Some(segment) = segment.filter(|_| server_pid(&data).is_none()) {
-        segment.remove();
-    }
+    end_and_free(&folder.join(DATA));
     let _ = fs::remove_dir_all(folder);
 }
 
-/// The shared memory by which a server's processes know each other: it is the kernel's own, has no
-/// place in the file system, and stays when the server is killed.
-struct Segment {
-    key: i32,
-    id: i32,
-}
-
-impl Segment {
-    /// In the seventh line.
-    fn of(data: &Path) -> Option<Self> {
-        let file = server_file(data)?;
-        let mut numbers = file.lines().nth(6)?.split_whitespace();
-        // Written as an unsigned number of 64 bits, whatever its sign.
-        let mut number = || Some(numbers.next()?.parse::<u64>().ok()? as i32);
-        Some(Self {
-            key: number()?,
-            id: number()?,
-        })
-    }
-
-    /// Removes it when no process has it any more; without the program, or elsewhere than on Linux,
-    /// it stays.
-    fn remove(&self) {
-        let begin = Instant::now();
-        while let Some(user_count) = self.user_count() {
-            if user_count == 0 {
-                let mut command = Command::new("ipcrm");
-                command.arg("-m").arg(self.id.to_string());
-                let _ = command.stdin(Stdio::null()).output();
-                return;
-            }
-            // The last processes of a server that was killed end by themselves.
-            if begin.elapsed() > SEGMENT_TIMEOUT {
-                return;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// How many processes have it, if it is still there: numbers are used again, keys hardly.
-    fn user_count(&self) -> Option<u64> {
-        let table = fs::read_to_string("/proc/sysvipc/shm").ok()?;
-        table.lines().find_map(|line| {
-            // key, shmid, perms, size, cpid, lpid, nattch: see proc(5).
-            let fields: Vec<&str> = line.split_whitespace().take(7).collect();
-            let &[key, id, .., user_count] = fields.as_slice() else {
-                return None;
-            };
-            let is_it = key.parse() == Ok(self.key) && id.parse() == Ok(self.id);
-            is_it.then(|| user_count.parse().ok()).flatten()
-        })
+/// Ends the server that works in `data`, if one does, and frees the memory that a server which was
+/// killed left.
+pub(crate) fn end_and_free(data: &Path) {
+    let segment = Segment::of(data);
+    end_server(data);
+    if let Some(segment) = segment.filter(|_| server_pid(data).is_none()) {
+        segment.remove();
     }
 }
 
@@ -348,7 +299,7 @@ pub(crate) fn end_server(data: &Path) {
 pub(crate) fn wait_until_gone(pid: Pid, timeout: Duration) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < timeout {
-        if test_kill_process(pid).is_err() {
+        if !is_alive(pid) {
             return true;
         }
         thread::sleep(Duration::from_millis(1));
@@ -359,7 +310,7 @@ pub(crate) fn wait_until_gone(pid: Pid, timeout: Duration) -> bool {
 /// What the server that works in `data`, or did, notes of itself, line by line: see `pidfile.h` in
 /// PostgreSQL's source. One of them is the folder's name.
 pub(crate) fn server_file(data: &Path) -> Option<String> {
-    let bytes = fs::read(data.join("postmaster.pid")).ok()?;
+    let bytes = fs::read(data.join(SERVER_FILE)).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -372,6 +323,39 @@ pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
     (works_in == data.canonicalize().ok()?)
         .then(|| Pid::from_raw(pid))
         .flatten()
+}
+
+/// Removes the files of a server that was killed, of its data and of its sockets, if their number is that
+/// of another process by now, or of one that nobody has waited for: PostgreSQL takes that for a server at
+/// work. Whether the memory of one is in use it sees all the same. For those who hold the folder's lock.
+pub(crate) fn forget_killed_server(data: &Path, socket_folder: &Path) {
+    let sockets = fs::read_dir(socket_folder).into_iter().flatten().flatten();
+    let locks = sockets.map(|entry| entry.path());
+    let locks = locks.filter(|path| path.extension().is_some_and(|end| end == "lock"));
+    for file in locks.chain([data.join(SERVER_FILE)]) {
+        if is_of_other_process(&file, data) {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Whether the process that a file of a server names does not stand in `data`.
+fn is_of_other_process(file: &Path, data: &Path) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let pid = text
+        .lines()
+        .next()
+        .and_then(|line| line.trim().parse().ok());
+    let Some(pid) = pid.and_then(Pid::from_raw) else {
+        return false;
+    };
+    let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+    match (place, data.canonicalize()) {
+        (Ok(place), Ok(data)) => place != data,
+        // One that has ended stands nowhere. What may not be seen may be the server.
+        (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+        (_, Err(_)) => false,
+    }
 }
 
 /// Locks the folder for us; `None` if somebody has it.

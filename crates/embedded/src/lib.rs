@@ -53,6 +53,7 @@ mod postgres;
 mod prepared;
 mod process_limit;
 mod schema;
+mod segment;
 mod server;
 mod setup;
 mod template;

@@ -29,7 +29,8 @@ use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
 use crate::folder::{
-    copy_or_mend, end_server, is_free, server_file, server_pid, sign, take_lock, wait_until_gone,
+    copy_or_mend, end_server, forget_killed_server, is_free, server_file, server_pid, sign,
+    take_lock, wait_until_gone,
 };
 use crate::identity::Identity;
 use crate::keeper::Job;
@@ -208,6 +209,7 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     setup.identity.check_reach(&folder.join(DATA))?;
     setup.identity.give_folder(folder)?;
     end_orphan(folder, &setup)?;
+    forget_killed_server(&folder.join(DATA), &setup.place.socket_folder(folder));
     let (receipt, contents) = match receipt {
         Some(receipt) => (receipt, Contents::Kept),
         None => lay_data(folder, keeping, &setup).inspect_err(|_| {

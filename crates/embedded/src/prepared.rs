@@ -21,7 +21,7 @@ use crate::owner_role::is_owner_role;
 use crate::place::make_private;
 use crate::schema::Schema;
 use crate::server::{DATA, Ending, LOCK, LOG, Listen, PORT, Server, Spec};
-use crate::template::{Makers, RELAXED, Template, USER};
+use crate::template::{Makers, Template, USER, temporary_settings};
 use crate::temporary::{PASSWORD, Wishes, set_password};
 use crate::{Error, Result, digest};
 
@@ -134,8 +134,7 @@ impl Preparation {
         let lock_path = folder.join(LOCK);
         let lock = fs::File::create(&lock_path)
             .map_err(|error| Error::file("write", &lock_path, error))?;
-        let relaxed = RELAXED.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let settings = [&relaxed, &*self.wishes.settings].concat();
+        let settings = [temporary_settings(), self.wishes.settings.clone()].concat();
         let (server, mut session) = Server::start(&Spec {
             binaries: makers.binaries,
             identity: makers.identity,

@@ -85,13 +85,14 @@ const OUTLIVE: &[u8] = b"outlive\n";
 /// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
 /// Where no process can be made for the second shell or for `sleep`, a shell ends at once, and runs
 /// its EXIT trap before: without anybody to end it the server must not go on. What the shell says of
-/// it is for the log. The last step replaces the shell, as the limit may still be met then.
+/// it is for the log. `rm` replaces a shell that has no process for it.
 /// The signal is sent until it is obeyed: a shell starts its background processes with INT and QUIT
 /// ignored, and the server listens to them a moment after its start only. After half a minute QUIT
 /// is sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of one of its
-/// processes never ends by it. What was committed stands, and the next start recovers it. What
-/// cannot be written, because there is no room or no folder any more, is no reason to stay: after
-/// `:` alone, a special built-in, the shell would end.
+/// processes never ends by it. What was committed stands, and the next start recovers it. A server that
+/// was killed has removed neither its file nor its shared memory, which is found by the file: the next
+/// start removes both, with the folder. What cannot be written, because there is no room or no folder
+/// any more, is no reason to stay: after `:` alone, a special built-in, the shell would end.
 const WATCH: &str = r#"
 folder=$1 signal=$2 remove=$3
 shift 3
@@ -121,9 +122,13 @@ trap - EXIT
 exec 3<&- 2>/dev/null
 wait "$server"
 code=$?
-kill -s KILL "$reader"
+kill "$reader"
 wait "$reader"
-if [ -e "$folder/ending" ] && [ -n "$remove" ]; then exec rm -rf -- "$remove"; fi
+if [ -e "$folder/ending" ] && [ -n "$remove" ] && ! [ -e "$folder/data/postmaster.pid" ]; then
+    trap 'exec rm -rf -- "$remove"' EXIT
+    rm -rf -- "$remove"
+    trap - EXIT
+fi
 exit "$code"
 "#;
 

@@ -50,6 +50,16 @@ pub(crate) const RELAXED: [(&str, &str); 3] = [
     ("full_page_writes", "off"),
 ];
 
+/// As [`RELAXED`], for servers of clusters without a future: their dynamic shared memory is in the data
+/// folder, so that a server that is killed leaves nothing in `/dev/shm`.
+pub(crate) fn temporary_settings() -> Vec<(String, String)> {
+    let in_folder = [("dynamic_shared_memory_type", "mmap")];
+    let settings = RELAXED.iter().chain(&in_folder);
+    settings
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
 /// Options of `initdb` for every version. Small segments of the log keep a copy small: one of 1 MB
 /// instead of 16 is half of it.
 /// Checksums, which are the default from version 18 on, let the server find damage as it reads.
@@ -343,14 +353,13 @@ fn add_databases(folder: &Path, makers: Makers<'_>) -> Result<()> {
     let lock_path = folder.join(LOCK);
     let lock =
         fs::File::create(&lock_path).map_err(|error| Error::file("write", &lock_path, error))?;
-    let settings = RELAXED.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (mut server, mut session) = Server::start(&Spec {
         binaries: makers.binaries,
         identity: makers.identity,
         folder,
         socket_folder: &socket_folder,
         listen: Listen::Socket,
-        settings: &settings,
+        settings: &temporary_settings(),
         ending: Ending::Stop,
         lock: &lock,
     })?;

@@ -17,7 +17,7 @@ use crate::persistent::Receipt;
 use crate::place;
 use crate::server::{self, Ending, Listen, PORT, PORT_DEFAULT, Server, Spec};
 use crate::setup::Setup;
-use crate::template::{RELAXED, USER};
+use crate::template::{USER, temporary_settings};
 use crate::{Error, Result, Version, archive, digest};
 
 /// Sessions that a shared cluster takes: tests of many processes, each with a pool.
@@ -33,18 +33,15 @@ pub(crate) struct Wishes {
 impl Wishes {
     /// The server's settings: ours for clusters without a future, then the caller's.
     fn settings(&self, version: Version) -> Vec<(String, String)> {
-        let mut settings = RELAXED.to_vec();
-        settings.push(("max_connections", CONNECTION_COUNT_MAX));
-        // In the data folder, so that a killed server leaves nothing in `/dev/shm`.
-        settings.push(("dynamic_shared_memory_type", "mmap"));
+        let mut settings = temporary_settings();
+        let mut set = |name: &str, value: &str| settings.push((name.to_owned(), value.to_owned()));
+        set("max_connections", CONNECTION_COUNT_MAX);
         if version.major >= 18 {
             // The kernel copies a database's files, or shares their blocks: 1 ms less of 10.
-            settings.push(("file_copy_method", "clone"));
+            set("file_copy_method", "clone");
         }
-        let ours = settings
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        ours.chain(self.settings.iter().cloned()).collect()
+        settings.extend(self.settings.iter().cloned());
+        settings
     }
 
     /// Names a shared cluster: whoever wants the same finds the same.

@@ -12,6 +12,7 @@ mod concurrency;
 mod damage;
 mod death;
 mod instance;
+mod memory;
 mod owner_role;
 mod persistent;
 mod prepared;

@@ -32,19 +32,19 @@ pub(crate) fn wish(wait: bool) -> Builder {
     })
 }
 
-struct Stage {
-    site: Site,
+pub(crate) struct Stage {
+    pub(crate) site: Site,
     cache: tempfile::TempDir,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cache = tempdir();
         let site = Site::with_cache(cache.path());
         Self { site, cache }
     }
 
-    fn start(&self, role: &str, key: &str) -> Child {
+    pub(crate) fn start(&self, role: &str, key: &str) -> Child {
         Child::start_with(&self.site, role, |command| {
             with_our_programs(command);
             command.env(LOG, self.site.path().join("log")).env(KEY, key);
@@ -56,7 +56,7 @@ impl Stage {
         log.unwrap_or_default().lines().count()
     }
 
-    fn templates(&self) -> Vec<PathBuf> {
+    pub(crate) fn templates(&self) -> Vec<PathBuf> {
         entries(&self.cache.path().join("template"))
     }
 

@@ -19,7 +19,7 @@ use crate::death::server_pid;
 use crate::site::{Site, entries, processes};
 use crate::{VERSION, ask, builder, has_server, version_with_pg_dump, wait_until};
 
-fn signal(pid: i32, signal: Signal) {
+pub(crate) fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
@@ -34,13 +34,13 @@ fn kill_all_but_the_server(child: &mut Child, folder: &Path) {
 }
 
 /// The number of a server's segment of shared memory.
-fn segment(folder: &Path) -> String {
+pub(crate) fn segment(folder: &Path) -> String {
     let file = fs::read_to_string(folder.join("data/postmaster.pid")).unwrap();
     let line = file.lines().nth(6).unwrap();
     line.split_whitespace().nth(1).unwrap().to_owned()
 }
 
-fn has_segment(id: &str) -> bool {
+pub(crate) fn has_segment(id: &str) -> bool {
     let table = fs::read_to_string("/proc/sysvipc/shm").unwrap();
     table
         .lines()
