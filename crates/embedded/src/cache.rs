@@ -26,6 +26,9 @@ const SHARED_ROOT: &str = "/var/cache/lookaside";
 /// What stands between a name and the number of the process that fills it.
 const PARTIAL: &str = ".partial-";
 
+/// How deep half-made files are: those of extensions are beside a server's own.
+const DEPTH_MAX: usize = 6;
+
 /// Who must be able to read what is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
@@ -98,6 +101,35 @@ impl Cache {
         }
     }
 
+    /// What processes that died left half made anywhere in the cache.
+    pub(crate) fn abandoned(&self) -> Vec<PathBuf> {
+        fn gather(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_partial(&entry.file_name().to_string_lossy()) {
+                    // Shared, so that those who look do not disturb each other.
+                    let is_free = |file: File| file.try_lock_shared().is_ok();
+                    if File::open(&path).is_ok_and(is_free) {
+                        found.push(path);
+                    }
+                } else if is_folder && depth > 0 {
+                    gather(&path, depth - 1, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        gather(&self.root, DEPTH_MAX, &mut found);
+        found.sort();
+        found
+    }
+
+    /// Removes something half made unless somebody works on it. Whether it is gone.
+    pub(crate) fn remove_abandoned(&self, partial: &Path) -> bool {
+        remove_if_abandoned(partial);
+        !partial.exists()
+    }
+
     /// Removes the file of a lock that nobody holds. Whoever is about to take it may then hold it
     /// beside another process; what is made under it is installed once all the same.
     pub(crate) fn remove_lock(&self, name: &str) -> Result<()> {
@@ -109,7 +141,6 @@ impl Cache {
     }
 
     /// As [`lock`](Self::lock), but `None` at once where another process holds it.
-    #[cfg(any(test, feature = "download"))]
     pub(crate) fn try_lock(&self, name: &str) -> Result<Option<File>> {
         let (path, file) = self.lock_file(name)?;
         match file.try_lock() {

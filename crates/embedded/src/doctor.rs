@@ -358,7 +358,7 @@ impl Report {
 }
 
 /// Bytes on the disk below a path; what cannot be read counts nothing.
-fn size_of(path: &Path) -> u64 {
+pub(crate) fn size_of(path: &Path) -> u64 {
     let Ok(metadata) = path.symlink_metadata() else {
         return 0;
     };

@@ -181,23 +181,41 @@ fn spare_path(place: &Place, template: &Template) -> PathBuf {
 /// Ends servers and removes folders whose owners and watchers are all dead, spare copies whose
 /// template is gone, and folders of sockets without any.
 pub(crate) fn sweep(place: &Place, has_template: impl Fn(&str) -> bool) {
-    for (folder, _lock) in bury(place, has_template) {
-        remove(&folder);
+    let sweeping = open_lock(&sweep_lock(place));
+    let Some(sweeping) = sweeping.ok().filter(|file| file.try_lock().is_ok()) else {
+        return;
+    };
+    let all = bury(place, has_template);
+    drop(sweeping);
+    for dead in all {
+        remove(&dead.grave);
     }
 }
 
+/// As a [`sweep`] begins, for spare copies of all templates, and after others that make or sweep; the
+/// caller removes.
+pub(crate) fn bury_all(place: &Place) -> Result<Vec<Dead>> {
+    let _sweep = lock(&sweep_lock(place))?;
+    Ok(bury(place, |_| false))
+}
+
+/// A folder that is to be removed.
+pub(crate) struct Dead {
+    /// Its name before.
+    pub(crate) path: PathBuf,
+    /// Its name now.
+    pub(crate) grave: PathBuf,
+    /// Held until it is removed.
+    _lock: Option<File>,
+}
+
 /// Gives what is to be removed other names, each with the lock on it. Who wants a folder waits for
-/// no more than this.
+/// no more than this, under the lock on [`sweep_lock`].
 ///
 /// A folder without a lock file is one whose owner died before it made one, or one that its watch is
 /// removing right now. It keeps its name and gets no new file: either would leave a remainder if
 /// this process ended next.
-fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, Option<File>)> {
-    let path = sweep_lock(place);
-    let Ok(Some(_sweep)) = open_lock(&path).map(|file| file.try_lock().is_ok().then_some(file))
-    else {
-        return Vec::new();
-    };
+fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<Dead> {
     let mut dead = Vec::new();
     for (name, path) in entries(place) {
         let is_spare_of_none = name
@@ -212,7 +230,11 @@ fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, Opt
         let lock = match lock_options().open(path.join(LOCK)) {
             Ok(file) if file.try_lock().is_ok() => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                dead.push((path, None));
+                dead.push(Dead {
+                    grave: path.clone(),
+                    path,
+                    _lock: None,
+                });
                 continue;
             }
             _ => continue,
@@ -222,7 +244,11 @@ fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<(PathBuf, Opt
             false => place.folder.join(format!("{DEAD}{name}")),
         };
         if grave == path || fs::rename(&path, &grave).is_ok() {
-            dead.push((grave, Some(lock)));
+            dead.push(Dead {
+                path,
+                grave,
+                _lock: Some(lock),
+            });
         }
     }
     dead
@@ -235,6 +261,30 @@ pub(crate) fn stale(place: &Place) -> Vec<PathBuf> {
         .filter(|(name, path)| has_lock(name) && matches!(is_free(path), Ok(true)))
         .map(|(_, path)| path)
         .collect()
+}
+
+/// As [`stale`], with spare copies and folders of sockets: what [`bury_all`] would find.
+pub(crate) fn unused(place: &Place) -> Vec<PathBuf> {
+    let spares = entries(place).into_iter();
+    let spares = spares.filter(|(name, path)| name.starts_with("spare-") && path.is_dir());
+    let mut unused = stale(place);
+    unused.extend(spares.map(|(_, path)| path));
+    unused.extend(unused_sockets(place));
+    unused
+}
+
+/// Folders of sockets without a server.
+pub(crate) fn unused_sockets(place: &Place) -> Vec<PathBuf> {
+    let entries = entries(place).into_iter();
+    let unused = entries.filter(|(name, path)| name.starts_with("s-") && is_left_of_sockets(path));
+    unused.map(|(_, path)| path).collect()
+}
+
+/// The folders of clusters, used or not.
+pub(crate) fn clusters(place: &Place) -> Vec<PathBuf> {
+    let entries = entries(place).into_iter();
+    let clusters = entries.filter(|(name, _)| name.starts_with(CLUSTER));
+    clusters.map(|(_, path)| path).collect()
 }
 
 /// Whether folders of this kind are locked while somebody uses them.
@@ -452,7 +502,7 @@ mod tests {
         let _lock = lock(&used.join(LOCK)).unwrap();
         // The sweeping process ends before it removes anything.
         let found = bury(&place, |_| true);
-        let found: Vec<_> = found.into_iter().map(|(folder, _)| folder).collect();
+        let found: Vec<_> = found.into_iter().map(|dead| dead.grave).collect();
         assert_eq!(found, [&*going]);
         // The last step of `rm -rf`.
         fs::remove_dir(&going).unwrap();

@@ -31,6 +31,7 @@ mod archive;
 mod binaries;
 mod builder;
 mod cache;
+mod clean;
 mod cluster;
 mod digest;
 mod doctor;
@@ -62,6 +63,7 @@ mod version;
 
 pub use binaries::{Binaries, Progress, Source};
 pub use builder::Builder;
+pub use clean::{CleanMode, Leftover, clean};
 pub use doctor::{Finding, Grade, Report, doctor};
 pub use error::{Error, ErrorKind, Result};
 pub use extension::{AddedExtension, ExtensionSource, Extensions};

@@ -9,13 +9,33 @@
 use std::collections::HashSet;
 
 use crate::Result;
-use crate::admin::{identifier, literal};
+use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, HOME, SNAPSHOT, owner_of};
 
 /// How many databases a process drops at most when it joins a shared server: more than a process
 /// leaves (one in use and one made ahead), so that they do not pile up, and few enough to keep a
 /// start short.
 pub(crate) const JOIN_SWEEP_COUNT_MAX: usize = 5;
+
+/// Which databases are swept, and how.
+pub(crate) struct Sweep<'a> {
+    /// The owner who sweeps, if it owns any.
+    pub(crate) own: Option<i64>,
+    /// Databases that last as long as a folder: they and their snapshots are spared.
+    pub(crate) kept: &'a [String],
+    pub(crate) count_max: usize,
+    /// Lists them and drops none.
+    pub(crate) is_dry_run: bool,
+    /// Asks for their sizes.
+    pub(crate) is_measured: bool,
+}
+
+/// A database of an owner that is gone.
+pub(crate) struct Orphan {
+    pub(crate) name: String,
+    /// In bytes; 0 where it is not asked for.
+    pub(crate) size: u64,
+}
 
 impl Cluster {
     /// Drops at most `count_max` databases of owners that are gone. Those that last as long as a
@@ -25,63 +45,94 @@ impl Cluster {
         let doing = "dropping databases of processes that have ended";
         // Not a session that others use: the locks taken here end with it.
         let mut session = self.open(HOME, doing)?;
-        let mut ask = |sql: &str| {
-            let answer = session.query(sql);
-            answer.map_err(|failure| self.explain(failure, doing))
+        let sweep = Sweep {
+            own: Some(self.owner()),
+            kept,
+            count_max,
+            is_dry_run: false,
+            is_measured: false,
         };
-        // First the databases, then the locks: who made a database held its lock before.
-        let databases =
-            ask("SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database")?;
-        let roles = ask("SELECT rolname FROM pg_roles")?;
-        let held = ask(&format!(
-            "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks \
-             WHERE locktype = 'advisory' AND objsubid = 1 AND granted \
-             AND database = (SELECT oid FROM pg_database WHERE datname = {})",
-            literal(HOME)
-        ))?;
-        let held: HashSet<i64> = held
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|number| number.parse().ok())
-            .collect();
-        let mut locked = HashSet::new();
-        let mut dropped_count = 0;
-        for row in databases {
-            if dropped_count == count_max {
-                break;
-            }
-            let Ok([Some(name), comment]) = <[_; 2]>::try_from(row) else {
-                continue;
-            };
-            let Some(owner) = owner_of(&name) else {
-                continue;
-            };
-            let is_spared = kept.contains(&name) || is_spared(comment.as_deref(), kept);
-            if is_spared || owner == self.owner() || held.contains(&owner) {
-                continue;
-            }
-            // Of several processes that sweep, one has the lock.
-            if !locked.contains(&owner) {
-                let free = ask(&format!("SELECT pg_try_advisory_lock({owner})"))?;
-                if free != [[Some("t".to_owned())]] {
-                    continue;
-                }
-                locked.insert(owner);
-            }
-            // One that cannot be dropped, because of a replication slot for example, does not keep
-            // the others.
-            let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name));
-            dropped_count += usize::from(ask(&drop).is_ok());
-        }
-        for role in roles.into_iter().flatten().flatten() {
-            if owner_of(&role).is_some_and(|owner| locked.contains(&owner)) {
-                // Fails as long as a database of the role is left.
-                let _ = ask(&format!("DROP ROLE IF EXISTS {}", identifier(&role)));
-            }
-        }
-        Ok(())
+        let swept = sweep_databases(&mut session, &sweep);
+        swept
+            .map(drop)
+            .map_err(|failure| self.explain(failure, doing))
     }
+}
+
+/// Drops databases of owners that are gone, in a session whose end releases the locks that it takes.
+/// Returns those that were dropped, or would be.
+pub(crate) fn sweep_databases(
+    session: &mut Connection,
+    sweep: &Sweep<'_>,
+) -> Result<Vec<Orphan>, Failure> {
+    let mut ask = |sql: &str| session.query(sql);
+    // First the databases, then the locks: who made a database held its lock before.
+    let databases = ask("SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database")?;
+    let roles = ask("SELECT rolname FROM pg_roles")?;
+    let held = ask(&format!(
+        "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks \
+         WHERE locktype = 'advisory' AND objsubid = 1 AND granted \
+         AND database = (SELECT oid FROM pg_database WHERE datname = {})",
+        literal(HOME)
+    ))?;
+    let held: HashSet<i64> = held
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let mut locked = HashSet::new();
+    let mut swept = Vec::new();
+    for row in databases {
+        if swept.len() == sweep.count_max {
+            break;
+        }
+        let Ok([Some(name), comment]) = <[_; 2]>::try_from(row) else {
+            continue;
+        };
+        let Some(owner) = owner_of(&name) else {
+            continue;
+        };
+        let is_spared = sweep.kept.contains(&name) || is_spared(comment.as_deref(), sweep.kept);
+        if is_spared || sweep.own == Some(owner) || held.contains(&owner) {
+            continue;
+        }
+        // Of several processes that sweep, one has the lock.
+        if !sweep.is_dry_run && !locked.contains(&owner) {
+            let free = ask(&format!("SELECT pg_try_advisory_lock({owner})"))?;
+            if free != [[Some("t".to_owned())]] {
+                continue;
+            }
+            locked.insert(owner);
+        }
+        let mut size = 0;
+        if sweep.is_measured {
+            // One that another process has dropped meanwhile has none.
+            let sql = format!("SELECT pg_database_size({})", literal(&name));
+            let answer = ask(&sql)
+                .unwrap_or_default()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .next();
+            size = answer
+                .and_then(|size| size.parse().ok())
+                .unwrap_or_default();
+        }
+        // One that cannot be dropped, because of a replication slot for example, does not keep
+        // the others.
+        let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name));
+        if sweep.is_dry_run || ask(&drop).is_ok() {
+            swept.push(Orphan { name, size });
+        }
+    }
+    for role in roles.into_iter().flatten().flatten() {
+        if owner_of(&role).is_some_and(|owner| locked.contains(&owner)) {
+            // Fails as long as a database of the role is left.
+            let _ = ask(&format!("DROP ROLE IF EXISTS {}", identifier(&role)));
+        }
+    }
+    Ok(swept)
 }
 
 /// Whether a database with this comment is a snapshot that lasts as long as a folder.

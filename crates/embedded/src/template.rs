@@ -36,6 +36,10 @@ const FORMAT: u32 = 4;
 /// How long a template that is not asked for is kept; another version of this crate may want it.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// How long a template must not have been made or used before it is taken for one of programs that are
+/// gone.
+const UNKNOWN_AGE_MIN: Duration = Duration::from_secs(24 * 3600);
+
 /// How many templates with prepared databases a cache holds, of 40 MB and more each: a project has
 /// one or a few, and leaves one behind with each change of its migrations.
 const PREPARED_COUNT_MAX: usize = 8;
@@ -180,6 +184,45 @@ impl Template {
                 let _ = cache.remove_lock(&format!("template-{key}"));
             }
         }
+    }
+
+    /// The folders of templates that no build of this version makes: of another format, or of none of
+    /// these `servers` (`<version>-<programs>`) and not made or used for a day, since programs that are not
+    /// found now may be named at the next start.
+    pub(crate) fn unused(cache: &Cache, servers: &[String]) -> Vec<PathBuf> {
+        let is_unused = |key: &str, used: SystemTime| {
+            let mut parts = key.splitn(4, '-');
+            let (Some(version), Some(programs), Some(format)) =
+                (parts.next(), parts.next(), parts.next())
+            else {
+                return false;
+            };
+            let is_known = servers.contains(&format!("{version}-{programs}"));
+            let is_old = used.elapsed().is_ok_and(|age| age > UNKNOWN_AGE_MIN);
+            format != FORMAT.to_string() || (!is_known && is_old)
+        };
+        let entries = fs::read_dir(cache.root().join(FOLDER));
+        let mut unused = Vec::new();
+        for entry in entries.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let key = name.to_string_lossy();
+            let used = entry.metadata().and_then(|metadata| metadata.modified());
+            if !is_partial(&key) && used.is_ok_and(|used| is_unused(&key, used)) {
+                unused.push(entry.path());
+            }
+        }
+        unused.sort();
+        unused
+    }
+
+    /// Removes the template in a folder of the cache, unless somebody makes it. Whether it is gone.
+    pub(crate) fn forget(cache: &Cache, folder: &Path) -> bool {
+        let key = folder.file_name().unwrap_or_default().to_string_lossy();
+        let lock = format!("template-{key}");
+        let Ok(Some(_making)) = cache.try_lock(&lock) else {
+            return false;
+        };
+        cache.remove(folder).is_ok()
     }
 
     /// Makes the template anew if it is damaged, and says whether it was.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use lookaside_embedded::{Error, Instance, Postgres, Progress, doctor};
+use lookaside_embedded::{CleanMode, Error, Instance, Postgres, Progress, clean, doctor};
 
 use crate::site::Site;
 use crate::{builder, chain};
@@ -37,6 +37,19 @@ fn run() {
             for finding in doctor().findings {
                 let advice = finding.advice.unwrap_or_default();
                 eprintln!("finding {} {}; {advice}", finding.what, finding.state);
+            }
+            return;
+        }
+        "clean" | "clean dry run" => {
+            let mode = match &*role {
+                "clean" => CleanMode::Remove,
+                _ => CleanMode::DryRun,
+            };
+            match clean(mode) {
+                Ok(leftovers) => leftovers.iter().for_each(|left| {
+                    eprintln!("left {} {}: {}", left.size, left.what, left.place);
+                }),
+                Err(error) => say_error(&error),
             }
             return;
         }

@@ -7,6 +7,7 @@
 mod archive;
 mod binaries;
 mod child;
+mod clean;
 mod clients;
 mod concurrency;
 mod damage;

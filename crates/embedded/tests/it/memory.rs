@@ -17,7 +17,7 @@ use crate::{ask, builder, has_server, wait_until};
 
 /// Kills an owner, its watch and its server. All stand still first, so that none acts on the death of
 /// another.
-fn kill_all(child: &mut Child, folder: &Path) {
+pub(crate) fn kill_all(child: &mut Child, folder: &Path) {
     let ours: Vec<i32> = processes(folder).into_iter().map(|(pid, _)| pid).collect();
     let owner = child.process.id().cast_signed();
     signal(owner, Signal::STOP);

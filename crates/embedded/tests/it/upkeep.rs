@@ -47,7 +47,7 @@ pub(crate) fn has_segment(id: &str) -> bool {
         .any(|line| line.split_whitespace().nth(1) == Some(id))
 }
 
-fn make_old(folder: &Path) {
+pub(crate) fn make_old(folder: &Path) {
     let age = Duration::from_secs(90 * 24 * 3600);
     let made = SystemTime::now() - age;
     File::open(folder).unwrap().set_modified(made).unwrap();

@@ -1,0 +1,184 @@
+//! Removing what processes that have ended left, and what can be made again: all that starts remove bit by
+//! bit, at once, and told.
+//!
+//! Whether somebody uses a thing is asked as everywhere: by the lock that the kernel lets go when its
+//! holder dies. A folder of a user is never looked at.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::admin::Connection;
+use crate::binaries::{Memo, Places, Stock};
+use crate::cache::Cache;
+use crate::doctor::size_of;
+use crate::folder::{self, is_free};
+use crate::identity::Identity;
+use crate::orphans::{Sweep, sweep_databases};
+use crate::place::Place;
+use crate::server::{OWNERS, PORT, PORT_DEFAULT};
+use crate::template::{Template, USER};
+use crate::{Result, Version, digest};
+
+/// What [`clean`] does with what it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanMode {
+    /// Only lists it.
+    DryRun,
+    /// Removes it.
+    Remove,
+}
+
+/// One thing that [`clean`] removed, or would remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// What it is, such as `cluster of a process that has ended`.
+    pub what: &'static str,
+    /// Where it is; of a database its name, after the folder of its server.
+    pub place: String,
+    /// Bytes on the disk or in memory.
+    pub size: u64,
+}
+
+/// Removes clusters, their copies and databases that processes left which have ended, copies of
+/// templates that wait for the next cluster, half-made files in the cache, and templates that no server
+/// found here uses. What a living process holds, and persistent folders, are left alone.
+///
+/// # Errors
+///
+/// If the cache or the place of temporary clusters is unfit or cannot be read. What cannot be removed is
+/// left out of the list.
+pub fn clean(mode: CleanMode) -> Result<Vec<Leftover>> {
+    let identity = Identity::current()?;
+    let place = Place::look(identity)?;
+    let cache = Cache::open()?;
+    let mut found = Vec::new();
+    if place.folder.exists() {
+        clean_place(&place, mode, &mut found)?;
+        clean_databases(&place, mode, &mut found);
+    }
+    if cache.root().exists() {
+        cache.check()?;
+        clean_cache(&cache, mode, &mut found);
+        clean_templates(&cache, mode, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn clean_place(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) -> Result<()> {
+    let leftover = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let what = match () {
+            () if name.starts_with("spare-") => "copy of a template for the next cluster",
+            () if name.starts_with("s-") => "folder of sockets without a server",
+            () => "cluster of a process that has ended",
+        };
+        Leftover {
+            what,
+            place: path.display().to_string(),
+            size: size_of(path),
+        }
+    };
+    if mode == CleanMode::DryRun {
+        found.extend(folder::unused(place).iter().map(|path| leftover(path)));
+        return Ok(());
+    }
+    let sockets = folder::unused_sockets(place);
+    let sockets: Vec<_> = sockets.iter().map(|path| leftover(path)).collect();
+    for dead in folder::bury_all(place)? {
+        let leftover = Leftover {
+            size: size_of(&dead.grave),
+            ..leftover(&dead.path)
+        };
+        folder::remove(&dead.grave);
+        if !dead.grave.exists() {
+            found.push(leftover);
+        }
+    }
+    found.extend(
+        sockets
+            .into_iter()
+            .filter(|left| !Path::new(&left.place).exists()),
+    );
+    Ok(())
+}
+
+/// Databases in servers that run for others.
+fn clean_databases(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) {
+    for cluster in folder::clusters(place) {
+        let is_shared = cluster.join(OWNERS).exists() && matches!(is_free(&cluster), Ok(false));
+        if !is_shared {
+            continue;
+        }
+        let port = fs::read_to_string(cluster.join(PORT)).ok();
+        let port = port
+            .and_then(|port| port.parse().ok())
+            .unwrap_or(PORT_DEFAULT);
+        // One that ends meanwhile takes its databases along.
+        let Ok(mut session) = Connection::open(&cluster.join("s"), port, USER, "postgres") else {
+            continue;
+        };
+        let swept = sweep_databases(
+            &mut session,
+            &Sweep {
+                own: None,
+                kept: &[],
+                count_max: usize::MAX,
+                is_dry_run: mode == CleanMode::DryRun,
+                is_measured: true,
+            },
+        );
+        for database in swept.unwrap_or_default() {
+            found.push(Leftover {
+                what: "database of a process that has ended",
+                place: format!("{}: {}", cluster.display(), database.name),
+                size: database.size,
+            });
+        }
+    }
+}
+
+fn clean_cache(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) {
+    for partial in cache.abandoned() {
+        let leftover = Leftover {
+            what: "half-made file or folder in the cache",
+            place: partial.display().to_string(),
+            size: size_of(&partial),
+        };
+        if mode == CleanMode::DryRun || cache.remove_abandoned(&partial) {
+            found.push(leftover);
+        }
+    }
+}
+
+fn clean_templates(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) -> Result<()> {
+    let servers = servers(cache)?;
+    let names = |(folder, version): &(PathBuf, Version)| {
+        let programs = digest::of(folder.as_os_str().as_encoded_bytes());
+        format!("{version}-{programs}")
+    };
+    let servers: Vec<_> = servers.iter().map(names).collect();
+    for template in Template::unused(cache, &servers) {
+        let leftover = Leftover {
+            what: "template that no server found here uses",
+            place: template.display().to_string(),
+            size: size_of(&template),
+        };
+        if mode == CleanMode::DryRun || Template::forget(cache, &template) {
+            found.push(leftover);
+        }
+    }
+    Ok(())
+}
+
+/// The servers of which templates may be made, by the folder of their programs.
+fn servers(cache: &Cache) -> Result<Vec<(PathBuf, Version)>> {
+    let places = Places::of_process()?;
+    let mut memo = Memo::read(Some(cache));
+    let named = places.named(&mut memo)?;
+    let cached = Stock::all(cache).into_iter();
+    let installed = places.installed(&mut memo).into_iter();
+    let installed = installed.filter_map(|server| Some((server.folder, server.version.ok()?)));
+    let cached = cached.map(|stock| (stock.bin(), stock.version));
+    Ok(named.into_iter().chain(cached).chain(installed).collect())
+}
