@@ -290,7 +290,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // Nobody listens on port 1.
         let config = "version = 2\n[provider.sqldb]\nname = 'geo'\nkind = 'postgres'\n\
-            acquire_timeout_ms = 50\nconnection_uri = 'postgres://u@127.0.0.1:1/d'\n";
+            acquire_timeout_ms = 60000\nconnection_uri = 'postgres://u@127.0.0.1:1/d'\n";
         std::fs::write(folder.path().join("knowdb.toml"), config).unwrap();
         let knowledge = Knowledge::open(folder.path()).unwrap();
         assert!(knowledge.query_first("select a from t", ()).is_err());
