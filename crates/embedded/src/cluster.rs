@@ -339,8 +339,12 @@ impl Cluster {
     /// Whether a database takes sessions of others than the server's own.
     pub(crate) fn allow_connections(&self, name: &str, allowed: bool) -> Result<()> {
         let name = identifier(name);
+        let doing = match allowed {
+            true => "allowing connections to a database",
+            false => "forbidding connections to a database",
+        };
         self.query(
-            "opening or closing a database to sessions",
+            doing,
             &format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {allowed}"),
         )?;
         Ok(())

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use glob::glob;
 use sha2::{Digest as _, Sha256};
@@ -19,7 +20,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 ///
-/// If a pattern matches no file, or a file cannot be read.
+/// If a pattern matches no file, or a file cannot be read or is not a regular one.
 pub fn key_of_files<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<String> {
     let mut files = BTreeSet::new();
     for pattern in patterns {
@@ -42,7 +43,7 @@ pub fn key_of_files<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Res
     }
     let mut hasher = Sha256::new();
     for path in &files {
-        let bytes = fs::read(path).map_err(|error| Error::file("read", path, error))?;
+        let bytes = read_regular(path).map_err(|error| Error::file("read", path, error))?;
         let name = path.as_os_str().as_encoded_bytes();
         // With their sizes, so that no two lists of files read alike.
         for part in [name, &bytes] {
@@ -63,9 +64,35 @@ fn add(path: PathBuf, files: &mut BTreeSet<PathBuf>, is_found: &mut bool) -> Res
     Ok(())
 }
 
+/// Reads a file; a pipe or a device might never end.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    fs::read(path)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let error = key_of_files([format!("{}/**", folder.path().display())]).unwrap_err();
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        let told = format!("{error}: {cause}");
+        assert!(
+            told.contains("pipe`") && told.contains("not a regular file"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn a_key_changes_with_names_and_contents() {

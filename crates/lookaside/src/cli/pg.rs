@@ -10,6 +10,7 @@ mod instance;
 mod prompt;
 mod run;
 mod shell;
+mod shell_word;
 mod statement;
 mod target;
 mod template;

@@ -9,6 +9,7 @@ use lookaside_embedded::{Postgres, Status};
 use super::bar::DownloadBar;
 use super::failure;
 use super::instance::{at, no_data};
+use super::shell_word::shell_path;
 use crate::cli::failure::{Exit, Failure, Outcome};
 
 /// Write a folder's data to a file
@@ -60,9 +61,9 @@ pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
         && !parent.as_os_str().is_empty()
         && !parent.exists()
     {
-        let parent = parent.display();
-        return Err(Failure::new(format!("there is no folder `{parent}`"))
-            .with_help(format_args!("`mkdir -p {parent}` makes it")));
+        let message = format!("there is no folder `{}`", parent.display());
+        let help = format!("`mkdir -p {}` makes it", shell_path(parent));
+        return Err(Failure::new(message).with_help(help));
     }
     instance
         .dump(&arguments.file)
@@ -72,14 +73,11 @@ pub(super) fn dump(arguments: &DumpArguments) -> Outcome {
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Outcome {
     if ends(&arguments.file, LOGICAL) {
-        let (file, dir) = (arguments.file.display(), arguments.dir.display());
-        return Err(
-            Failure::usage(format!("{file} is SQL, which any client reads")).with_help(
-                format_args!(
-                    "`lookaside pg start {dir}`, then `lookaside pg shell {dir} < {file}` with psql"
-                ),
-            ),
-        );
+        let (file, dir) = (shell_path(&arguments.file), shell_path(&arguments.dir));
+        let message = format!("{} is SQL, not an archive", arguments.file.display());
+        let help =
+            format!("`lookaside pg start {dir} --sql {file}` makes a folder with its contents");
+        return Err(Failure::usage(message).with_help(help));
     }
     let instance = at(&arguments.dir)?;
     let status = instance.status().map_err(|error| failure(&error))?;

@@ -9,6 +9,7 @@ use lookaside_embedded::{Instance, Running, Status};
 use serde_json::{Value, json};
 
 use super::failure;
+use super::shell_word::shell_path;
 use super::wishes::Wishes;
 use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::output::{finish_stdout, printable, write_stdout};
@@ -217,16 +218,17 @@ pub(super) fn running(given: &Path, instance: &Instance) -> Result<Running, Fail
         Status::Absent => return Err(no_data(given)),
         status => status,
     };
-    let folder = instance.folder().display();
-    Err(Failure::new(format!("{folder}: {}", state(&status)))
-        .with_help(format_args!("`lookaside pg start {folder}` starts it")))
+    let folder = instance.folder();
+    let message = format!("{}: {}", folder.display(), state(&status));
+    let help = format!("`lookaside pg start {}` starts it", shell_path(folder));
+    Err(Failure::new(message).with_help(help))
 }
 
 /// What is wrong with a folder that holds no cluster, and how it gets one.
 pub(super) fn no_data(folder: &Path) -> Failure {
     let help = format!(
         "`lookaside pg start {}` starts a server there",
-        folder.display()
+        shell_path(folder)
     );
     Failure::new(absence(folder)).with_help(help)
 }

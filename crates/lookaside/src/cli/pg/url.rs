@@ -11,6 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
 use super::instance::{at, running, tcp_url};
+use super::shell_word::shell_word;
 use super::target::Target;
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
@@ -185,7 +186,7 @@ fn env_lines(url: &str, target: &Target) -> String {
         ("PGSSLMODE", Some("disable")),
     ] {
         if let Some(value) = value {
-            writeln!(lines, "{name}={}", quote(value)).expect("a string takes any text");
+            writeln!(lines, "{name}={}", shell_word(value)).expect("a string takes any text");
         }
     }
     lines.truncate(lines.trim_end().len());
@@ -217,15 +218,6 @@ fn host_of(target: &Target) -> String {
 
 fn escape(text: &str) -> String {
     percent_encode(text.as_bytes(), ESCAPED).to_string()
-}
-
-/// A word of a shell: in quotes where it holds more than plain characters.
-fn quote(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:@%+,".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
