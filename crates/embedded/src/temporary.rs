@@ -44,6 +44,13 @@ impl Wishes {
         settings
     }
 
+    /// Whether the server names one of the caller's settings as what it does not take.
+    fn are_refused(&self, error: &Error) -> bool {
+        let said = error.to_string();
+        let mut names = self.settings.iter().map(|(name, _)| name);
+        names.any(|name| said.contains(&format!("parameter \"{name}\"")))
+    }
+
     /// Names a shared cluster: whoever wants the same finds the same.
     fn key(&self, setup: &Setup) -> String {
         let mut text = format!("{}\0{:?}", setup.template.key(), self.listen);
@@ -146,8 +153,9 @@ fn start(setup: &Setup, wishes: &Wishes, ending: Ending) -> Result<Arc<Cluster>>
     };
     let cluster = match start_once() {
         // The copy may be at fault, a spare one or the template itself; unless that is sound and
-        // the caller's settings explain the failure as well.
-        Err(error) if error.is_start_failure() => {
+        // the caller's settings explain the failure as well. All files of the template are read for
+        // it, which takes seconds in a program that is not optimised.
+        Err(error) if error.is_start_failure() && !wishes.are_refused(&error) => {
             folder::drop_spare(&setup.template, &setup.place);
             let is_mended = setup.template.mend(setup.makers())?;
             match is_mended || wishes.settings.is_empty() {

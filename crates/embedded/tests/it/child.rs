@@ -55,6 +55,7 @@ fn run() {
         }
         "temporary" | "exit at once" | "killed at once" => builder(),
         "fresh" => builder().fresh_cluster(),
+        "bad setting" => builder().setting("work_mem", "a lot"),
         "prepared" => crate::prepared::wish(false),
         "prepared waiting" => crate::prepared::wish(true),
         "prepared fresh" => crate::prepared::wish(false).fresh_cluster(),

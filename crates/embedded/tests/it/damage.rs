@@ -92,6 +92,14 @@ fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
         "{found}"
     );
     assert!(!start("").contains("step "));
+    // What the server says of a setting is not the template's fault, which is not read for it.
+    let site = Site::with_cache(cache.path());
+    let mut child = Child::start_with(&site, "bad setting", with_our_programs);
+    let refused = child.hear("error ");
+    assert!(refused.contains("work_mem"), "{refused}");
+    assert!(child.end().success());
+    assert!(!child.said().contains("step "), "{}", child.said());
+    assert!(report().starts_with("damaged"));
     assert!(start("full").contains("step preparing PostgreSQL"));
     assert!(report().starts_with("sound"));
     // A copy of the cache, with other inodes and times of change, is no damage.
