@@ -3,6 +3,7 @@
 pub(super) mod bar;
 mod bench;
 mod child;
+mod clean;
 mod doctor;
 mod dump;
 mod extension;
@@ -58,6 +59,7 @@ enum PgCommand {
     Restore(dump::RestoreArguments),
     /// Say which PostgreSQL was found, what the cache holds, and what to do about it
     Doctor,
+    Clean(clean::CleanArguments),
     Bench(bench::BenchArguments),
 }
 
@@ -75,6 +77,7 @@ pub(crate) fn run(arguments: &PgArguments) -> Outcome {
         PgCommand::Dump(arguments) => dump::dump(arguments),
         PgCommand::Restore(arguments) => dump::restore(arguments),
         PgCommand::Doctor => doctor::run(),
+        PgCommand::Clean(arguments) => clean::run(arguments),
         PgCommand::Bench(arguments) => bench::run(arguments),
     }
 }

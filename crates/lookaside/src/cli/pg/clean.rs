@@ -1,0 +1,48 @@
+//! `lookaside pg clean`: what ended processes left, and what can be made again, removed at once.
+
+use clap::Args;
+use lookaside_embedded::{CleanMode, clean};
+
+use super::failure;
+use crate::cli::failure::Outcome;
+use crate::cli::output::{finish_stdout, printable};
+
+/// Remove what ended processes left behind, and say how much it was
+///
+/// Temporary clusters and databases whose owner has ended, spare copies of templates, half-made files
+/// in the cache, and templates that no server found here uses. What a running process holds, the data of
+/// folders (`pg start DIR`), servers that were fetched and their extensions stay.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lookaside pg clean --dry-run               lists what would be removed
+  lookaside pg clean")]
+pub(super) struct CleanArguments {
+    /// List what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(arguments: &CleanArguments) -> Outcome {
+    let (mode, done) = match arguments.dry_run {
+        true => (CleanMode::DryRun, "would remove"),
+        false => (CleanMode::Remove, "removed"),
+    };
+    let leftovers = clean(mode).map_err(|error| failure(&error))?;
+    let size: u64 = leftovers.iter().map(|leftover| leftover.size).sum();
+    finish_stdout(|out| {
+        for leftover in &leftovers {
+            let place = printable(&leftover.place);
+            writeln!(
+                out,
+                "{done} {}: {place}, {} bytes",
+                leftover.what, leftover.size
+            )?;
+        }
+        match leftovers.len() {
+            0 => writeln!(out, "nothing to remove"),
+            1 => writeln!(out, "{done} 1 leftover, {size} bytes"),
+            count => writeln!(out, "{done} {count} leftovers, {size} bytes"),
+        }
+    })
+}
