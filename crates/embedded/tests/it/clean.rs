@@ -46,6 +46,14 @@ fn what_the_dead_left_is_removed_and_told_and_what_the_living_hold_stays() {
     let cache = tempdir();
     let site = Site::with_cache(cache.path());
     let (mut living, living_folder) = start(&site, "fresh");
+    let is_spare = |path: &PathBuf| path.to_str().unwrap().contains("/spare-") && path.is_dir();
+    // The last step of what a start tidies: it sweeps nothing any more.
+    let wait_for_spare = || {
+        wait_until("there is a spare copy", || {
+            entries(&site.clusters()).iter().any(is_spare)
+        });
+    };
+    wait_for_spare();
     let data = cache.path().join("data of a user");
     let mut user = Child::start_with(&site, "path", |command| {
         with_our_programs(command);
@@ -56,10 +64,7 @@ fn what_the_dead_left_is_removed_and_told_and_what_the_living_hold_stays() {
 
     let (mut dead, dead_folder) = start(&site, "fresh");
     let segment = segment(&dead_folder);
-    let is_spare = |path: &PathBuf| path.to_str().unwrap().contains("/spare-") && path.is_dir();
-    wait_until("there is a spare copy", || {
-        entries(&site.clusters()).iter().any(is_spare)
-    });
+    wait_for_spare();
     kill_all(&mut dead, &dead_folder);
     let spare = entries(&site.clusters())
         .into_iter()
