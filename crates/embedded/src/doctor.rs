@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
+use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, Verify, download_of};
 use crate::cache::Cache;
 use crate::extension;
 use crate::folder;
@@ -133,7 +133,7 @@ impl Report {
         for stock in cache.map(Stock::all).unwrap_or_default() {
             let what = format!("cached PostgreSQL {}", stock.version);
             let folder = stock.folder.display();
-            match stock.condition(places.verify) {
+            match stock.condition(Verify::Full) {
                 Condition::Absent => {}
                 Condition::Sound => {
                     let state = format!("sound, in `{folder}`");
@@ -142,8 +142,13 @@ impl Report {
                 }
                 Condition::Damaged(damage) => {
                     let state = format!("damaged, in `{folder}`: {damage}");
-                    let advice =
-                        "the next start mends it, if it may download; or remove the folder";
+                    let advice = match stock.condition(places.verify) {
+                        Condition::Sound => {
+                            "a start with LOOKASIDE_PG_VERIFY=full mends it, if it may download; or \
+                             remove the folder"
+                        }
+                        _ => "the next start mends it, if it may download; or remove the folder",
+                    };
                     self.advise(Grade::Notice, what, state, advice);
                 }
             }

@@ -387,6 +387,10 @@ impl Error {
                 "; `lookaside pg extension list` lists those it has, and `lookaside pg extension add` \
                  adds vector and others"
             }
+            // undefined_object
+            "42704" if refusal.to_string().contains("role \"") => {
+                "; dumps hold no roles: create it at the begin of the file"
+            }
             _ => "",
         };
         let mut error = Self::new(

@@ -271,7 +271,12 @@ impl Error {
             }
             _ => format!("output `{name}` cannot be opened"),
         };
-        Self::new(ErrorKind::Environment, message).because(error)
+        let opened = Self::new(ErrorKind::Environment, message);
+        // That there is no such file says nothing of what is not one.
+        match error.kind() == io::ErrorKind::NotFound && has_scheme(name) {
+            true => opened,
+            false => opened.because(error),
+        }
     }
 
     pub(crate) fn write_output(name: &str, error: io::Error) -> Self {

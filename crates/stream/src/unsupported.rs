@@ -21,8 +21,8 @@ pub(crate) struct Unsupported {
 enum Kind {
     /// Packed by a program that also unpacks to standard output when it is called so.
     Packed(&'static str),
-    /// A file of tables.
-    Table,
+    /// A format of records.
+    Format,
 }
 
 /// By the end of a name.
@@ -36,17 +36,24 @@ const BY_SUFFIX: &[(&str, Unsupported)] = &[
     ("7z", packed("7z", "7z x -so")),
     ("tar", packed("tar", "tar -xOf")),
     ("tgz", packed("tar", "tar -xOzf")),
-    ("parquet", table("Parquet")),
-    ("avro", table("Avro")),
-    ("orc", table("ORC")),
-    ("arrow", table("Arrow")),
-    ("feather", table("Arrow")),
-    ("xls", table("Excel")),
-    ("xlsx", table("Excel")),
-    ("ods", table("OpenDocument")),
-    ("sqlite", table("SQLite")),
-    ("duckdb", table("DuckDB")),
-    ("mmdb", table("MaxMind DB")),
+    ("parquet", format("Parquet")),
+    ("avro", format("Avro")),
+    ("orc", format("ORC")),
+    ("arrow", format("Arrow")),
+    ("feather", format("Arrow")),
+    ("xls", format("Excel")),
+    ("xlsx", format("Excel")),
+    ("ods", format("OpenDocument")),
+    ("sqlite", format("SQLite")),
+    ("duckdb", format("DuckDB")),
+    ("mmdb", format("MaxMind DB")),
+    ("tsv", format("tab-separated values")),
+    ("xml", format("XML")),
+    ("yaml", format("YAML")),
+    ("yml", format("YAML")),
+    ("msgpack", format("MessagePack")),
+    ("cbor", format("CBOR")),
+    ("bson", format("BSON")),
 ];
 
 const fn packed(name: &'static str, unpack: &'static str) -> Unsupported {
@@ -54,8 +61,8 @@ const fn packed(name: &'static str, unpack: &'static str) -> Unsupported {
     Unsupported { name, kind }
 }
 
-const fn table(name: &'static str) -> Unsupported {
-    let kind = Kind::Table;
+const fn format(name: &'static str) -> Unsupported {
+    let kind = Kind::Format;
     Unsupported { name, kind }
 }
 
@@ -109,7 +116,7 @@ impl Unsupported {
             Kind::Packed(unpack) => {
                 format!("unpack it on the way, with `{unpack} {name} |`, and name the input `-`")
             }
-            Kind::Table => "convert it to CSV or JSON lines first".to_owned(),
+            Kind::Format => "convert it to CSV or JSON lines first".to_owned(),
         }
     }
 
@@ -119,7 +126,7 @@ impl Unsupported {
             Kind::Packed(_) => {
                 "name a file that ends in .gz or .zst, or write to standard output and pack there"
             }
-            Kind::Table => "write JSON lines or CSV, and convert that",
+            Kind::Format => "write JSON lines or CSV, and convert that",
         }
     }
 }
@@ -138,6 +145,8 @@ mod tests {
             ("out.tar.gz", Some("tar")),
             ("out.json.gz", None),
             ("out.csv.zst", None),
+            ("out.yml", Some("YAML")),
+            ("out.msgpack.gz", Some("MessagePack")),
             ("out.log", None),
             ("parquet", None),
             (".parquet", None),

@@ -11,6 +11,12 @@ pub trait Progress: Send + Sync {
     fn step(&self, what: &str) {
         let _ = what;
     }
+
+    /// Something that should not be, and what was done about it; a [`step`](Self::step) unless it is
+    /// written.
+    fn warning(&self, what: &str) {
+        self.step(what);
+    }
 }
 
 /// Tells nobody.

@@ -275,7 +275,7 @@ fn take(stock: Stock, places: &Places, cache: &Cache, progress: &dyn Progress) -
         }),
         Condition::Damaged(damage) => {
             let folder = stock.folder.display();
-            progress.step(&format!(
+            progress.warning(&format!(
                 "PostgreSQL {version} in `{folder}` is damaged: {damage}"
             ));
             match provide(stock.clone(), places, cache, progress) {
@@ -284,7 +284,9 @@ fn take(stock: Stock, places: &Places, cache: &Cache, progress: &dyn Progress) -
                     Some(binaries)
                 }
                 Err(error) => {
-                    progress.step(&format!("it cannot be mended: {error}"));
+                    progress.warning(&format!(
+                        "PostgreSQL {version} cannot be mended, so another server is looked for: {error}"
+                    ));
                     None
                 }
             }

@@ -9,7 +9,7 @@ use lookaside_embedded::Binaries;
 
 use crate::child::Child;
 use crate::site::{Site, entries, tempdir};
-use crate::{VERSION, has_server, wait_until};
+use crate::{VERSION, binaries, has_server, wait_until};
 
 /// Has children use the programs that this process has found, whatever their cache.
 pub(crate) fn with_our_programs(command: &mut Command) {
@@ -115,6 +115,40 @@ fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
     assert!(!start("").contains("step "));
     let after = fs::read_to_string(template.join("manifest")).unwrap();
     assert_ne!(before, after, "the next start need not read all files");
+}
+
+#[test]
+fn the_doctor_reads_all_files_of_a_fetched_server() {
+    let Some(stocked) = binaries::stocked_cache() else {
+        return;
+    };
+    let cache = binaries::cache_with_archive(stocked);
+    let site = Site::with_cache(cache.path());
+    let begin = |role: &str| {
+        Child::start_with(&site, role, |command| {
+            command
+                .env("LOOKASIDE_PG_OFFLINE", "1")
+                .env_remove("LOOKASIDE_PG_BIN");
+        })
+    };
+    let mut child = begin("fresh");
+    child.hear("ready");
+    assert!(child.end().success());
+    let report = || begin("doctor").hear("finding cached PostgreSQL 18.6");
+    assert!(report().starts_with("sound"), "{}", report());
+    let library = cache.path().join("pg/18.6/lib/dict_snowball.so");
+    let library = match library.exists() {
+        true => library,
+        false => cache.path().join("pg/18.6/lib/postgresql/dict_snowball.so"),
+    };
+    keep_modified(&library, || flip_byte(&library));
+    let found = report();
+    assert!(
+        found.starts_with("damaged")
+            && found.contains("dict_snowball.so")
+            && found.contains("LOOKASIDE_PG_VERIFY=full"),
+        "{found}"
+    );
 }
 
 #[test]

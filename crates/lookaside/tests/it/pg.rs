@@ -321,6 +321,32 @@ fn signals_reach_the_command_of_run_and_the_server_goes() {
 }
 
 #[test]
+fn signals_reach_the_command_that_fills_a_template() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("key"), "1").unwrap();
+    let pid = folder.path().join("pid");
+    let fill = format!(
+        "echo $$ > '{0}.new'; mv '{0}.new' '{0}'; exec sleep 1000",
+        pid.display()
+    );
+    let mut command = pg();
+    command
+        .args(["run", "--template-command", &fill, "--template-key-files"])
+        .arg(folder.path().join("key"))
+        .args(["--", "true"])
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_until("the command runs", || pid.exists());
+    let filler = fs::read_to_string(&pid).unwrap();
+    send("TERM", &child.id().to_string());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("signal: 15"), "{said}");
+    assert!(!Path::new("/proc").join(filler.trim()).exists());
+}
+
+#[test]
 fn a_killed_run_leaves_no_server() {
     let folder = Project::empty();
     let script = format!("{DATA_FOLDER}; echo $$; exec sleep 600");
@@ -563,7 +589,14 @@ fn dumps_of_a_folder_are_restored_into_another() {
     data.run(&["restore", "out.tar.zst", "second"]).ended(1);
     data.run(&["restore", "out.sql", "third"])
         .ended(2)
-        .err_has(&["pg shell third < out.sql"]);
+        .err_has(&["lookaside pg start third --sql out.sql"]);
+    data.project.write(
+        "grant.sql",
+        "create table t (n int);\ngrant select on t to nobody_here;\n",
+    );
+    data.run(&["run", "--sql", "grant.sql", "--", "true"])
+        .ended(125)
+        .err_has(&["nobody_here", "dumps hold no roles"]);
     data.run(&["start", "second"]).ended(0);
     let sum = "select count(*), max(v) from t";
     assert_eq!(data.ask("second", sum), "count,max\n1000,row 999\n");

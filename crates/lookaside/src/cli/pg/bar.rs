@@ -57,6 +57,11 @@ impl Progress for DownloadBar {
             tracing::info!("{what}");
         }
     }
+
+    fn warning(&self, what: &str) {
+        self.0.finish_and_clear();
+        tracing::warn!("{what}");
+    }
 }
 
 /// The one line of a download where no bar is drawn.

@@ -3,9 +3,13 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock, Once};
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
@@ -22,11 +26,27 @@ pub(super) struct Foreground {
     signals: SignalsInfo<WithOrigin>,
 }
 
+/// What is listened to beside the end of the command.
+const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+
+/// Whether no command runs in front of us, so that signals end this process. A handler that was
+/// installed stays, so it does what the system would.
+static IS_ALONE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
 impl Foreground {
     /// From here on, signals are for the command.
     pub(super) fn take() -> Result<Self, Failure> {
-        let signals = SignalsInfo::new([SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-            .map_err(|error| Failure::new("cannot listen for signals").because(&error))?;
+        let failure = |error| Failure::new("cannot listen for signals").because(&error);
+        let signals = SignalsInfo::new(SIGNALS.iter().chain([&SIGCHLD])).map_err(failure)?;
+        static HANDLERS: Once = Once::new();
+        let mut installed = Ok(());
+        IS_ALONE.store(false, Relaxed);
+        HANDLERS.call_once(|| {
+            installed = SIGNALS.iter().try_for_each(|signal| {
+                register_conditional_default(*signal, IS_ALONE.clone()).map(drop)
+            });
+        });
+        installed.map_err(failure)?;
         Ok(Self { signals })
     }
 
@@ -56,6 +76,12 @@ impl Foreground {
                 pass_on(&child, &origin);
             }
         }
+    }
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        IS_ALONE.store(true, Relaxed);
     }
 }
 

@@ -15,7 +15,8 @@ use crate::cli::failure::{Exit, Failure, Outcome};
 /// Write a folder's data to a file
 ///
 /// FILE.tar.zst is the folder itself, packed: quick both ways, and for the same major version of
-/// PostgreSQL. FILE.sql is what pg_dump writes: for every version, and for reading.
+/// PostgreSQL. FILE.sql is what pg_dump writes, without roles: it loads into the same or a newer
+/// major version, and can be read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

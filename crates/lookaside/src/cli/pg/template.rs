@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use lookaside_embedded::{Builder, key_of_files};
 
+use super::child::Foreground;
 use super::failure;
 use super::run::lead;
 use crate::cli::failure::Failure;
@@ -42,8 +43,11 @@ fn fill(command_line: &str, url: &str) -> Result<(), Box<dyn Error + Send + Sync
     let mut command = Command::new("sh");
     command.args(["-c", command_line]).stdin(Stdio::null());
     command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
-    lead(&mut command, url).map_err(|failure| failure.line())?;
-    let status = command.status()?;
+    let told = |failure: Failure| failure.line();
+    lead(&mut command, url).map_err(told)?;
+    // The command ends by the signals that end this process, and the template with it.
+    let mut foreground = Foreground::take().map_err(told)?;
+    let status = foreground.run(&mut command).map_err(told)?;
     match status.success() {
         true => Ok(()),
         false => Err(format!("`{command_line}` ended with {status}").into()),
