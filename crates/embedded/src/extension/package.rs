@@ -119,7 +119,75 @@ fn read_some(file: impl Read, room: &mut u64) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    const NAME: &str = "usr/share/postgresql/18/extension/x.control";
+    const TEXT: &[u8] = b"default_version = '1.0'\n";
+
+    /// A tar archive with one file of an extension and one that is none.
+    fn tar() -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, bytes) in [(NAME, TEXT), ("usr/share/doc/x/copyright", b"all")] {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            let name = format!("./{name}");
+            archive.append_data(&mut header, name, bytes).unwrap();
+        }
+        archive.into_inner().unwrap()
+    }
+
+    fn xz(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// A Debian package: members in an ar archive, each begins at an even place.
+    fn debian(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut package = b"!<arch>\n".to_vec();
+        for (name, bytes) in members {
+            let size = bytes.len();
+            package.extend(format!("{name:<16}{:<32}{size:<10}`\n", "0").as_bytes());
+            package.extend(*bytes);
+            package.resize(package.len().next_multiple_of(2), b'\n');
+        }
+        package
+    }
+
+    #[test]
+    fn archives_are_read_however_they_are_compressed() {
+        let expected = [(NAME.to_owned(), TEXT.to_owned())];
+        let forms = [
+            ("data.tar", tar()),
+            ("data.tar.gz", gzip(&tar())),
+            ("data.tar.xz", xz(&tar())),
+            ("data.tar.zst", zstd::encode_all(&*tar(), 1).unwrap()),
+        ];
+        for (name, archive) in forms {
+            assert_eq!(
+                read(name, archive.clone()).unwrap().entries,
+                expected,
+                "{name}"
+            );
+            // An odd size before it, so that the padding matters.
+            let package = debian(&[
+                ("debian-binary", b"2.0"),
+                ("control.tar.xz", &xz(b"of no use")),
+                (name, &archive),
+            ]);
+            let read = read("x.deb", package).unwrap();
+            assert_eq!(read.entries, expected, "{name} in a package");
+        }
+    }
 
     #[test]
     fn what_is_no_package_is_refused_whatever_it_is() {

@@ -13,15 +13,18 @@ pub(super) fn run(
     selection: &Selection<'_>,
     version: Version,
 ) -> Result<Option<String>> {
-    let refused = match create(name, selection, version, None) {
+    let mut refused = match create(name, selection, version, None) {
         Ok(()) => return Ok(None),
         Err(error) => error,
     };
-    // What the server says, or its log if the library ended it.
-    if refused.to_string().contains("preload") {
+    // What the server says, or its log if the library ended it. Settings of the extension are there
+    // only when its library was loaded at the start.
+    let said = refused.to_string();
+    if said.contains("preload") || said.contains("unrecognized configuration parameter") {
         for library in selection.libraries() {
-            if create(name, selection, version, Some(library)).is_ok() {
-                return Ok(Some(library.to_owned()));
+            match create(name, selection, version, Some(library)) {
+                Ok(()) => return Ok(Some(library.to_owned())),
+                Err(error) => refused = error,
             }
         }
     }

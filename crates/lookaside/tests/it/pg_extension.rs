@@ -325,6 +325,49 @@ fn an_extension_that_does_not_load_leaves_nothing() {
 }
 
 #[test]
+fn an_extension_that_must_be_preloaded_says_how() {
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    // A library that wants it, under another name.
+    let library = fs::read(&workplace.files("pg_stat_statements.so")[0]).unwrap();
+    for (name, last) in [
+        ("early", "select early_reset();"),
+        (
+            "setting",
+            "select current_setting('pg_stat_statements.max');",
+        ),
+    ] {
+        let mut files = files_of(name, "1.0", "share/extension/");
+        let function = format!(
+            "create function {name}_reset() returns void as '$libdir/{name}', 'pg_stat_statements_reset' language c; {last}"
+        );
+        files[1].1.extend(function.as_bytes());
+        files.push((format!("lib/{name}.so"), library.clone()));
+        workplace.write("a.tar", &tar_of(&files));
+        let set = format!("--set shared_preload_libraries={name}");
+        workplace
+            .extension(&["add", name, "--from", "a.tar"])
+            .ended(0)
+            .out_has(&[&set]);
+        workplace
+            .run(&[
+                "run",
+                "--pg-version",
+                MAJOR,
+                "--extension",
+                name,
+                "--set",
+                &format!("shared_preload_libraries={name}"),
+                "--",
+                "true",
+            ])
+            .ended(0);
+        workplace.extension(&["remove", name]).ended(0);
+    }
+}
+
+#[test]
 fn pgvector_is_added_by_one_command() {
     let Some(workplace) = Workplace::new() else {
         return;
