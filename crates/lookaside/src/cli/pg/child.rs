@@ -31,22 +31,24 @@ const SIGNALS: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// Whether no command runs in front of us, so that signals end this process. A handler that was
 /// installed stays, so it does what the system would.
-static IS_ALONE: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+static IS_ALONE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
 
 impl Foreground {
     /// From here on, signals are for the command.
     pub(super) fn take() -> Result<Self, Failure> {
         let failure = |error| Failure::new("cannot listen for signals").because(&error);
-        let signals = SignalsInfo::new(SIGNALS.iter().chain([&SIGCHLD])).map_err(failure)?;
         static HANDLERS: Once = Once::new();
         let mut installed = Ok(());
-        IS_ALONE.store(false, Relaxed);
+        // Before ours, as they run in this order: once ours has told of a signal, another thread may
+        // have been done with the command before the handler comes to the next.
         HANDLERS.call_once(|| {
             installed = SIGNALS.iter().try_for_each(|signal| {
                 register_conditional_default(*signal, IS_ALONE.clone()).map(drop)
             });
         });
         installed.map_err(failure)?;
+        let signals = SignalsInfo::new(SIGNALS.iter().chain([&SIGCHLD])).map_err(failure)?;
+        IS_ALONE.store(false, Relaxed);
         Ok(Self { signals })
     }
 
