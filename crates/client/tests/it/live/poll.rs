@@ -40,7 +40,10 @@ impl Loop {
         let now = Instant::now();
         let mut is_busy = false;
         for (place, connection) in self.connections.iter_mut().enumerate() {
+            let was_ready = connection.is_ready();
             connection.turn(now);
+            // The server has nothing to add to a log-in, so nothing would be waited for.
+            is_busy |= connection.is_ready() != was_ready;
             while let Some(reply) = connection.next_reply() {
                 is_busy = true;
                 replied(place, reply);
