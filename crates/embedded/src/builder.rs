@@ -386,6 +386,10 @@ impl Builder {
         let setup = Setup::find(requirement, &self.progress)?;
         match self.archive {
             None if self.schema.has_makers() => setup.prepared(&self.schema, &self.wishes()),
+            // The shared server keeps a template of each schema itself.
+            None if self.home == Home::Fresh => {
+                Ok(setup.with_extensions(&self.schema, &self.wishes()))
+            }
             _ => Ok(setup),
         }
     }
@@ -441,15 +445,13 @@ pub(crate) fn prepare(
         literal(database)
     );
     let found = cluster.query(doing, &sql)?.into_iter().flatten().next();
-    if found.is_none() && schema.has_makers() && contents == Contents::New {
-        // A cluster that is a copy of a prepared template has it already.
-        let template = schema.template_name();
-        let sql = format!(
-            "SELECT 1 FROM pg_database WHERE datname = {}",
-            literal(&template)
-        );
-        if !cluster.query(doing, &sql)?.is_empty() {
-            return cluster.take_template(&template, database, user);
+    if found.is_none() && contents == Contents::New {
+        // A cluster that is a copy of a prepared template has one of these already.
+        if schema.has_makers() && take_prepared(cluster, user, database, schema)? {
+            return Ok(());
+        }
+        if take_prepared(cluster, user, database, &schema.extensions())? {
+            return schema.after_extensions().apply(cluster, database);
         }
     }
     match (found, contents) {
@@ -475,6 +477,23 @@ pub(crate) fn prepare(
         }
         (Some(_), Contents::Kept) => Ok(()),
     }
+}
+
+/// Makes the template of a schema that came with the cluster the database, and says whether there is one.
+fn take_prepared(cluster: &Cluster, user: &str, database: &str, schema: &Schema) -> Result<bool> {
+    if schema.is_empty() {
+        return Ok(false);
+    }
+    let template = schema.template_name();
+    let sql = format!(
+        "SELECT 1 FROM pg_database WHERE datname = {}",
+        literal(&template)
+    );
+    if cluster.query("looking for the template", &sql)?.is_empty() {
+        return Ok(false);
+    }
+    cluster.take_template(&template, database, user)?;
+    Ok(true)
 }
 
 fn app_folder(name: &str) -> Result<PathBuf> {

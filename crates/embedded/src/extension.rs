@@ -19,10 +19,12 @@ mod source;
 mod trial;
 
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::binaries::{self, Places, Progress, Stock};
+use crate::binaries::{self, Binaries, Places, Progress, Stock};
 use crate::cache::Cache;
 use crate::{Error, Result, Version, VersionRequirement};
 
@@ -264,6 +266,26 @@ impl fmt::Debug for Extensions {
             .field("stock", &self.stock)
             .finish_non_exhaustive()
     }
+}
+
+/// Changes when extensions of a server are added, replaced or removed: names, sizes and times of their
+/// control files, which installers write anew each time. `None` where a server's files are not below one
+/// folder, as distributions have it.
+pub(crate) fn stamp(binaries: &Binaries) -> Option<String> {
+    let server = binaries.folder().parent()?;
+    let folder = server.join(Layout::of(server).ok()?.extension);
+    let mut stamps = Vec::new();
+    for entry in fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        if name.ends_with(".control") {
+            let metadata = entry.metadata().ok()?;
+            let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+            stamps.push(format!("\0{name}\0{}\0{seconds}.{nanos}", metadata.len()));
+        }
+    }
+    stamps.sort();
+    Some(stamps.concat())
 }
 
 /// What was added to a server, was tried, and is whole.

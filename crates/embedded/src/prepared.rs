@@ -1,4 +1,5 @@
-//! Templates with a database that the caller's own code has filled: a migrator, a seed.
+//! Templates with a database that is not empty: the caller's own code has filled it, a migrator or a
+//! seed, or it has extensions.
 //!
 //! Such a template is a copy of the one that `initdb` made, in which a private server ran the code
 //! once. It stays in the cache under a key of the caller's, and servers with such databases begin as
@@ -94,14 +95,17 @@ pub(crate) struct Preparation {
     base: Template,
     schema: Schema,
     wishes: Wishes,
+    /// Of files outside of the schema that it depends on.
+    stamp: String,
 }
 
 impl Preparation {
-    pub(crate) fn new(base: &Template, schema: &Schema, wishes: &Wishes) -> Self {
+    pub(crate) fn new(base: &Template, schema: &Schema, wishes: &Wishes, stamp: String) -> Self {
         Self {
             base: base.clone(),
             schema: schema.clone(),
             wishes: wishes.clone(),
+            stamp,
         }
     }
 
@@ -111,6 +115,7 @@ impl Preparation {
         for (name, value) in &self.wishes.settings {
             text.extend(["\0", name, "\0", value]);
         }
+        text.push_str(&self.stamp);
         format!("{}-{}", self.base.key(), digest::of(text.as_bytes()))
     }
 

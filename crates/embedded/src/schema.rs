@@ -65,6 +65,28 @@ impl Schema {
         !self.makers.is_empty()
     }
 
+    /// The part that is the same for all who want these extensions.
+    pub(crate) fn extensions(&self) -> Self {
+        self.with_steps(Step::is_extension)
+    }
+
+    /// What [`extensions`](Self::extensions) leaves.
+    pub(crate) fn after_extensions(&self) -> Self {
+        Self {
+            makers: self.makers.clone(),
+            ..self.with_steps(|step| !step.is_extension())
+        }
+    }
+
+    fn with_steps(&self, is_wanted: impl Fn(&Step) -> bool) -> Self {
+        let steps = self.steps.iter().filter(|step| is_wanted(step));
+        Self {
+            steps: steps.cloned().collect(),
+            makers: Vec::new(),
+            owner: self.owner,
+        }
+    }
+
     pub(crate) fn add_maker(&mut self, maker: Maker) {
         self.makers.push(maker);
     }

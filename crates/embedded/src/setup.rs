@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::binaries::{Binaries, Progress, Verify};
 use crate::cache::Cache;
 use crate::cluster::lock;
+use crate::extension;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
@@ -85,8 +86,28 @@ impl Setup {
     }
 
     /// As this, but clusters begin with a database that the caller's own code has filled.
-    pub(crate) fn prepared(mut self, schema: &Schema, wishes: &Wishes) -> Result<Self> {
-        let preparation = Preparation::new(&self.template, schema, wishes);
+    pub(crate) fn prepared(self, schema: &Schema, wishes: &Wishes) -> Result<Self> {
+        self.prepared_for(schema, wishes, String::new())
+    }
+
+    /// As this, but clusters begin with a database that has the schema's extensions, where it has some
+    /// and it is known when their files change.
+    pub(crate) fn with_extensions(self, schema: &Schema, wishes: &Wishes) -> Self {
+        let extensions = schema.extensions();
+        let stamp = match extensions.is_empty() {
+            true => None,
+            false => extension::stamp(&self.binaries),
+        };
+        let Some(stamp) = stamp else {
+            return self;
+        };
+        // Where that fails, as in a cache that cannot be written to, each cluster creates them.
+        let prepared = self.clone().prepared_for(&extensions, wishes, stamp);
+        prepared.unwrap_or(self)
+    }
+
+    fn prepared_for(mut self, schema: &Schema, wishes: &Wishes, stamp: String) -> Result<Self> {
+        let preparation = Preparation::new(&self.template, schema, wishes, stamp);
         self.template = Template::prepare(preparation, self.makers())?;
         Ok(self)
     }

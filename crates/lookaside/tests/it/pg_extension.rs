@@ -324,6 +324,54 @@ fn an_extension_that_does_not_load_leaves_nothing() {
         .out_has(&["has pg_trgm", "from the beginning"]);
 }
 
+/// The number in the extension's table is drawn when the extension is created.
+#[test]
+fn an_extension_is_created_once_for_all_servers_of_single_databases() {
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    for folder in ["one", "other"] {
+        for (path, mut bytes) in files_of("drawn", "1.0", "") {
+            if path.ends_with(".sql") {
+                bytes.extend(b"create table lot as select random() as n;");
+            }
+            workplace.write(&format!("{folder}/{path}"), &bytes);
+        }
+    }
+    let draw = |more: &[&str]| {
+        let script = "\"$LOOKASIDE\" pg shell --url \"$DATABASE_URL\" --format csv -c 'table lot'";
+        let wishes = ["run", "--pg-version", MAJOR, "--extension", "drawn"];
+        let said = workplace.run(&[&wishes[..], more, &["--", "sh", "-c", script]].concat());
+        said.ended(0).out
+    };
+    workplace
+        .extension(&["add", "drawn", "--from", "one"])
+        .ended(0);
+    let first = draw(&[]);
+    assert!(first.starts_with("n\n0."), "{first}");
+    assert_eq!(draw(&[]), first);
+    // What else a database begins with comes behind it.
+    workplace.write("more.sql", b"create table more as table lot;");
+    assert_eq!(draw(&["--sql", "more.sql"]), first);
+    // Settings may change what an extension does, so that their servers have a template of their own.
+    let second = draw(&["--set", "work_mem=8MB"]);
+    assert_ne!(second, first);
+    assert_eq!(draw(&["--set", "work_mem=8MB"]), second);
+
+    // Other files of the same version.
+    workplace.extension(&["remove", "drawn"]).ended(0);
+    workplace
+        .ask("drawn", "table lot")
+        .ended(125)
+        .err_has(&["drawn", "pg extension add"]);
+    workplace
+        .extension(&["add", "drawn", "--from", "other"])
+        .ended(0);
+    let third = draw(&[]);
+    assert_ne!(third, first);
+    assert_eq!(draw(&[]), third);
+}
+
 #[test]
 fn an_extension_that_must_be_preloaded_says_how() {
     let Some(workplace) = Workplace::new() else {
