@@ -270,9 +270,9 @@ fn a_session_is_reset() {
     }
 }
 
-/// How much the slow link passes on at a time, and how long it then pauses: 1.6 MB a second.
+/// How much the slow link passes on at a time, and how long it then pauses: 0.6 MB a second.
 const SLOW_SIZE: usize = 16 * 1024;
-const SLOW_PAUSE: Duration = Duration::from_millis(10);
+const SLOW_PAUSE: Duration = Duration::from_millis(25);
 
 /// A proxy that passes bytes on slowly. The buffers of its sockets hold little. It ends with the test's
 /// process.
@@ -316,7 +316,7 @@ fn a_copy_over_a_slow_link_is_not_canceled() {
         block_on(async {
             let options = PoolOptions {
                 acquire_timeout: LONG,
-                query_timeout: Some(Duration::from_secs(2)),
+                query_timeout: Some(Duration::from_secs(5)),
                 ..PoolOptions::default()
             };
             let pool = Pool::new(Config::Postgres(config), options);
