@@ -11,6 +11,7 @@ use crate::cluster::{Cluster, DatabaseOwner, HOME, Kind, READY_COUNT_MAX};
 use crate::keeper::Job;
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
+use crate::preflight;
 use crate::prepared::Maker;
 use crate::schema::Schema;
 use crate::server::{Listen, check_settings};
@@ -277,6 +278,7 @@ impl Builder {
         folder: &Path,
         purpose: Purpose,
     ) -> Result<persistent::Opened> {
+        preflight::check()?;
         check_settings(&self.settings)?;
         let keeping = Keeping {
             requirement: self.requirement,

@@ -135,7 +135,7 @@ impl Cache {
     pub(crate) fn remove_lock(&self, name: &str) -> Result<()> {
         let (path, file) = self.lock_file(name)?;
         match file.try_lock() {
-            Ok(()) => fs::remove_file(&path).map_err(|e| Error::file("remove", &path, e)),
+            Ok(()) => fs::remove_file(&path).map_err(|e| Error::cache_file("remove", &path, e)),
             Err(_) => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ impl Cache {
         let partial = self.fill(target, fill)?;
         match partial.publish(target) {
             Err(_) if target.exists() => Ok(()),
-            renamed => renamed.map_err(|e| Error::file("write", target, e)),
+            renamed => renamed.map_err(|e| Error::cache_file("write", target, e)),
         }
     }
 
@@ -180,7 +180,7 @@ impl Cache {
         self.remove(target)?;
         partial
             .publish(target)
-            .map_err(|e| Error::file("write", target, e))
+            .map_err(|e| Error::cache_file("write", target, e))
     }
 
     /// Writes a file whole or not at all, over the one that may be there.
@@ -189,7 +189,7 @@ impl Cache {
         let partial = Partial::new(target, Shape::File)?;
         fs::write(&partial.path, bytes)
             .and_then(|()| partial.publish(target))
-            .map_err(|e| Error::file("write", target, e).when_full(target))
+            .map_err(|e| Error::cache_file("write", target, e))
     }
 
     /// Removes a file or a folder with all that is in it; nobody sees half of it.
@@ -197,11 +197,11 @@ impl Cache {
         let away = partial_path(target);
         match fs::rename(target, &away) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            renamed => renamed.map_err(|e| Error::file("remove", target, e))?,
+            renamed => renamed.map_err(|e| Error::cache_file("remove", target, e))?,
         }
         match remove_all(&away) {
             Err(_) if !away.exists() => Ok(()),
-            removed => removed.map_err(|e| Error::file("remove", &away, e)),
+            removed => removed.map_err(|e| Error::cache_file("remove", &away, e)),
         }
     }
 
@@ -221,7 +221,7 @@ impl Cache {
             .write(true)
             .mode(0o600)
             .open(&path)
-            .map_err(|e| Error::file("open", &path, e))?;
+            .map_err(|e| Error::cache_file("open", &path, e))?;
         Ok((path, file))
     }
 
@@ -341,7 +341,7 @@ impl Partial {
                     }
                     _ => {}
                 }
-                return Err(Error::file("make", &path, e).when_full(target));
+                return Err(Error::cache_file("make", &path, e));
             }
             // A sweep may have come between making and locking; then there is another name.
             let lock = match File::open(&path) {
@@ -440,9 +440,9 @@ fn remove_all(path: &Path) -> io::Result<()> {
 fn make_folder(path: &Path, mode: u32) -> Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode))
-            .map_err(|e| Error::file("make", path, e)),
+            .map_err(|e| Error::cache_file("make", path, e)),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(e) => Err(Error::file("make", path, e).when_full(path)),
+        Err(e) => Err(Error::cache_file("make", path, e)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can fail, and whose fault it is.
 
+mod environment;
 mod extension;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use crate::admin::Refusal;
 use crate::passwd_entry::way_out;
+use crate::preflight::{descriptor_way_out, is_descriptor_limit};
 use crate::process_limit;
 use crate::{Version, VersionRequirement};
 
@@ -76,9 +78,13 @@ impl Error {
 
     /// A file or folder that could not be worked with; `verb` is what was tried, such as `write`.
     pub(crate) fn file(verb: &str, path: &Path, source: io::Error) -> Self {
+        let way_out = match is_descriptor_limit(&source) {
+            true => format!(": {}", descriptor_way_out()),
+            false => String::new(),
+        };
         Self::new(
             ErrorKind::Environment,
-            format!("cannot {verb} `{}`", path.display()),
+            format!("cannot {verb} `{}`{way_out}", path.display()),
         )
         .because(source)
     }
@@ -319,7 +325,11 @@ impl Error {
     }
 
     pub(crate) fn no_pipe(source: io::Error) -> Self {
-        Self::new(ErrorKind::Environment, "cannot make a pipe").because(source)
+        let message = match is_descriptor_limit(&source) {
+            true => format!("cannot make a pipe: {}", descriptor_way_out()),
+            false => "cannot make a pipe".to_owned(),
+        };
+        Self::new(ErrorKind::Environment, message).because(source)
     }
 
     pub(crate) fn no_port(source: io::Error) -> Self {
@@ -333,6 +343,9 @@ impl Error {
     pub(crate) fn cannot_spawn(source: io::Error) -> Self {
         let message = match process_limit::is_cause(&source) {
             true => Self::no_process("a program", &source.to_string()),
+            false if is_descriptor_limit(&source) => {
+                format!("cannot start a program: {}", descriptor_way_out())
+            }
             false => "cannot start a program".to_owned(),
         };
         Self::new(ErrorKind::Environment, message).because(source)

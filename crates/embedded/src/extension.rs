@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::binaries::{self, Binaries, Places, Progress, Stock};
 use crate::cache::Cache;
-use crate::{Error, Result, Version, VersionRequirement};
+use crate::{Error, Result, Version, VersionRequirement, preflight};
 
 use self::files::Layout;
 #[cfg(feature = "download")]
@@ -88,6 +88,7 @@ impl Extensions {
     /// If `LOOKASIDE_PG_BIN` names the server of this version: nothing is written beside programs of
     /// others. If no server can be fetched.
     pub fn find(requirement: VersionRequirement, progress: Arc<dyn Progress>) -> Result<Self> {
+        preflight::check()?;
         let cache = Cache::open()?;
         let stock = binaries::of_ours(&cache, requirement, &*progress)?;
         let layout = Layout::of(&stock.folder)?;

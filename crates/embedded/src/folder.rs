@@ -121,7 +121,7 @@ pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>)
     let _ = fs::remove_dir_all(data);
     match copied {
         // It is not the template that is at fault.
-        Err(error) if error.is_full() => return Err(error),
+        Err(error) if error.is_full() || error.lacks_descriptor() => return Err(error),
         _ => {}
     }
     let _ = fs::remove_dir_all(spare_path(makers.place, template));

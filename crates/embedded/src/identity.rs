@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::preflight::is_descriptor_limit;
 use crate::process_limit;
 use crate::{Error, Result};
 
@@ -42,7 +43,12 @@ impl Identity {
             None => {
                 let is_root = rustix::process::geteuid().is_root();
                 let path = env::var_os("PATH").unwrap_or_default();
-                let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+                let users = match fs::read_to_string("/etc/passwd") {
+                    Err(error) if is_descriptor_limit(&error) => {
+                        return Err(Error::file("read", Path::new("/etc/passwd"), error));
+                    }
+                    users => users.unwrap_or_default(),
+                };
                 let chosen = Self::choose(is_root, &path, &users)?;
                 IDENTITY.get_or_init(|| chosen)
             }
@@ -92,7 +98,9 @@ impl Identity {
             .stderr(Stdio::null());
         match command.status() {
             Ok(status) => Ok(status.success()),
-            Err(error) if process_limit::is_cause(&error) => Err(Error::cannot_spawn(error)),
+            Err(error) if process_limit::is_cause(&error) || is_descriptor_limit(&error) => {
+                Err(Error::cannot_spawn(error))
+            }
             Err(_) => Ok(false),
         }
     }

@@ -51,6 +51,7 @@ mod passwd_entry;
 mod persistent;
 mod place;
 mod postgres;
+mod preflight;
 mod prepared;
 mod process_limit;
 mod schema;

@@ -8,6 +8,9 @@ use std::os::unix::fs::{
 };
 use std::path::{self, Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
+
 use crate::identity::Identity;
 use crate::{Error, Result};
 
@@ -36,6 +39,7 @@ impl Place {
     pub(crate) fn find(identity: &Identity) -> Result<Self> {
         Self::choose(|parent| {
             let place = Self::below(parent, identity)?;
+            check_writable(&place.folder)?;
             make_private(&place.folder, identity)?;
             identity.check_reach(&place.folder.join("any"))?;
             Ok(place)
@@ -52,6 +56,7 @@ impl Place {
         if place.folder.symlink_metadata().is_ok() {
             check_owner(&place.folder, identity)?;
         }
+        check_writable(&place.folder)?;
         identity.check_reach(&place.folder.join("any"))?;
         Ok(place)
     }
@@ -126,6 +131,19 @@ pub(crate) fn make_private(folder: &Path, identity: &Identity) -> Result<()> {
             check_private(folder, identity)
         }
         Err(error) => Err(Error::file("create the folder", folder, error)),
+    }
+}
+
+/// Refuses a folder in which nothing can be made, or one that cannot be made.
+fn check_writable(folder: &Path) -> Result<()> {
+    let target = match folder.symlink_metadata() {
+        Ok(_) => folder,
+        Err(_) => folder.parent().unwrap_or(folder),
+    };
+    match accessat(CWD, target, Access::WRITE_OK, AtFlags::EACCESS) {
+        // The kernel cannot say it for a program that runs as another user than the one who started it.
+        Ok(()) | Err(Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(Error::place_unwritable(folder, errno.into())),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::extension;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
+use crate::preflight;
 use crate::prepared::Preparation;
 use crate::schema::Schema;
 use crate::template::{Makers, Template};
@@ -60,6 +61,7 @@ impl Setup {
     }
 
     fn look(requirement: VersionRequirement, progress: &Arc<dyn Progress>) -> Result<Self> {
+        preflight::check()?;
         let identity = Identity::current()?;
         let binaries = Binaries::find(requirement, &**progress)?;
         identity.check_reach(&binaries.postgres())?;

@@ -4,6 +4,7 @@
 //! input, to whose end it lives.
 
 use std::env;
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
 use std::process::{self, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
@@ -74,6 +75,10 @@ fn run() {
         "migrated path" => builder()
             .path(&folder)
             .migrations(Path::new(&folder).with_file_name("sql")),
+        "descriptors used up" => {
+            use_up_descriptors();
+            builder().fresh_cluster()
+        }
         _ => panic!("no role `{role}`"),
     };
     let wishes = wishes.progress(Arc::new(Aloud));
@@ -126,6 +131,18 @@ fn run() {
             }
             ("abort", _) => process::abort(),
             _ => panic!("no order `{order}`"),
+        }
+    }
+}
+
+/// Says what a start is told that finds no free file descriptor, or few.
+fn use_up_descriptors() {
+    let mut files: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    for free_count in [0, 4] {
+        files.truncate(files.len() - free_count);
+        match builder().fresh_cluster().start() {
+            Ok(_) => eprintln!("{free_count} descriptors are enough"),
+            Err(error) => eprintln!("refused {:?} {}", error.kind(), chain(&error)),
         }
     }
 }

@@ -12,6 +12,7 @@ mod clients;
 mod concurrency;
 mod damage;
 mod death;
+mod environment;
 mod instance;
 mod memory;
 mod owner_role;

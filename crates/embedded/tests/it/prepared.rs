@@ -13,8 +13,8 @@ use crate::site::{Site, entries, tempdir};
 use crate::{ask, block_on, builder, chain, has_server, wait_until};
 
 /// Tells a child the file in which each run of its code leaves a line, and its key.
-const LOG: &str = "LOOKASIDE_TEST_LOG";
-const KEY: &str = "LOOKASIDE_TEST_KEY";
+pub(crate) const LOG: &str = "LOOKASIDE_TEST_LOG";
+pub(crate) const KEY: &str = "LOOKASIDE_TEST_KEY";
 
 /// What a child asks for: its code says when it begins, and waits for a line before its last step.
 pub(crate) fn wish(wait: bool) -> Builder {
