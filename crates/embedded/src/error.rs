@@ -733,6 +733,20 @@ impl Error {
         )
     }
 
+    /// `refused` says what keeps the role.
+    pub(crate) fn role_stays(name: &str, refused: Self) -> Self {
+        let mut error = Self::new(
+            ErrorKind::Refused,
+            format!(
+                "the database is dropped, and its role `{name}` stays, because it owns something in \
+                 another database or has a privilege there; drop that (`DROP OWNED BY \"{name}\"` in \
+                 the other database), then the role"
+            ),
+        );
+        error.0.sqlstate.clone_from(&refused.0.sqlstate);
+        error.because(refused)
+    }
+
     pub(crate) fn archive_of_shared() -> Self {
         Self::new(
             ErrorKind::Misuse,

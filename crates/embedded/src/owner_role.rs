@@ -1,10 +1,10 @@
 //! Roles of single databases: each has the name of its database, owns it and what is in it, and is
 //! dropped with it. What a test does as such a role, such as `ALTER ROLE … SET`, no other one sees.
 
-use crate::Result;
-use crate::admin::{Connection, Failure, identifier};
+use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, owner_of};
 use crate::template::USER;
+use crate::{Error, Result};
 
 /// Whether a role is of a single database.
 pub(crate) fn is_owner_role(name: &str) -> bool {
@@ -50,10 +50,30 @@ impl Cluster {
         self.query("naming a database", &sql).map(drop)
     }
 
-    /// Drops the role of a database that was dropped. It stays as long as it owns a clone.
-    pub(crate) fn drop_role(&self, name: &str) {
+    /// Drops the role of a database that was dropped. A clone of the database keeps it and is dropped
+    /// with it later; an error if anything else keeps it.
+    pub(crate) fn drop_role(&self, name: &str) -> Result<()> {
+        let doing = "dropping the role of a database";
         let sql = format!("DROP ROLE IF EXISTS {}", identifier(name));
-        let _ = self.query("dropping the role of a database", &sql);
+        match self.query(doing, &sql) {
+            // dependent_objects_still_exist
+            Err(error) if error.sqlstate() == Some("2BP01") && !self.has_clone(name)? => {
+                Err(Error::role_stays(name, error))
+            }
+            Err(error) if error.sqlstate() != Some("2BP01") => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a role owns a database of this crate.
+    fn has_clone(&self, role: &str) -> Result<bool> {
+        let sql = format!(
+            "SELECT datname FROM pg_database WHERE pg_get_userbyid(datdba) = {}",
+            literal(role)
+        );
+        let owned = self.query("looking for clones of a database", &sql)?;
+        let mut names = owned.iter().flatten().flatten();
+        Ok(names.any(|name| owner_of(name).is_some()))
     }
 
     /// A session of the user whom a database was made for.

@@ -436,7 +436,9 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// If the server refuses to drop the database, or cannot be waited for.
+    /// If the server refuses to drop the database, or cannot be waited for. If the database's
+    /// [`owner_role`](Builder::owner_role) owns something in another database or has a privilege there:
+    /// then the database is dropped and the role stays.
     pub fn close(mut self) -> Result<()> {
         if !self.is_shared() && Arc::strong_count(&self.lease) == 1 {
             return self.cluster().end_and_wait();
@@ -463,10 +465,10 @@ impl Cluster {
             self.drop_database(&snapshot)?;
         }
         self.drop_database(database)?;
-        if is_owner_role(user) {
-            self.drop_role(user);
+        match is_owner_role(user) {
+            true => self.drop_role(user),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -264,7 +264,7 @@ impl Cluster {
             if let Err(error) = made {
                 let _ = self.drop_database(&making);
                 if schema.owner == DatabaseOwner::Role {
-                    self.drop_role(&making);
+                    let _ = self.drop_role(&making);
                 }
                 return Err(error);
             }

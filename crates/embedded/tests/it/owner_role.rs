@@ -4,7 +4,7 @@ use lookaside_embedded::ErrorKind;
 
 use crate::child::Child;
 use crate::site::{Site, tempdir};
-use crate::{ask, builder, has_server, try_ask, wait_until};
+use crate::{ask, builder, chain, has_server, try_ask, wait_until};
 
 fn roles(url: &str) -> Vec<String> {
     ask(url, "SELECT rolname FROM pg_roles")
@@ -80,6 +80,37 @@ fn a_role_owns_its_database_and_is_dropped_with_it() {
     wait_until("the role is dropped", || {
         !roles(&watcher.url()).contains(&name)
     });
+}
+
+#[test]
+fn a_role_that_owns_something_elsewhere_stays_and_is_reported() {
+    if !has_server() {
+        return;
+    }
+    let other = builder().start().unwrap();
+    let give = [
+        "CREATE TABLE given (id int); ALTER TABLE given OWNER TO",
+        "CREATE TABLE granted (id int); GRANT SELECT ON granted TO",
+    ];
+    for give in give {
+        let db = builder().owner_role().start().unwrap();
+        let (role, clone) = (db.user().to_owned(), db.try_clone().unwrap());
+        other.execute(&format!("{give} \"{role}\"")).unwrap();
+        // As long as the clone needs the role it is not reported.
+        db.close().unwrap();
+        let error = clone.close().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert_eq!(error.sqlstate(), Some("2BP01"));
+        assert!(error.to_string().contains(&role), "{error}");
+        // The server counts what is in another database, and names that one.
+        let reason = format!("in database {}", other.database());
+        assert!(chain(&error).contains(&reason), "{}", chain(&error));
+        assert!(roles(&other.url()).contains(&role));
+        // What the error tells to do.
+        let sql = format!("DROP OWNED BY \"{role}\"; DROP ROLE \"{role}\"");
+        other.execute(&sql).unwrap();
+        assert!(!roles(&other.url()).contains(&role));
+    }
 }
 
 #[test]
