@@ -9,7 +9,7 @@ use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
 use crate::identity::Identity;
 use crate::keeper::{Job, Keeper};
-use crate::orphans::JOIN_SWEEP_COUNT_MAX;
+use crate::orphans::SWEEP_COUNT_MAX;
 use crate::server::Server;
 use crate::template::{BLANK, FIRST, USER};
 use crate::{Error, Result, digest};
@@ -377,7 +377,7 @@ impl Cluster {
         *lock(&self.sweep) = Some(swept);
         self.keeper.send(Job::DropOrphans {
             kept: Vec::new(),
-            count_max: JOIN_SWEEP_COUNT_MAX,
+            count_max: SWEEP_COUNT_MAX,
             done: Some(done),
         });
     }
@@ -420,6 +420,15 @@ impl Cluster {
         match &mut *lock(&self.hold) {
             Hold::Started(server) => server.is_running(),
             _ => crate::folder::server_pid(&self.data()).is_some(),
+        }
+    }
+
+    /// Whether other processes may have databases in it.
+    pub(crate) fn is_shared(&self) -> bool {
+        match &*lock(&self.hold) {
+            Hold::Started(server) => server.is_shared(),
+            Hold::Joined { .. } => true,
+            Hold::Visited => false,
         }
     }
 

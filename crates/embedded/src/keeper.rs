@@ -2,14 +2,21 @@
 
 use std::sync::Mutex;
 use std::sync::Weak;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use crate::cluster::{Cluster, Kind, lock};
+use crate::orphans::SWEEP_COUNT_MAX;
 
 /// A copy takes the server some 8 ms of work; whoever was just handed a database connects first.
 const READY_DELAY: Duration = Duration::from_millis(4);
+
+/// After how long without a job the thread of a shared cluster looks for databases of processes that
+/// have ended: soon at first, as processes that end at once leave more than those that join later drop,
+/// and half as often each time that there are none, since a look costs the server a session.
+const SWEEP_DELAY_MIN: Duration = Duration::from_secs(1);
+const SWEEP_DELAY_MAX: Duration = Duration::from_secs(64);
 
 /// Work for later.
 #[derive(Debug)]
@@ -66,10 +73,29 @@ impl Keeper {
 /// Does jobs until the cluster is gone. A job that fails is left: whoever needs its result does the
 /// work himself and gets the error.
 fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
-    while let Ok(job) = jobs.recv() {
+    let mut sweep_delay = SWEEP_DELAY_MIN;
+    loop {
+        let job = jobs.recv_timeout(sweep_delay);
         let Some(cluster) = cluster.upgrade() else {
             return;
         };
+        let job = match job {
+            Ok(job) => job,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let swept_count = match cluster.is_shared() {
+                    true => cluster.drop_orphans(&[], SWEEP_COUNT_MAX).unwrap_or(0),
+                    false => 0,
+                };
+                sweep_delay = match swept_count {
+                    0 => (sweep_delay * 2).min(SWEEP_DELAY_MAX),
+                    SWEEP_COUNT_MAX => Duration::ZERO,
+                    _ => SWEEP_DELAY_MIN,
+                };
+                continue;
+            }
+        };
+        sweep_delay = SWEEP_DELAY_MIN;
         match job {
             Job::MakeReady { kind } => {
                 thread::sleep(READY_DELAY);

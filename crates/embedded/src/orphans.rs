@@ -3,8 +3,9 @@
 //! The name of a database holds its owner's number, and a session of the owner holds an advisory
 //! lock of that number, which the server releases when the owner ends. Processes are often too
 //! short-lived to drop their own databases: a test runner that starts a process for each test. So
-//! every process that joins a shared server drops some that others left, before it goes on. Roles of
-//! single databases go with them.
+//! every process that joins a shared server drops some that others left, before it goes on, and those
+//! that stay drop the rest when they have nothing to do (see `keeper.rs`). Roles of single databases go
+//! with them.
 
 use std::collections::HashSet;
 
@@ -12,10 +13,9 @@ use crate::Result;
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, HOME, SNAPSHOT, owner_of};
 
-/// How many databases a process drops at most when it joins a shared server: more than a process
-/// leaves (one in use and one made ahead), so that they do not pile up, and few enough to keep a
-/// start short.
-pub(crate) const JOIN_SWEEP_COUNT_MAX: usize = 5;
+/// How many databases a process drops at most at once in a shared server: more than a process leaves
+/// (one in use and one made ahead), so that they do not pile up, and few enough to keep a start short.
+pub(crate) const SWEEP_COUNT_MAX: usize = 5;
 
 /// Which databases are swept, and how.
 pub(crate) struct Sweep<'a> {
@@ -40,8 +40,8 @@ pub(crate) struct Orphan {
 impl Cluster {
     /// Drops at most `count_max` databases of owners that are gone. Those that last as long as a
     /// folder are spared: those that are `kept`, and all snapshots of others than temporary
-    /// databases.
-    pub(crate) fn drop_orphans(&self, kept: &[String], count_max: usize) -> Result<()> {
+    /// databases. Returns how many were dropped.
+    pub(crate) fn drop_orphans(&self, kept: &[String], count_max: usize) -> Result<usize> {
         let doing = "dropping databases of processes that have ended";
         // Not a session that others use: the locks taken here end with it.
         let mut session = self.open(HOME, doing)?;
@@ -54,7 +54,7 @@ impl Cluster {
         };
         let swept = sweep_databases(&mut session, &sweep);
         swept
-            .map(drop)
+            .map(|swept| swept.len())
             .map_err(|failure| self.explain(failure, doing))
     }
 }

@@ -313,6 +313,11 @@ impl Server {
         self.port
     }
 
+    /// Whether further owners may join.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.ending == Ending::RemoveShared
+    }
+
     /// Whether the server has not ended by itself.
     pub(crate) fn is_running(&mut self) -> bool {
         let watch = self.watch.as_mut();

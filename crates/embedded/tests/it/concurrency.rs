@@ -202,6 +202,41 @@ fn databases_of_short_processes_do_not_pile_up() {
     site.wait_until_clean();
 }
 
+/// No process joins after these, and all of them leave their databases.
+#[test]
+fn databases_of_processes_that_end_at_once_are_dropped_by_those_that_stay() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let mut holder = Child::start(&site, "temporary");
+    let (url, own) = (holder.hear("url "), holder.hear("database "));
+    holder.hear("ready");
+    let start = |_| Child::start(&site, "temporary");
+    let mut children: Vec<_> = (0..16).map(start).collect();
+    let names: Vec<_> = children
+        .iter_mut()
+        .map(|child| child.hear("database "))
+        .collect();
+    for child in &mut children {
+        child.hear("ready");
+    }
+    let databases = || ask(&url, "SELECT datname FROM pg_database");
+    assert!(names.iter().all(|name| databases().contains(name)));
+    for child in &mut children {
+        child.kill();
+    }
+    wait_until("their databases are dropped", || {
+        let owners = databases().into_iter();
+        let mut owners = owners.filter(|name| name.starts_with("t_"));
+        owners.all(|name| name[..16] == own[..16])
+    });
+    holder.tell("sql SELECT 1");
+    holder.hear("done");
+    assert!(holder.end().success());
+    site.wait_until_clean();
+}
+
 #[test]
 fn processes_that_come_while_a_server_ends_get_one() {
     if !has_server() {
