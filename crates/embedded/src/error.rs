@@ -708,6 +708,28 @@ impl Error {
         error.because(source)
     }
 
+    pub(crate) fn template_without_database(key: &str, database: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "what fills the template `{key}` has dropped or renamed the database `{database}`, which \
+                 is the one to be filled; keep it, and make tables and schemas in it"
+            ),
+        )
+    }
+
+    pub(crate) fn template_without_home(key: &str, source: Self) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "what fills the template `{key}` has changed the database `postgres` so that no session \
+                 is possible there, and the server is administered through it; leave that database as \
+                 it is"
+            ),
+        )
+        .because(source)
+    }
+
     pub(crate) fn bad_pattern(pattern: &str, why: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,

@@ -67,7 +67,20 @@ impl Maker {
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
             literal(database)
         );
-        let mut session = cluster.open(HOME, doing)?;
+        let mut session = cluster
+            .open(HOME, doing)
+            .map_err(|error| match error.sqlstate() {
+                // invalid_catalog_name, object_not_in_prerequisite_state
+                Some("3D000" | "55000") => Error::template_without_home(&self.key, error),
+                _ => error,
+            })?;
+        let found = session.query(&format!(
+            "SELECT 1 FROM pg_database WHERE datname = {}",
+            literal(database)
+        ));
+        if found.is_ok_and(|found| found.is_empty()) {
+            return Err(Error::template_without_database(&self.key, database));
+        }
         let ended = session.query(&sql);
         ended.map_err(|failure| cluster.explain(failure, doing))?;
         cluster.wait_until_unused(database, &mut session)

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use lookaside_embedded::{Builder, Error};
+use lookaside_embedded::{Builder, Error, ErrorKind};
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
@@ -262,4 +262,47 @@ fn code_that_fails_says_why_and_is_run_again() {
     }
     let panics = builder().template("panics", |_: &str| -> Result<(), Error> { panic!("meant") });
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics.start())).is_err());
+}
+
+/// By a session in another database, as none is dropped or closed from within.
+#[test]
+fn code_that_takes_a_database_away_is_told_which() {
+    if !has_server() {
+        return;
+    }
+    for (key, sql, expected) in [
+        (
+            "drop",
+            "DROP DATABASE $database",
+            "dropped or renamed the database `t_",
+        ),
+        (
+            "rename",
+            "ALTER DATABASE $database RENAME TO other",
+            "dropped or renamed the database `t_",
+        ),
+        (
+            "close",
+            "ALTER DATABASE postgres ALLOW_CONNECTIONS false",
+            "has changed the database `postgres`",
+        ),
+    ] {
+        let key = format!("{key} {}", fastrand::u64(..));
+        let error = builder()
+            .template(key.clone(), move |url| {
+                let database = url.split(['/', '?']).nth(3).unwrap();
+                let elsewhere = match sql.contains("$database") {
+                    true => url.replacen(database, "postgres", 1),
+                    false => url.to_owned(),
+                };
+                ask(&elsewhere, &sql.replace("$database", database));
+                Ok::<_, Error>(())
+            })
+            .start()
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misuse);
+        for part in [expected, &key] {
+            assert!(error.to_string().contains(part), "{}", chain(&error));
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod live;
 mod mistakes;
 mod pg;
 mod pg_extension;
+mod pg_list;
 mod program;
 mod providers;
 mod schema;

@@ -14,7 +14,7 @@ use crate::program::{Project, Said, lookaside};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program's `pg`, without what the developer's shell says about another server.
-fn pg() -> Command {
+pub(crate) fn pg() -> Command {
     let mut command = lookaside();
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"PG") || name == "DATABASE_URL" {
@@ -32,18 +32,18 @@ fn said(arguments: &[&str], folder: &Path) -> Said {
 }
 
 /// A folder whose server is stopped in the end, however the test ends.
-struct Data {
-    project: Project,
+pub(crate) struct Data {
+    pub(crate) project: Project,
 }
 
 impl Data {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             project: Project::empty(),
         }
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
         said(arguments, self.project.path())
     }
 
@@ -450,7 +450,10 @@ fn a_folder_is_served_until_it_is_stopped() {
         .err_has(&["does not listen on TCP", "--tcp"]);
     data.run(&["url", "data", "--format", "jdbc"])
         .ended(1)
-        .err_has(&["does not listen on TCP", "--tcp"]);
+        .err_has(&[
+            "JDBC needs TCP, and the server of data runs, and does not listen on TCP",
+            "help: `lookaside pg stop data`, then `lookaside pg start data --tcp`",
+        ]);
     data.run(&["stop", "data"]).ended(0);
     let url = data.run(&["start", "data", "--tcp"]).ended(0).out;
     assert!(url.contains("@127.0.0.1:"), "{url}");
@@ -530,6 +533,14 @@ fn a_url_without_a_folder_is_that_of_database_url() {
     url("", &[])
         .ended(2)
         .err_has(&["DATABASE_URL is not set", "pg run"]);
+    let socket = "postgresql:///t_1?host=/dev/shm/s&user=postgres";
+    url(socket, &["--tcp"])
+        .ended(1)
+        .err_has(&["DATABASE_URL is the address of a Unix socket"]);
+    url(socket, &["--format", "jdbc"]).ended(1).err_has(&[
+        "JDBC needs TCP, and DATABASE_URL is the address of a Unix socket",
+        "help: `lookaside pg start DIR --tcp`",
+    ]);
     for foreign in [
         "postgres://u:secret@h/d",
         "mysql://u:secret@h/d",

@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
 use lookaside_embedded::{Instance, Running, Status};
 use serde_json::{Value, json};
 
@@ -71,21 +70,26 @@ pub(super) fn start(arguments: &StartArguments) -> Outcome {
 
 fn print_url(folder: &Path, running: &Running, tcp: bool) -> Outcome {
     let url = match tcp {
-        true => tcp_url(folder, running)?,
+        true => tcp_url(folder, running, "")?,
         false => &running.url,
     };
     finish_stdout(|out| writeln!(out, "{url}"))
 }
 
-/// The URL for 127.0.0.1 of a folder's server, which must listen there.
-pub(super) fn tcp_url<'a>(folder: &Path, running: &'a Running) -> Result<&'a str, Failure> {
+/// The URL for 127.0.0.1 of a folder's server, which must listen there; `reason` begins the error.
+pub(super) fn tcp_url<'a>(
+    folder: &Path,
+    running: &'a Running,
+    reason: &str,
+) -> Result<&'a str, Failure> {
     running.tcp_url.as_deref().ok_or_else(|| {
-        let folder = folder.display();
+        let shown = folder.display();
+        let folder = shell_path(folder);
         Failure::new(format!(
-            "the server of {folder} runs, and does not listen on TCP"
+            "{reason}the server of {shown} runs, and does not listen on TCP"
         ))
         .with_help(format_args!(
-            "`lookaside pg stop {folder}`, then start it with --tcp"
+            "`lookaside pg stop {folder}`, then `lookaside pg start {folder} --tcp`"
         ))
     })
 }
@@ -144,28 +148,23 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
                 })
         });
     }
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_BORDERS_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(["folder", "state", "url"]);
-    for (instance, status) in instances.iter().zip(&statuses) {
-        let url = match status {
-            Ok(Status::Running(running)) => running.url.clone(),
-            _ => String::new(),
-        };
-        let state = match status {
-            Ok(status) => state(status),
-            Err(error) => printable(&error.to_string()),
-        };
-        let folder = printable(&instance.folder().display().to_string());
-        table.add_row([folder, state, url]);
-    }
     finish_stdout(|out| {
         if instances.is_empty() {
             return writeln!(out, "no folders; `lookaside pg start DIR` makes one");
         }
-        writeln!(out, "{table}")
+        // Lines of their own, since paths and URLs are often longer than columns of a terminal.
+        for (instance, status) in instances.iter().zip(&statuses) {
+            let folder = instance.folder().display().to_string();
+            writeln!(out, "{}", printable(&folder))?;
+            match status {
+                Ok(status) => writeln!(out, "  {}", state(status))?,
+                Err(error) => writeln!(out, "  {}", printable(&error.to_string()))?,
+            }
+            if let Ok(Status::Running(running)) = status {
+                writeln!(out, "  {}", running.url)?;
+            }
+        }
+        Ok(())
     })
 }
 

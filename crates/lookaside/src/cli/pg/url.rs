@@ -69,12 +69,16 @@ pub(super) enum UrlFormat {
 
 pub(super) fn run(arguments: &UrlArguments) -> Outcome {
     let wants_tcp = arguments.tcp || arguments.format == UrlFormat::Jdbc;
+    let reason = match arguments.format {
+        UrlFormat::Jdbc => "JDBC needs TCP, and ",
+        _ => "",
+    };
     let url = match &arguments.dir {
         None => database_url()?,
         Some(folder) => {
             let running = running(folder, &at(folder)?)?;
             match wants_tcp {
-                true => tcp_url(folder, &running)?.to_owned(),
+                true => tcp_url(folder, &running, reason)?.to_owned(),
                 false => running.url,
             }
         }
@@ -84,7 +88,8 @@ pub(super) fn run(arguments: &UrlArguments) -> Outcome {
         None => Target::of_ours(&url).map_err(|_| foreign())?,
     };
     let is_plain = match target.host().place {
-        Place::Unix(_) => !wants_tcp,
+        Place::Unix(_) if wants_tcp => return Err(socket_only(reason)),
+        Place::Unix(_) => true,
         Place::Tcp { .. } => target.config().tls.mode == SslMode::Disable,
     };
     // Of ours, where there is a folder.
@@ -111,6 +116,17 @@ fn database_url() -> Result<String, Failure> {
 fn foreign() -> Failure {
     Failure::new("DATABASE_URL is not an address that `lookaside pg run` sets")
         .with_help("name the folder of `lookaside pg start`")
+}
+
+/// `reason` is why TCP is asked for, or nothing.
+fn socket_only(reason: &str) -> Failure {
+    Failure::new(format!(
+        "{reason}DATABASE_URL is the address of a Unix socket"
+    ))
+    .with_help(
+        "`lookaside pg start DIR --tcp` starts a server that listens on TCP, and so does \
+         `lookaside pg run`",
+    )
 }
 
 impl UrlFormat {
