@@ -11,6 +11,7 @@ mod following;
 mod live;
 mod mistakes;
 mod pg;
+mod pg_clean;
 mod pg_extension;
 mod pg_list;
 mod program;
