@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, Verify, download_of};
 use crate::cache::Cache;
-use crate::extension;
+use crate::extension::{self, DamagedExtension};
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
@@ -191,10 +191,16 @@ impl Report {
                 format!("{}{preload}, from `{source}`", extension.version),
             );
         }
-        for (name, damage) in extension::damaged(stock) {
-            let what = format!("files of an extension for {}", stock.version);
-            let advice = format!("`lookaside pg extension add {name}` puts them there again");
-            self.advise(Grade::Notice, what, format!("`{name}`: {damage}"), advice);
+        for DamagedExtension { name, why, from } in extension::damaged(stock) {
+            let version = stock.version;
+            let what = format!("files of an extension for {version}");
+            // In quotes of the shell, as it may be a path with spaces.
+            let from = from.map(|from| format!(" --from '{}'", from.replace('\'', r"'\''")));
+            let from = from.unwrap_or_default();
+            let advice = format!(
+                "`lookaside pg extension add {name}{from} --pg-version {version}` puts them there again"
+            );
+            self.advise(Grade::Notice, what, format!("`{name}`: {why}"), advice);
         }
     }
 

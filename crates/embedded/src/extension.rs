@@ -21,7 +21,7 @@ mod trial;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::sync::Arc;
 
 use crate::binaries::{self, Binaries, Places, Progress, Stock};
@@ -119,6 +119,12 @@ impl Extensions {
             return Ok(there);
         }
         let package = source::open(name, source, self.version(), &self.cache, &*self.progress)?;
+        // The receipt is read from other folders too.
+        let origin = match source {
+            ExtensionSource::Path(path) => path::absolute(path).unwrap_or_else(|_| path.clone()),
+            _ => PathBuf::from(&package.label),
+        };
+        let origin = origin.display().to_string();
         let selection = Selection::of(&package, name, self.version().major)?;
         for required in &selection.requires {
             if self.layout.has_control(required) {
@@ -126,9 +132,9 @@ impl Extensions {
             }
             let inner = Selection::of(&package, required, self.version().major)
                 .map_err(|_| Error::extension_requires(name, required))?;
-            self.install(inner, &package.label, &package.sha256)?;
+            self.install(inner, &origin, &package.sha256)?;
         }
-        self.install(selection, &package.label, &package.sha256)
+        self.install(selection, &origin, &package.sha256)
     }
 
     /// What need not be added: it came with the server, or from this source before.
@@ -158,12 +164,12 @@ impl Extensions {
     fn install(
         &self,
         selection: Selection<'_>,
-        label: &str,
+        origin: &str,
         sha256: &str,
     ) -> Result<AddedExtension> {
         let folder = &self.stock.folder;
         let before = Receipt::read(folder, &selection.name)?;
-        let mut receipt = Receipt::of(&selection, &self.layout, label, sha256);
+        let mut receipt = Receipt::of(&selection, &self.layout, origin, sha256);
         let others = Receipt::all(folder);
         for path in receipt.files.keys() {
             let is_replaced = before
@@ -297,15 +303,29 @@ pub(crate) fn added(stock: &Stock) -> Vec<AddedExtension> {
     whole.map(|receipt| receipt.extension()).collect()
 }
 
-/// What was added and cannot be used, and why.
-pub(crate) fn damaged(stock: &Stock) -> Vec<(String, String)> {
+/// What was added and cannot be used.
+pub(crate) struct DamagedExtension {
+    pub(crate) name: String,
+    pub(crate) why: String,
+    /// What it is to be added from again; `None` for a package that is known.
+    pub(crate) from: Option<String>,
+}
+
+/// What was added to a server and cannot be used.
+pub(crate) fn damaged(stock: &Stock) -> Vec<DamagedExtension> {
     let receipts = Receipt::all(&stock.folder).into_iter();
     let damage = |receipt: Receipt| {
         let why = match receipt.state {
             State::Untried => Err("it was not tried to its end".to_owned()),
             State::Tried => receipt.check(&stock.folder),
         };
-        Some((receipt.name, why.err()?))
+        let known = source::known(&receipt.name, stock.version.major);
+        let is_known = known.is_some_and(|known| known.sha256 == receipt.sha256);
+        Some(DamagedExtension {
+            why: why.err()?,
+            from: (!is_known).then_some(receipt.source),
+            name: receipt.name,
+        })
     };
     receipts.filter_map(damage).collect()
 }

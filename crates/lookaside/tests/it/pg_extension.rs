@@ -199,10 +199,11 @@ fn an_extension_is_added_from_every_kind_of_source() {
             .ended(0);
         assert_eq!(said.out, "v\n1.0\n");
     }
-    workplace
-        .run(&["doctor"])
-        .ended(0)
-        .out_has(&["extension `of_deb` of 18", "1.0, from `a.deb`"]);
+    workplace.run(&["doctor"]).ended(0).out_has(&[
+        "extension `of_deb` of 18",
+        "1.0, from `/",
+        "/a.deb`",
+    ]);
     let listed = workplace.extension(&["list"]).ended(0).out;
     let names: Vec<_> = listed
         .lines()
@@ -280,6 +281,18 @@ fn an_extension_that_does_not_load_leaves_nothing() {
     let doctor = workplace.run(&["doctor"]).ended(0).out;
     assert!(!doctor.contains("extension `broken`"), "{doctor}");
     assert!(doctor.contains("`broken`: `share/"), "{doctor}");
+    // The way to have them again, from any folder.
+    let source = workplace.project.path().canonicalize().unwrap();
+    let source = source.join("a.tar").display().to_string();
+    let advice = format!("`lookaside pg extension add broken --from '{source}' --pg-version 18.");
+    assert!(doctor.contains(&advice), "{doctor}");
+    workplace
+        .extension(&["add", "broken", "--from", &source])
+        .ended(0);
+    workplace.run(&["doctor"]).ended(0).out_has(&[
+        "extension `broken` of 18.",
+        &format!(": 0.9, from `{source}`"),
+    ]);
 
     // For another major version, under the name of the server's own files, and what is no package.
     let other = files_of("other", "1.0", "usr/share/postgresql/14/extension/");
