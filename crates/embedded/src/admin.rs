@@ -201,6 +201,12 @@ impl Connection {
         self.ask(sql, |_| {})
     }
 
+    /// As [`execute`](Self::execute), and gives up when nothing came from the server for so long.
+    pub(crate) fn execute_within(&mut self, sql: &str, timeout: Duration) -> Result<(), Failure> {
+        self.stream.set_read_timeout(Some(timeout))?;
+        self.execute(sql)
+    }
+
     fn ask(&mut self, sql: &str, take_row: impl FnMut(Row)) -> Result<(), Failure> {
         self.protocol.queue(Request::Query(sql))?;
         self.is_lost = true;

@@ -23,6 +23,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::binaries::{self, Binaries, Places, Progress, Stock};
 use crate::cache::Cache;
@@ -33,6 +34,7 @@ use self::files::Layout;
 pub(crate) use self::receipt::carry;
 use self::receipt::{Receipt, State};
 use self::select::Selection;
+use self::trial::TRIAL_TIMEOUT;
 
 /// Where the files of an extension come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +79,7 @@ pub struct Extensions {
     cache: Cache,
     layout: Layout,
     progress: Arc<dyn Progress>,
+    trial_timeout: Duration,
 }
 
 impl Extensions {
@@ -97,7 +100,16 @@ impl Extensions {
             cache,
             layout,
             progress,
+            trial_timeout: TRIAL_TIMEOUT,
         })
+    }
+
+    /// How long the scratch server may take to create an extension: 120 s by default. One that takes
+    /// longer does not load.
+    #[must_use]
+    pub fn trial_timeout(mut self, timeout: Duration) -> Self {
+        self.trial_timeout = timeout;
+        self
     }
 
     /// The version of the server.
@@ -199,7 +211,7 @@ impl Extensions {
         let tried = receipt
             .write(&self.cache, folder)
             .and_then(|()| files::write(&self.cache, folder, &self.layout, &selection))
-            .and_then(|()| trial::run(&name, &selection, self.version()));
+            .and_then(|()| trial::run(&name, &selection, self.version(), self.trial_timeout));
         match tried {
             Ok(preload) => {
                 receipt.state = State::Tried;
@@ -240,7 +252,7 @@ impl Extensions {
     /// If no scratch server starts.
     pub fn loadable(&self) -> Result<Vec<AddedExtension>> {
         let added = added(&self.stock);
-        let names = trial::loadable(self.version())?;
+        let names = trial::loadable(self.version(), self.trial_timeout)?;
         let found = names.into_iter().map(|(name, version)| {
             let known = added.iter().find(|added| added.name == name).cloned();
             known.unwrap_or(AddedExtension {

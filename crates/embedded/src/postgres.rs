@@ -222,6 +222,16 @@ impl Postgres {
             .map_err(|failure| self.cluster().explain(failure, doing))
     }
 
+    /// As [`execute`](Self::execute), for a server that may not answer.
+    pub(crate) fn execute_within(&self, sql: &str, timeout: Duration) -> Result<()> {
+        let doing = "executing SQL";
+        let cluster = self.cluster();
+        let mut session = cluster.open_as(&self.user, &self.database, doing)?;
+        session
+            .execute_within(sql, timeout)
+            .map_err(|failure| cluster.explain(failure, doing))
+    }
+
     /// The extensions that can be created.
     ///
     /// # Errors

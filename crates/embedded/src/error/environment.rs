@@ -1,4 +1,4 @@
-//! What the environment of a process lacks: rights, a place, file descriptors.
+//! What the environment of a process lacks: rights, a place, file descriptors, time.
 
 use std::io;
 use std::path::Path;
@@ -60,6 +60,19 @@ impl Error {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
             if error.downcast_ref().is_some_and(is_descriptor_limit) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
+    /// Whether a server that did not answer in time is among the causes.
+    pub(crate) fn is_timeout(&self) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            if let Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) = kind {
                 return true;
             }
             cause = error.source();

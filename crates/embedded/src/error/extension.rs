@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{Error, ErrorKind};
 use crate::Version;
@@ -159,6 +160,17 @@ impl Error {
             format!(
                 "the extension `{name}` does not load into PostgreSQL {version}, and its files were \
                  removed again"
+            ),
+        )
+        .because(why)
+    }
+
+    pub(crate) fn extension_too_slow(name: &str, timeout: Duration, why: Self) -> Self {
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "the extension `{name}` was not created within {} s; `--timeout SECONDS` gives it longer",
+                timeout.as_secs()
             ),
         )
         .because(why)

@@ -1,22 +1,51 @@
 //! The files of a package: a wheel or another zip, a `.deb`, a tar archive. What it is, its first bytes
 //! say.
+//!
+//! A package may be made to exhaust the memory of its reader. So only files of the extension are kept, of
+//! which there may be [`EXTENSION_SIZE_MAX`]; of others, in a tar archive, [`UNPACKED_SIZE_MAX`] is
+//! unpacked and forgotten.
 
-use std::io::{Cursor, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
+use liblzma::read::XzDecoder;
+use liblzma::stream::Stream;
 use sha2::{Digest, Sha256};
 
 use crate::digest::hex;
 use crate::{Error, Result};
 
-use super::source::{PACKAGE_SIZE_MAX, Package, is_relevant};
+use super::source::{Entries, Package, Wanted, gather};
 
-/// Where a tar archive says that it is one.
+/// The most that is read of the files of an extension and of those that it requires: all of them are in
+/// memory until they are written. Those of PostGIS are half of it.
+const EXTENSION_SIZE_MAX: u64 = 64 << 20;
+
+/// The most that a tar archive may hold when it is unpacked, which takes seconds: PostGIS with all its
+/// data is a fifth of it.
+const UNPACKED_SIZE_MAX: u64 = 512 << 20;
+
+/// The most of what a tar archive says of a file beside its contents, such as a long name.
+const TAR_HEADER_SIZE_MAX: u64 = 1 << 20;
+
+/// The memory that unpacking may take: `xz -9` needs 65 MiB, and zstd is given a window of 64 MiB.
+const XZ_MEMORY_MAX: u64 = 68 << 20;
+const ZSTD_WINDOW_LOG_MAX: u32 = 26;
+
+/// Where a tar archive says that it is one, and how much of a package is read to see what it is.
 const TAR_MAGIC_AT: usize = 257;
+const MAGIC_SIZE: u64 = 512;
 
-/// Reads what may belong to an extension.
-pub(super) fn read(label: &str, bytes: Vec<u8>) -> Result<Package> {
-    let sha256 = hex(&Sha256::digest(&bytes));
-    let entries = entries(&bytes).map_err(|why| Error::package_unreadable(label, &why))?;
+/// What Debian's packages begin with, see deb(5).
+const AR_MAGIC: &[u8] = b"!<arch>\n";
+
+/// Reads the files of an extension and of those that it requires.
+pub(super) fn read(label: &str, mut reader: impl Read + Seek, name: &str) -> Result<Package> {
+    let unreadable = |why: String| Error::package_unreadable(label, &why);
+    let sha256 = sha256(&mut reader).map_err(|error| unreadable(error.to_string()))?;
+    let mut room = EXTENSION_SIZE_MAX;
+    let entries = gather(name, &mut |wanted| {
+        entries(&mut reader, wanted, &mut room).map_err(unreadable)
+    })?;
     Ok(Package {
         label: label.to_owned(),
         sha256,
@@ -24,57 +53,111 @@ pub(super) fn read(label: &str, bytes: Vec<u8>) -> Result<Package> {
     })
 }
 
-type Entries = Vec<(String, Vec<u8>)>;
-
-fn entries(bytes: &[u8]) -> Result<Entries, String> {
-    if bytes.starts_with(b"PK\x03\x04") {
-        return zip_entries(bytes);
-    }
-    match bytes.strip_prefix(b"!<arch>\n") {
-        Some(members) => tar_entries(debian_data(members)?),
-        None => tar_entries(bytes),
+fn sha256(reader: &mut impl Read) -> io::Result<String> {
+    let (mut hasher, mut buffer) = (Sha256::new(), [0; 16 << 10]);
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(hex(&hasher.finalize())),
+            Ok(size) => hasher.update(&buffer[..size]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
-fn zip_entries(bytes: &[u8]) -> Result<Entries, String> {
-    let mut archive =
-        zip::ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+fn entries<R: Read + Seek>(
+    reader: &mut R,
+    wanted: &Wanted<'_>,
+    room: &mut u64,
+) -> Result<Entries, String> {
+    let magic = magic(reader, 0)?;
+    if magic.starts_with(b"PK\x03\x04") {
+        return zip_entries(reader, wanted, room);
+    }
+    let (begin, size) = match magic.starts_with(AR_MAGIC) {
+        true => debian_data(reader)?,
+        false => (0, u64::MAX),
+    };
+    check_tar(tar(reader, begin, size)?)?;
+    tar_entries(tar(reader, begin, size)?, wanted, room)
+}
+
+/// The first bytes behind `begin`.
+fn magic(reader: &mut (impl Read + Seek), begin: u64) -> Result<Vec<u8>, String> {
+    let mut magic = Vec::new();
+    reader
+        .seek(SeekFrom::Start(begin))
+        .and_then(|_| reader.take(MAGIC_SIZE).read_to_end(&mut magic))
+        .map_err(|error| error.to_string())?;
+    Ok(magic)
+}
+
+fn zip_entries(
+    reader: impl Read + Seek,
+    wanted: &Wanted<'_>,
+    room: &mut u64,
+) -> Result<Entries, String> {
+    let mut archive = zip::ZipArchive::new(reader).map_err(|error| error.to_string())?;
     let mut entries = Entries::new();
-    let mut room = PACKAGE_SIZE_MAX;
     for index in 0..archive.len() {
         let file = archive.by_index(index).map_err(|error| error.to_string())?;
         let name = file.name().map_err(|error| error.to_string())?.into_owned();
-        if is_relevant(&name) {
-            entries.push((name, read_some(file, &mut room)?));
+        if wanted(&name) {
+            let size = file.size();
+            entries.push((name, read_file(file, size, room)?));
         }
     }
     Ok(entries)
 }
 
-/// The member of a Debian package that holds its files: see deb(5) and ar(5).
-fn debian_data(mut members: &[u8]) -> Result<&[u8], String> {
-    while let Some((header, rest)) = members.split_at_checked(60) {
+/// Where the member of a Debian package begins that holds its files, and its size: see deb(5) and ar(5).
+fn debian_data(reader: &mut (impl Read + Seek)) -> Result<(u64, u64), String> {
+    let failed = |error: io::Error| error.to_string();
+    let end = reader.seek(SeekFrom::End(0)).map_err(failed)?;
+    let mut at = AR_MAGIC.len() as u64;
+    let mut header = [0; 60];
+    while at + header.len() as u64 <= end {
+        reader.seek(SeekFrom::Start(at)).map_err(failed)?;
+        reader.read_exact(&mut header).map_err(failed)?;
         let text = |range: std::ops::Range<usize>| String::from_utf8_lossy(&header[range]);
-        let size = text(48..58).trim().parse::<usize>();
+        let size = text(48..58).trim().parse::<u64>();
         let size = size.map_err(|_| "a member of it has no size".to_owned())?;
-        let Some((data, after)) = rest.split_at_checked(size) else {
+        let begin = at + header.len() as u64;
+        if end - begin < size {
             return Err("it is cut off".to_owned());
-        };
+        }
         if text(0..16).starts_with("data.tar") {
-            return Ok(data);
+            return Ok((begin, size));
         }
         // Members begin at even places.
-        members = after.get(size % 2..).unwrap_or_default();
+        at = begin + size.next_multiple_of(2);
     }
     Err("it has no `data.tar`".to_owned())
 }
 
-fn tar_entries(bytes: &[u8]) -> Result<Entries, String> {
-    let reader: Box<dyn Read + '_> = match bytes {
-        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(liblzma::read::XzDecoder::new(bytes)),
+/// A tar archive that begins at a place of a file, however it is compressed.
+fn tar<'a, R: Read + Seek>(
+    reader: &'a mut R,
+    begin: u64,
+    size: u64,
+) -> Result<tar::Archive<Limited<Box<dyn Read + 'a>>>, String> {
+    let magic = magic(reader, begin)?;
+    let failed = |error: io::Error| error.to_string();
+    reader.seek(SeekFrom::Start(begin)).map_err(failed)?;
+    let reader = reader.take(size);
+    let reader: Box<dyn Read + 'a> = match &*magic {
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(reader)),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY_MAX, 0);
+            let stream = stream.map_err(|error| error.to_string())?;
+            Box::new(XzDecoder::new_stream(reader, stream))
+        }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-            Box::new(zstd::Decoder::new(bytes).map_err(|error| error.to_string())?)
+            let mut decoder = zstd::Decoder::new(reader).map_err(failed)?;
+            decoder
+                .window_log_max(ZSTD_WINDOW_LOG_MAX)
+                .map_err(failed)?;
+            Box::new(decoder)
         }
         [b'B', b'Z', b'h', ..] => {
             return Err("it is compressed with bzip2, which is not read".to_owned());
@@ -84,42 +167,106 @@ fn tar_entries(bytes: &[u8]) -> Result<Entries, String> {
                 .get(TAR_MAGIC_AT..)
                 .is_some_and(|at| at.starts_with(b"ustar")) =>
         {
-            Box::new(bytes)
+            Box::new(reader)
         }
         _ => {
             return Err("it is not a .deb, a wheel, a zip or a tar archive".to_owned());
         }
     };
+    Ok(tar::Archive::new(Limited {
+        reader,
+        rest: UNPACKED_SIZE_MAX,
+    }))
+}
+
+/// A reader of which no more than so many bytes can be read.
+struct Limited<R> {
+    reader: R,
+    rest: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.reader.read(buffer)?;
+        match self.rest.checked_sub(size as u64) {
+            Some(rest) => self.rest = rest,
+            None => return Err(io::Error::other(unpacked_too_large())),
+        }
+        Ok(size)
+    }
+}
+
+fn unpacked_too_large() -> String {
+    format!(
+        "what is in it is larger than {} MiB; unpack it, and name the folder",
+        UNPACKED_SIZE_MAX >> 20
+    )
+}
+
+/// Refuses an archive that says itself that it is too large, before more than its begin is unpacked, and
+/// one whose headers would be: a reader of files holds them in memory.
+fn check_tar(mut archive: tar::Archive<impl Read>) -> Result<(), String> {
+    let mut total: u64 = 0;
+    let entries = archive.entries().map_err(|error| error.to_string())?;
+    for entry in entries.raw(true) {
+        let entry = entry.map_err(|error| error.to_string())?;
+        let (kind, size) = (entry.header().entry_type(), entry.size());
+        total = total.saturating_add(size);
+        if total > UNPACKED_SIZE_MAX {
+            return Err(unpacked_too_large());
+        }
+        let is_header = kind.is_gnu_longname()
+            || kind.is_gnu_longlink()
+            || kind.is_pax_local_extensions()
+            || kind.is_pax_global_extensions();
+        if is_header && size > TAR_HEADER_SIZE_MAX {
+            return Err("a header of it is larger than 1 MiB".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn tar_entries(
+    mut archive: tar::Archive<impl Read>,
+    wanted: &Wanted<'_>,
+    room: &mut u64,
+) -> Result<Entries, String> {
     let mut entries = Entries::new();
-    let mut room = PACKAGE_SIZE_MAX;
-    let mut archive = tar::Archive::new(reader);
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let entry = entry.map_err(|error| error.to_string())?;
         let path = entry.path().map_err(|error| error.to_string())?;
         let name = path.to_string_lossy().trim_start_matches("./").to_owned();
-        if entry.header().entry_type().is_file() && is_relevant(&name) {
-            entries.push((name, read_some(entry, &mut room)?));
+        if entry.header().entry_type().is_file() && wanted(&name) {
+            let size = entry.size();
+            entries.push((name, read_file(entry, size, room)?));
         }
     }
     Ok(entries)
 }
 
-/// Reads a file, as long as all of them stay below the limit.
-fn read_some(file: impl Read, room: &mut u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    file.take(*room + 1)
+/// Reads a file of a size that the package tells, as long as all of them stay below the limit.
+fn read_file(file: impl Read, size: u64, room: &mut u64) -> Result<Vec<u8>, String> {
+    *room = room.checked_sub(size).ok_or_else(|| {
+        format!(
+            "the extension's files are larger than {} MiB; if they are to be, unpack it, and name the \
+             folder",
+            EXTENSION_SIZE_MAX >> 20
+        )
+    })?;
+    // A byte more than there should be, so that the end is seen, at which checksums are compared.
+    let mut bytes = Vec::with_capacity(size as usize + 1);
+    file.take(size + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| error.to_string())?;
-    match room.checked_sub(bytes.len() as u64) {
-        Some(rest) => *room = rest,
-        None => return Err("its files are larger than 1 GiB".to_owned()),
+    match bytes.len() as u64 == size {
+        true => Ok(bytes),
+        false => Err("a file of it has another size than it says".to_owned()),
     }
-    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Cursor, Write as _};
 
     use super::*;
 
@@ -137,6 +284,10 @@ mod tests {
             archive.append_data(&mut header, name, bytes).unwrap();
         }
         archive.into_inner().unwrap()
+    }
+
+    fn read_bytes(label: &str, bytes: Vec<u8>) -> Result<Package> {
+        read(label, Cursor::new(bytes), "x")
     }
 
     fn xz(bytes: &[u8]) -> Vec<u8> {
@@ -174,7 +325,7 @@ mod tests {
         ];
         for (name, archive) in forms {
             assert_eq!(
-                read(name, archive.clone()).unwrap().entries,
+                read_bytes(name, archive.clone()).unwrap().entries,
                 expected,
                 "{name}"
             );
@@ -184,7 +335,7 @@ mod tests {
                 ("control.tar.xz", &xz(b"of no use")),
                 (name, &archive),
             ]);
-            let read = read("x.deb", package).unwrap();
+            let read = read_bytes("x.deb", package).unwrap();
             assert_eq!(read.entries, expected, "{name} in a package");
         }
     }
@@ -202,7 +353,7 @@ mod tests {
             (b"\xfd7zXZ\0", ""),
             (b"\x28\xb5\x2f\xfd", ""),
         ] {
-            let error = read("file", bytes.to_vec())
+            let error = read_bytes("file", bytes.to_vec())
                 .map(drop)
                 .unwrap_err()
                 .to_string();
@@ -213,6 +364,7 @@ mod tests {
         }
         let mut cut = b"!<arch>\n".to_vec();
         cut.extend(format!("{:16}{:32}{:10}`\n", "data.tar", "", 99).as_bytes());
-        assert!(entries(&cut).unwrap_err().contains("cut off"));
+        let error = read_bytes("file", cut).map(drop).unwrap_err().to_string();
+        assert!(error.contains("cut off"), "{error}");
     }
 }

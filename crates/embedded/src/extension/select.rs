@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-use super::source::Package;
+use super::source::{Entries, Package};
 
 /// What a file of an extension is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl<'a> Selection<'a> {
             bytes: control,
         }];
         let mut libraries = BTreeSet::from([name.to_owned()]);
-        libraries.extend(parameter(&text, "module_pathname").and_then(|path| library_of(&path)));
+        libraries.extend(libraries_named_in(control_path, control));
         let script = format!("{name}--");
         for (path, bytes) in &package.entries {
             let file = file_name(path);
@@ -81,12 +81,7 @@ impl<'a> Selection<'a> {
             if !is_script || !beside.iter().any(|folder| folder == parent(path)) {
                 continue;
             }
-            let text = String::from_utf8_lossy(bytes);
-            libraries.extend(named_libraries(&text));
-            if file.ends_with(".control") {
-                let own = parameter(&text, "module_pathname");
-                libraries.extend(own.and_then(|path| library_of(&path)));
-            }
+            libraries.extend(libraries_named_in(path, bytes));
             files.push(SelectedFile {
                 kind: Kind::Sql,
                 name: file.to_owned(),
@@ -94,11 +89,10 @@ impl<'a> Selection<'a> {
             });
         }
         for library in libraries {
-            let found = package.entries.iter().filter(|(path, _)| {
-                let file = file_name(path);
-                fits(path)
-                    && (file == format!("{library}.so") || file == format!("{library}.dylib"))
-            });
+            let found = package
+                .entries
+                .iter()
+                .filter(|(path, _)| fits(path) && library_name(path) == Some(&library));
             // A library that is in none of the package's folders may be one that the server has.
             if let Some((path, bytes)) = found.min_by_key(|(path, _)| path.len()) {
                 files.push(SelectedFile {
@@ -108,15 +102,10 @@ impl<'a> Selection<'a> {
                 });
             }
         }
-        let requires = parameter(&text, "requires").unwrap_or_default();
-        let requires = requires
-            .split(',')
-            .map(str::trim)
-            .filter(|it| !it.is_empty());
         Ok(Self {
             name: name.to_owned(),
             version,
-            requires: requires.map(str::to_owned).collect(),
+            requires: requirements(&text),
             files,
         })
     }
@@ -125,6 +114,75 @@ impl<'a> Selection<'a> {
     pub(super) fn libraries(&self) -> impl Iterator<Item = &str> {
         let files = self.files.iter().filter(|file| file.kind == Kind::Library);
         files.filter_map(|file| Path::new(&file.name).file_stem()?.to_str())
+    }
+}
+
+/// An extension and those that it requires, as control files tell, and those that these require.
+pub(super) fn family(name: &str, controls: &Entries) -> BTreeSet<String> {
+    let mut family = BTreeSet::new();
+    let mut rest = vec![name.to_owned()];
+    while let Some(name) = rest.pop() {
+        let control = format!("{name}.control");
+        if family.insert(name) {
+            let own = controls
+                .iter()
+                .filter(|(path, _)| file_name(path) == control);
+            rest.extend(own.flat_map(|(_, bytes)| requirements(&String::from_utf8_lossy(bytes))));
+        }
+    }
+    family
+}
+
+/// Whether a file is a script of one of these extensions.
+pub(super) fn is_script(path: &str, names: &BTreeSet<String>) -> bool {
+    let mut parts = file_name(path).splitn(2, "--");
+    path.ends_with(".sql")
+        && parts.next().is_some_and(|name| names.contains(name))
+        && parts.next().is_some()
+}
+
+/// The libraries that extensions may have: of their names, and those that their files name.
+pub(super) fn libraries(entries: &Entries, names: &BTreeSet<String>) -> BTreeSet<String> {
+    let is_theirs = |path: &str| {
+        let file = file_name(path);
+        let name = file.split("--").next().unwrap_or(file);
+        names.contains(name.strip_suffix(".control").unwrap_or(name))
+    };
+    let entries = entries.iter().filter(|(path, _)| is_theirs(path));
+    let named = entries.flat_map(|(path, bytes)| libraries_named_in(path, bytes));
+    named.chain(names.iter().cloned()).collect()
+}
+
+/// Whether a file is one of these libraries.
+pub(super) fn is_library(path: &str, names: &BTreeSet<String>) -> bool {
+    library_name(path).is_some_and(|name| names.contains(name))
+}
+
+/// The name of a library without its end.
+fn library_name(path: &str) -> Option<&str> {
+    let file = file_name(path);
+    file.strip_suffix(".so").or(file.strip_suffix(".dylib"))
+}
+
+/// What the text of a control file requires.
+fn requirements(control: &str) -> Vec<String> {
+    let requires = parameter(control, "requires").unwrap_or_default();
+    let names = requires.split(',').map(str::trim);
+    names
+        .filter(|it| !it.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The libraries that a control file or a script names.
+fn libraries_named_in(path: &str, bytes: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(bytes);
+    match path.ends_with(".control") {
+        true => {
+            let own = parameter(&text, "module_pathname");
+            own.and_then(|path| library_of(&path)).into_iter().collect()
+        }
+        false => named_libraries(&text),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Where the files of an extension come from.
 
 use std::fs;
+#[cfg(feature = "download")]
+use std::io::{BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -13,22 +15,39 @@ use crate::digest::hex;
 use crate::{Error, Result, Version};
 
 use super::ExtensionSource;
-
-/// The most that is read of a package: PostGIS with all its data is a tenth of it.
-#[cfg(feature = "download")]
-pub(super) const PACKAGE_SIZE_MAX: u64 = 1 << 30;
+use super::select::{family, is_library, is_script, libraries};
 
 /// How deep a folder is looked through.
 const DEPTH_MAX: usize = 12;
 
-/// A package that was read, as far as it may belong to an extension.
+/// Files by their path in a package.
+pub(super) type Entries = Vec<(String, Vec<u8>)>;
+
+/// Which files of a package are read, by their path in it.
+pub(super) type Wanted<'a> = dyn Fn(&str) -> bool + 'a;
+
+/// A package that was read, as far as it belongs to an extension.
 pub(super) struct Package {
     /// What errors and receipts call it.
     pub(super) label: String,
     /// Of the file; of a folder, of its files.
     pub(super) sha256: String,
-    /// Control files, scripts and libraries by their path in it.
-    pub(super) entries: Vec<(String, Vec<u8>)>,
+    /// All control files; scripts and libraries of the extension and of those that it requires.
+    pub(super) entries: Entries,
+}
+
+/// Reads the files of an extension and of those that it requires. Which they are, earlier ones tell:
+/// control files name what is required, scripts name libraries.
+pub(super) fn gather(
+    name: &str,
+    read: &mut dyn FnMut(&Wanted<'_>) -> Result<Entries>,
+) -> Result<Entries> {
+    let mut entries = read(&|path| path.ends_with(".control"))?;
+    let names = family(name, &entries);
+    entries.extend(read(&|path| is_script(path, &names))?);
+    let libraries = libraries(&entries, &names);
+    entries.extend(read(&|path| is_library(path, &libraries))?);
+    Ok(entries)
 }
 
 /// A package that is known to hold an extension: a wheel of the Python package index, in which a whole
@@ -106,8 +125,8 @@ pub(super) fn open(
         }
         ExtensionSource::Installed => installed(name, version.major),
         ExtensionSource::Path(path) => match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => read_folder(path),
-            Ok(_) => read_file(path),
+            Ok(metadata) if metadata.is_dir() => read_folder(name, path),
+            Ok(_) => read_file(name, path),
             Err(error) => Err(Error::file("read", path, error)),
         },
     }
@@ -121,7 +140,7 @@ fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Packag
         .join(known.file);
     let is_whole = |bytes: &Vec<u8>| hex(&Sha256::digest(bytes)) == known.sha256;
     if let Some(bytes) = fs::read(&file).ok().filter(is_whole) {
-        return super::package::read(known.file, bytes);
+        return super::package::read(known.file, Cursor::new(bytes), known.extension);
     }
     if super::places()?.network == Network::Forbidden {
         return Err(Error::extension_offline(known.extension, known.file));
@@ -136,7 +155,7 @@ fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Packag
     told(bytes.len() as u64, Some(bytes.len() as u64));
     // The next server of another minor version needs it again; without room it is fetched then.
     let _ = cache.write(&file, &bytes);
-    super::package::read(known.file, bytes)
+    super::package::read(known.file, Cursor::new(bytes), known.extension)
 }
 
 #[cfg(not(feature = "download"))]
@@ -145,18 +164,13 @@ fn fetch(known: &Known, _: &Cache, _: &dyn Progress) -> Result<Package> {
 }
 
 #[cfg(feature = "download")]
-fn read_file(path: &Path) -> Result<Package> {
-    let size = path.metadata().map_or(0, |metadata| metadata.len());
-    let label = path.display().to_string();
-    if size > PACKAGE_SIZE_MAX {
-        return Err(Error::package_unreadable(&label, "it is larger than 1 GiB"));
-    }
-    let bytes = fs::read(path).map_err(|error| Error::file("read", path, error))?;
-    super::package::read(&label, bytes)
+fn read_file(name: &str, path: &Path) -> Result<Package> {
+    let file = fs::File::open(path).map_err(|error| Error::file("read", path, error))?;
+    super::package::read(&path.display().to_string(), BufReader::new(file), name)
 }
 
 #[cfg(not(feature = "download"))]
-fn read_file(path: &Path) -> Result<Package> {
+fn read_file(_: &str, path: &Path) -> Result<Package> {
     Err(Error::no_packages(&path.display().to_string()))
 }
 
@@ -166,14 +180,10 @@ fn installed(name: &str, major: u32) -> Result<Package> {
     let mut found = Vec::new();
     for Installed { folder, version } in super::places()?.installed(&mut memo) {
         if version.is_ok_and(|version| version.major == major) {
-            let package = read_installed(&folder, major)?;
+            let files = installed_files(&folder, major)?;
             let control = format!("/{name}.control");
-            if package
-                .entries
-                .iter()
-                .any(|(path, _)| path.ends_with(&control))
-            {
-                return Ok(package);
+            if files.iter().any(|(path, _)| path.ends_with(&control)) {
+                return package_of(name, &folder, &files);
             }
             found.push(folder);
         }
@@ -182,7 +192,7 @@ fn installed(name: &str, major: u32) -> Result<Package> {
 }
 
 /// The files of the server whose programs are in `bin`.
-fn read_installed(bin: &Path, major: u32) -> Result<Package> {
+fn installed_files(bin: &Path, major: u32) -> Result<Files> {
     let prefix = bin.parent().unwrap_or(bin);
     let debian = PathBuf::from(format!("/usr/share/postgresql/{major}"));
     let mut files = Vec::new();
@@ -194,53 +204,53 @@ fn read_installed(bin: &Path, major: u32) -> Result<Package> {
         debian,
     ] {
         if folder.is_dir() {
-            gather(&folder, &folder, DEPTH_MAX, &mut files)?;
+            find_files(&folder, &folder, DEPTH_MAX, &mut files)?;
         }
     }
-    Ok(package_of(bin.display().to_string(), files))
+    Ok(files)
 }
 
-fn read_folder(folder: &Path) -> Result<Package> {
+fn read_folder(name: &str, folder: &Path) -> Result<Package> {
     // The programs of an installed server: its files are elsewhere.
     for bin in [folder.to_owned(), folder.join("bin")] {
         if bin.join("postgres").is_file()
             && let Ok(version) = Memo::read(None).version(&bin.join("postgres"))
         {
-            return read_installed(&bin, version.major);
+            return package_of(name, &bin, &installed_files(&bin, version.major)?);
         }
     }
     let mut files = Vec::new();
-    gather(folder, folder, DEPTH_MAX, &mut files)?;
-    Ok(package_of(folder.display().to_string(), files))
+    find_files(folder, folder, DEPTH_MAX, &mut files)?;
+    package_of(name, folder, &files)
 }
 
-fn package_of(label: String, mut entries: Vec<(String, Vec<u8>)>) -> Package {
+/// Reads the files of an extension from a folder.
+fn package_of(name: &str, folder: &Path, files: &Files) -> Result<Package> {
+    let mut entries = gather(name, &mut |wanted| {
+        let wanted = files.iter().filter(|(name, _)| wanted(name));
+        let read = wanted.map(|(name, path)| match fs::read(path) {
+            Ok(bytes) => Ok((name.clone(), bytes)),
+            Err(error) => Err(Error::file("read", path, error)),
+        });
+        read.collect()
+    })?;
     entries.sort();
     let mut hasher = Sha256::new();
     for (path, bytes) in &entries {
         hasher.update(path);
         hasher.update(Sha256::digest(bytes));
     }
-    Package {
-        label,
+    Ok(Package {
+        label: folder.display().to_string(),
         sha256: hex(&hasher.finalize()),
         entries,
-    }
+    })
 }
 
-/// Whether a file may be one of an extension.
-pub(super) fn is_relevant(path: &str) -> bool {
-    [".control", ".sql", ".so", ".dylib"]
-        .iter()
-        .any(|end| path.ends_with(end))
-}
+/// Files of a folder by their path in it.
+type Files = Vec<(String, PathBuf)>;
 
-fn gather(
-    top: &Path,
-    folder: &Path,
-    depth: usize,
-    files: &mut Vec<(String, Vec<u8>)>,
-) -> Result<()> {
+fn find_files(top: &Path, folder: &Path, depth: usize, files: &mut Files) -> Result<()> {
     let failed = |error| Error::file("read", folder, error);
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -248,16 +258,15 @@ fn gather(
             .symlink_metadata()
             .is_ok_and(|metadata| metadata.is_dir());
         if is_folder && depth > 0 {
-            gather(top, &path, depth - 1, files)?;
+            find_files(top, &path, depth - 1, files)?;
         }
         let name = path
             .strip_prefix(top)
             .unwrap_or(&path)
             .display()
             .to_string();
-        if path.is_file() && is_relevant(&name) {
-            let bytes = fs::read(&path).map_err(|error| Error::file("read", &path, error))?;
-            files.push((name, bytes));
+        if path.is_file() {
+            files.push((name, path));
         }
     }
     Ok(())

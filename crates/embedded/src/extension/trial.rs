@@ -1,10 +1,20 @@
 //! Whether a server can create an extension: tried in a scratch server, which a library that crashes
-//! takes along.
+//! takes along, and for a limited time.
+
+use std::time::Duration;
 
 use crate::admin::{identifier, literal};
 use crate::{Error, Postgres, Result, Version, VersionRequirement};
 
 use super::select::Selection;
+
+/// How long a statement of a trial may take if the caller says nothing else: the largest script that is
+/// known, PostGIS's, takes a second.
+pub(super) const TRIAL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How much longer a server that was told to end a statement is waited for: libraries may be deaf to it,
+/// and scripts may go on after it. Then the server is ended.
+const TRIAL_GRACE: Duration = Duration::from_secs(5);
 
 /// Creates the extension, and loads each of its libraries. What `shared_preload_libraries` must name,
 /// if it works only so.
@@ -12,8 +22,9 @@ pub(super) fn run(
     name: &str,
     selection: &Selection<'_>,
     version: Version,
+    timeout: Duration,
 ) -> Result<Option<String>> {
-    let mut refused = match create(name, selection, version, None) {
+    let mut refused = match create(name, selection, version, None, timeout) {
         Ok(()) => return Ok(None),
         Err(error) => error,
     };
@@ -22,7 +33,7 @@ pub(super) fn run(
     let said = refused.to_string();
     if said.contains("preload") || said.contains("unrecognized configuration parameter") {
         for library in selection.libraries() {
-            match create(name, selection, version, Some(library)) {
+            match create(name, selection, version, Some(library), timeout) {
                 Ok(()) => return Ok(Some(library.to_owned())),
                 Err(error) => refused = error,
             }
@@ -36,30 +47,43 @@ fn create(
     selection: &Selection<'_>,
     version: Version,
     preload: Option<&str>,
+    timeout: Duration,
 ) -> Result<()> {
     let mut builder = scratch(version)?;
     if let Some(library) = preload {
         builder = builder.setting("shared_preload_libraries", library);
     }
     let db = builder.start()?;
-    db.execute(&format!("CREATE EXTENSION {} CASCADE", identifier(name)))?;
+    let execute = |sql: &str| execute(&db, name, sql, timeout);
+    execute(&format!("CREATE EXTENSION {} CASCADE", identifier(name)))?;
     for library in selection.libraries() {
-        db.execute(&format!("LOAD {}", literal(&format!("$libdir/{library}"))))?;
+        execute(&format!("LOAD {}", literal(&format!("$libdir/{library}"))))?;
     }
     db.close()
 }
 
+/// Runs a statement for a limited time. Where it takes longer, `db` is only good to be dropped.
+fn execute(db: &Postgres, name: &str, sql: &str, timeout: Duration) -> Result<()> {
+    let set = format!("SET statement_timeout = {}", timeout.as_millis());
+    let done = db.execute_within(&format!("{set}; {sql}"), timeout + TRIAL_GRACE);
+    done.map_err(|error| match error.sqlstate() {
+        // query_canceled
+        Some("57014") => Error::extension_too_slow(name, timeout, error),
+        _ if error.is_timeout() => Error::extension_too_slow(name, timeout, error),
+        _ => error,
+    })
+}
+
 /// The extensions that a scratch server can create, with their versions. Each is tried in a transaction
 /// that is rolled back.
-pub(super) fn loadable(version: Version) -> Result<Vec<(String, String)>> {
+pub(super) fn loadable(version: Version, timeout: Duration) -> Result<Vec<(String, String)>> {
     let db = scratch(version)?.start()?;
     let mut loadable = Vec::new();
     for extension in db.extensions()? {
         let name = identifier(&extension.name);
-        let is_created = extension.installed.is_some()
-            || db
-                .execute(&format!("BEGIN; CREATE EXTENSION {name} CASCADE; ROLLBACK"))
-                .is_ok();
+        let sql = format!("BEGIN; CREATE EXTENSION {name} CASCADE; ROLLBACK");
+        let is_created =
+            extension.installed.is_some() || execute(&db, &extension.name, &sql, timeout).is_ok();
         if is_created {
             loadable.push((extension.name, extension.version));
         }

@@ -385,6 +385,121 @@ fn an_extension_is_created_once_for_all_servers_of_single_databases() {
     assert_eq!(draw(&[]), third);
 }
 
+/// Files that are small in a package and fill the memory when they are unpacked.
+#[test]
+fn a_package_that_would_fill_the_memory_is_refused() {
+    const BLOCK_SIZE: usize = 1 << 20;
+    const BLOCK_COUNT: usize = 600;
+    // The server that tries the last one has as much.
+    const MEMORY_SIZE_MAX: usize = 200 << 20;
+    let prlimit = std::process::Command::new("prlimit")
+        .arg("--version")
+        .output();
+    if prlimit.is_err() {
+        skip("no prlimit");
+        return;
+    }
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    let header = |name: &str, size: u64, kind: tar::EntryType| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(size);
+        header.set_mode(0o644);
+        header.set_entry_type(kind);
+        header.set_path(name).unwrap();
+        header.set_cksum();
+        header.as_bytes().to_vec()
+    };
+    let block = vec![0; BLOCK_SIZE];
+    // Members of a compressed file follow each other.
+    let tar = |name: &str, kind: tar::EntryType| {
+        let begin = gzip(&header(name, (BLOCK_SIZE * BLOCK_COUNT) as u64, kind));
+        [begin, gzip(&block).repeat(BLOCK_COUNT)].concat()
+    };
+    let zip = |name: &str| {
+        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(name, options).unwrap();
+        for _ in 0..BLOCK_COUNT {
+            archive.write_all(&block).unwrap();
+        }
+        for (path, bytes) in files_of("bomb", "1.0", "") {
+            if path != name {
+                archive.start_file(path.as_str(), options).unwrap();
+                archive.write_all(&bytes).unwrap();
+            }
+        }
+        archive.finish().unwrap().into_inner()
+    };
+    let add = |source: &str| {
+        let mut command = std::process::Command::new("prlimit");
+        command
+            .arg(format!("--data={MEMORY_SIZE_MAX}"))
+            .arg(env!("CARGO_BIN_EXE_lookaside"))
+            .args(["pg", "extension", "add", "bomb", "--from", source])
+            .args(["--pg-version", MAJOR])
+            .env("LOOKASIDE_CACHE", &workplace.cache)
+            .env_remove("LOOKASIDE_PG_BIN")
+            .current_dir(workplace.project.path());
+        Said::from(command.output().expect("prlimit starts"))
+    };
+    let regular = tar::EntryType::Regular;
+    for (file, bytes, expected) in [
+        ("control.zip", zip("bomb.control"), "larger than 64 MiB"),
+        ("script.zip", zip("bomb--1.0.sql"), "larger than 64 MiB"),
+        (
+            "script.tar.gz",
+            tar("bomb--1.0.sql", regular),
+            "larger than 512 MiB",
+        ),
+        (
+            "other.tar.gz",
+            tar("README", regular),
+            "larger than 512 MiB",
+        ),
+        (
+            "name.tar.gz",
+            tar("././@LongLink", tar::EntryType::GNULongName),
+            "larger than 512 MiB",
+        ),
+    ] {
+        workplace.write(file, &bytes);
+        add(file)
+            .ended(1)
+            .err_has(&[file, expected, "name the folder"]);
+    }
+    // Files that are not the extension's are not unpacked from a zip, however large they are.
+    workplace.write("other.zip", &zip("README.sql"));
+    add("other.zip").ended(0);
+    workplace.ask("bomb", "select 1").ended(0);
+}
+
+#[test]
+fn an_extension_that_does_not_come_to_its_end_is_given_up() {
+    let Some(workplace) = Workplace::new() else {
+        return;
+    };
+    let sleep = "select pg_sleep(100000);";
+    // Goes on when its statement is ended.
+    let deaf = "do $$ begin loop begin perform pg_sleep(100000); exception when query_canceled then \
+                null; end; end loop; end $$;";
+    for (name, script) in [("sleeper", sleep), ("deaf", deaf)] {
+        let mut files = files_of(name, "1.0", "");
+        files[1].1.extend(script.as_bytes());
+        workplace.write("a.tar", &tar_of(&files));
+        workplace
+            .extension(&["add", name, "--from", "a.tar", "--timeout", "1"])
+            .ended(1)
+            .err_has(&[
+                &format!("the extension `{name}` does not load"),
+                "was not created within 1 s",
+                "--timeout SECONDS",
+            ]);
+        assert_eq!(workplace.files(name), [""; 0].map(PathBuf::from));
+    }
+}
+
 #[test]
 fn an_extension_that_must_be_preloaded_says_how() {
     let Some(workplace) = Workplace::new() else {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use lookaside_embedded::{AddedExtension, ExtensionSource, Extensions, VersionRequirement};
@@ -47,6 +48,10 @@ struct AddArguments {
     #[arg(long, value_name = "installed|PATH")]
     from: Option<PathBuf>,
 
+    /// How long the scratch server may take to create the extension; 120 by default
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: Option<u32>,
+
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -90,7 +95,10 @@ pub(super) fn run(arguments: &ExtensionArguments) -> Outcome {
 }
 
 fn add(arguments: &AddArguments) -> Outcome {
-    let extensions = arguments.server.extensions()?;
+    let mut extensions = arguments.server.extensions()?;
+    if let Some(seconds) = arguments.timeout {
+        extensions = extensions.trial_timeout(Duration::from_secs(seconds.into()));
+    }
     let source = match &arguments.from {
         None => ExtensionSource::Known,
         Some(path) if path.as_os_str() == "installed" => ExtensionSource::Installed,
