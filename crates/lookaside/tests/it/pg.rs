@@ -492,6 +492,15 @@ fn every_form_of_a_url_leads_to_the_server() {
         let other = json["sqlalchemy_asyncpg_url"].as_str().unwrap();
         let other = other.replace("+asyncpg", "").replace("?ssl=", "?sslmode=");
         assert_eq!(ask(&other), folder);
+        let part = |name: &str| json[name].as_str().unwrap_or_default();
+        let [database, host, user, password] = ["database", "host", "user", "password"].map(part);
+        let (port, jdbc) = (&json["port"], json["jdbc_url"].as_str());
+        let parts = format!("{database}?host={host}&port={port}&user={user}&password={password}");
+        assert_eq!(ask(&format!("postgresql:///{parts}")), folder);
+        assert_eq!(jdbc.is_some(), arguments.contains(&"--tcp"));
+        if let Some(jdbc) = jdbc {
+            assert_eq!(ask(jdbc.strip_prefix("jdbc:").unwrap()), folder);
+        }
     }
     // As a shell takes them, and as psql does where it is found.
     let has_psql = Command::new("psql").arg("--version").output().is_ok();
