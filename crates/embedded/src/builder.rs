@@ -171,7 +171,9 @@ impl Builder {
     /// at once, one makes it and the others wait; one that fails or dies leaves nothing.
     ///
     /// The key must change when the contents would: [`key_of_files`](crate::key_of_files) makes one
-    /// of migration files. The code runs on a thread of its own, where it may start an asynchronous
+    /// of migration files. A migrator that holds them since it was compiled, such as
+    /// `sqlx::migrate!()`, must be compiled again when they change: a `build.rs` that prints
+    /// `cargo:rerun-if-changed=migrations` sees to it. The code runs on a thread of its own, where it may start an asynchronous
     /// runtime. Connections that it leaves open are ended.
     ///
     /// Databases of a key have a server to themselves, which begins as a copy of the template. With
