@@ -287,8 +287,8 @@ impl fmt::Debug for Extensions {
     }
 }
 
-/// Changes when extensions of a server are added, replaced or removed: names, sizes and times of their
-/// control files, which installers write anew each time. `None` where a server's files are not below one
+/// Changes when extensions of a server are added, replaced, edited or removed: names, sizes and times of
+/// their control and SQL files. `None` where a server's files are not below one
 /// folder, as distributions have it.
 pub(crate) fn stamp(binaries: &Binaries) -> Option<String> {
     let server = binaries.folder().parent()?;
@@ -297,7 +297,7 @@ pub(crate) fn stamp(binaries: &Binaries) -> Option<String> {
     for entry in fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;
         let name = entry.file_name().into_string().ok()?;
-        if name.ends_with(".control") {
+        if name.ends_with(".control") || name.ends_with(".sql") {
             let metadata = entry.metadata().ok()?;
             let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
             stamps.push(format!("\0{name}\0{}\0{seconds}.{nanos}", metadata.len()));
