@@ -16,7 +16,9 @@ function element(name, attributes = {}, ...children) {
 }
 function button(text, act, attributes = {}) {
   const made = element('button', { type: 'button', ...attributes }, text);
-  made.addEventListener('click', act);
+  made.addEventListener('click', async () => {
+    try { await act(); } catch { notice('The server did not answer.'); }
+  });
   return made;
 }
 

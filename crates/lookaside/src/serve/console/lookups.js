@@ -19,10 +19,10 @@ function drawWaiting(waiting) {
 
 let shownLookups = null;
 
-/** Shows the lookups, and says which are new since they were shown last. */
+/** Shows the lookups, and says which are new since they were shown last; `null` if there is no answer. */
 async function loadLookups() {
   const answer = await ask('/v1/lookups');
-  if (!answer.ok) return [];
+  if (!answer.ok) return null;
   const { lookups } = await answer.json();
   const before = shownLookups;
   shownLookups = Object.fromEntries(lookups.map(lookup => [lookup.name, JSON.stringify(lookup)]));
@@ -31,7 +31,7 @@ async function loadLookups() {
   const cards = lookups.map(lookup => before?.[lookup.name] === shownLookups[lookup.name] ? known.get(lookup.name) : lookupCard(lookup));
   byId('lookups').replaceChildren(...(cards.length ? cards : [element('p', { class: 'card quiet' }, 'None yet. A section ',
     element('code', {}, '[lookups.NAME]'), ' with its ', element('code', {}, 'sql'), ' in knowdb.toml makes one; then press Reload.')]));
-  return before ? lookups.map(lookup => lookup.name).filter(name => !(name in before)) : [];
+  return before ? lookups.map(lookup => lookup.name).filter(name => !Object.hasOwn(before, name)) : [];
 }
 
 function lookupCard(lookup) {

@@ -5,7 +5,7 @@ const DOCUMENTS = ['openapi.json', 'metrics'];
 async function route() {
   const name = location.hash.slice(1);
   const isDocument = DOCUMENTS.includes(name);
-  const view = isDocument ? 'document' : name in VIEWS ? name : 'lookups';
+  const view = isDocument ? 'document' : Object.hasOwn(VIEWS, name) ? name : 'lookups';
   for (const other of [...Object.keys(VIEWS), 'document']) byId('view-' + other).hidden = other !== view;
   for (const link of byId('views').children) {
     if (link.hash === '#' + view) link.setAttribute('aria-current', 'page');
@@ -29,6 +29,11 @@ async function refresh() {
   try {
     const answer = await ask('/v1/status');
     if (answer.status === 401 || answer.status === 403) return await askForKey(answer);
+    if (answer.status === 429) {
+      byId('state').textContent = 'rate limit of this key reached';
+      byId('state').className = 'state bad';
+      return;
+    }
     if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
     const wasHidden = byId('key').hidden;
     byId('key').hidden = true;
@@ -39,7 +44,7 @@ async function refresh() {
     drawWaiting(status.waiting);
     // Tables that were loaded anew, or a provider that answers now, bring other lookups.
     const now = [status.generation, ...status.lookups_not_ready].join(' ');
-    if (now !== seen) { seen = now; await loadLookups(); project = null; }
+    if (now !== seen && await loadLookups()) { seen = now; project = null; }
     if (!wasHidden) await route();
   } catch (error) {
     byId('state').textContent = 'away';
@@ -52,11 +57,11 @@ byId('reload').addEventListener('click', async () => {
   try {
     const answer = await ask('/v1/reload', { method: 'POST' });
     const told = await answer.json().catch(() => null);
-    const fresh = answer.ok ? await loadLookups() : [];
+    const fresh = (answer.ok ? await loadLookups() : null) ?? [];
     const what = fresh.length ? `; new: ${fresh.join(', ')}` : '';
     const warnings = told?.warnings?.length ? ` · ${told.warnings.join(' · ')}` : '';
     if (answer.ok) notice(`Reloaded in ${told.ms} ms, generation ${told.generation}${what}.${warnings}`, !warnings);
-    else notice(`The reload failed and what served still serves: ${told?.detail ?? told?.title ?? answer.status}`);
+    else notice([told?.title ?? `The reload failed: ${answer.status}`, told?.detail].filter(Boolean).join(': '));
     project = null;
     byId('view-sql').replaceChildren();
     await refresh();
@@ -66,7 +71,14 @@ byId('reload').addEventListener('click', async () => {
 });
 byId('key').addEventListener('submit', event => {
   event.preventDefault();
-  key = byId('key-value').value.trim();
+  const given = byId('key-value').value.trim();
+  // A header cannot carry other characters, such as the … of an example.
+  if (/[^\x21-\x7e]/.test(given)) {
+    byId('key-problem').hidden = false;
+    byId('key-problem').textContent = 'a key has no such characters; copy it whole, as it was printed';
+    return;
+  }
+  key = given;
   sessionStorage.setItem('key', key);
   refresh();
 });

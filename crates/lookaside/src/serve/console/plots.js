@@ -125,7 +125,10 @@ function draw(status) {
       memory: status.memory_bytes,
     });
     if (samples.length > SAMPLE_COUNT) samples.shift();
-  } else if (last && status.uptime_s < last.uptime_s) samples.length = 0;
+  } else if (last && status.uptime_s < last.uptime_s) {
+    samples.length = 0;
+    seen = '';
+  }
   last = status;
   const now = samples.at(-1);
   if (!now) return;

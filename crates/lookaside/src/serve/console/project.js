@@ -31,6 +31,8 @@ async function drawTables() {
   view.replaceChildren(...(cards.length ? cards : [none]));
 }
 
+let typedSql = null;
+
 async function drawSql() {
   const view = byId('view-sql');
   const loaded = await loadProject();
@@ -43,7 +45,8 @@ async function drawSql() {
   }
   const first = loaded.tables[0]?.name.replaceAll('"', '""');
   const sql = element('textarea', { id: 'sql-text', rows: 6, spellcheck: 'false', 'aria-label': 'SQL' });
-  sql.value = first ? `select * from "${first}" limit 20` : 'select 1';
+  sql.value = typedSql ?? (first ? `select * from "${first}" limit 20` : 'select 1');
+  sql.addEventListener('input', () => { typedSql = sql.value; });
   const params = element('input', { id: 'sql-params', value: '{}', size: 40, spellcheck: 'false' });
   const output = element('div', { class: 'answer' });
   // The parameters go as they are written, so that all digits of a number arrive.

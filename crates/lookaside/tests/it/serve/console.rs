@@ -56,7 +56,7 @@ fn the_console_shows_and_asks_lookups() {
     project.write("hosts/data.csv", "name,rack\n\"open,7\n");
     browser.click("#reload");
     browser.wait_for(
-        "document.querySelector('#notice').innerText.includes('what served still serves')",
+        "document.querySelector('#notice').innerText.includes('the previous state stays in use: ')",
     );
     // One that succeeds says what someone should look at.
     project.write("hosts/data.csv", "name,rack\nweb-1,7\nweb-2,8\nweb-3,x\n");
@@ -160,6 +160,38 @@ fn the_console_asks_for_a_key() {
     browser.wait_for("document.querySelector('#generation').innerText === '2'");
 }
 
+#[test]
+fn issue_13_the_console_says_what_a_reload_kept_and_that_nothing_answers() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let config = "version = 2\n[[tables]]\nname = 'hosts'\n[server]\nquery_rows_max = 5\n\
+         [lookups.host]\nsql = 'select name, rack from hosts where name = :name'\n";
+    let project = Project::with_endless_view(config);
+    let running = serve(&project, &[]);
+    browser.open(&format!("http://{}/#sql", running.address));
+    browser.wait_for("document.querySelector('#sql-text')");
+    // What was typed outlives a reload.
+    browser.type_into("#sql-text", " -- mine");
+    browser.click("#reload");
+    browser.wait_for("document.querySelector('#generation').innerText === '2'");
+    browser.wait_for("document.querySelector('#sql-text')?.value.endsWith('limit 20 -- mine')");
+    // New tables, and lookups as they were.
+    let broken = "[lookups.broken]\nsql = 'select nothing from hosts where name = :name'\n";
+    project.write("knowdb.toml", &format!("{config}{broken}"));
+    browser.click("#reload");
+    browser.wait_for("document.querySelector('#notice').innerText.startsWith('the tables are new, the lookups stay as they were: ')");
+    browser.wait_for("document.querySelector('#sql-explain')");
+    drop(running);
+    for selector in ["#sql-explain", "#sql-explain ~ button"] {
+        browser.run("notice('')");
+        browser.click(selector);
+        browser.wait_for(
+            "document.querySelector('#notice').innerText === 'The server did not answer.'",
+        );
+    }
+}
+
 /// Keeps a picture of the page for people to look at.
 fn keep_picture(browser: &Browser, name: &str) {
     let picture = base64::engine::general_purpose::STANDARD
@@ -187,6 +219,11 @@ fn issue_13_the_console_says_that_a_key_is_wrong_and_its_links_bring_it() {
         browser.run("return document.querySelector('#key-problem').hidden"),
         json!(true)
     );
+    // What the page itself shows in the place of a key cannot be sent.
+    browser.type_into("#key-value", "lk_wrong…");
+    browser.click("#key button");
+    browser.wait_for("document.querySelector('#key-problem').innerText.includes('copy it whole')");
+    browser.run("document.querySelector('#key-value').value = ''");
     browser.type_into("#key-value", "lk_wrong");
     browser.click("#key button");
     browser.wait_for(
