@@ -70,6 +70,16 @@ impl Keeper {
     }
 }
 
+/// How long to wait for the next sweep after one that dropped so many databases: not at all where there
+/// may be more.
+fn next_sweep_delay(delay: Duration, swept_count: usize) -> Duration {
+    match swept_count {
+        0 => (delay * 2).clamp(SWEEP_DELAY_MIN, SWEEP_DELAY_MAX),
+        SWEEP_COUNT_MAX => Duration::ZERO,
+        _ => SWEEP_DELAY_MIN,
+    }
+}
+
 /// Does jobs until the cluster is gone. A job that fails is left: whoever needs its result does the
 /// work himself and gets the error.
 fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
@@ -87,11 +97,7 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
                     true => cluster.drop_orphans(&[], SWEEP_COUNT_MAX).unwrap_or(0),
                     false => 0,
                 };
-                sweep_delay = match swept_count {
-                    0 => (sweep_delay * 2).min(SWEEP_DELAY_MAX),
-                    SWEEP_COUNT_MAX => Duration::ZERO,
-                    _ => SWEEP_DELAY_MIN,
-                };
+                sweep_delay = next_sweep_delay(sweep_delay, swept_count);
                 continue;
             }
         };
@@ -117,5 +123,21 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_without_a_find_become_rare_also_after_one_at_once() {
+        let mut delay = SWEEP_DELAY_MIN;
+        let mut seconds = Vec::new();
+        for swept_count in [0, 5, 5, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0] {
+            delay = next_sweep_delay(delay, swept_count);
+            seconds.push(delay.as_secs());
+        }
+        assert_eq!(seconds, [2, 0, 0, 1, 2, 1, 2, 4, 8, 16, 32, 64, 64, 64]);
     }
 }
