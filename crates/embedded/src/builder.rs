@@ -173,8 +173,8 @@ impl Builder {
     /// The key must change when the contents would: [`key_of_files`](crate::key_of_files) makes one
     /// of migration files. A migrator that holds them since it was compiled, such as
     /// `sqlx::migrate!()`, must be compiled again when they change: a `build.rs` that prints
-    /// `cargo:rerun-if-changed=migrations` sees to it. The code runs on a thread of its own, where it may start an asynchronous
-    /// runtime. Connections that it leaves open are ended.
+    /// `cargo:rerun-if-changed=migrations` does that. The code runs on its own thread, where it may
+    /// start an asynchronous runtime. Connections that it leaves open are ended.
     ///
     /// Databases of a key have a server to themselves, which begins as a copy of the template. With
     /// [`path`](Self::path) the code runs when the folder is made.

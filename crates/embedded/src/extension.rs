@@ -288,8 +288,8 @@ impl fmt::Debug for Extensions {
 }
 
 /// Changes when extensions of a server are added, replaced, edited or removed: names, sizes and times of
-/// their control and SQL files. `None` where a server's files are not below one
-/// folder, as distributions have it.
+/// their control and SQL files. `None` if the files of the server are not all below one folder, as in
+/// packages of distributions.
 pub(crate) fn stamp(binaries: &Binaries) -> Option<String> {
     let server = binaries.folder().parent()?;
     let folder = server.join(Layout::of(server).ok()?.extension);

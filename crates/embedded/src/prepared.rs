@@ -1,10 +1,11 @@
-//! Templates with a database that is not empty: the caller's own code has filled it, a migrator or a
-//! seed, or it has extensions.
+//! Templates with a database that is not empty: it has extensions, or the caller's own code has filled
+//! it, such as a migrator.
 //!
-//! Such a template is a copy of the one that `initdb` made, in which a private server ran the code
-//! once. It stays in the cache under a key of the caller's, and servers with such databases begin as
-//! copies of it; those of other contents are other servers. Whatever the code did to the server as a
-//! whole, such as `CREATE ROLE`, is therefore there as well, and concerns nobody else.
+//! Such a template is a copy of the one that `initdb` made, in which a private server ran the work once.
+//! It stays in the cache under a key of its contents, for code of the caller's under the caller's key, and
+//! servers with such databases begin as copies of it; those of other contents are other servers. Whatever
+//! the code did to the server as a whole, such as `CREATE ROLE`, is therefore in the copies as well, and
+//! in no other server.
 
 use std::fmt;
 use std::fs;

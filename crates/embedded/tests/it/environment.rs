@@ -97,7 +97,9 @@ fn a_read_only_place_is_passed_over_unless_it_was_named() {
     child.hear("ready");
     assert!(folder.starts_with(disk.path()), "{}", folder.display());
     assert!(child.end().success());
-    wait_until("nobody works there", || processes(disk.path()).is_empty());
+    wait_until("no process works there", || {
+        processes(disk.path()).is_empty()
+    });
 
     // With and without our folder in it.
     for is_made in [false, true] {

@@ -291,11 +291,11 @@ fn code_that_takes_a_database_away_is_told_which() {
         let error = builder()
             .template(key.clone(), move |url| {
                 let database = url.split(['/', '?']).nth(3).unwrap();
-                let elsewhere = match sql.contains("$database") {
+                let url = match sql.contains("$database") {
                     true => url.replacen(database, "postgres", 1),
                     false => url.to_owned(),
                 };
-                ask(&elsewhere, &sql.replace("$database", database));
+                ask(&url, &sql.replace("$database", database));
                 Ok::<_, Error>(())
             })
             .start()
