@@ -41,8 +41,8 @@ pub struct Leftover {
 }
 
 /// Removes clusters, their copies and databases that processes left which have ended, copies of
-/// templates that wait for the next cluster, half-made files in the cache, and templates that no server
-/// found here uses. What a living process holds, and persistent folders, are left alone.
+/// templates that wait for the next cluster, half-made files in the cache, templates that no server
+/// found here uses, and of those with contents all but the eight used last. What a living process holds, and persistent folders, are left alone.
 ///
 /// # Errors
 ///
@@ -158,9 +158,9 @@ fn clean_templates(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) ->
         format!("{version}-{programs}")
     };
     let servers: Vec<_> = servers.iter().map(names).collect();
-    for template in Template::unused(cache, &servers) {
+    for (template, what) in Template::unused(cache, &servers) {
         let leftover = Leftover {
-            what: "template that no server found here uses",
+            what,
             place: template.display().to_string(),
             size: size_of(&template),
         };

@@ -89,23 +89,30 @@ impl Setup {
 
     /// As this, but clusters begin with a database that the caller's own code has filled.
     pub(crate) fn prepared(self, schema: &Schema, wishes: &Wishes) -> Result<Self> {
-        self.prepared_for(schema, wishes, String::new())
+        let stamp = self.extension_stamp(schema).unwrap_or_default();
+        self.prepared_for(schema, wishes, stamp)
     }
 
     /// As this, but clusters begin with a database that has the schema's extensions, where it has some
     /// and it is known when their files change.
     pub(crate) fn with_extensions(self, schema: &Schema, wishes: &Wishes) -> Self {
-        let extensions = schema.extensions();
-        let stamp = match extensions.is_empty() {
-            true => None,
-            false => extension::stamp(&self.binaries),
-        };
-        let Some(stamp) = stamp else {
+        let Some(stamp) = self.extension_stamp(schema) else {
             return self;
         };
         // Where that fails, as in a cache that cannot be written to, each cluster creates them.
-        let prepared = self.clone().prepared_for(&extensions, wishes, stamp);
+        let prepared = self
+            .clone()
+            .prepared_for(&schema.extensions(), wishes, stamp);
         prepared.unwrap_or(self)
+    }
+
+    /// Of the files of the server's extensions; `None` if the schema has none, or if it is not known when
+    /// they change.
+    fn extension_stamp(&self, schema: &Schema) -> Option<String> {
+        match schema.extensions().is_empty() {
+            true => None,
+            false => extension::stamp(&self.binaries),
+        }
     }
 
     fn prepared_for(mut self, schema: &Schema, wishes: &Wishes, stamp: String) -> Result<Self> {

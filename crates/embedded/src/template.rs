@@ -126,7 +126,11 @@ impl Template {
         };
         match template.stands() {
             true => template.mark_used(),
-            false => template.make(makers)?,
+            false => {
+                // Before, since a short process may end before its spare time comes.
+                template.forget_old(makers.cache);
+                template.make(makers)?;
+            }
         }
         Ok(template)
     }
@@ -163,18 +167,11 @@ impl Template {
     pub(crate) fn forget_old(&self, cache: &Cache) {
         let folder = cache.root().join(FOLDER);
         cache.sweep(&folder);
-        let entries = fs::read_dir(&folder).into_iter().flatten();
-        let mut templates: Vec<_> = entries
-            .flatten()
-            .filter_map(|entry| {
-                let used = entry.metadata().and_then(|metadata| metadata.modified());
-                Some((used.ok()?, entry.file_name().into_string().ok()?))
-            })
-            .filter(|(_, key)| *key != self.key && !is_partial(key))
-            .collect();
-        templates.sort_by(|one, other| other.cmp(one));
         let mut prepared_count = usize::from(self.is_prepared());
-        for (used, key) in templates {
+        for (used, key) in by_last_use(&folder) {
+            if key == self.key {
+                continue;
+            }
             let is_prepared = is_prepared_key(&key);
             prepared_count += usize::from(is_prepared);
             let is_old = used.elapsed().is_ok_and(|age| age > AGE_MAX);
@@ -186,10 +183,10 @@ impl Template {
         }
     }
 
-    /// The folders of templates that no build of this version makes: of another format, or of none of
-    /// these `servers` (`<version>-<programs>`) and not made or used for a day, since programs that are not
-    /// found now may be named at the next start.
-    pub(crate) fn unused(cache: &Cache, servers: &[String]) -> Vec<PathBuf> {
+    /// The folders of templates that are not kept, and why: those of another format, those of none of
+    /// these `servers` (`<version>-<programs>`) that were not made or used for a day, since programs that are
+    /// not found now may be named at the next start, and of the prepared ones all but those used last.
+    pub(crate) fn unused(cache: &Cache, servers: &[String]) -> Vec<(PathBuf, &'static str)> {
         let is_unused = |key: &str, used: SystemTime| {
             let mut parts = key.splitn(4, '-');
             let (Some(version), Some(programs), Some(format)) =
@@ -201,15 +198,20 @@ impl Template {
             let is_old = used.elapsed().is_ok_and(|age| age > UNKNOWN_AGE_MIN);
             format != FORMAT.to_string() || (!is_known && is_old)
         };
-        let entries = fs::read_dir(cache.root().join(FOLDER));
+        let folder = cache.root().join(FOLDER);
+        let mut prepared_count = 0;
         let mut unused = Vec::new();
-        for entry in entries.into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let key = name.to_string_lossy();
-            let used = entry.metadata().and_then(|metadata| metadata.modified());
-            if !is_partial(&key) && used.is_ok_and(|used| is_unused(&key, used)) {
-                unused.push(entry.path());
-            }
+        for (used, key) in by_last_use(&folder) {
+            let what = if is_unused(&key, used) {
+                "template that no server found here uses"
+            } else {
+                prepared_count += usize::from(is_prepared_key(&key));
+                if !is_prepared_key(&key) || prepared_count <= PREPARED_COUNT_MAX {
+                    continue;
+                }
+                "template with contents that was not among those used last"
+            };
+            unused.push((folder.join(key), what));
         }
         unused.sort();
         unused
@@ -347,6 +349,21 @@ impl Template {
         makers.identity.give(data)?;
         Ok((copied == manifest.extent()).then_some(manifest))
     }
+}
+
+/// The keys of the templates in a folder of the cache, and when each was made or used last, the latest first.
+fn by_last_use(folder: &Path) -> Vec<(SystemTime, String)> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut templates: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let used = entry.metadata().and_then(|metadata| metadata.modified());
+            Some((used.ok()?, entry.file_name().into_string().ok()?))
+        })
+        .filter(|(_, key)| !is_partial(key))
+        .collect();
+    templates.sort_by(|one, other| other.cmp(one));
+    templates
 }
 
 /// Whether a template of this key holds a prepared database: the key of the one that it is a copy of

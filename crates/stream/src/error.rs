@@ -143,12 +143,14 @@ impl Error {
     pub(crate) fn open_input(name: &str, error: io::Error) -> Self {
         let (kind, message) = match error.kind() {
             io::ErrorKind::NotFound if has_scheme(name) => {
-                let message = match name.split_once("://").map(|(scheme, _)| scheme) {
-                    Some("http" | "https") => format!(
+                let message = match is_http(name) {
+                    true => format!(
                         "input `{name}` is a URL, which is not read; download it on the way, with \
                          `curl -sS {name} |`, and name the input `-`"
                     ),
-                    _ => format!("input `{name}` is not of a known kind; there are {INPUT_KINDS}"),
+                    false => {
+                        format!("input `{name}` is not of a known kind; there are {INPUT_KINDS}")
+                    }
                 };
                 (ErrorKind::Misuse, message)
             }
@@ -252,12 +254,14 @@ impl Error {
 
     pub(crate) fn open_output(name: &str, error: io::Error) -> Self {
         let message = match error.kind() {
-            io::ErrorKind::NotFound if has_scheme(name) => match name.split_once("://") {
-                Some(("http" | "https", _)) => format!(
+            io::ErrorKind::NotFound if has_scheme(name) => match is_http(name) {
+                true => format!(
                     "output `{name}` is a URL, to which nothing is sent; write to standard output, and \
                      send that with `| curl -sS -T - {name}`"
                 ),
-                _ => format!("output `{name}` is not of a known kind; there are {OUTPUT_KINDS}"),
+                false => {
+                    format!("output `{name}` is not of a known kind; there are {OUTPUT_KINDS}")
+                }
             },
             io::ErrorKind::InvalidInput if has_scheme(name) => {
                 format!("output `{name}` is not an address; write tcp://HOST:PORT")
@@ -349,6 +353,14 @@ const OUTPUT_KINDS: &str = "files, `-` for standard output, `null` and tcp://HOS
 fn has_scheme(name: &str) -> bool {
     let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Whether a name is a URL of a web server; schemes are the same in capitals.
+fn is_http(name: &str) -> bool {
+    let (scheme, _) = name.split_once("://").unwrap_or_default();
+    ["http", "https"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
 /// The nearest known name if one is near, else all of them.

@@ -44,7 +44,10 @@ const BY_SUFFIX: &[(&str, Unsupported)] = &[
     ("xls", format("Excel")),
     ("xlsx", format("Excel")),
     ("ods", format("OpenDocument")),
+    ("db", format("SQLite")),
+    ("db3", format("SQLite")),
     ("sqlite", format("SQLite")),
+    ("sqlite3", format("SQLite")),
     ("duckdb", format("DuckDB")),
     ("mmdb", format("MaxMind DB")),
     ("tsv", format("tab-separated values")),
@@ -83,7 +86,8 @@ pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
 /// What a file is by its first bytes, or by its name where these say nothing. One that cannot be read
 /// says so when it is its turn.
 pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
-    const WITHOUT_MAGIC: [&str; 3] = ["tar", "lzma", "Brotli"];
+    // The letters that begin a file of ORC begin lines of text as well.
+    const WITHOUT_MAGIC: [&str; 4] = ["tar", "lzma", "Brotli", "ORC"];
     let mut magic = [0; MAGIC_SIZE];
     let size = file.read_at(&mut magic, 0).ok()?;
     of_magic(&magic[..size]).or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
@@ -146,6 +150,8 @@ mod tests {
             ("out.json.gz", None),
             ("out.csv.zst", None),
             ("out.yml", Some("YAML")),
+            ("out.db", Some("SQLite")),
+            ("out.sqlite3", Some("SQLite")),
             ("out.msgpack.gz", Some("MessagePack")),
             ("out.log", None),
             ("parquet", None),

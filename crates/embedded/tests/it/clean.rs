@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use crate::child::Child;
 use crate::damage::with_our_programs;
@@ -88,6 +89,16 @@ fn what_the_dead_left_is_removed_and_told_and_what_the_living_hold_stays() {
     ] {
         fs::create_dir(folder).unwrap();
     }
+    // Nine with contents, one of which is one too many.
+    let prepared: Vec<_> = (0..9)
+        .map(|number| templates.join(format!("17.1-0123456789abcdef-4-{number:016}")))
+        .collect();
+    for folder in &prepared {
+        fs::create_dir(folder).unwrap();
+    }
+    let used = SystemTime::now() - Duration::from_secs(3600);
+    let oldest = fs::File::open(&prepared[4]).unwrap();
+    oldest.set_modified(used).unwrap();
     fs::create_dir_all(download.parent().unwrap()).unwrap();
     fs::write(&download, vec![1; 1 << 20]).unwrap();
     make_old(&gone);
@@ -103,6 +114,7 @@ fn what_the_dead_left_is_removed_and_told_and_what_the_living_hold_stays() {
         (&download, "half-made"),
         (&other_format, "template that no server"),
         (&gone, "template that no server"),
+        (&prepared[4], "template with contents that was not among"),
     ];
     let before = (folders(&site.clusters()), folders(cache.path()));
     let would_be = clean(&site, "clean dry run");

@@ -202,6 +202,20 @@ fn templates_that_were_not_used_for_long_are_forgotten() {
     });
     assert!(child.end().success());
     assert_eq!(stage.run_count(), 1);
+    // A new one makes room before it is made, so that processes that end at once leave no more.
+    let mut child = stage.start("prepared waiting", "b");
+    child.hear("making");
+    assert_eq!(
+        entries(&templates)
+            .iter()
+            .filter(|path| !path.to_str().unwrap().contains(".partial-"))
+            .count(),
+        // Seven, and the one that they are copies of; the eighth is not there yet.
+        8
+    );
+    child.tell("");
+    child.hear("ready");
+    assert!(child.end().success());
 }
 
 /// In this process, with the cache of this user.

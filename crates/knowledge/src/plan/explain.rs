@@ -147,6 +147,17 @@ impl Explanation {
         scans.max_by_key(|read| read.row_count)
     }
 
+    /// The names of the folder's tables that are read, each once. Virtual tables that SQLite makes up as
+    /// it answers are left out.
+    pub fn tables(&self) -> Vec<&str> {
+        let native = self.table.as_deref();
+        let reads = self.reads.iter().map(|read| &*read.table);
+        let mut tables: Vec<&str> = native.into_iter().chain(reads).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables
+    }
+
     /// Who answers, in one line: `hash index of users(login)`, `sqlite, full scan of users, 250
     /// rows`, `provider assets`.
     pub fn summary(&self) -> String {

@@ -209,6 +209,11 @@ fn issue_13_in_the_kind_of_an_output() {
         ),
         ("out.xlsx", "would be Excel"),
         ("http://127.0.0.1:9/x", "is a URL, to which nothing is sent"),
+        ("HTTPS://127.0.0.1/x", "is a URL, to which nothing is sent"),
+        (
+            "x.db",
+            "output `x.db` would be SQLite, which is not written",
+        ),
         (
             "out.tsv",
             "--output-format csv --output-option delimiter=tab",
@@ -236,6 +241,7 @@ fn issue_13_in_the_kind_of_an_input() {
     let project = Project::new();
     project.write("events.bz2", "BZh91AY&SY\0\0\0\0");
     project.write("events.json.br", "anything");
+    project.write("events.orc", "ORC\n\u{3}");
     project.write("p.json", "PAR1\u{15}\u{4}\u{15}");
     for (input, expected) in [
         (
@@ -243,12 +249,17 @@ fn issue_13_in_the_kind_of_an_input() {
             "is bzip2, which is not read; unpack it on the way, with `bzip2 -dc events.bz2 |`",
         ),
         ("events.json.br", "is Brotli, which is not read"),
+        ("events.orc", "is ORC, which is not read"),
         (
             "p.json",
             "is Parquet, which is not read; convert it to CSV or JSON lines first",
         ),
         (
             "http://127.0.0.1:9/x.json",
+            "is a URL, which is not read; download it on the way, with `curl",
+        ),
+        (
+            "HTTPS://127.0.0.1/x.json",
             "is a URL, which is not read; download it on the way, with `curl",
         ),
         (

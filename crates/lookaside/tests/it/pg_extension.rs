@@ -383,11 +383,20 @@ fn an_extension_is_created_once_for_all_servers_of_single_databases() {
     let third = draw(&[]);
     assert_ne!(third, first);
     assert_eq!(draw(&[]), third);
+    let command = [
+        "--template-command",
+        "true",
+        "--template-key-files",
+        "more.sql",
+    ];
+    let with_command = draw(&command);
+    assert_eq!(draw(&command), with_command);
     // A script that its author edits in place.
     let script = workplace.files("drawn--1.0.sql").remove(0);
     let edited = fs::read_to_string(&script).unwrap() + "-- edited\n";
     fs::write(&script, edited).unwrap();
     assert_ne!(draw(&[]), third);
+    assert_ne!(draw(&command), with_command);
 }
 
 /// Files that are small in a package and fill the memory when they are unpacked.

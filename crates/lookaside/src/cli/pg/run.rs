@@ -9,7 +9,7 @@ use lookaside_embedded::Postgres;
 use super::child::{Foreground, exit_after};
 use super::target::Target;
 use super::template::TemplateWishes;
-use super::url::UrlFormat;
+use super::url::jdbc;
 use super::wishes::Wishes;
 use crate::cli::failure::{Exit, Failure, Outcome};
 
@@ -88,7 +88,7 @@ pub(super) fn lead(command: &mut Command, url: &str) -> Result<(), Failure> {
     let target = Target::of_ours(url)?;
     command.env("DATABASE_URL", url);
     // A server on TCP has one.
-    if let Some(url) = UrlFormat::jdbc(&target) {
+    if let Some(url) = jdbc(&target) {
         command.env("JDBC_DATABASE_URL", url);
     }
     target.give_to(command);

@@ -73,10 +73,16 @@ pub(super) fn run(arguments: &UrlArguments) -> Outcome {
         UrlFormat::Jdbc => "JDBC needs TCP, and ",
         _ => "",
     };
+    let mut listening = None;
     let url = match &arguments.dir {
         None => database_url()?,
         Some(folder) => {
             let running = running(folder, &at(folder)?)?;
+            listening = running
+                .tcp_url
+                .as_deref()
+                .map(Target::of_ours)
+                .transpose()?;
             match wants_tcp {
                 true => tcp_url(folder, &running, reason)?.to_owned(),
                 false => running.url,
@@ -96,7 +102,8 @@ pub(super) fn run(arguments: &UrlArguments) -> Outcome {
     if !is_plain {
         return Err(foreign());
     }
-    let text = arguments.format.write(&url, &target);
+    let jdbc = jdbc(listening.as_ref().unwrap_or(&target));
+    let text = arguments.format.write(&url, &target, jdbc.as_deref());
     finish_stdout(|out| writeln!(out, "{text}"))
 }
 
@@ -130,35 +137,36 @@ fn socket_only(reason: &str) -> Failure {
 }
 
 impl UrlFormat {
-    /// What is printed for a server of ours, whose URL is `url`.
-    fn write(self, url: &str, target: &Target) -> String {
+    /// What is printed for a server of ours, whose URL is `url`; `jdbc` is the one of the same server over
+    /// TCP, if it listens there.
+    fn write(self, url: &str, target: &Target, jdbc: Option<&str>) -> String {
         match self {
             Self::Libpq => url.to_owned(),
             // Refused before where there is none.
-            Self::Jdbc => Self::jdbc(target).unwrap_or_default(),
+            Self::Jdbc => jdbc.unwrap_or_default().to_owned(),
             Self::SqlalchemyAsyncpg => sqlalchemy_asyncpg(target),
-            Self::Env => env_lines(url, target),
-            Self::Json => json_object(url, target).to_string(),
+            Self::Env => env_lines(url, target, jdbc),
+            Self::Json => json_object(url, target, jdbc).to_string(),
         }
     }
+}
 
-    /// For the driver of Java, which knows no Unix socket and takes the user behind the question mark.
-    pub(super) fn jdbc(target: &Target) -> Option<String> {
-        let (host, config) = (target.host(), target.config());
-        let Place::Tcp { name, .. } = &host.place else {
-            return None;
-        };
-        let mut url = format!(
-            "jdbc:postgresql://{name}:{}/{}?user={}",
-            host.port,
-            escape(&config.database),
-            escape(&config.user)
-        );
-        if let Some(password) = &config.password {
-            url += &format!("&password={}", escape(password.expose()));
-        }
-        Some(url + "&sslmode=disable")
+/// For the driver of Java, which knows no Unix socket and takes the user behind the question mark.
+pub(super) fn jdbc(target: &Target) -> Option<String> {
+    let (host, config) = (target.host(), target.config());
+    let Place::Tcp { name, .. } = &host.place else {
+        return None;
+    };
+    let mut url = format!(
+        "jdbc:postgresql://{name}:{}/{}?user={}",
+        host.port,
+        escape(&config.database),
+        escape(&config.user)
+    );
+    if let Some(password) = &config.password {
+        url += &format!("&password={}", escape(password.expose()));
     }
+    Some(url + "&sslmode=disable")
 }
 
 /// For SQLAlchemy over asyncpg: the scheme names the driver, and what libpq calls `sslmode` is `ssl`.
@@ -185,15 +193,14 @@ fn sqlalchemy_asyncpg(target: &Target) -> String {
 }
 
 /// The variables that `lookaside pg run` sets.
-fn env_lines(url: &str, target: &Target) -> String {
+fn env_lines(url: &str, target: &Target, jdbc: Option<&str>) -> String {
     let (host, config) = (target.host(), target.config());
     let password = config.password.as_ref().map(|password| password.expose());
-    let jdbc = UrlFormat::jdbc(target);
     let port = host.port.to_string();
     let mut lines = String::new();
     for (name, value) in [
         ("DATABASE_URL", Some(url)),
-        ("JDBC_DATABASE_URL", jdbc.as_deref()),
+        ("JDBC_DATABASE_URL", jdbc),
         ("PGHOST", Some(&*host_of(target))),
         ("PGPORT", Some(&port)),
         ("PGUSER", Some(&config.user)),
@@ -209,7 +216,7 @@ fn env_lines(url: &str, target: &Target) -> String {
     lines
 }
 
-fn json_object(url: &str, target: &Target) -> Value {
+fn json_object(url: &str, target: &Target, jdbc: Option<&str>) -> Value {
     let (host, config) = (target.host(), target.config());
     json!({
         "url": url,
@@ -219,7 +226,7 @@ fn json_object(url: &str, target: &Target) -> Value {
         "password": config.password.as_ref().map(|password| password.expose()),
         "database": config.database,
         "sslmode": "disable",
-        "jdbc_url": UrlFormat::jdbc(target),
+        "jdbc_url": jdbc,
         "sqlalchemy_asyncpg_url": sqlalchemy_asyncpg(target),
     })
 }
@@ -281,10 +288,15 @@ mod tests {
             ),
         ] {
             let target = Target::of_ours(url).unwrap();
-            assert_eq!(format.write(url, &target), expected, "{format:?}");
+            let jdbc = jdbc(&target);
+            assert_eq!(
+                format.write(url, &target, jdbc.as_deref()),
+                expected,
+                "{format:?}"
+            );
         }
-        assert_eq!(UrlFormat::jdbc(&Target::of_ours(SOCKET).unwrap()), None);
-        let json = json_object(TCP, &Target::of_ours(TCP).unwrap());
+        assert_eq!(jdbc(&Target::of_ours(SOCKET).unwrap()), None);
+        let json = json_object(TCP, &Target::of_ours(TCP).unwrap(), None);
         assert_eq!(json["user"], "o'neil");
         assert_eq!(json["database"], "a/b é");
         assert_eq!(json["port"], 40000);

@@ -2,10 +2,15 @@
 const byId = id => document.getElementById(id);
 let key = sessionStorage.getItem('key') || '';
 
-function ask(path, options = {}) {
+// When an answer said last that the key asks too often.
+let limitedAt = -Infinity;
+
+async function ask(path, options = {}) {
   const headers = { Accept: 'application/json', ...options.headers };
   if (key) headers.Authorization = 'Bearer ' + key;
-  return fetch(path, { cache: 'no-store', ...options, headers });
+  const answer = await fetch(path, { cache: 'no-store', ...options, headers });
+  if (answer.status === 429) limitedAt = performance.now();
+  return answer;
 }
 
 function element(name, attributes = {}, ...children) {
@@ -83,6 +88,14 @@ function body(text) {
   return shown;
 }
 
+/** What is wrong, in one line. */
+function problemLine(text) {
+  let told;
+  try { told = JSON.parse(text); } catch { return text; }
+  const faults = (told.parameters ?? []).map(fault => `${fault.name} ${fault.problem}`);
+  return [told.title ?? 'it failed', told.detail, faults.join('; ')].filter(Boolean).join(': ');
+}
+
 /** What is wrong, as people read it. */
 function problem(text) {
   let told;
@@ -128,7 +141,7 @@ function save(name, type, text) {
 async function saveCsv(name, path, options = {}) {
   const answer = await ask(path, { ...options, headers: { ...options.headers, Accept: 'text/csv' } });
   const text = await answer.text();
-  if (!answer.ok) return notice(`No CSV: ${problem(text).innerText}`);
+  if (!answer.ok) return notice(`No CSV: ${problemLine(text)}`);
   save(name + '.csv', 'text/csv', text);
   const cut = answer.headers.get('X-Rows-Cut');
   notice(`Saved ${name}.csv${cut ? `, cut after ${grouped(Number(cut))} rows` : ''}.`, true);

@@ -24,9 +24,17 @@ async function askForKey(answer) {
   byId('state').className = 'state';
 }
 
+// After a refusal for asking too often, what the limit allows is left to whoever clicks.
+const LIMITED_PERIOD_MS = 5000;
 let seen = '';
+let wantsLookups = false;
 async function refresh() {
   try {
+    // The limit let the status through and not the lookups: they come first now.
+    if (wantsLookups) {
+      wantsLookups = await loadLookups() === null;
+      if (wantsLookups) return;
+    }
     const answer = await ask('/v1/status');
     if (answer.status === 401 || answer.status === 403) return await askForKey(answer);
     if (answer.status === 429) {
@@ -44,7 +52,11 @@ async function refresh() {
     drawWaiting(status.waiting);
     // Tables that were loaded anew, or a provider that answers now, bring other lookups.
     const now = [status.generation, ...status.lookups_not_ready].join(' ');
-    if (now !== seen && await loadLookups()) { seen = now; project = null; }
+    if (now !== seen) {
+      seen = now;
+      project = null;
+      wantsLookups = await loadLookups() === null;
+    }
     if (!wasHidden) await route();
   } catch (error) {
     byId('state').textContent = 'away';
@@ -91,4 +103,7 @@ addEventListener('hashchange', () => { notice(''); route(); });
 makePlots();
 route();
 refresh();
-setInterval(() => { if (!document.hidden && byId('key').hidden) refresh(); }, PERIOD_MS);
+setInterval(() => {
+  const isLimited = performance.now() - limitedAt < LIMITED_PERIOD_MS && !wantsLookups;
+  if (!document.hidden && byId('key').hidden && !isLimited) refresh();
+}, PERIOD_MS);

@@ -17,7 +17,7 @@ async function drawTables() {
   const cards = loaded.tables.map(table => {
     const output = element('div', { class: 'answer' });
     const path = `/v1/tables/${encodeURIComponent(table.name)}`;
-    const readers = loaded.lookups.filter(lookup => lookup.summary?.split(/\W+/).includes(table.name));
+    const readers = loaded.lookups.filter(lookup => lookup.tables.includes(table.name));
     const columns = element('table', { class: 'columns' }, element('tr', {}, element('th', {}, 'column'), element('th', {}, 'type')),
       ...table.columns.map(column => element('tr', {}, element('td', { class: 'mono' }, column.name), element('td', { class: 'mono quiet' }, column.type || '–'))));
     return element('div', { class: 'card', 'data-table': table.name },
@@ -25,7 +25,7 @@ async function drawTables() {
         element('span', { class: 'tag' }, table.rows == null ? 'view' : `${grouped(table.rows)} ${table.rows === 1 ? 'row' : 'rows'}`),
         ...readers.map(lookup => element('span', { class: 'tag' }, `${lookup.name}: ${lookup.summary}`))),
       ...table.warnings.map(text => element('p', { class: 'warning' }, text)),
-      columns, element('div', { class: 'row' }, button('First rows', () => show(output, path), { class: 'main' }), button('CSV', () => saveCsv(table.name, path))), output);
+      columns, element('div', { class: 'row' }, button('First rows', () => show(output, path), { class: 'main' }), button('CSV of the first rows', () => saveCsv(table.name, path))), output);
   });
   const none = element('p', { class: 'card quiet' }, 'None. A section ', element('code', {}, '[[tables]]'), ' in knowdb.toml makes one; tables of providers are not listed.');
   view.replaceChildren(...(cards.length ? cards : [none]));

@@ -225,8 +225,13 @@ fn project_schema() -> Json {
         "columns": list(json!({"name": text, "type": text})),
         "warnings": {"type": "array", "items": text},
     });
-    let lookup =
-        counts(json!({"name": text, "sql": text, "summary": maybe_text, "plan": maybe_text}));
+    let lookup = counts(json!({
+        "name": text,
+        "sql": text,
+        "summary": maybe_text,
+        "plan": maybe_text,
+        "tables": {"type": "array", "items": text, "description": "The tables of the folder that it reads"},
+    }));
     let model = counts(json!({
         "name": text,
         "ready": {"type": "boolean"},

@@ -2,7 +2,7 @@
 //! table, and the plan of a statement.
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{LoadReport, Policy, Session, TableInfo};
+use lookaside_knowledge::{Explanation, LoadReport, Policy, Session, TableInfo};
 use serde_json::{Value as Json, json};
 
 use super::super::catalog::Catalog;
@@ -66,6 +66,7 @@ fn lookup(lookup: &Lookup) -> Json {
         "sql": lookup.config.sql,
         "summary": explanation.map(answered),
         "plan": explanation.map(ToString::to_string),
+        "tables": explanation.map(Explanation::tables).unwrap_or_default(),
         "found": found,
         "absent": absent,
         "failed": failed,

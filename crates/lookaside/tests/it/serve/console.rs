@@ -469,3 +469,49 @@ fn issue_13_tables_and_plans_are_told_to_those_who_may_see_them() {
         "{late}"
     );
 }
+
+#[test]
+fn issue_13_a_key_that_may_ask_once_a_second_sees_the_lookups() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let said = run(["key", "new", "--name", "slow", "--admin"]).ended(0);
+    let key = said.err.lines().next().unwrap().to_owned();
+    let project = project("");
+    configure(&project, &format!("{}per_second = 1\n", said.out));
+    let running = serve(&project, &[]);
+    browser.open(&format!("http://{}/", running.address));
+    browser.wait_for("!document.querySelector('#key').hidden");
+    browser.type_into("#key-value", &key);
+    browser.click("#key button");
+    browser.wait_for("document.querySelectorAll('[data-lookup]').length === 5");
+}
+
+#[test]
+fn issue_13_tables_name_the_lookups_that_read_them_and_no_others() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let project = project(
+        "[lookups.hash]\nsql = 'select owner from nets where first = :name'\n\
+         [lookups.both]\nsql = 'select n.owner, h.rack from nets n, hosts h where h.name = :name order by 1, 2'\n\
+         [[tables]]\nname = 'first'\n",
+    );
+    project.write("first/data.csv", "a\n1\n");
+    let running = serve(&project, &[]);
+    let told = running.client().get("/v1/project").is(200).json();
+    let tables = |name: &str| {
+        let lookups = told["lookups"].as_array().unwrap();
+        let lookup = lookups.iter().find(|it| it["name"] == name).unwrap();
+        lookup["tables"].clone()
+    };
+    assert_eq!(tables("hash"), json!(["nets"]));
+    assert_eq!(tables("both"), json!(["hosts", "nets"]));
+    browser.open(&format!("http://{}/#tables", running.address));
+    browser.wait_for("document.querySelector('[data-table=first]')");
+    // Its name is a word of the other's plan, `hash index of nets(first)`.
+    let heading = browser
+        .run("return document.querySelector('[data-table=first] h2').innerText")
+        .to_string();
+    assert!(!heading.contains("hash"), "{heading}");
+}
