@@ -6,8 +6,6 @@ use std::ops::Deref;
 
 use smol_str::SmolStr;
 
-use crate::value::shared_size;
-
 /// Immutable UTF-8 text, 24 bytes in size.
 ///
 /// Up to 23 bytes live inline, so short text is copied without touching a shared counter; longer
@@ -108,4 +106,10 @@ impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Bytes of an `Arc` of so many bytes: its two counters stand before them, and allocators part their
+/// memory in steps of 16.
+pub(crate) fn shared_size(size: usize) -> usize {
+    (2 * size_of::<usize>() + size).next_multiple_of(16)
 }

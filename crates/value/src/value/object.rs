@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map;
 
-use crate::{Text, Value};
+use super::Value;
+use crate::Text;
 
 /// Members that a node of the standard library's B-tree has room for, taken or not.
 const NODE_MEMBER_COUNT: usize = 11;

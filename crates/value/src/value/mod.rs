@@ -1,5 +1,7 @@
 //! One cell: a value and its type.
 
+mod object;
+
 use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +10,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use uuid::Uuid;
 
-use crate::{Decimal, Object, Text, Time};
+pub use self::object::Object;
+use crate::text::shared_size;
+use crate::{Decimal, Text, Time};
 
 // A value is copied for each field of each event: three words, as large as the text in it.
 const _: () = assert!(size_of::<Value>() == 24);
@@ -252,12 +256,6 @@ impl Value {
             }
         }
     }
-}
-
-/// Bytes of an `Arc` of so many bytes: its two counters stand before them, and allocators part their
-/// memory in steps of 16.
-pub(crate) fn shared_size(size: usize) -> usize {
-    (2 * size_of::<usize>() + size).next_multiple_of(16)
 }
 
 pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
