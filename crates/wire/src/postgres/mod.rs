@@ -57,22 +57,26 @@
 
 mod auth;
 mod backend;
+mod cancel_key;
 mod connection;
 mod frame;
 mod frontend;
 mod fuzz;
 mod tls;
 mod types;
+mod version;
 
 pub use auth::{ChannelBinding, Credentials};
 pub use backend::{
-    Authentication, CancelKey, Column, Columns, CommandTag, CopyResponse, DataRow, ErrorResponse,
-    Fields, Mechanisms, NegotiateProtocolVersion, NoticeResponse, NotificationResponse,
+    Authentication, Column, Columns, CommandTag, CopyResponse, DataRow, ErrorResponse, Fields,
+    Mechanisms, NegotiateProtocolVersion, NoticeResponse, NotificationResponse,
     ParameterDescription, ParameterStatus, RowDescription, SqlState, TransactionStatus,
 };
+pub use cancel_key::CancelKey;
 pub use connection::{Connection, Event};
-pub use frontend::{Bind, Execution, ExecutionOptions, Parse, ProtocolVersion, Request, Startup};
+pub use frontend::{Bind, Execution, ExecutionOptions, Parse, Request, Startup};
 #[doc(hidden)]
 pub use fuzz::fuzz_postgres;
 pub use tls::{SSL_REQUEST, SslAnswer};
 pub use types::{Format, Formats, Oid};
+pub use version::ProtocolVersion;

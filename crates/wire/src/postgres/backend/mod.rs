@@ -17,7 +17,6 @@ mod ready_for_query;
 mod row_description;
 
 pub use authentication::{Authentication, Mechanisms};
-pub use backend_key_data::CancelKey;
 pub use command_complete::CommandTag;
 pub use copy_response::CopyResponse;
 pub use data_row::{DataRow, Fields};

@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::authentication::Texts;
 use crate::error::{ProtocolError, Reason};
-use crate::postgres::ProtocolVersion;
+use crate::postgres::version::ProtocolVersion;
 use crate::read::Reader;
 
 /// What the server can do of what was asked for.

@@ -3,7 +3,7 @@
 //! <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-CANCELING-REQUESTS>
 
 use super::sized;
-use crate::postgres::CancelKey;
+use crate::postgres::cancel_key::CancelKey;
 
 /// 1234.5678, in the place where a start-up has the protocol's version.
 const CANCEL_REQUEST_CODE: u32 = 1234 << 16 | 5678;

@@ -17,7 +17,7 @@ pub use execution::{Execution, ExecutionOptions};
 pub use parse::Parse;
 pub use request::Request;
 pub(crate) use request::{flush, password, sasl_initial_response, sasl_response, sync, terminate};
-pub use startup::{ProtocolVersion, Startup};
+pub use startup::Startup;
 
 /// The longest message that a server takes, `PQ_LARGE_MESSAGE_LIMIT` in its source.
 const MESSAGE_SIZE_MAX: usize = 0x3fff_fffe;
