@@ -1,42 +1,15 @@
 //! How a pipeline is put together.
 
-use std::io;
-use std::num::NonZeroU32;
 use std::thread::{self, JoinHandle};
 
 use crate::error::{Error, Result};
-use crate::pipeline::Pipeline;
-use crate::ring::{LG_SIZE_MAX, Layout, Ring};
+use crate::options::{LG_SIZE_MAX, StageOptions};
+use crate::pipeline::{Pipeline, Start};
+use crate::ring::{Layout, Ring};
 use crate::sync::Arc;
 use crate::wait::{pause_count_max, spin_count_max};
 use crate::worker::{LastWorker, Worker};
 use crate::{Batch, LastBatch, Wait};
-
-/// How a stage takes items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StageOptions {
-    /// How many items it takes at once, at most. A batch goes on as a whole, and the next stage is woken
-    /// at most once for it: larger batches amortise that, smaller ones let the next stage begin earlier
-    /// and, where the stage has several threads, spread the work.
-    pub batch_max: NonZeroU32,
-    /// What its threads do without items.
-    pub wait: Wait,
-}
-
-impl Default for StageOptions {
-    fn default() -> Self {
-        Self {
-            // Enough that a wake is shared by many items, and few enough that the next stage begins
-            // soon where an item takes long.
-            batch_max: const { NonZeroU32::new(64).unwrap() },
-            wait: Wait::default(),
-        }
-    }
-}
-
-/// Starts the threads of a stage; those that were started before a failure are in the list.
-pub(crate) type Start<T> =
-    Box<dyn FnOnce(&Arc<Ring<T>>, usize, &mut Vec<JoinHandle<()>>) -> io::Result<()> + Send>;
 
 /// A pipeline that still lacks its last stage.
 pub struct Builder<T> {
@@ -51,6 +24,15 @@ pub struct Builder<T> {
 
 /// A pipeline that can start.
 pub struct Ready<T>(Builder<T>);
+
+impl<T: Send> Pipeline<T> {
+    /// Begins a pipeline with a ring of 2^`lg_size` slots.
+    ///
+    /// Where producers cannot wait, it is to have a slot for each item that can be under way.
+    pub fn builder(lg_size: u32) -> Builder<T> {
+        Builder::new(lg_size)
+    }
+}
 
 impl<T: Send> Builder<T> {
     pub(crate) fn new(lg_size: u32) -> Self {

@@ -23,7 +23,9 @@
 mod batch;
 mod bell;
 mod builder;
+mod counters;
 mod error;
+mod options;
 mod pipeline;
 mod producer;
 mod ring;
@@ -36,8 +38,9 @@ mod worker;
 mod models;
 
 pub use crate::batch::{Batch, IterMut, LastBatch};
-pub use crate::builder::{Builder, Ready, StageOptions};
+pub use crate::builder::{Builder, Ready};
 pub use crate::error::{Error, ErrorKind, Reason, Refused, Result};
+pub use crate::options::StageOptions;
 pub use crate::pipeline::Pipeline;
 pub use crate::producer::Producer;
 pub use crate::snapshot::{Snapshot, StageSnapshot};

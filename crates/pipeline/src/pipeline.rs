@@ -1,16 +1,20 @@
 //! A pipeline as a whole.
 
 use std::any::Any;
+use std::io;
 use std::mem;
 use std::thread::JoinHandle;
 
-use crate::builder::{Builder, Start};
 use crate::error::{Error, Result};
 use crate::producer::Producer;
 use crate::ring::{Culprit, Ring};
 use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 use crate::worker::{LastWorker, Worker};
+
+/// Starts the threads of a stage; those that were started before a failure are in the list.
+pub(crate) type Start<T> =
+    Box<dyn FnOnce(&Arc<Ring<T>>, usize, &mut Vec<JoinHandle<()>>) -> io::Result<()> + Send>;
 
 /// A ring, and the stages that its items pass.
 ///
@@ -57,13 +61,6 @@ pub struct Pipeline<T> {
 }
 
 impl<T: Send> Pipeline<T> {
-    /// Begins a pipeline with a ring of 2^`lg_size` slots.
-    ///
-    /// Where producers cannot wait, it is to have a slot for each item that can be under way.
-    pub fn builder(lg_size: u32) -> Builder<T> {
-        Builder::new(lg_size)
-    }
-
     pub(crate) fn start(ring: Arc<Ring<T>>, starts: Vec<Option<Start<T>>>) -> Result<Self> {
         let mut pipeline = Self {
             ring,
@@ -104,7 +101,7 @@ impl<T: Send> Pipeline<T> {
         Producer::new(Arc::clone(&self.ring))
     }
 
-    /// The threads of a stage that was added by [`Builder::stage_by_caller`] and named so; empty where
+    /// The threads of a stage that was added by [`Builder::stage_by_caller`](crate::Builder::stage_by_caller) and named so; empty where
     /// there is none, or they were given out already.
     pub fn workers(&mut self, stage: &str) -> Vec<Worker<T>> {
         let stages = &self.ring.stages;
@@ -115,7 +112,7 @@ impl<T: Send> Pipeline<T> {
         self.claim(index, Worker::new)
     }
 
-    /// The threads of the last stage where it was added by [`Builder::last_by_caller`]; empty where it was
+    /// The threads of the last stage where it was added by [`Builder::last_by_caller`](crate::Builder::last_by_caller); empty where it was
     /// not, or they were given out already.
     pub fn last_workers(&mut self) -> Vec<LastWorker<T>> {
         let last = self.ring.stages.len() - 1;

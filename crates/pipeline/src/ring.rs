@@ -18,13 +18,10 @@
 use std::mem::MaybeUninit;
 
 use crate::bell::Bell;
-use crate::builder::StageOptions;
-use crate::snapshot::Counters;
+use crate::counters::Counters;
+use crate::options::StageOptions;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use crate::{Reason, Wait};
-
-/// 16 million slots; more than that is no hand-over but a store.
-pub(crate) const LG_SIZE_MAX: u32 = 24;
 
 /// With so many slots free, blocked producers are woken even if that is less than half of the ring: the
 /// wake is paid for by then.
