@@ -1,4 +1,4 @@
-//! Files as sources, plain or compressed.
+//! The contents of files, plain or compressed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -6,32 +6,14 @@ use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{Got, Input};
 use crate::Progress;
-use crate::sink::Compression;
-use crate::source::wake::Wait;
+use crate::compression::Compression;
 
 /// Compressed bytes are read in blocks of this size, as large as a pipe.
 const COMPRESSED_BLOCK_SIZE: usize = 64 << 10;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// Anything that is read to its end and never keeps one waiting for long.
-pub(super) struct Readable(pub(super) Box<dyn Read + Send>);
-
-impl Input for Readable {
-    fn read(&mut self, room: &mut [u8], _: Wait) -> io::Result<Got> {
-        loop {
-            match self.0.read(room) {
-                Ok(0) => return Ok(Got::End),
-                Ok(size) => return Ok(Got::Bytes(size)),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
 
 /// The content of a regular file. What its first bytes say counts more than its name: a rotated
 /// log may be called anything, and a `.gz` that is none fails as gzip.

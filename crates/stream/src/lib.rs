@@ -27,25 +27,34 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod compression;
+mod content;
 mod error;
+mod extent;
 mod format;
 mod place;
+mod progress;
 mod reject;
 mod run;
 mod sink;
 mod source;
+mod stop;
+mod summary;
 mod unsupported;
+mod wake;
 
+pub use compression::Compression;
 pub use error::{Error, ErrorKind, Result};
+pub use extent::Extent;
 pub use format::{
     Chunk, Decoder, Encoder, FormatOptions, Framing, Header, InputFormat, OutputFormat,
 };
 #[doc(hidden)]
 pub use format::{fuzz_access, fuzz_csv, fuzz_syslog};
+pub use progress::{Figures, Progress};
 pub use reject::{Reject, Rejects};
-pub use run::{
-    End, Figures, Flow, Identity, Progress, Report, RunOptions, StopFlag, Strictness, Summary,
-    Transform, worker_count,
-};
-pub use sink::{Compression, Extent, Reconnects, Sink, TcpOptions};
+pub use run::{Flow, Identity, Report, RunOptions, Strictness, Transform, worker_count};
+pub use sink::{Sink, TcpOptions};
 pub use source::{Checkpoint, LiveRead, Mark, Source};
+pub use stop::StopFlag;
+pub use summary::{End, Reconnects, Summary};

@@ -4,8 +4,6 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::job::Output;
-
 /// Shows how far a run is while it goes on; clones look at the same run.
 ///
 /// The run adds to it once a block, not once an event.
@@ -48,6 +46,15 @@ pub struct Figures {
     pub bytes_unread: u64,
 }
 
+/// Sums of a block or a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) events_in: u64,
+    pub(crate) events_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}
+
 impl Progress {
     /// Nothing yet.
     pub fn new() -> Self {
@@ -84,14 +91,15 @@ impl Progress {
             .fetch_add(bytes_unread, Ordering::Relaxed);
     }
 
-    pub(super) fn add(&self, output: &Output) {
+    /// Adds a block that was written.
+    pub(crate) fn add(&self, counts: Counts, reject_count: u64, failure_count: u64) {
         let add = |number: &AtomicU64, count| number.fetch_add(count, Ordering::Relaxed);
-        add(&self.0.events_in, output.counts.events_in);
-        add(&self.0.events_out, output.counts.events_out);
-        add(&self.0.rejects, output.rejects.count());
-        add(&self.0.failures, output.report.count());
-        add(&self.0.bytes_in, output.counts.bytes_in);
-        add(&self.0.bytes_out, output.counts.bytes_out);
+        add(&self.0.events_in, counts.events_in);
+        add(&self.0.events_out, counts.events_out);
+        add(&self.0.rejects, reject_count);
+        add(&self.0.failures, failure_count);
+        add(&self.0.bytes_in, counts.bytes_in);
+        add(&self.0.bytes_out, counts.bytes_out);
     }
 
     /// A file whose bytes are counted as they are read.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{Reconnects, Rejects};
+use crate::Rejects;
 
 /// What a run did, from its first byte to its end.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +57,32 @@ pub enum End {
     BrokenPipe,
 }
 
+/// What the losses of a sink's connections led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reconnects {
+    /// How often a connection was opened again.
+    pub count: u64,
+    /// Whole lines that were sent again, of which the peer may have had some or all.
+    pub replayed_lines: u64,
+    /// Their bytes.
+    pub replayed_bytes: u64,
+    /// Bytes that were sent and not sent again, and may not have arrived: at most so many. Those
+    /// that the buffers of both ends cannot have held are not among them.
+    pub lost_bytes_max: u64,
+}
+
+impl Reconnects {
+    /// Adds those of another sink.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.replayed_lines += other.replayed_lines;
+        self.replayed_bytes += other.replayed_bytes;
+        self.lost_bytes_max += other.lost_bytes_max;
+    }
+}
+
 /// User and system time of the process so far.
-pub(super) fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     // Both are in range: the clock counts up from the start of the process.
     Duration::new(

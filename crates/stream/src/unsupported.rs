@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::sink::Compression;
+use crate::compression::Compression;
 
 /// Something that others read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lookaside_value::Batch;
 
 use super::Report;
+use crate::progress::Counts;
 use crate::source::{Block, Mark};
 use crate::{Error, Rejects};
 
@@ -37,15 +38,6 @@ pub(super) struct Output {
     pub(super) error: Option<Error>,
     /// Where the source goes on when this has been written.
     pub(super) mark: Option<Mark>,
-}
-
-/// Sums of a block or a run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) events_in: u64,
-    pub(super) events_out: u64,
-    pub(super) bytes_in: u64,
-    pub(super) bytes_out: u64,
 }
 
 /// Outputs that wait to be used again. A slot has one, so there are never more than slots and the

@@ -19,18 +19,17 @@
 //! Whoever waits for something is woken when a run ends early: a reader by the flag that its `poll`
 //! hears, who waits for a slot by the ring, and who waits at the limit by that.
 
+mod encoding;
 mod entry;
 mod exit;
 mod job;
 mod limit;
-mod progress;
 mod shared;
-mod stop;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod transform;
 mod worker;
+mod write;
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -41,19 +40,22 @@ use std::time::Instant;
 use lookaside_pipeline::{Pipeline, StageOptions};
 use lookaside_value::{Batch, NameTable};
 
-pub use progress::{Figures, Progress};
-pub use stop::StopFlag;
-pub use summary::{End, Summary};
 pub use transform::{Identity, Report, Transform};
 
+use self::encoding::Encoding;
 use self::entry::{Entry, EntryState};
 use self::exit::{Exit, Sinks, Totals};
 use self::job::{Job, Spares};
 use self::limit::Limit;
 use self::shared::{Outcome, Shared};
-use self::worker::{Encoding, Maker, Worker};
-use crate::source::{Block, Reader, Wake};
-use crate::{Checkpoint, Error, InputFormat, OutputFormat, Reconnects, Result, Sink, Source};
+use self::worker::{Maker, Worker};
+use crate::source::{Block, Reader};
+use crate::summary::cpu_time;
+use crate::wake::Wake;
+use crate::{
+    Checkpoint, End, Error, InputFormat, OutputFormat, Progress, Reconnects, Result, Sink, Source,
+    StopFlag, Summary,
+};
 
 /// Large enough that turns, locks and system calls cost nothing per event, small enough that a
 /// block, its records and its output stay in a core's second-level cache. From 64 to 512 KiB the
@@ -184,7 +186,7 @@ impl Flow {
         {
             checkpoint.store(mark)?;
         }
-        let (started, cpu_started) = (Instant::now(), summary::cpu_time());
+        let (started, cpu_started) = (Instant::now(), cpu_time());
         let abort = StopFlag::new().map_err(Error::no_descriptor)?;
         let stop = match options.stop {
             Some(stop) => stop,
@@ -292,7 +294,7 @@ impl Flow {
             truncations: progress.figures().truncations,
             bytes_unread: progress.figures().bytes_unread,
             elapsed: started.elapsed(),
-            cpu: summary::cpu_time().saturating_sub(cpu_started),
+            cpu: cpu_time().saturating_sub(cpu_started),
             end,
             parts,
         };

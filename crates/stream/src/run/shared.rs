@@ -5,14 +5,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use lookaside_pipeline::Pipeline;
 
+use super::Strictness;
 use super::entry::{Entry, EntryState};
 use super::exit::{Exit, Sinks, Totals};
 use super::job::{Job, Spares};
 use super::limit::Limit;
-use super::worker::Encoding;
-use super::{Progress, Strictness};
 use crate::source::Block;
-use crate::{Error, InputFormat, OutputFormat, Result, StopFlag};
+use crate::{Error, InputFormat, OutputFormat, Progress, Result, StopFlag};
 
 pub(super) struct Shared {
     pub(super) entry: Mutex<Entry>,
@@ -51,25 +50,6 @@ impl Shared {
             Ok(mut entry) => entry.read(block, &self.spares),
             // Whoever panicked in the reader ends the run.
             Err(_) => false,
-        }
-    }
-
-    /// Says that a block passed the transform, and writes what that brought to the front, unless
-    /// somebody else does.
-    ///
-    /// Nobody ever waits for a turn to write: whoever raises the number from zero writes, and goes on
-    /// until no block passed meanwhile.
-    pub(super) fn write(&self, encoding: &mut Encoding) {
-        // AcqRel, here and below: whoever writes sees the blocks of those that it counts.
-        if self.passed.fetch_add(1, Ordering::AcqRel) > 0 {
-            return;
-        }
-        // At most until the one before has let go.
-        let mut exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seen = 1;
-        while seen > 0 {
-            exit.write_front(encoding, self);
-            seen = self.passed.fetch_sub(seen, Ordering::AcqRel) - seen;
         }
     }
 

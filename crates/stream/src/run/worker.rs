@@ -10,12 +10,13 @@ use lookaside_value::{Batch, NameTable};
 use memchr::memchr_iter;
 
 use super::Transform;
-use super::job::{Counts, Job, Output};
+use super::encoding::Encoding;
+use super::job::{Job, Output};
 use super::shared::Shared;
-use crate::format::{Decoder, Encoder};
-use crate::sink::Compressor;
+use crate::format::Decoder;
+use crate::progress::Counts;
 use crate::source::{Block, Skip, Skipped};
-use crate::{Chunk, Error, Result};
+use crate::{Chunk, Error};
 
 /// A thread's place in the transform, and its parts; all of its memory is used again for each block.
 pub(super) struct Worker<T> {
@@ -33,13 +34,6 @@ pub(super) struct Maker<T> {
     /// What each batch starts from.
     pub(super) names: Arc<NameTable>,
     pub(super) batch: Batch,
-}
-
-/// What makes bytes of records.
-pub(super) struct Encoding {
-    pub(super) encoder: Box<dyn Encoder>,
-    pub(super) compressor: Compressor,
-    pub(super) reject_compressor: Option<Compressor>,
 }
 
 impl<T: Transform> Worker<T> {
@@ -157,31 +151,6 @@ impl<T: Transform> Maker<T> {
             .map(|end| end.before(rest.bytes.len(), rest.first_line));
         output.counts.events_in = count;
         output.counts.bytes_in = (chunk.bytes.len() - rest.bytes.len()) as u64;
-    }
-}
-
-impl Encoding {
-    /// Makes the bytes of an output: those of its records, and those of its rejects.
-    pub(super) fn encode(&mut self, batch: &Batch, output: &mut Output) -> Result<()> {
-        let rejects_before = output.rejects.count();
-        let mut text = String::from_utf8(mem::take(&mut output.bytes))
-            .expect("an output has no bytes before it is encoded");
-        self.encoder.encode(batch, &mut text, &mut output.rejects);
-        output.counts.bytes_out = text.len() as u64;
-        output.counts.events_out = batch.len() as u64 - (output.rejects.count() - rejects_before);
-
-        output.bytes = text.into_bytes();
-        self.compressor
-            .compress(&mut output.bytes)
-            .map_err(Error::compress)?;
-        if let Some(compressor) = &mut self.reject_compressor {
-            output.reject_bytes.extend_from_slice(output.rejects.raw());
-            output.rejects.clear_raw();
-            compressor
-                .compress(&mut output.reject_bytes)
-                .map_err(Error::compress)?;
-        }
-        Ok(())
     }
 }
 

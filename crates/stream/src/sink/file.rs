@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::{Compression, Extent, Target};
-use crate::Progress;
-use crate::source::content;
+use super::Target;
+use crate::content::content;
+use crate::{Compression, Extent, Progress};
 
 /// Read and write for everyone that the umask does not take out, as `creat` does it.
 const FILE_MODE: u32 = 0o666;

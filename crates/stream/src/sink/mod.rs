@@ -1,6 +1,5 @@
 //! Sinks: where the bytes of a run go.
 
-mod compress;
 mod file;
 mod replay;
 mod tcp;
@@ -12,24 +11,11 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use compress::Compression;
-pub(crate) use compress::Compressor;
-pub use tcp::{Reconnects, TcpOptions};
+pub use tcp::TcpOptions;
 
 use crate::place::Place;
-use crate::source::Wake;
-use crate::{Error, Result, unsupported};
-
-/// Whether a stream has an end of its own.
-///
-/// It decides what "whole" means for a file: everything, or every batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// It ends by itself, as a file does: output files appear when they are whole.
-    Finite,
-    /// It ends when it is stopped: output files grow by whole batches.
-    Endless,
-}
+use crate::wake::Wake;
+use crate::{Compression, Error, Extent, Reconnects, Result, unsupported};
 
 /// A place to write to, opened.
 ///

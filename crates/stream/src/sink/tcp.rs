@@ -16,7 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Target;
 use super::replay::Replay;
-use crate::source::{Wait, Waited, Wake};
+use crate::Reconnects;
+use crate::wake::{Wait, Waited, Wake};
 
 /// How a sink deals with the loss of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,30 +35,6 @@ impl Default for TcpOptions {
             replay_bytes: 1 << 20,
             reconnect_timeout: Duration::from_secs(60),
         }
-    }
-}
-
-/// What the losses of a sink's connections led to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reconnects {
-    /// How often a connection was opened again.
-    pub count: u64,
-    /// Whole lines that were sent again, of which the peer may have had some or all.
-    pub replayed_lines: u64,
-    /// Their bytes.
-    pub replayed_bytes: u64,
-    /// Bytes that were sent and not sent again, and may not have arrived: at most so many. Those
-    /// that the buffers of both ends cannot have held are not among them.
-    pub lost_bytes_max: u64,
-}
-
-impl Reconnects {
-    /// Adds those of another sink.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.replayed_lines += other.replayed_lines;
-        self.replayed_bytes += other.replayed_bytes;
-        self.lost_bytes_max += other.lost_bytes_max;
     }
 }
 

@@ -53,6 +53,17 @@ impl Buffer {
     }
 }
 
+/// How a read of a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockRead {
+    /// The block has records.
+    Filled,
+    /// There are no more.
+    End,
+    /// The run was asked to end; what was not whole yet stays behind.
+    Stopped,
+}
+
 /// A worker's input: whole records of one source. It is filled again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Block {

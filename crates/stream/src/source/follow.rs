@@ -14,9 +14,9 @@ use std::time::{Duration, Instant, SystemTime};
 use super::checkpoint::Mark;
 use super::fingerprint::History;
 use super::rotation::{self, After, Identity, Known, REST, Search, Successors, identity};
-use super::wake::{Wait, Waited, Wake};
 use super::{Got, Input};
 use crate::Progress;
+use crate::wake::{Wait, Waited, Wake};
 
 /// How often a file that has not grown is looked at again, and the size and the name of one that has.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -5,14 +5,13 @@
 
 mod block;
 mod checkpoint;
-mod file;
 mod fingerprint;
 mod follow;
 mod pipe;
+mod readable;
 mod reader;
 mod rotation;
 mod tcp;
-mod wake;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -23,15 +22,14 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use self::file::content;
-pub(crate) use block::{Block, Skip, Skipped};
+pub(crate) use block::{Block, BlockRead, Skip, Skipped};
 pub use checkpoint::{Checkpoint, Mark};
-pub(crate) use reader::{BlockRead, Reader};
-pub(crate) use wake::{Wait, Waited, Wake};
+pub(crate) use reader::Reader;
 
 use self::rotation::Search;
+use crate::compression::Compression;
 use crate::place::Place;
-use crate::sink::Compression;
+use crate::wake::Wait;
 use crate::{Error, Extent, Result, unsupported};
 
 /// How long a block that has whole records waits for more when its input falls silent. Short enough

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 
-use super::wake::{Wait, Waited, Wake};
 use super::{Got, Input};
+use crate::wake::{Wait, Waited, Wake};
 
 /// A descriptor that is polled before each read, so that a stop is heard while it is silent.
 pub(super) struct Pipe {

@@ -4,13 +4,14 @@ use std::io;
 use std::time::Instant;
 use std::vec;
 
-use super::block::{Block, Cut, Cutter, Eof, Lane};
-use super::file::{Readable, content};
+use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane};
 use super::follow::Follow;
 use super::pipe::Pipe;
+use super::readable::Readable;
 use super::tcp::Listener;
-use super::wake::{Wait, Wake};
 use super::{Got, Input, LINGER, LiveRead, Mark, Opened, Source, open_file};
+use crate::content::content;
+use crate::wake::{Wait, Wake};
 use crate::{Error, Extent, InputFormat, Progress, Result};
 
 /// Fills the blocks of all workers, one at a time.
@@ -28,17 +29,6 @@ pub(crate) struct Reader {
 enum Current {
     One { input: Box<dyn Input>, lane: Lane },
     Many(Listener),
-}
-
-/// How a read of a block ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BlockRead {
-    /// The block has records.
-    Filled,
-    /// There are no more.
-    End,
-    /// The run was asked to end; what was not whole yet stays behind.
-    Stopped,
 }
 
 impl Reader {

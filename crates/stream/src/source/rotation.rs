@@ -1,13 +1,12 @@
 //! The files that a followed file was renamed to.
 
+use crate::wake::{Wait, Waited, Wake};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
-
-use super::wake::{Wait, Waited, Wake};
 
 /// What tells a file from all others, whatever they are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::block::{Block, Cut, Cutter, Eof, Lane};
-use super::wake::{Wait, Waited, Wake};
-use super::{BlockRead, LINGER};
+use super::LINGER;
+use super::block::{Block, BlockRead, Cut, Cutter, Eof, Lane};
+use crate::wake::{Wait, Waited, Wake};
 use crate::{Error, Result};
 
 /// More connections wait in the backlog until others close: each may hold the beginning of a

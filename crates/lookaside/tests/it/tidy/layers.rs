@@ -72,16 +72,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("lookaside", "serve::service", "batch lookup share wait"),
     ("lookaside", "serve::service", "job waiters"),
-    (
-        "pipeline",
-        "",
-        "batch builder pipeline producer ring snapshot worker",
-    ),
-    ("stream", "", "error format run sink source unsupported"),
-    ("stream", "run", "exit shared worker"),
-    ("stream", "source", "reader tcp"),
-    ("value", "", "object text value"),
-    ("wire", "postgres", "backend frontend"),
 ];
 
 /// The names from the crate's root to a module; empty for the root.

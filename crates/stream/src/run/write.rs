@@ -1,0 +1,122 @@
+//! Writing what reaches the front of the ring.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use lookaside_pipeline::Step;
+
+use super::Strictness;
+use super::encoding::Encoding;
+use super::exit::{Exit, Sinks, Totals};
+use super::job::Output;
+use super::shared::Shared;
+use crate::{Error, OutputFormat, Result};
+
+impl Shared {
+    /// Says that a block passed the transform, and writes what that brought to the front, unless
+    /// somebody else does.
+    ///
+    /// Nobody ever waits for a turn to write: whoever raises the number from zero writes, and goes on
+    /// until no block passed meanwhile.
+    pub(super) fn write(&self, encoding: &mut Encoding) {
+        // AcqRel, here and below: whoever writes sees the blocks of those that it counts.
+        if self.passed.fetch_add(1, Ordering::AcqRel) > 0 {
+            return;
+        }
+        // At most until the one before has let go.
+        let mut exit = self.exit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = 1;
+        while seen > 0 {
+            exit.write_front(encoding, self);
+            seen = self.passed.fetch_sub(seen, Ordering::AcqRel) - seen;
+        }
+    }
+}
+
+impl Exit {
+    /// Writes what has reached the front of the ring, until that is missing or the run is over.
+    fn write_front(&mut self, encoding: &mut Encoding, shared: &Shared) {
+        let Self {
+            hand,
+            sinks,
+            totals,
+        } = self;
+        while !shared.is_over() {
+            let step = hand.step(|jobs| {
+                for job in jobs {
+                    deliver(job.output, sinks, totals, encoding, shared);
+                }
+            });
+            if !matches!(step, Step::Handled(_)) {
+                break;
+            }
+        }
+    }
+}
+
+/// Writes an output and adds it up. One that cannot be written, or was given up, ends the run.
+fn deliver(
+    mut output: Output,
+    sinks: &mut Sinks,
+    totals: &mut Totals,
+    encoding: &mut Encoding,
+    shared: &Shared,
+) {
+    if output.report.is_abandoned {
+        return shared.abandon();
+    }
+    let written = encode_late(&mut output, encoding, sinks, &shared.output_format)
+        .and_then(|()| check(&output, shared.strictness))
+        .and_then(|()| sinks.write(&output));
+    // After the reader closed the output, it is not known how much of this batch it took.
+    if written.is_err() || sinks.output.is_closed() {
+        output.counts.events_out = 0;
+        output.counts.bytes_out = 0;
+    }
+    shared
+        .progress
+        .add(output.counts, output.rejects.count(), output.report.count());
+    totals.add(&mut output);
+    shared.spares.give(output);
+    match written {
+        Ok(()) if sinks.output.is_closed() => shared.end(None),
+        Ok(()) => {}
+        Err(error) => shared.end(Some(error)),
+    }
+}
+
+/// Encodes what had to wait for its turn.
+fn encode_late(
+    output: &mut Output,
+    encoding: &mut Encoding,
+    sinks: &mut Sinks,
+    format: &OutputFormat,
+) -> Result<()> {
+    match (output.error.take(), output.batch.take()) {
+        (Some(error), _) => Err(error),
+        (None, Some(batch)) => {
+            let was_ready = format.is_ready();
+            encoding.encode(&batch, output)?;
+            // Its first record decided the columns.
+            if !was_ready && format.is_ready() {
+                sinks.output.set_header(&format.prologue());
+            }
+            Ok(())
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// Fails where a strict run does not go on.
+fn check(output: &Output, strictness: Strictness) -> Result<()> {
+    let Output {
+        source,
+        rejects,
+        report,
+        ..
+    } = output;
+    if strictness == Strictness::Strict && rejects.count() + report.count() > 0 {
+        return Err(Error::strict(source, rejects, &report.failures));
+    }
+    Ok(())
+}
