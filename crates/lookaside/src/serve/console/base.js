@@ -2,7 +2,7 @@
 const byId = id => document.getElementById(id);
 let key = sessionStorage.getItem('key') || '';
 
-// When an answer said last that the key asks too often.
+// The time of the last answer 429.
 let limitedAt = -Infinity;
 
 async function ask(path, options = {}) {

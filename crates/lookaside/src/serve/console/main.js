@@ -24,16 +24,18 @@ async function askForKey(answer) {
   byId('state').className = 'state';
 }
 
-// After a refusal for asking too often, what the limit allows is left to whoever clicks.
+// Polls pause for so long after a 429, so that the rate limit admits what the user asks for.
 const LIMITED_PERIOD_MS = 5000;
 let seen = '';
 let wantsLookups = false;
 async function refresh() {
   try {
-    // The limit let the status through and not the lookups: they come first now.
+    // The rate limit admitted the status and refused the lookups: now they are asked for first.
     if (wantsLookups) {
+      const begin = performance.now();
       wantsLookups = await loadLookups() === null;
-      if (wantsLookups) return;
+      // The status would be refused as well. After any other failure it says what is wrong.
+      if (limitedAt >= begin) return;
     }
     const answer = await ask('/v1/status');
     if (answer.status === 401 || answer.status === 403) return await askForKey(answer);

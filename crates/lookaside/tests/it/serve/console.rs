@@ -515,3 +515,25 @@ fn issue_13_tables_name_the_lookups_that_read_them_and_no_others() {
         .to_string();
     assert!(!heading.contains("hash"), "{heading}");
 }
+
+#[test]
+fn issue_13_the_status_is_shown_also_while_lookups_cannot_be_loaded() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let project = project("");
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    browser.open(&format!("http://{}/", running.address));
+    browser.wait_for("document.querySelectorAll('[data-lookup]').length === 5");
+    browser.run(
+        "const real = fetch; window.fetch = (path, options) => path === '/v1/lookups' ? \
+         Promise.resolve(new Response('{}', { status: 500 })) : real(path, options)",
+    );
+    for generation in [2, 3] {
+        client.ask("POST", "/v1/reload", &[], b"").is(200);
+        browser.wait_for(&format!(
+            "document.querySelector('#generation').innerText === '{generation}'"
+        ));
+    }
+}
