@@ -42,7 +42,8 @@ pub struct Leftover {
 
 /// Removes clusters, their copies and databases that processes left which have ended, copies of
 /// templates that wait for the next cluster, half-made files in the cache, templates that no server
-/// found here uses, and of those with contents all but the eight used last. What a living process holds, and persistent folders, are left alone.
+/// found here uses, and templates with contents other than the eight used last. What a living process
+/// holds, and persistent folders, are left alone.
 ///
 /// # Errors
 ///

@@ -127,7 +127,7 @@ impl Template {
         match template.stands() {
             true => template.mark_used(),
             false => {
-                // Before, since a short process may end before its spare time comes.
+                // First, since a short process may end before its clean-up in the background.
                 template.forget_old(makers.cache);
                 template.make(makers)?;
             }
@@ -185,7 +185,7 @@ impl Template {
 
     /// The folders of templates that are not kept, and why: those of another format, those of none of
     /// these `servers` (`<version>-<programs>`) that were not made or used for a day, since programs that are
-    /// not found now may be named at the next start, and of the prepared ones all but those used last.
+    /// not found now may be named at the next start, and prepared ones other than those used last.
     pub(crate) fn unused(cache: &Cache, servers: &[String]) -> Vec<(PathBuf, &'static str)> {
         let is_unused = |key: &str, used: SystemTime| {
             let mut parts = key.splitn(4, '-');
@@ -351,7 +351,7 @@ impl Template {
     }
 }
 
-/// The keys of the templates in a folder of the cache, and when each was made or used last, the latest first.
+/// When each template in a folder of the cache was made or used last, and its key; the latest first.
 fn by_last_use(folder: &Path) -> Vec<(SystemTime, String)> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     let mut templates: Vec<_> = entries

@@ -101,7 +101,7 @@ impl<T: Send> Pipeline<T> {
         Producer::new(Arc::clone(&self.ring))
     }
 
-    /// The threads of a stage that was added by [`Builder::stage_by_caller`](crate::Builder::stage_by_caller) and named so; empty where
+    /// The threads of a stage that was added by [`stage_by_caller`](crate::Builder::stage_by_caller) and named so; empty where
     /// there is none, or they were given out already.
     pub fn workers(&mut self, stage: &str) -> Vec<Worker<T>> {
         let stages = &self.ring.stages;
@@ -112,7 +112,7 @@ impl<T: Send> Pipeline<T> {
         self.claim(index, Worker::new)
     }
 
-    /// The threads of the last stage where it was added by [`Builder::last_by_caller`](crate::Builder::last_by_caller); empty where it was
+    /// The threads of the last stage where it was added by [`last_by_caller`](crate::Builder::last_by_caller); empty where it was
     /// not, or they were given out already.
     pub fn last_workers(&mut self) -> Vec<LastWorker<T>> {
         let last = self.ring.stages.len() - 1;

@@ -355,7 +355,7 @@ fn has_scheme(name: &str) -> bool {
     !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Whether a name is a URL of a web server; schemes are the same in capitals.
+/// Whether a name is a URL of a web server; schemes are case-insensitive.
 fn is_http(name: &str) -> bool {
     let (scheme, _) = name.split_once("://").unwrap_or_default();
     ["http", "https"]

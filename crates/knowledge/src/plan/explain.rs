@@ -147,8 +147,7 @@ impl Explanation {
         scans.max_by_key(|read| read.row_count)
     }
 
-    /// The names of the folder's tables that are read, each once. Virtual tables that SQLite makes up as
-    /// it answers are left out.
+    /// The names of the folder's tables that are read, sorted, each once; virtual tables are left out.
     pub fn tables(&self) -> Vec<&str> {
         let native = self.table.as_deref();
         let reads = self.reads.iter().map(|read| &*read.table);

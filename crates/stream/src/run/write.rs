@@ -16,10 +16,10 @@ impl Shared {
     /// Says that a block passed the transform, and writes what that brought to the front, unless
     /// somebody else does.
     ///
-    /// Nobody ever waits for a turn to write: whoever raises the number from zero writes, and goes on
+    /// No thread waits for its turn to write: the one that raises the number from zero writes, and goes on
     /// until no block passed meanwhile.
     pub(super) fn write(&self, encoding: &mut Encoding) {
-        // AcqRel, here and below: whoever writes sees the blocks of those that it counts.
+        // AcqRel, here and below: the thread that writes sees the blocks of those that it counts.
         if self.passed.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
         }

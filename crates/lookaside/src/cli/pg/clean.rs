@@ -10,7 +10,8 @@ use crate::cli::output::{finish_stdout, printable};
 /// Remove what ended processes left behind, and say how much it was
 ///
 /// Temporary clusters and databases whose owner has ended, spare copies of templates, half-made files
-/// in the cache, templates that no server found here uses, and of those with contents all but the eight used last. What a running process holds, the data of
+/// in the cache, templates that no server found here uses, and templates with contents other than the eight
+/// used last. What a running process holds, the data of
 /// folders (`pg start DIR`), servers that were fetched and their extensions stay.
 #[derive(Debug, Args)]
 #[command(after_help = "\
