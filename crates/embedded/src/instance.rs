@@ -10,14 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::admin::Connection;
 use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
-use crate::folder::{is_free, server_pid};
-use crate::persistent::{self, Listening, Purpose, Receipt, is_alive, number};
+use crate::folder::{is_free, server_pid, take_lock};
+use crate::persistent::{
+    self, Listening, Purpose, Receipt, is_alive, is_kept, is_starting, number, signature_of,
+};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::server::{DATA, log_end};
 use crate::template::USER;
@@ -41,6 +43,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 /// After how long it is ended at once: what was committed stands, and the next start recovers it.
 /// PostgreSQL 18 that is told to end while it recovers from a crash would wait for ever.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a stop looks whether the server has ended.
+const STOP_POLL: Duration = Duration::from_millis(2);
 
 /// A folder for [`Builder::path`], seen from outside: started and stopped by separate commands.
 ///
@@ -239,47 +244,59 @@ impl Instance {
         }
     }
 
-    /// Stops the server and waits until everything is written down. `false` if none ran.
+    /// Stops the server and waits until everything is written to disk. One that is being started is
+    /// waited for and stopped. `false` if none ran.
     ///
     /// # Errors
     ///
     /// If a program owns the folder, or the server does not end.
     pub fn stop(&self) -> Result<bool> {
-        let server = server_pid(&self.folder.join(DATA));
-        let pid = match self.status()? {
-            Status::Absent | Status::Stopped { .. } => return Ok(false),
-            Status::Running(running) => Some(running.pid),
-            // None: owner and server are gone, and their watch goes.
-            Status::Owned { pid } => pid,
-        };
-        // Its own, or left behind by its owner.
-        match server.filter(|server| pid == Some(number(*server))) {
-            Some(server) => match kill_process(server, Signal::INT) {
-                Ok(()) | Err(Errno::SRCH) => {}
-                Err(error) => return Err(Error::cannot_wait(error.into())),
-            },
-            None if pid.is_some() => return Err(Error::folder_in_use(&self.folder, pid)),
-            None => {}
-        }
         let begin = Instant::now();
-        let mut is_urged = false;
-        // The watching shell lets go of the lock when the server has ended.
+        let mut told: Option<Told> = None;
+        let mut was_running = false;
+        // The watch releases the lock when the server has ended.
         while !is_free(&self.folder)? {
-            if begin.elapsed() > STOP_PATIENCE
-                && !is_urged
-                && let Some(server) = server
-            {
-                // It may have ended meanwhile.
-                let _ = kill_process(server, Signal::QUIT);
-                is_urged = true;
+            was_running = true;
+            match &mut told {
+                // Another start took the folder as soon as the server had ended.
+                Some(server) if server.has_ended_for(&self.folder) => return Ok(true),
+                Some(server) => server.urge(&self.folder)?,
+                None => told = self.tell_to_stop(begin)?,
             }
-            if begin.elapsed() > STOP_TIMEOUT {
-                return Err(Error::does_not_stop(&self.folder, pid, STOP_TIMEOUT));
-            }
-            thread::sleep(Duration::from_millis(2));
+            thread::sleep(STOP_POLL);
         }
-        Listening::forget(&self.folder);
-        Ok(true)
+        // With the lock, since another start may be writing it anew.
+        if was_running && let Some(_lock) = take_lock(&self.folder)? {
+            Listening::forget(&self.folder);
+        }
+        Ok(was_running)
+    }
+
+    /// Sends the server the signal to stop; `None` while there is none yet, or none any more.
+    fn tell_to_stop(&self, begin: Instant) -> Result<Option<Told>> {
+        let signature = signature_of(&self.folder);
+        let is_starting = is_starting(&self.folder);
+        let (pid, is_own) = match self.status()? {
+            Status::Absent | Status::Stopped { .. } => return Ok(None),
+            Status::Running(running) => (Some(running.pid), true),
+            Status::Owned { pid } => (pid, false),
+        };
+        let server = server_pid(&self.folder.join(DATA));
+        if let Some(server) = server.filter(|server| pid == Some(number(*server))) {
+            return match kill_process(server, Signal::INT) {
+                Ok(()) | Err(Errno::SRCH) => Ok(Some(Told::now(server, signature))),
+                Err(error) => Err(Error::cannot_wait(error.into())),
+            };
+        }
+        // What was looked at one after the other belongs together only if the lock says the same.
+        let is_kept = is_kept(&self.folder) && signature == signature_of(&self.folder);
+        if is_kept && !is_own && !is_starting {
+            return Err(Error::folder_in_use(&self.folder, pid));
+        }
+        match begin.elapsed() > BUSY_TIMEOUT {
+            true => Err(Error::does_not_stop(&self.folder, pid, BUSY_TIMEOUT)),
+            false => Ok(None),
+        }
     }
 
     /// Writes the folder's cluster into an archive, or its database as SQL if the file's name ends
@@ -367,6 +384,49 @@ impl Instance {
         }
         instances.sort_by(|a, b| a.folder.cmp(&b.folder));
         Ok(instances)
+    }
+}
+
+/// A server that was told to stop.
+struct Told {
+    server: Pid,
+    /// What the folder's lock said then.
+    signature: String,
+    since: Instant,
+    is_urged: bool,
+}
+
+impl Told {
+    fn now(server: Pid, signature: String) -> Self {
+        Self {
+            server,
+            signature,
+            since: Instant::now(),
+            is_urged: false,
+        }
+    }
+
+    /// Whether the server has ended and the lock is another process's by now.
+    fn has_ended_for(&self, folder: &Path) -> bool {
+        server_pid(&folder.join(DATA)) != Some(self.server)
+            && signature_of(folder) != self.signature
+    }
+
+    /// Ends a server that takes too long; an error if that does not help.
+    fn urge(&mut self, folder: &Path) -> Result<()> {
+        let elapsed = self.since.elapsed();
+        if elapsed > STOP_TIMEOUT {
+            let pid = Some(number(self.server));
+            return Err(Error::does_not_stop(folder, pid, STOP_TIMEOUT));
+        }
+        if elapsed > STOP_PATIENCE && !self.is_urged {
+            // It may have ended meanwhile, and its number may be another process's.
+            if server_pid(&folder.join(DATA)) == Some(self.server) {
+                let _ = kill_process(self.server, Signal::QUIT);
+            }
+            self.is_urged = true;
+        }
+        Ok(())
     }
 }
 

@@ -355,17 +355,26 @@ pub(crate) fn number(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
 
+/// What a folder's lock says of who has it; empty if it says nothing.
+pub(crate) fn signature_of(folder: &Path) -> String {
+    fs::read_to_string(folder.join(LOCK)).unwrap_or_default()
+}
+
 /// The process that a folder's lock names.
 pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
-    let text = fs::read_to_string(folder.join(LOCK)).ok()?;
-    Pid::from_raw(text.split_whitespace().next()?.parse().ok()?)
+    let signature = signature_of(folder);
+    Pid::from_raw(signature.split_whitespace().next()?.parse().ok()?)
+}
+
+/// Whether a living process is starting a server that will outlive it.
+pub(crate) fn is_starting(folder: &Path) -> bool {
+    signature_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
 }
 
 /// Whether a living process is known to own the folder for itself, and not to leave its server
 /// running in a moment.
 pub(crate) fn is_kept(folder: &Path) -> bool {
-    let text = fs::read_to_string(folder.join(LOCK)).unwrap_or_default();
-    !text.contains(STARTING) && owner_of(folder).is_some_and(is_alive)
+    !signature_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
 }
 
 fn version_of_folder(

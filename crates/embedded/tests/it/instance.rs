@@ -357,3 +357,57 @@ fn a_file_is_no_folder() {
         assert!(error.to_string().contains("is a file"), "{error}");
     }
 }
+
+/// Each stop ends what runs when it is called, whoever starts another server meanwhile.
+#[test]
+fn issue_13_starts_and_stops_at_once_all_succeed() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    instance.start(builder()).unwrap();
+    for _ in 0..6 {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| match instance.start(builder()) {
+                    Ok(_) => {}
+                    // Stopped before its start has returned.
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Crashed, "{error}"),
+                });
+                scope.spawn(|| instance.stop().unwrap());
+            }
+        });
+    }
+    instance.stop().unwrap();
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+    assert_eq!(processes(&folder), []);
+}
+
+/// A start has signed the folder, and its server is not there yet.
+#[test]
+fn issue_13_a_stop_waits_for_a_start() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    // A start of a new folder takes longer than that of one with data.
+    let start = thread::spawn({
+        let instance = instance.clone();
+        move || instance.start(builder().sql("SELECT pg_sleep(0.5)"))
+    });
+    wait_until("the start signs the folder", || {
+        fs::read_to_string(folder.join("lock")).is_ok_and(|text| text.contains("starting"))
+    });
+    assert!(instance.stop().unwrap());
+    // The server was there, if not for long.
+    if let Err(error) = start.join().unwrap() {
+        assert_eq!(error.kind(), ErrorKind::Crashed, "{error}");
+    }
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+}
