@@ -307,18 +307,23 @@ impl Report {
             .map(|entry| entry.path())
             .collect();
         parts.sort();
-        for (folder, damage) in Template::examine(cache) {
+        // A bad value of its variable is a finding of its own.
+        let verify = Verify::of_process().unwrap_or(Verify::Full);
+        for examined in Template::examine(cache, verify) {
             let what = "template of new clusters";
-            let folder = folder.display();
-            match damage {
-                None => self.good(what, format!("sound, in `{folder}`")),
-                Some(damage) => self.advise(
-                    Grade::Notice,
-                    what,
-                    format!("damaged, in `{folder}`: {}", damage.describe()),
-                    "the next start makes it again; or remove the folder",
-                ),
-            }
+            let folder = examined.folder.display();
+            let Some(damage) = examined.damage else {
+                self.good(what, format!("sound, in `{folder}`"));
+                continue;
+            };
+            let advice = match examined.is_seen_by_start {
+                true => "the next start makes it again; or remove the folder",
+                false => {
+                    "a start with LOOKASIDE_PG_VERIFY=full makes it again; or remove the folder"
+                }
+            };
+            let state = format!("damaged, in `{folder}`: {}", damage.describe());
+            self.advise(Grade::Notice, what, state, advice);
         }
         for part in parts.into_iter().filter(|part| part.is_dir()) {
             let name = part

@@ -722,9 +722,20 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "what fills the template `{key}` has changed the database `postgres` so that no session \
-                 is possible there, and the server is administered through it; leave that database as \
-                 it is"
+                "what fills the template `{key}` has changed the database or the role `postgres` so that no \
+                 session is possible there, and the server is administered through it; leave both as they \
+                 are"
+            ),
+        )
+        .because(source)
+    }
+
+    pub(crate) fn template_does_not_start(label: &str, source: Self) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "no server starts with what {label} has made, so the template is not kept; look for \
+                 `ALTER SYSTEM` and other changes of the server's configuration there"
             ),
         )
         .because(source)

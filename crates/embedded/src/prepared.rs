@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use crate::admin::literal;
+use crate::admin::{Connection, literal};
 use crate::cluster::{Address, Cluster, HOME, Hold};
 use crate::endpoint::Endpoint;
 use crate::folder::copy_or_mend;
@@ -71,8 +71,9 @@ impl Maker {
         let mut session = cluster
             .open(HOME, doing)
             .map_err(|error| match error.sqlstate() {
-                // invalid_catalog_name, object_not_in_prerequisite_state
-                Some("3D000" | "55000") => Error::template_without_home(&self.key, error),
+                // invalid_catalog_name, object_not_in_prerequisite_state,
+                // invalid_authorization_specification
+                Some("3D000" | "55000" | "28000") => Error::template_without_home(&self.key, error),
                 _ => error,
             })?;
         let found = session.query(&format!(
@@ -140,7 +141,9 @@ impl Preparation {
         copy_or_mend(&self.base, &data, makers)?;
         let socket_folder = makers.place.socket_folder(folder);
         make_private(&socket_folder, makers.identity)?;
-        let filled = self.run_server(folder, &socket_folder, makers);
+        let filled = self
+            .run_server(folder, &socket_folder, makers)
+            .and_then(|()| self.try_server(folder, &socket_folder, makers));
         let _ = fs::remove_dir_all(&socket_folder);
         filled?;
         for name in [PASSWORD, PORT, LOG, "data/postmaster.opts"] {
@@ -149,21 +152,21 @@ impl Preparation {
         Manifest::of(&data)?.write(folder)
     }
 
+    /// Starts a server on what was filled: the contents may have changed its configuration so that none
+    /// starts, and every later start would fail without naming them.
+    fn try_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
+        let Some(label) = self.schema.label() else {
+            return Ok(());
+        };
+        let (mut server, session) = self
+            .start_server(folder, socket_folder, makers)
+            .map_err(|error| Error::template_does_not_start(&label, error))?;
+        drop(session);
+        server.end_and_wait()
+    }
+
     fn run_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
-        let lock_path = folder.join(LOCK);
-        let lock = fs::File::create(&lock_path)
-            .map_err(|error| Error::file("write", &lock_path, error))?;
-        let settings = [temporary_settings(), self.wishes.settings.clone()].concat();
-        let (server, mut session) = Server::start(&Spec {
-            binaries: makers.binaries,
-            identity: makers.identity,
-            folder,
-            socket_folder,
-            listen: self.wishes.listen,
-            settings: &settings,
-            ending: Ending::Stop,
-            lock: &lock,
-        })?;
+        let (server, mut session) = self.start_server(folder, socket_folder, makers)?;
         let password = match self.wishes.listen {
             Listen::Socket => None,
             Listen::Tcp => Some(set_password(folder, &mut session, makers.identity)?),
@@ -180,5 +183,27 @@ impl Preparation {
         let made = cluster.template_of(&self.schema);
         cluster.end_and_wait()?;
         made.map(drop)
+    }
+
+    fn start_server(
+        &self,
+        folder: &Path,
+        socket_folder: &Path,
+        makers: Makers<'_>,
+    ) -> Result<(Server, Connection)> {
+        let lock_path = folder.join(LOCK);
+        let lock = fs::File::create(&lock_path)
+            .map_err(|error| Error::file("write", &lock_path, error))?;
+        let settings = [temporary_settings(), self.wishes.settings.clone()].concat();
+        Server::start(&Spec {
+            binaries: makers.binaries,
+            identity: makers.identity,
+            folder,
+            socket_folder,
+            listen: self.wishes.listen,
+            settings: &settings,
+            ending: Ending::Stop,
+            lock: &lock,
+        })
     }
 }

@@ -87,6 +87,15 @@ impl Schema {
         }
     }
 
+    /// What an error calls all of it: the last that ran. `None` of extensions alone, which were tried when
+    /// they were added.
+    pub(crate) fn label(&self) -> Option<String> {
+        let steps = self.steps.iter().filter(|step| !step.is_extension());
+        let steps = steps.map(|step| step.label.clone());
+        let makers = self.makers.iter().map(|maker| format!("`{}`", maker.key));
+        steps.chain(makers).last()
+    }
+
     pub(crate) fn add_maker(&mut self, maker: Maker) {
         self.makers.push(maker);
     }

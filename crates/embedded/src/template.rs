@@ -86,6 +86,14 @@ pub(crate) struct Template {
     preparation: Option<Arc<Preparation>>,
 }
 
+/// A template, all of whose files were read.
+pub(crate) struct Examined {
+    pub(crate) folder: PathBuf,
+    pub(crate) damage: Option<Damage>,
+    /// Whether a start, which may look at less, notices the damage.
+    pub(crate) is_seen_by_start: bool,
+}
+
 /// What is needed to make a cluster.
 #[derive(Clone, Copy)]
 pub(crate) struct Makers<'a> {
@@ -272,7 +280,7 @@ impl Template {
     }
 
     /// The folders of all templates in a cache that this version uses, and what is wrong with each.
-    pub(crate) fn examine(cache: &Cache) -> Vec<(PathBuf, Option<Damage>)> {
+    pub(crate) fn examine(cache: &Cache, verify: Verify) -> Vec<Examined> {
         let entries = fs::read_dir(cache.root().join(FOLDER))
             .into_iter()
             .flatten();
@@ -288,10 +296,14 @@ impl Template {
         let mut found: Vec<_> = templates
             .map(|template| {
                 let damage = template.find_damage(Verify::Full);
-                (template.folder, damage)
+                Examined {
+                    is_seen_by_start: damage.is_some() && template.find_damage(verify).is_some(),
+                    damage,
+                    folder: template.folder,
+                }
             })
             .collect();
-        found.sort_by(|one, other| one.0.cmp(&other.0));
+        found.sort_by(|one, other| one.folder.cmp(&other.folder));
         found
     }
 

@@ -88,10 +88,18 @@ fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
     keep_modified(&index, || flip_byte(&index));
     let found = report();
     assert!(
-        found.starts_with("damaged") && found.contains("2690`") && found.contains("next start"),
+        found.starts_with("damaged")
+            && found.contains("2690`")
+            && found.contains("a start with LOOKASIDE_PG_VERIFY=full"),
         "{found}"
     );
     assert!(!start("").contains("step "));
+    // Damage that every start notices.
+    let control = template.join("data/global/pg_control");
+    keep_modified(&control, || flip_byte(&control));
+    let found = report();
+    assert!(found.contains("; the next start makes it again"), "{found}");
+    keep_modified(&control, || flip_byte(&control));
     // What the server says of a setting is not the template's fault, which is not read for it.
     let site = Site::with_cache(cache.path());
     let mut child = Child::start_with(&site, "bad setting", with_our_programs);

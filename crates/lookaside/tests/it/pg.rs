@@ -220,6 +220,20 @@ fn run_keeps_what_a_template_command_made() {
         "{}",
         said.err
     );
+    // What makes the server useless is said at once, and nothing is kept.
+    let ask = r#""$LOOKASIDE" pg shell --builtin --url "$DATABASE_URL" -c "#;
+    let no_start = format!("{ask} \"alter system set shared_preload_libraries = 'nosuch'\"");
+    let no_login = format!("{ask} 'alter role postgres nologin'");
+    for _ in 0..2 {
+        run(&no_start, "migrations/**").ended(125).err_has(&[
+            "no server starts with what",
+            "alter system set shared_preload_libraries",
+            "ALTER SYSTEM",
+        ]);
+        run(&no_login, "migrations/**")
+            .ended(125)
+            .err_has(&["alter role postgres nologin", "the role `postgres`"]);
+    }
     let said = run(migrate, "nothing/*.sql").ended(125);
     assert!(said.err.contains("nothing/*.sql"), "{}", said.err);
     let said = said_of_one_half(folder.path());

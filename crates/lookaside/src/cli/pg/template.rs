@@ -16,7 +16,8 @@ use crate::cli::failure::Failure;
 #[derive(Debug, Args)]
 pub(super) struct TemplateWishes {
     /// A command that fills an empty database, such as a migrator; the shell runs it once with its
-    /// DATABASE_URL, and later runs begin with a copy, until the command or a key file changes
+    /// DATABASE_URL, and later runs begin with a copy, until the command or a key file changes; needs
+    /// --template-key-files
     #[arg(long, value_name = "CMD", requires = "template_key_files")]
     template_command: Option<String>,
 
