@@ -25,12 +25,18 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the suffix of a file name asks for: `.gz`, `.zst`, or nothing.
+    /// What the suffix of a file name asks for: `.gz`, `.zst`, or nothing. Capitals do not matter.
     pub fn of_path(path: &Path) -> Self {
-        match path.extension().and_then(|suffix| suffix.to_str()) {
-            Some("gz") => Self::Gzip,
-            Some("zst") => Self::Zstd,
-            _ => Self::Plain,
+        let is = |suffix: &str| {
+            let found = path.extension();
+            found.is_some_and(|found| found.eq_ignore_ascii_case(suffix))
+        };
+        if is("gz") {
+            Self::Gzip
+        } else if is("zst") {
+            Self::Zstd
+        } else {
+            Self::Plain
         }
     }
 

@@ -174,7 +174,12 @@ impl Error {
                 format!("input `{name}` cannot be opened"),
             ),
         };
-        Self::new(kind, message).because(error)
+        let opened = Self::new(kind, message);
+        // That there is no such file says nothing of what is not one.
+        match error.kind() == io::ErrorKind::NotFound && has_scheme(name) {
+            true => opened,
+            false => opened.because(error),
+        }
     }
 
     /// A file that has other content than is read here.
@@ -188,6 +193,18 @@ impl Error {
     pub(crate) fn unsupported_output(name: &str, unsupported: Unsupported) -> Self {
         let (what, instead) = (unsupported.name, unsupported.write_instead());
         let message = format!("output `{name}` would be {what}, which is not written; {instead}");
+        Self::new(ErrorKind::Misuse, message)
+    }
+
+    /// A file that would be called as a target that is spelt otherwise.
+    pub(crate) fn ambiguous_output(name: &str, meant: &str) -> Self {
+        let message = format!(
+            "output `{name}` would be a file of that name; write `{meant}` for {}, or `./{name}` for the file",
+            match meant {
+                "-" => "standard output",
+                _ => "no output",
+            }
+        );
         Self::new(ErrorKind::Misuse, message)
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Unsupported {
 enum Kind {
     /// Packed by a program that also unpacks to standard output when it is called so.
     Packed(&'static str),
+    /// Text in another encoding, of this name for `iconv`.
+    Encoded(&'static str),
     /// A format of records.
     Format,
 }
@@ -32,6 +34,9 @@ const BY_SUFFIX: &[(&str, Unsupported)] = &[
     ("lzma", packed("lzma", "xz -dc")),
     ("lz4", packed("lz4", "lz4 -dc")),
     ("br", packed("Brotli", "brotli -dc")),
+    ("z", packed("compress (.Z)", "gzip -dc")),
+    ("lz", packed("lzip", "lzip -dc")),
+    ("rar", packed("RAR", "unrar p -inul")),
     ("zip", packed("zip", "unzip -p")),
     ("7z", packed("7z", "7z x -so")),
     ("tar", packed("tar", "tar -xOf")),
@@ -50,6 +55,8 @@ const BY_SUFFIX: &[(&str, Unsupported)] = &[
     ("sqlite3", format("SQLite")),
     ("duckdb", format("DuckDB")),
     ("mmdb", format("MaxMind DB")),
+    ("pdf", format("PDF")),
+    ("sql", format("SQL")),
     ("tsv", format("tab-separated values")),
     ("xml", format("XML")),
     ("yaml", format("YAML")),
@@ -69,8 +76,17 @@ const fn format(name: &'static str) -> Unsupported {
     Unsupported { name, kind }
 }
 
+/// Text of two bytes a character, with its mark of byte order.
+const UTF_16: Unsupported = Unsupported {
+    name: "UTF-16 text",
+    kind: Kind::Encoded("UTF-16"),
+};
+
 /// Enough to tell them apart.
 const MAGIC_SIZE: usize = 16;
+
+/// The end of a file of ORC: its name, and the size of what is before it.
+const ORC_TAIL_SIZE: u64 = 4;
 
 /// What an output of that name would have to be.
 pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
@@ -87,19 +103,34 @@ pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
 /// says so when it is its turn.
 pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
     // The letters that begin a file of ORC begin lines of text as well.
-    const WITHOUT_MAGIC: [&str; 4] = ["tar", "lzma", "Brotli", "ORC"];
+    const WITHOUT_MAGIC: [&str; 5] = ["tar", "lzma", "Brotli", "ORC", "MaxMind DB"];
     let mut magic = [0; MAGIC_SIZE];
     let size = file.read_at(&mut magic, 0).ok()?;
-    of_magic(&magic[..size]).or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
+    let found = of_magic(&magic[..size]).or_else(|| of_tail(&magic[..size], file));
+    found.or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
+}
+
+/// A file of ORC begins and ends with its name, and no text ends in the byte behind it.
+fn of_tail(magic: &[u8], file: &File) -> Option<Unsupported> {
+    let size = file.metadata().ok()?.len();
+    let mut tail = [0; ORC_TAIL_SIZE as usize];
+    file.read_exact_at(&mut tail, size.checked_sub(ORC_TAIL_SIZE)?)
+        .ok()?;
+    let is_orc = magic.starts_with(b"ORC")
+        && tail.starts_with(b"ORC")
+        && !matches!(tail.last(), Some(b'\n' | b'\r'));
+    is_orc.then(|| by_suffix("orc"))
+}
+
+/// One of those that are there.
+fn by_suffix(suffix: &str) -> Unsupported {
+    let found = BY_SUFFIX.iter().find(|(known, _)| *known == suffix);
+    found.expect("it is in the list").1
 }
 
 /// All of these begin with bytes that no line of text does, or with more than a word.
 fn of_magic(magic: &[u8]) -> Option<Unsupported> {
-    let by_suffix = |suffix| {
-        let found = BY_SUFFIX.iter().find(|(known, _)| *known == suffix);
-        found.map(|(_, unsupported)| *unsupported)
-    };
-    match magic {
+    Some(match magic {
         [b'B', b'Z', b'h', _, b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => by_suffix("bz2"),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => by_suffix("xz"),
         [0x04, 0x22, 0x4d, 0x18, ..] => by_suffix("lz4"),
@@ -108,9 +139,17 @@ fn of_magic(magic: &[u8]) -> Option<Unsupported> {
         [b'P', b'A', b'R', b'1', control, ..] if control.is_ascii_control() => by_suffix("parquet"),
         [b'O', b'b', b'j', 1, ..] => by_suffix("avro"),
         [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => by_suffix("arrow"),
+        [0x1f, 0x9d, ..] => by_suffix("z"),
+        [b'L', b'Z', b'I', b'P', 1, ..] => by_suffix("lz"),
+        [b'R', b'a', b'r', b'!', 0x1a, 7, ..] => by_suffix("rar"),
+        [b'%', b'P', b'D', b'F', b'-', digit, b'.', ..] if digit.is_ascii_digit() => {
+            by_suffix("pdf")
+        }
+        [_, _, _, _, _, _, _, _, b'D', b'U', b'C', b'K', _, 0, ..] => by_suffix("duckdb"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => UTF_16,
         magic if magic.starts_with(b"SQLite format 3\0") => by_suffix("sqlite"),
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
 impl Unsupported {
@@ -120,6 +159,9 @@ impl Unsupported {
             Kind::Packed(unpack) => {
                 format!("unpack it on the way, with `{unpack} {name} |`, and name the input `-`")
             }
+            Kind::Encoded(encoding) => format!(
+                "convert it on the way, with `iconv -f {encoding} -t UTF-8 {name} |`, and name the input `-`"
+            ),
             Kind::Format => "convert it to CSV or JSON lines first".to_owned(),
         }
     }
@@ -130,7 +172,7 @@ impl Unsupported {
             Kind::Packed(_) => {
                 "name a file that ends in .gz or .zst, or write to standard output and pack there"
             }
-            Kind::Format => "write JSON lines or CSV, and convert that",
+            Kind::Encoded(_) | Kind::Format => "write JSON lines or CSV, and convert that",
         }
     }
 }
@@ -153,6 +195,10 @@ mod tests {
             ("out.db", Some("SQLite")),
             ("out.sqlite3", Some("SQLite")),
             ("out.msgpack.gz", Some("MessagePack")),
+            ("out.json.GZ", None),
+            ("out.json.Z", Some("compress (.Z)")),
+            ("out.rar", Some("RAR")),
+            ("out.sql.Zst", Some("SQL")),
             ("out.log", None),
             ("parquet", None),
             (".parquet", None),
@@ -170,6 +216,12 @@ mod tests {
             (b"\xfd7zXZ\0\0", Some("xz")),
             (b"PK\x03\x04", Some("zip")),
             (b"PAR1\x15\x04", Some("Parquet")),
+            (b"\x1f\x9d\x90", Some("compress (.Z)")),
+            (b"Rar!\x1a\x07\0", Some("RAR")),
+            (b"%PDF-1.7\n", Some("PDF")),
+            (b"12345678DUCK\x40\0\0\0", Some("DuckDB")),
+            (b"\xff\xfe{\0", Some("UTF-16 text")),
+            (b"12345678DUCKS are", None),
             (b"SQLite format 3\0", Some("SQLite")),
             (b"BZhang wrote", None),
             (b"PAR1 is a word", None),

@@ -84,12 +84,12 @@ pub(super) enum Next {
 impl<'a> Records<'a> {
     /// Opens the data file of a table and reads its header.
     pub(super) fn open(table: &'a TableConfig, csv: &CsvConfig) -> Result<Self> {
-        let position = Rc::new(FilePosition::default());
-        let text = source::open(&table.data_file, csv.encoding, &position)
-            .map_err(|source| Error::data_file(table, source))?;
         if let Some((what, instead)) = unsupported::problem(&table.data_file) {
             return Err(Error::not_csv(table, what, instead));
         }
+        let position = Rc::new(FilePosition::default());
+        let text = source::open(&table.data_file, csv.encoding, &position)
+            .map_err(|source| Error::data_file(table, source))?;
         Self::read(table, csv, text, position)
     }
 

@@ -33,7 +33,8 @@ pub(super) fn open(
         position: Rc::clone(position),
     };
     let file = BufReader::with_capacity(READ_SIZE, file);
-    let bytes: Box<dyn Read> = match path.extension().and_then(|extension| extension.to_str()) {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    let bytes: Box<dyn Read> = match suffix.map(str::to_ascii_lowercase).as_deref() {
         Some("gz") => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
         Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
         _ => Box::new(file),

@@ -11,7 +11,9 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
          up with cidr_key_min and cidr_key_max (docs/KNOWDB.md, Functions)",
     ),
     (
-        &["bz2", "xz", "lzma", "lz4", "br", "zip", "7z", "tar", "tgz"],
+        &[
+            "bz2", "xz", "lzma", "lz4", "br", "z", "zip", "rar", "7z", "tar", "tgz",
+        ],
         "packed in a way that is not read",
         "unpack it; a file that ends in .gz or .zst is read as it is",
     ),
@@ -21,13 +23,13 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
         "write it as CSV, as with `jq -r '[.name, .rack] | @csv'`",
     ),
     (
-        &["sqlite", "sqlite3", "duckdb"],
+        &["db", "db3", "sqlite", "sqlite3", "duckdb"],
         "a database",
         "export the table as CSV, as with `sqlite3 -header -csv FILE 'select * from t'`",
     ),
     (
         &[
-            "parquet", "avro", "orc", "arrow", "feather", "xls", "xlsx", "ods",
+            "parquet", "avro", "orc", "arrow", "feather", "xls", "xlsx", "ods", "pdf",
         ],
         "not a text file",
         "export its rows as CSV",
@@ -36,6 +38,13 @@ const KNOWN: &[(&[&str], &str, &str)] = &[
 
 /// What is wrong with a data file of that name: what it is, and the way out.
 pub(super) fn problem(path: &Path) -> Option<(&'static str, &'static str)> {
+    if path.to_string_lossy().contains("://") {
+        return Some((
+            "a URL",
+            "download the file; tables of a database are asked where they are, by a \
+             [[provider.sqldb]] (docs/KNOWDB.md, Providers)",
+        ));
+    }
     let suffix = path.extension()?.to_str()?.to_ascii_lowercase();
     if matches!(&*suffix, "gz" | "zst") {
         // Packed as we read it, but what is inside?
@@ -58,8 +67,10 @@ mod tests {
             ("a/data.csv.bz2", Some("packed in a way that is not read")),
             ("data.JSONL", Some("JSON")),
             ("data.json.gz", Some("JSON")),
+            ("shop.db", Some("a database")),
+            ("t/https://example.com/data.csv", Some("a URL")),
             ("data.csv", None),
-            ("data.csv.gz", None),
+            ("data.csv.GZ", None),
             ("data.tsv", None),
             ("data", None),
             ("mmdb", None),

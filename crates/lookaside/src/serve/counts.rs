@@ -14,8 +14,8 @@ pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
     /// When the log was told last that a provider does not answer.
     told: Mutex<Option<Instant>>,
-    /// Why the last question was not answered that was told of: as everyone may know it, and in full.
-    failure: Mutex<Option<[String; 2]>>,
+    /// Why the last lookup failed that the log was told of.
+    failure: Mutex<Option<String>>,
 }
 
 /// What the lookups within models came to, by the name of the model. It is looked up once a stream
@@ -85,16 +85,16 @@ impl LookupCounts {
         is_news
     }
 
-    /// Keeps why a question was not answered: as everyone may know it, and in full.
-    pub(crate) fn set_last_failure(&self, plain: String, detailed: String) {
+    /// Keeps why a lookup failed.
+    pub(crate) fn set_last_failure(&self, reason: String) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        *failure = Some([plain, detailed]);
+        *failure = Some(reason);
     }
 
-    pub(crate) fn last_failure(&self, error_detail: bool) -> Option<String> {
+    /// Why the last lookup failed; it may hold SQL, names of hosts and paths.
+    pub(crate) fn last_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let [plain, detailed] = failure.as_ref()?;
-        Some(if error_detail { detailed } else { plain }.clone())
+        failure.clone()
     }
 
     /// The sums with their names.

@@ -192,6 +192,15 @@ impl Problem {
         cause.or(self.detail.as_deref())
     }
 
+    /// The same in one line, with the title where there is nothing else to tell.
+    pub(crate) fn line(&self, error_detail: bool) -> Cow<'_, str> {
+        match (self.told(error_detail), &self.cause) {
+            (Some(told), _) => told.into(),
+            (None, Some(_)) => format!("{}; {MORE}", self.title).into(),
+            (None, None) => self.title.into(),
+        }
+    }
+
     /// Appends the body; the causes of some are for clients only that may read them.
     pub(crate) fn write(&self, error_detail: bool, out: &mut Vec<u8>) {
         let mut text = String::from("{\"type\":\"about:blank\",\"title\":");

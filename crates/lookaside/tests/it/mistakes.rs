@@ -219,6 +219,10 @@ fn issue_13_in_the_kind_of_an_output() {
             "--output-format csv --output-option delimiter=tab",
         ),
         ("out.yaml", "--output-format"),
+        ("out.json.Z", "would be compress (.Z), which is not written"),
+        ("out.pdf", "would be PDF, which is not written"),
+        ("stdout", "write `-` for standard output, or `./stdout`"),
+        ("NULL", "write `null` for no output, or `./NULL`"),
     ] {
         let said = project.run(&["enrich", ".", "-o", output]);
         assert!((1..=2).contains(&said.code), "{output}: {}", said.code);
@@ -226,6 +230,9 @@ fn issue_13_in_the_kind_of_an_output() {
         assert!(err.contains(expected), "{output}: {err}");
         assert!(!project.file(output).exists(), "{output}");
     }
+    project.run(&["enrich", ".", "-o", "out.json.GZ"]).ended(0);
+    let packed = std::fs::read(project.file("out.json.GZ")).unwrap();
+    assert!(packed.starts_with(&[0x1f, 0x8b]));
     // A format that is named is meant, and a name of a format is understood.
     project.run(&["enrich", ".", "-o", "out.csv"]).ended(0);
     let header = project.read("out.csv");
@@ -243,6 +250,9 @@ fn issue_13_in_the_kind_of_an_input() {
     project.write("events.json.br", "anything");
     project.write("events.orc", "ORC\n\u{3}");
     project.write("p.json", "PAR1\u{15}\u{4}\u{15}");
+    project.write("o.json", "ORC\n\u{3}ORC\u{17}");
+    project.write("geo.mmdb", "anything");
+    std::fs::write(project.file("u.json"), b"\xff\xfe{\0}\0\n\0").unwrap();
     for (input, expected) in [
         (
             "events.bz2",
@@ -250,6 +260,12 @@ fn issue_13_in_the_kind_of_an_input() {
         ),
         ("events.json.br", "is Brotli, which is not read"),
         ("events.orc", "is ORC, which is not read"),
+        ("o.json", "is ORC, which is not read"),
+        ("geo.mmdb", "is MaxMind DB, which is not read"),
+        (
+            "u.json",
+            "is UTF-16 text, which is not read; convert it on the way, with `iconv -f UTF-16 -t UTF-8 u.json |`",
+        ),
         (
             "p.json",
             "is Parquet, which is not read; convert it to CSV or JSON lines first",
@@ -272,6 +288,7 @@ fn issue_13_in_the_kind_of_an_input() {
             .ended(1);
         let err = said.err.replace("\n  ", " ");
         assert!(err.contains(expected), "{input}: {err}");
+        assert!(!err.contains("No such file"), "{input}: {err}");
     }
 }
 
@@ -288,6 +305,10 @@ fn issue_13_in_the_kind_of_a_table() {
             "JSON, and table \"hosts\" is read from CSV; write it as CSV",
         ),
         ("data.parquet", "export its rows as CSV"),
+        (
+            "shop.db",
+            "a database, and table \"hosts\" is read from CSV",
+        ),
     ] {
         let project = Project::new();
         project.write(&format!("hosts/{file}"), "a\n1\n");

@@ -104,6 +104,11 @@ impl Sink {
             _ => match text.strip_prefix("tcp://") {
                 Some(address) => Self::tcp(address, tcp),
                 None => {
+                    for (word, meant) in [("stdout", "-"), ("null", "null")] {
+                        if text.eq_ignore_ascii_case(word) {
+                            return Err(Error::ambiguous_output(text, meant));
+                        }
+                    }
                     let path = Path::new(text);
                     if let Some(unsupported) = unsupported::of_name(path) {
                         return Err(Error::unsupported_output(text, unsupported));

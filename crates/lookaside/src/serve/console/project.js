@@ -77,15 +77,30 @@ async function drawModels() {
     const format = element('select', {}, element('option', { value: '' }, 'format of [enrich], or JSON'), ...FORMATS.map(name => element('option', { value: name }, name)));
     if (!isLine) format.value = 'json';
     const output = element('div', { class: 'answer' });
-    const run = () => runModel(model, event.value, format.value, output);
-    const failed = model.failed ? [element('p', { class: 'failed' }, `${grouped(model.failed)} lookups failed. The last reason: ${model.last_failure ?? 'see the log'}`)] : [];
+    const counts = element('span', { class: 'tag' }, lookupCounts(model));
+    const failed = element('div', {}, ...lastFailure(model));
+    const run = async () => {
+      await runModel(model, event.value, format.value, output);
+      const now = (await loadProject(true)).models?.find(it => it.name === model.name);
+      if (!now) return;
+      counts.replaceChildren(lookupCounts(now));
+      failed.replaceChildren(...lastFailure(now));
+    };
     const waits = model.ready ? [] : [element('p', { class: 'failed' }, `not ready: ${model.waits}`)];
     return element('div', { class: 'card', 'data-model': model.name },
-      element('h2', {}, element('span', { class: 'mono' }, model.name), element('span', { class: 'tag' }, model.ready ? 'ready' : 'not ready'),
-        element('span', { class: 'tag' }, `lookups: found ${grouped(model.found)}, no row ${grouped(model.absent)}, failed ${grouped(model.failed)}`)),
-      ...waits, ...failed, event, element('div', { class: 'row' }, button('Run', run, { class: 'main' }), element('label', {}, 'events are', format)), output);
+      element('h2', {}, element('span', { class: 'mono' }, model.name), element('span', { class: 'tag' }, model.ready ? 'ready' : 'not ready'), counts),
+      ...waits, failed, event, element('div', { class: 'row' }, button('Run', run, { class: 'main' }), element('label', {}, 'events are', format)), output);
   });
   view.replaceChildren(...(cards.length ? cards : [element('p', { class: 'card quiet' }, 'None. A file models/NAME.oml makes one.')]));
+}
+
+function lookupCounts(model) {
+  return `lookups: found ${grouped(model.found)}, no row ${grouped(model.absent)}, failed ${grouped(model.failed)}`;
+}
+
+/** Why a lookup of a model failed last, if one did. */
+function lastFailure(model) {
+  return model.failed ? [element('p', { class: 'failed' }, `${grouped(model.failed)} lookups failed. The last reason: ${model.last_failure ?? 'see the log'}`)] : [];
 }
 
 /** Sends events through a model, and shows what came out and why something did not. */

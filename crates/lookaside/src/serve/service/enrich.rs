@@ -24,7 +24,7 @@ use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::coding::{CODED_SIZE_MIN, Press};
 use super::decoding::{Coding, LiveBody, content_coding};
 use super::head::{EXPOSED, vary};
-use super::lookups_seen::{LookupsSeen, at_line, words};
+use super::lookups_seen::{LookupsSeen, at_line};
 use super::outflow::{Out, Progress, lock};
 use super::target::model_name;
 use super::waiters::Cancel;
@@ -411,7 +411,8 @@ impl Stream {
             .filter(|_| error.kind() == ErrorKind::Input)
             .filter(|(line, _)| rejects.is_none_or(|reject| *line < reject.line));
         if let Some((line, failure)) = failure {
-            let text = |error_detail| at_line(line, words(&failure, error_detail));
+            let text =
+                |error_detail| at_line(line, failure.told(error_detail).unwrap_or(failure.title()));
             return Problem::new(422, "a lookup failed")
                 .detail(text(false))
                 .cause(text(true));
@@ -442,7 +443,7 @@ impl Stream {
             ],
             reject_reason: reject.map(|it| header_text(&at_line(it.line, &it.reason))),
             failure_reason: failure
-                .map(|(line, it)| header_text(&at_line(line, words(&it, self.error_detail)))),
+                .map(|(line, it)| header_text(&at_line(line, &it.line(self.error_detail)))),
         }
     }
 

@@ -11,13 +11,6 @@ use super::super::models::Served;
 use super::super::problem::{Problem, chain};
 use crate::cli::enrich::Observer;
 
-/// A problem in one line.
-pub(super) fn words(failure: &Problem, error_detail: bool) -> &str {
-    failure
-        .told(error_detail)
-        .unwrap_or_else(|| failure.title())
-}
-
 pub(super) fn at_line(line: u64, reason: &str) -> String {
     format!("line {line}: {reason}")
 }
@@ -82,9 +75,8 @@ impl Observer for LookupsSeen {
         {
             self.tell(failure);
             if let Some((line, problem)) = self.first_failure() {
-                let [plain, detailed] =
-                    [false, true].map(|error_detail| at_line(line, words(&problem, error_detail)));
-                self.counts.set_last_failure(plain, detailed);
+                self.counts
+                    .set_last_failure(at_line(line, &problem.line(true)));
             }
         }
     }

@@ -337,7 +337,7 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     };
     let project = Project::with_endless_view(
         "version = 2\n[local]\nquery_timeout_ms = 200\n[[tables]]\nname = 'hosts'\n[server]\nquery_rows_max = 5\n\
-         error_detail = true\n[lookups.host]\nsql = 'select name, rack from hosts where name = :name'\n\
+         [lookups.host]\nsql = 'select name, rack from hosts where name = :name'\n\
          example.name = 'web-1'\n",
     );
     project.write(
@@ -398,6 +398,8 @@ fn issue_13_rows_plans_and_failures_are_three_clicks_away() {
     browser.wait_for("document.querySelector('[data-model=events]')");
     browser.click("[data-model=events] button");
     browser.wait_for("document.querySelector('[data-model=events] .answer').innerText.includes('failed lookups: 1, the first: line 1: ')");
+    // All of it, although answers to others say less without `error_detail`.
+    browser.wait_for("document.querySelector('[data-model=events]').innerText.includes('1 lookups failed. The last reason: line 1: ./models/events.oml:5:1: ')");
     assert!(browser.click_count() <= 3, "{}", browser.click_count());
     // Whoever comes later sees it at once.
     browser.open(&format!("{page}#models"));
