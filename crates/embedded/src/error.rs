@@ -597,7 +597,10 @@ impl Error {
     pub(crate) fn not_a_folder(path: &Path) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!("`{}` is a file; name a folder for the data", path.display()),
+            format!(
+                "`{}` is not a folder, or is below a file; name a folder for the data",
+                path.display()
+            ),
         )
     }
 

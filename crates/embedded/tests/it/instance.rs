@@ -354,7 +354,7 @@ fn a_file_is_no_folder() {
         builder().path(&file).start().unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
-        assert!(error.to_string().contains("is a file"), "{error}");
+        assert!(error.to_string().contains("is not a folder"), "{error}");
     }
 }
 

@@ -41,8 +41,8 @@ pub(crate) struct LogOptions {
     )]
     log: LogForm,
 
-    /// The least important entries that are still logged; at `warn` also that a reload of `serve`
-    /// was done, and that a provider answers that was away (INFO)
+    /// The lowest level that is logged. At `warn` two entries of level INFO are logged as well: that
+    /// `serve` has reloaded, and that a provider answers again
     #[arg(
         long,
         global = true,

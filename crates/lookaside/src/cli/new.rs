@@ -15,7 +15,7 @@ use crate::cli::output::finish_stdout;
 Example:
   lookaside new my-events && lookaside enrich my-events")]
 pub(crate) struct NewArguments {
-    /// The folder to make; it must not exist or be empty
+    /// The folder to make; one that exists must be empty
     dir: PathBuf,
 }
 

@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
             }
         }),
     };
-    let _signals = SignalListener::start(stop.clone(), Some(drain), {
+    let signals = SignalListener::start(stop.clone(), Some(drain), {
         let reloader = reloader.clone();
         move || {
             if let Some(reload) = reloader.get() {
@@ -157,6 +157,19 @@ pub(crate) fn run(arguments: &ServeArguments) -> Outcome {
             .write_all(greeting(&name, &service, places.note).as_bytes());
     }
     wait(&stop)?;
+    if !arguments.quiet
+        && let Some(exit) = signals.ended_by()
+    {
+        let signal = match exit {
+            Exit::Terminated => "SIGTERM",
+            _ => "SIGINT",
+        };
+        // A failed write to standard error is ignored.
+        let _ = writeln!(
+            io::stderr(),
+            "{signal}: answering the requests that are under way"
+        );
+    }
     service.drain()?;
     Ok(Exit::Done)
 }

@@ -98,7 +98,8 @@ impl EnrichSettings {
 pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "a string",
-        Value::Integer(_) | Value::Float(_) => "a number",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number with decimals",
         Value::Boolean(_) => "true or false",
         Value::Datetime(_) => "a date",
         Value::Array(_) => "a list",
@@ -265,7 +266,7 @@ mod tests {
             ),
             (
                 "[enrich]\nformat = 3",
-                "error: FILE:3: enrich.format must be a string, not a number",
+                "error: FILE:3: enrich.format must be a string, not a whole number",
             ),
             (
                 "[enrich]\nworkers = 0",

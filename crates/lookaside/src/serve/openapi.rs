@@ -86,6 +86,23 @@ fn count_header(description: &str) -> Json {
     json!({"description": description, "schema": {"type": "integer", "minimum": 0}})
 }
 
+/// Programs make names of functions of these, so only letters, digits, `_` and `-` stay. What is replaced is
+/// written as its code, a slash as two `_`.
+fn operation_id(kind: &str, name: &str) -> String {
+    let mut id = format!("{kind}_");
+    for character in name.chars() {
+        match character {
+            // One after another would be read as a slash.
+            '_' if id.ends_with('_') => id.push_str("5f_"),
+            '_' | '-' => id.push(character),
+            '/' => id.push_str("__"),
+            _ if character.is_ascii_alphanumeric() => id.push(character),
+            _ => id.push_str(&format!("_{:x}_", u32::from(character))),
+        }
+    }
+    id
+}
+
 fn enrich(model: &str) -> Json {
     let any = |types: &[&str]| -> Json {
         let types = types.iter();
@@ -95,7 +112,7 @@ fn enrich(model: &str) -> Json {
         content.into()
     };
     json!({"post": {
-        "operationId": format!("enrich_{model}"),
+        "operationId": operation_id("enrich", model),
         "summary": format!("Stream events through the model {model}"),
         "parameters": [
             enrich_param(

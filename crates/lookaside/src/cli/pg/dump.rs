@@ -39,7 +39,7 @@ pub(super) struct RestoreArguments {
     /// The file to read, which ends in .tar.zst
     file: PathBuf,
 
-    /// The folder to make; it must not exist or be empty
+    /// The folder to make; one that exists must be empty
     dir: PathBuf,
 }
 

@@ -100,7 +100,7 @@ pub(super) fn stop(arguments: &FolderArguments) -> Outcome {
     if !was_running {
         if instance.status().map_err(|error| failure(&error))? == Status::Absent {
             return Err(Failure::new(absence(&arguments.dir))
-                .with_help("`lookaside pg list` shows the folders that have a server"));
+                .with_help("`lookaside pg list` shows the folders that servers were started on"));
         }
         let _ = writeln!(
             std::io::stderr(),

@@ -26,7 +26,7 @@ const PLOTS = {
     series: () => LAYERS.filter(([layer]) => last?.answers[layer] > 0).map(([layer, text]) => [text, s => s.asked ? s.layers[layer] / s.asked : 0, '--' + layer]),
   },
   latency: { title: 'Latency in the server', write: micros, series: () => [['p50', s => s.latency.p50, '--accent'], ['p99', s => s.latency.p99, '--warm']] },
-  memory: { title: 'Memory', write: bytes, series: () => [['resident', s => s.memory, '--accent']] },
+  memory: { title: 'Memory', write: bytes, unit: 2 ** 20, series: () => [['resident', s => s.memory, '--accent']] },
 };
 
 function makePlots() {
@@ -63,6 +63,12 @@ function read(id, plot) {
   }
 }
 
+/** The least of 1, 2 or 5 times a power of ten, of a unit, that is no less. */
+function roundedUp(value, unit) {
+  const power = 10 ** Math.floor(Math.log10(value / unit));
+  return [1, 2, 5, 10].map(factor => factor * power * unit).find(it => it >= value);
+}
+
 /** Draws series of numbers: as lines, or stacked to areas. */
 function drawPlot(id, legendTexts) {
   const plot = PLOTS[id];
@@ -73,7 +79,8 @@ function drawPlot(id, legendTexts) {
   svg.setAttribute('preserveAspectRatio', 'none');
   const rows = series.map(([, value]) => samples.map(sample => value(sample)));
   const sums = samples.map((_, at) => rows.reduce((sum, values) => plot.stacked ? sum + (values[at] ?? 0) : Math.max(sum, values[at] ?? 0), 0));
-  const top = Math.max(plot.from ?? 0, 1e-9, ...sums) * (plot.stacked ? 1 : 1.1);
+  const most = Math.max(plot.from ?? 0, 1e-9, ...sums);
+  const top = plot.stacked ? most : roundedUp(most, plot.unit ?? 1);
   byId(id + '-top').textContent = top > 1e-6 ? plot.write(top) : '';
   const x = at => width - (samples.length - 1 - at) * width / (SAMPLE_COUNT - 1);
   const y = value => height - 2 - value / top * (height - 4);

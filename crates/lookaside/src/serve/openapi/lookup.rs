@@ -109,7 +109,7 @@ pub(super) fn batch(lookup: &Lookup, prepared: &Prepared) -> Json {
 }
 
 fn operation(lookup: &Lookup, kind: &str, mut operation: Json) -> Json {
-    operation["operationId"] = format!("{kind}_{}", lookup.name()).into();
+    operation["operationId"] = super::operation_id(kind, lookup.name()).into();
     operation["tags"] = json!([lookup.name()]);
     let summary = match kind {
         "batch" => format!("Many questions to {} at once", lookup.name()),

@@ -31,8 +31,9 @@ impl Shared {
         self.held_size.load(Ordering::Relaxed) + unsent_size
     }
 
-    /// Refuses what would take more than there may be.
+    /// Refuses what would take more than there may be: for now, or for ever if it would do so alone.
     pub(super) fn check_room(&self, size: usize) -> Result<(), Problem> {
+        self.check_alone(size)?;
         match self.held_size().saturating_add(size as u64) <= self.held_size_max {
             true => Ok(()),
             false => Err(Problem::new(503, "too many answers wait to be sent")
@@ -42,6 +43,18 @@ impl Shared {
                      bytes together; take the answers before you ask for more",
                     self.held_size_max
                 ))),
+        }
+    }
+
+    /// Refuses an answer for which there is never room.
+    fn check_alone(&self, size: usize) -> Result<(), Problem> {
+        match size as u64 <= self.held_size_max {
+            true => Ok(()),
+            false => Err(Problem::new(413, "the answer is too large").detail(format!(
+                "all answers together may take {} bytes, and this one alone would take more; select \
+                 fewer or shorter values",
+                self.held_size_max
+            ))),
         }
     }
 }
@@ -62,6 +75,7 @@ impl Share {
 
     /// Takes more, if there is room.
     pub(super) fn grow(&mut self, size: usize) -> Result<(), Problem> {
+        self.shared.check_alone(self.size.saturating_add(size))?;
         self.set(self.size + size);
         let checked = self.shared.check_room(0);
         if checked.is_err() {

@@ -44,6 +44,8 @@ fn issue_12_queries_that_never_end_do_not_outlive_drain_timeout_ms() {
     running.signal("TERM");
     let (status, log) = ends(running);
     assert!(status.code().is_some(), "{status}: {log}");
+    let told = "SIGTERM: answering the requests that are under way";
+    assert!(log.contains(told), "{log}");
 }
 
 /// A client that is always about to send something does not hold the end up either.

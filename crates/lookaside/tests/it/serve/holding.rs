@@ -84,3 +84,17 @@ fn issue_12_answers_that_no_client_takes_are_bounded() {
         thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// Waiting helps against answers that others have not taken, and not against one that is too large.
+#[test]
+fn issue_13_an_answer_that_never_has_room_is_not_to_be_tried_again() {
+    let project = project("[server]\nquery_rows_max = 5\n");
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let body = r#"{"sql":"select zeroblob(300000000)"}"#;
+    let refused = client.post("/v1/query", body).is(413);
+    assert_eq!(refused.header("Retry-After"), None);
+    assert!(refused.text().contains("268435456 bytes"), "{refused:?}");
+    let small = client.post("/v1/query", r#"{"sql":"select zeroblob(3)"}"#);
+    assert_eq!(small.is(200).text(), "[{\"zeroblob(3)\":\"0x000000\"}]");
+}

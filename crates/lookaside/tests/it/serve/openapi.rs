@@ -54,7 +54,10 @@ fn assert_sound(document: &Json) {
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let id = operation["operationId"].as_str();
-            ids.push(id.unwrap_or_else(|| panic!("{method} {path} has no name")));
+            let id = id.unwrap_or_else(|| panic!("{method} {path} has no name"));
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+            assert!(id.bytes().all(is_plain), "{id} is not a name for programs");
+            ids.push(id);
         }
     }
     let count = ids.len();
@@ -261,6 +264,20 @@ fn every_path_is_described_as_it_answers() {
     let row = &document["paths"]["/v1/lookup/host"]["get"]["responses"]["200"]["content"]["application/json"]
         ["schema"];
     assert_eq!(row["required"], json!(["name", "rack"]));
+}
+
+#[test]
+fn issue_13_operations_have_names_for_programs() {
+    let project = Project::new();
+    let model = project.read("models/events.oml");
+    let model = model.replace("name : events", "name : shop/event");
+    project.write("models/shop/event.oml", &model);
+    let running = serve(&project, &[]);
+    let mut client = running.client();
+    let document = document(&mut client, &[]);
+    assert_sound(&document);
+    let enrich = &document["paths"]["/v1/enrich/shop/event"]["post"];
+    assert_eq!(enrich["operationId"], "enrich_shop__event");
 }
 
 #[test]
