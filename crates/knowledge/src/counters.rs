@@ -130,9 +130,9 @@ impl Counter {
 #[derive(Debug, Default)]
 pub(crate) struct CounterSet {
     inner: Mutex<Inner>,
-    /// Of those who wait for another database, which hold no session meanwhile. Any of them writes,
-    /// by [`Counter::add_among`].
-    pub(crate) elsewhere: Counters,
+    /// Of queries to providers, which hold no session while they wait. All threads write here, by
+    /// [`Counter::add_among`].
+    pub(crate) shared: Counters,
     /// How many milliseconds old the oldest answer was that stood in for another one.
     stale_age_ms_max: AtomicU64,
 }
@@ -168,7 +168,7 @@ impl CounterSet {
     pub(crate) fn sum(&self) -> (Counts, usize) {
         let inner = self.lock();
         let mut sum = inner.gone;
-        sum.add(&self.elsewhere);
+        sum.add(&self.shared);
         for counters in &inner.living {
             sum.add(counters);
         }
@@ -177,7 +177,7 @@ impl CounterSet {
 
     /// An old answer stood in.
     pub(crate) fn stood_in(&self, age: Duration) {
-        self.elsewhere.stale_answers.add_among(1);
+        self.shared.stale_answers.add_among(1);
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         self.stale_age_ms_max.fetch_max(age_ms, Ordering::Relaxed);
     }
@@ -207,7 +207,7 @@ mod tests {
         set.leave(&a);
         a.l0_hits.add(100);
         set.leave(&a);
-        set.elsewhere.queries.add_among(7);
+        set.shared.queries.add_among(7);
         let (sum, living) = set.sum();
         assert_eq!((sum.l0_hits, sum.queries, living), (5, 8, 1));
         assert!(sum.named().any(|named| named == ("l0_hits", 5)));

@@ -9,9 +9,10 @@ use crate::Result;
 use crate::cache::{LocalBudget, SharedCache};
 use crate::cancel::CancelHandle;
 use crate::config::Config;
+use crate::description::{Answerer, Description};
 use crate::error::Error;
 use crate::plan::{Plan, Tables};
-use crate::provider::{Answerer, Description, LocalTables, Names, Reader, Route, Target, route};
+use crate::provider::{LocalTables, Names, Reader, Route, Target, route};
 use crate::remote::{Remote, block_on_unless};
 use crate::scan::scan;
 use crate::source::Loaded;
@@ -139,15 +140,14 @@ impl Generation {
             // SQLite first: it refuses what is wrong, so a plan is made for valid statements only.
             Target::Local => {
                 let reader = reader.open(self)?;
-                let mut description =
+                let (columns, mut statement) =
                     reader.describe(info, route.sql, self.config(), &self.names)?;
-                let Answerer::Store(statement) = &mut description.answerer else {
-                    unreachable!("SQLite describes its own");
-                };
                 let sql = statement.sql(info);
                 let plan = Plan::new(sql, &info.params, &self.tables);
                 let words = self.tables.bool_words(sql, &info.params);
                 statement.set_words(words);
+                let answerer = Answerer::Store(statement);
+                let description = Description { columns, answerer };
                 return Ok(Prepared { plan, description });
             }
             Target::Provider(position) => &self.remotes[position],
@@ -170,7 +170,7 @@ impl Generation {
 
     /// The server that answers a text, if one does and it did not describe it yet: it is asked now,
     /// so that nobody who prepares the text waits for it. False if the text is none of theirs.
-    pub(crate) async fn describe_elsewhere(&self, sql: &str) -> Result<bool> {
+    pub(crate) async fn describe_at_provider(&self, sql: &str) -> Result<bool> {
         let (route, params) = self.read(sql)?;
         let Target::Provider(position) = route.target else {
             return Ok(false);
@@ -183,7 +183,7 @@ impl Generation {
         Ok(true)
     }
 
-    /// As [`Self::describe_elsewhere`], within a time; why the server of a text did not answer. What
+    /// As [`Self::describe_at_provider`], within a time; why the server of a text did not answer. What
     /// is wrong with the text shows when it is prepared.
     pub(crate) async fn describe_within(&self, sql: &str, patience: Duration) -> Option<Error> {
         let (route, params) = self.read(sql).ok()?;

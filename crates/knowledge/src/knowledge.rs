@@ -18,10 +18,11 @@ use crate::generation::Generation;
 use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
 use crate::plan::{Explanation, TableInfo};
+use crate::policy::Policy;
 use crate::provider::{self, Target};
 use crate::reloader::Reloader;
 use crate::remote::{ProviderStatus, Providers, block_on, join_all};
-use crate::session::{Policy, Session};
+use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::source::{Loaded, Source};
 use crate::statement::{Params, Query, Statement};
@@ -106,6 +107,21 @@ impl Knowledge {
     /// As [`Session::prepare`].
     pub fn prepare(&self, sql: &str) -> Result<Statement> {
         self.with_session(|session| session.prepare(sql))
+    }
+
+    /// Lets go of a statement that was prepared: a reload may lose it from now on. Whoever uses it
+    /// after such a reload gets an error.
+    ///
+    /// # Errors
+    /// When the statement is of another engine.
+    pub fn release(&self, statement: &Statement) -> Result<()> {
+        match statement.0.engine == self.engine().number {
+            true => {
+                statement.0.unpin();
+                Ok(())
+            }
+            false => Err(Error::foreign_statement(statement.sql())),
+        }
     }
 
     /// Asks providers to describe the statements that they answer, all at once, and waits no longer

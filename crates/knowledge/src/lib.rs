@@ -53,7 +53,7 @@
 //! The guide to all of this is `docs/LIBRARY.md`, the file format is in `docs/KNOWDB.md`.
 #![forbid(unsafe_code)]
 
-mod ask;
+mod async_api;
 mod bind;
 mod builder;
 mod cache;
@@ -63,7 +63,7 @@ mod clock;
 mod config;
 mod copy;
 mod counters;
-mod elsewhere;
+mod description;
 mod engine;
 mod error;
 mod functions;
@@ -73,12 +73,14 @@ mod index;
 mod knowledge;
 mod load;
 mod marks;
-mod offload;
 mod plan;
+mod policy;
+mod provenance;
 mod provider;
 mod refusal;
 mod reloader;
 mod remote;
+mod resolver;
 mod rows;
 mod scan;
 mod session;
@@ -97,7 +99,6 @@ pub use config::{
     ProviderKind, ProviderServer, TableConfig,
 };
 pub use counters::Counts;
-pub use elsewhere::StandIns;
 pub use error::{Error, ErrorKind};
 pub use knowledge::Knowledge;
 #[doc(hidden)]
@@ -110,9 +111,11 @@ pub use plan::{
     ColumnInfo, Explanation, PlanKind, ProviderPlan, ReadKind, StatementWarning, TableInfo,
     TableRead, WarningKind,
 };
+pub use policy::Policy;
+pub use provenance::{AnsweredBy, Provenance, StandIns};
 pub use remote::{ProviderStatus, ResolveError};
 pub use rows::Rows;
-pub use session::{AnsweredBy, Policy, Provenance, Served, Session};
+pub use session::{Served, Session};
 pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
 pub use telemetry::{CacheOutcome, Layer, MetricsTelemetry, Outcome, QueryKind, Telemetry};

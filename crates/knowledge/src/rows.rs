@@ -1,6 +1,6 @@
 //! Rows of an answer, where they stand.
 
-use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
+use lookaside_value::{Row, RowSet, RowSetBuilder, Text, Value};
 
 /// Borrowed rows of one answer.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,15 @@ impl<'a> Rows<'a> {
     /// When there is no row `index`.
     pub fn row(&self, index: usize) -> &'a [Value] {
         self.set.row(self.picks.map_or(index, |picks| picks[index]))
+    }
+
+    /// The first row, which keeps its set alive.
+    pub(crate) fn first_shared(&self) -> Option<Row> {
+        let index = match self.picks {
+            Some(picks) => *picks.first()?,
+            None => 0,
+        };
+        (index < self.set.len()).then(|| self.set.shared_row(index))
     }
 
     /// The rows in their order.

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::cache::Extent;
 use crate::counters::Counts;
 use crate::remote::ProviderStatus;
 use crate::snapshot::Snapshot;
@@ -51,6 +52,15 @@ impl Outcome {
         match result {
             Ok(_) => Self::Success,
             Err(_) => Self::Failure,
+        }
+    }
+}
+
+impl QueryKind {
+    pub(crate) fn of(extent: Extent) -> Self {
+        match extent {
+            Extent::First => Self::First,
+            Extent::All => Self::All,
         }
     }
 }

@@ -172,9 +172,22 @@ impl Entry {
             rows,
             expires,
             size: u32::try_from(size).unwrap_or(u32::MAX),
-            age_ms: u32::try_from(lifetime.as_millis())
-                .map_or(STANDS_IN - 1, |ms| ms.min(STANDS_IN - 1)),
+            age_ms: Self::capped_ms(lifetime),
         }
+    }
+
+    /// The answer to such a question that no cache takes.
+    pub(crate) fn uncached(rows: RowSet, expires: Ticks, lifetime: Duration) -> Self {
+        Self {
+            rows,
+            expires,
+            size: u32::MAX,
+            age_ms: Self::capped_ms(lifetime),
+        }
+    }
+
+    fn capped_ms(age: Duration) -> u32 {
+        u32::try_from(age.as_millis()).map_or(STANDS_IN - 1, |ms| ms.min(STANDS_IN - 1))
     }
 
     /// The same as an answer that stands in for a newer one.

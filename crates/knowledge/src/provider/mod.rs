@@ -9,29 +9,6 @@ mod names;
 mod reader;
 mod route;
 
-use std::sync::Arc;
-
-use lookaside_value::Text;
-
 pub(crate) use self::names::{Names, Target};
 pub(crate) use self::reader::{Reader, StoreStatement};
 pub(crate) use self::route::{LocalTables, Route, named, route, unknown_prefix};
-use crate::remote::{Remote, RemoteStatement};
-
-/// What the database says about a statement.
-#[derive(Debug)]
-pub(crate) struct Description {
-    /// The names of the columns.
-    pub(crate) columns: Arc<[Text]>,
-    pub(crate) answerer: Answerer,
-}
-
-/// Who answers a statement, and how they read it.
-#[derive(Debug)]
-pub(crate) enum Answerer {
-    Store(StoreStatement),
-    Remote {
-        remote: Arc<Remote>,
-        statement: Arc<RemoteStatement>,
-    },
-}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lookaside_value::{RowSet, RowSetBuilder, Text, Value};
 use rusqlite::Connection;
 
-use super::{Answerer, Description, Names, hint, route};
+use super::{Names, hint, route};
 use crate::Result;
 use crate::bind::{SqlValue, value_of};
 use crate::cache::Extent;
@@ -82,7 +82,7 @@ impl Reader {
         routed: Option<Box<str>>,
         config: Option<&Config>,
         names: &Names,
-    ) -> Result<Description> {
+    ) -> Result<(Arc<[Text]>, StoreStatement)> {
         let sql = routed.as_deref().unwrap_or(&info.sql);
         let prefix = route::unknown_prefix(&info.sql, names, Dialect::Sqlite);
         let refused = |source| match (self.guard.ended(&info.sql, &source), prefix) {
@@ -112,14 +112,12 @@ impl Reader {
             return Err(Error::parameter_unused(&info.sql, &info.params[position]));
         }
         let columns = statement.column_names().map(Text::from).collect();
-        Ok(Description {
-            columns,
-            answerer: Answerer::Store(StoreStatement {
-                routed,
-                binds: binds.into(),
-                words: Box::default(),
-            }),
-        })
+        let statement = StoreStatement {
+            routed,
+            binds: binds.into(),
+            words: Box::default(),
+        };
+        Ok((columns, statement))
     }
 
     /// The names of the tables and views, sorted.

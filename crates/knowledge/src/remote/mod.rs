@@ -1,10 +1,9 @@
 //! Another database that answers: a PostgreSQL or MySQL server behind a pool of connections.
 //!
 //! The connections live on one thread ([`runtime`]). Callers ask them from wherever they are, for as
-//! much at once as they miss ([`entries`]), and get rows whose columns are those that the statement
+//! much at once as they miss, and get rows whose columns are those that the statement
 //! was described with.
 
-mod entries;
 mod flight;
 mod open;
 mod refusal;
@@ -28,12 +27,11 @@ use lookaside_client::{
 };
 use lookaside_value::{RowSet, Value};
 
-pub(crate) use self::entries::Misses;
 use self::open::Embedded;
 pub use self::open::{ProviderStatus, ResolveError};
 pub(crate) use self::open::{Providers, Resolver};
 pub(crate) use self::runtime::Runtime;
-use self::stale::Stale;
+pub(crate) use self::stale::{STALE_LIFETIME, Stale};
 pub(crate) use self::statement::RemoteStatement;
 pub(crate) use self::wait::{block_on, block_on_unless, join_all};
 use crate::Result;
@@ -149,6 +147,11 @@ impl Remote {
         }
     }
 
+    /// The last good answers, if the configuration says how old they may be.
+    pub(crate) fn stale(&self) -> Option<&Stale> {
+        self.stale.as_ref()
+    }
+
     /// The last good answers that are kept, their bytes, and how many bytes there may be.
     pub(crate) fn stale_sizes(&self) -> (usize, u64, u64) {
         self.stale.as_ref().map_or((0, 0, 0), |stale| {
@@ -178,7 +181,7 @@ impl Remote {
     }
 
     /// Why the server could not be asked since then, if so.
-    fn failed_since(&self, moment: Instant) -> Option<Error> {
+    pub(crate) fn failed_since(&self, moment: Instant) -> Option<Error> {
         let failure = lock(&self.last_failure);
         let failure = failure.as_ref().filter(|failure| failure.at >= moment)?;
         Some(failure.error.clone())

@@ -12,10 +12,10 @@ use crate::cache::{BoundedCache, HeapSize, KeyRef, rows_size};
 const ANSWER_COUNT_MAX: usize = 65_536;
 
 /// How long an old answer stands in before the server is asked again.
-pub(super) const STANDS_IN: Duration = Duration::from_secs(1);
+pub(crate) const STALE_LIFETIME: Duration = Duration::from_secs(1);
 
 pub(crate) struct Stale {
-    pub(super) age_max: Duration,
+    pub(crate) age_max: Duration,
     answers: BoundedCache<Kept>,
     /// Whether old answers stand in now, as the log has it.
     stands_in: AtomicBool,
@@ -45,7 +45,7 @@ impl Stale {
         }
     }
 
-    pub(super) fn keep(&self, key: &KeyRef<'_>, rows: &RowSet, at: Instant) {
+    pub(crate) fn keep(&self, key: &KeyRef<'_>, rows: &RowSet, at: Instant) {
         let size = key.heap_size() + rows_size(rows);
         let kept = Kept {
             rows: rows.clone(),
@@ -62,23 +62,23 @@ impl Stale {
 
     /// Notes that an old answer stands in, and says whether that begins with it. Relaxed, here and
     /// below: it decides who writes a line and nothing else.
-    pub(super) fn begins(&self) -> bool {
+    pub(crate) fn begins(&self) -> bool {
         !self.stands_in.swap(true, Ordering::Relaxed)
     }
 
     /// Notes that the server answered, and says whether old answers stood in until then.
-    pub(super) fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         // Nearly always there is nothing to write to what all threads share.
         self.stands_in.load(Ordering::Relaxed) && self.stands_in.swap(false, Ordering::Relaxed)
     }
 
     /// Whether there is a last good answer that is not too old.
-    pub(super) fn has(&self, key: &KeyRef<'_>) -> bool {
+    pub(crate) fn has(&self, key: &KeyRef<'_>) -> bool {
         self.find(key).is_some()
     }
 
     /// The last good answer and its age, unless it is too old.
-    pub(super) fn find(&self, key: &KeyRef<'_>) -> Option<(RowSet, Duration)> {
+    pub(crate) fn find(&self, key: &KeyRef<'_>) -> Option<(RowSet, Duration)> {
         let kept = self.answers.find(key)?;
         let age = kept.at.elapsed();
         (age <= self.age_max).then_some((kept.rows, age))

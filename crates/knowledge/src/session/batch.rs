@@ -2,14 +2,14 @@
 
 use lookaside_value::{Answers, Lookup, LookupError, ParamBatch, StatementId, Text};
 
-use super::{Policy, Session};
+use super::Session;
 use crate::Result;
-use crate::ask::Ask;
 use crate::cache::Extent;
 use crate::error::Error;
 use crate::generation::Prepared;
 use crate::plan::Probe;
-use crate::provider::Answerer;
+use crate::policy::Policy;
+use crate::resolver::Freshness;
 use crate::statement::Origin;
 
 impl Lookup for Session {
@@ -53,34 +53,23 @@ impl Session {
         params: &ParamBatch,
         answers: &mut Answers,
     ) -> Result<()> {
-        let Self {
-            engine,
-            generation,
-            asker,
-            ..
-        } = self;
-        let statement = engine.registry().statement(id).cloned();
+        let statement = self.engine.registry().statement(id).cloned();
         let statement = statement.ok_or_else(|| Error::statement_unknown(id.index()))?;
         statement.0.check_count(params.width())?;
-        let prepared = asker.prepared(generation, &statement.0)?;
-        let ask = Ask {
-            engine,
-            generation,
-            info: &statement.0,
-            description: &prepared.description,
-        };
-        if let Answerer::Remote { remote, statement } = &prepared.description.answerer {
-            asker.batch_elsewhere(&ask, (remote, statement), params, answers);
+        let bound = self.bind(&statement)?;
+        let (context, plan, resolver) = (&bound.context, bound.plan, bound.resolver);
+        if let Some(provider) = context.provider() {
+            resolver.resolve_batch(context, provider, params, answers);
             return Ok(());
         }
         // All rows of the plan are kept alive by one entry, made for the first hit.
         let mut plan_rows = None;
         let (mut hit_count, mut absent_count) = (0, 0);
         for set in params.iter() {
-            match prepared.plan.first(set) {
+            match plan.first(set) {
                 Probe::Row(index) => {
                     let rows = *plan_rows.get_or_insert_with(|| {
-                        let rows = prepared.plan.rows();
+                        let rows = plan.rows();
                         answers.add_rows(rows.expect("a plan that finds rows has them").clone())
                     });
                     answers.push_row(rows, index);
@@ -90,14 +79,18 @@ impl Session {
                     answers.push_absent();
                     absent_count += 1;
                 }
-                Probe::AskSqlite => match asker.rows(&ask, set, Extent::First, Policy::Global) {
-                    Ok(rows) => answers.push_first(rows),
-                    Err(error) => answers.push_failed(error.into()),
-                },
+                Probe::AskSqlite => {
+                    let freshness = Freshness::cached(context.engine.clock.now());
+                    let (first, global) = (Extent::First, Policy::Global);
+                    match resolver.resolve(context, set, first, global, freshness) {
+                        Ok(resolved) => answers.push_first(resolved.rows()),
+                        Err(error) => answers.push_failed(error.into()),
+                    }
+                }
             }
         }
-        asker.counters.native_hits.add(hit_count);
-        asker.counters.native_absent.add(absent_count);
+        resolver.counters.native_hits.add(hit_count);
+        resolver.counters.native_absent.add(absent_count);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! A worker's way into the engine: its own connection, its own cache, no locks on the way.
 
-mod at_hand;
 mod batch;
-mod elsewhere;
+mod bound;
+mod provider;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -12,43 +12,19 @@ use std::sync::Arc;
 
 use lookaside_value::{Row, RowSet, Text, Value};
 
-pub(crate) use self::elsewhere::{Elsewhere, Whose};
-pub use self::served::{AnsweredBy, Provenance, Served};
+pub(crate) use self::provider::{Backend, ProviderQuery};
+pub use self::served::Served;
 use crate::Result;
-use crate::ask::{Ask, Asker};
-use crate::cache::{CallCache, Extent};
+use crate::cache::Extent;
 use crate::cancel::CancelHandle;
+use crate::description::Answerer;
 use crate::engine::Engine;
-use crate::error::Error;
 use crate::generation::Generation;
-use crate::plan::{Explanation, Probe, ProbeAll, ProviderPlan, provider_warnings};
-use crate::provider::Answerer;
+use crate::plan::{Explanation, ProviderPlan, provider_warnings};
+use crate::policy::Policy;
+use crate::resolver::{Resolver, StatementContext};
 use crate::rows::Rows;
 use crate::statement::{Admission, Origin, Params, Query, Statement, StatementInfo};
-
-/// Where answers of the database may come from and go to. Native plans need none of it: they are
-/// always asked first and always current.
-#[derive(Debug, Default)]
-pub enum Policy<'a> {
-    /// Ask the database, keep nothing.
-    Bypass,
-    /// The session's cache, then the shared one, then the database.
-    #[default]
-    Global,
-    /// The caller's own cache, then the shared one, then the database.
-    CallScope(&'a mut CallCache),
-}
-
-impl Policy<'_> {
-    /// The same, for a part of the work.
-    pub(crate) fn again(&mut self) -> Policy<'_> {
-        match self {
-            Self::Bypass => Policy::Bypass,
-            Self::Global => Policy::Global,
-            Self::CallScope(cache) => Policy::CallScope(cache),
-        }
-    }
-}
 
 /// Answers queries for one worker.
 ///
@@ -75,7 +51,7 @@ impl Policy<'_> {
 pub struct Session {
     engine: Arc<Engine>,
     generation: Arc<Generation>,
-    asker: Asker,
+    resolver: Resolver,
     /// Positions of the rows of the last answer of a native plan.
     picks: Vec<usize>,
 }
@@ -85,7 +61,7 @@ impl Session {
         let cancel = CancelHandle::new(&engine.is_cancelled);
         let generation = engine.state();
         Self {
-            asker: Asker::new(&generation, engine.counters.enter(), cancel),
+            resolver: Resolver::new(&generation, engine.counters.enter(), cancel),
             generation,
             engine,
             picks: Vec::new(),
@@ -94,7 +70,7 @@ impl Session {
 
     /// What cancels the queries of this session from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
-        self.asker.cancel().clone()
+        self.resolver.cancel().clone()
     }
 
     /// The number of the generation that the next answer comes from.
@@ -173,30 +149,10 @@ impl Session {
         params: &[Value],
         policy: Policy<'_>,
     ) -> Result<Rows<'_>> {
-        self.enter(statement)?;
-        let Self {
-            engine,
-            generation,
-            asker,
-            picks,
-        } = self;
-        let prepared = asker.prepared(generation, &statement.0)?;
+        let bound = self.bind(statement)?;
         statement.0.check_count(params.len())?;
-        picks.clear();
-        if let Some(set) = prepared.plan.rows()
-            && prepared.plan.all(params, picks) == ProbeAll::Rows
-        {
-            asker.counters.native(!picks.is_empty());
-            return Ok(Rows::picked(set, picks));
-        }
-        let ask = Ask {
-            engine,
-            generation,
-            info: &statement.0,
-            description: &prepared.description,
-        };
-        let set = asker.rows(&ask, params, Extent::All, policy)?;
-        Ok(Rows::whole(set))
+        let answer = bound.answer(params, Extent::All, policy, None)?;
+        Ok(answer.rows())
     }
 
     /// The first row of a statement or a SQL text, with parameters by name or by position.
@@ -222,13 +178,13 @@ impl Session {
         params: impl Into<Params<'a>>,
         policy: Policy<'_>,
     ) -> Result<Option<Row>> {
-        match self.resolve(query.into())? {
-            Resolved::Statement(statement) => {
+        match self.admit(query.into())? {
+            Admitted::Statement(statement) => {
                 let params = statement.0.place(params.into())?;
                 let found = self.find_first(&statement, &params, policy)?;
                 Ok(found.map(|(rows, index)| rows.shared_row(index)))
             }
-            Resolved::Once(info) => Ok(self.once(&info, params.into(), Extent::First)?.first()),
+            Admitted::Once(info) => Ok(self.once(&info, params.into(), Extent::First)?.first()),
         }
     }
 
@@ -254,13 +210,61 @@ impl Session {
         params: impl Into<Params<'a>>,
         policy: Policy<'_>,
     ) -> Result<RowSet> {
-        match self.resolve(query.into())? {
-            Resolved::Statement(statement) => {
+        match self.admit(query.into())? {
+            Admitted::Statement(statement) => {
                 let params = statement.0.place(params.into())?;
                 Ok(self.all_with(&statement, &params, policy)?.to_row_set())
             }
-            Resolved::Once(info) => self.once(&info, params.into(), Extent::All),
+            Admitted::Once(info) => self.once(&info, params.into(), Extent::All),
         }
+    }
+
+    /// The first row, or why there is none, if a native plan or a cache has it.
+    pub(crate) fn try_first(
+        &mut self,
+        query: Query<'_>,
+        params: Params<'_>,
+        policy: &mut Policy<'_>,
+    ) -> Option<Result<Option<Row>>> {
+        let rows = self.try_query(query, params, Extent::First, policy)?;
+        Some(rows.map(|rows| rows.first_shared()))
+    }
+
+    /// All rows, or why there are none, if a native plan or a cache has them.
+    pub(crate) fn try_all(
+        &mut self,
+        query: Query<'_>,
+        params: Params<'_>,
+        policy: &mut Policy<'_>,
+    ) -> Option<Result<RowSet>> {
+        let rows = self.try_query(query, params, Extent::All, policy)?;
+        Some(rows.map(|rows| rows.to_row_set()))
+    }
+
+    /// The rows, if the statement was asked before and needs no database now. Nothing here waits.
+    fn try_query(
+        &mut self,
+        query: Query<'_>,
+        params: Params<'_>,
+        extent: Extent,
+        policy: &mut Policy<'_>,
+    ) -> Option<Result<Rows<'_>>> {
+        let found;
+        let statement = match query {
+            Query::Statement(statement) => statement,
+            Query::Text(sql) => {
+                found = self.engine.registry().find_text(sql).cloned()?;
+                &found
+            }
+        };
+        // That it is another engine's is said where it is asked.
+        let bound = self.bind_prepared(statement).ok()??;
+        let params = match bound.context.info.place(params) {
+            Ok(params) => params,
+            Err(error) => return Some(Err(error)),
+        };
+        let answer = bound.try_local(&params, extent, policy, None)?;
+        Some(Ok(answer.rows()))
     }
 
     /// Whether this session reads the newest state.
@@ -271,7 +275,7 @@ impl Session {
     /// The tables and views that can be queried, sorted.
     pub(crate) fn tables(&mut self) -> Result<Vec<String>> {
         self.renew();
-        self.asker.reader(&self.generation)?.tables()
+        self.resolver.reader(&self.generation)?.tables()
     }
 
     /// How a statement is answered, without preparing it for good.
@@ -283,9 +287,11 @@ impl Session {
         let (route, params) = self.generation.read(sql)?;
         let info = StatementInfo::unregistered(self.engine.number, sql, params);
         let Self {
-            generation, asker, ..
+            generation,
+            resolver,
+            ..
         } = self;
-        let prepared = asker.describe(generation, &info)?;
+        let prepared = resolver.describe(generation, &info)?;
         let mut explanation = prepared.plan.explain();
         explanation.columns = prepared.columns().to_vec();
         match &prepared.description.answerer {
@@ -316,50 +322,9 @@ impl Session {
         params: &[Value],
         policy: Policy<'_>,
     ) -> Result<Option<(&RowSet, usize)>> {
-        self.enter(statement)?;
-        let Self {
-            engine,
-            generation,
-            asker,
-            ..
-        } = self;
-        let prepared = asker.prepared(generation, &statement.0)?;
+        let bound = self.bind(statement)?;
         statement.0.check_count(params.len())?;
-        match prepared.plan.first(params) {
-            Probe::Row(index) => {
-                let rows = prepared
-                    .plan
-                    .rows()
-                    .expect("a plan that finds rows has them");
-                asker.counters.native(true);
-                Ok(Some((rows, index)))
-            }
-            Probe::Absent => {
-                asker.counters.native(false);
-                Ok(None)
-            }
-            Probe::AskSqlite => {
-                let ask = Ask {
-                    engine,
-                    generation,
-                    info: &statement.0,
-                    description: &prepared.description,
-                };
-                let rows = asker.rows(&ask, params, Extent::First, policy)?;
-                Ok((!rows.is_empty()).then_some((rows, 0)))
-            }
-        }
-    }
-
-    /// Changes over to the newest generation and checks that the statement is of this engine.
-    #[inline]
-    fn enter(&mut self, statement: &Statement) -> Result<()> {
-        self.renew();
-        if statement.0.engine == self.engine.number {
-            Ok(())
-        } else {
-            Err(Error::foreign_statement(statement.sql()))
-        }
+        bound.first(params, policy)
     }
 
     #[inline]
@@ -373,7 +338,7 @@ impl Session {
     fn change_over(&mut self) {
         // The connection goes before the store that it reads.
         let next = self.engine.state();
-        self.asker.forget(&next);
+        self.resolver.enter(&next);
         self.generation = next;
     }
 
@@ -393,33 +358,33 @@ impl Session {
             Some(statement) => statement,
             None => {
                 let info = StatementInfo::unregistered(self.engine.number, sql, params.to_vec());
-                self.asker.describe(&self.generation, &info)?;
+                self.resolver.describe(&self.generation, &info)?;
                 let mut registry = self.engine.registry_mut();
                 registry.add(self.engine.number, sql, params, natural, origin)?
             }
         };
         // A reload may have happened meanwhile, and not have seen the statement.
         self.renew();
-        self.asker.prepared(&self.generation, &statement.0)?;
+        self.resolver.prepared(&self.generation, &statement.0)?;
         Ok(statement)
     }
 
-    fn resolve(&mut self, query: Query<'_>) -> Result<Resolved> {
+    fn admit(&mut self, query: Query<'_>) -> Result<Admitted> {
         self.renew();
         let sql = match query {
-            Query::Statement(statement) => return Ok(Resolved::Statement(statement.clone())),
+            Query::Statement(statement) => return Ok(Admitted::Statement(statement.clone())),
             Query::Text(sql) => sql,
         };
         let admission = {
             let registry = self.engine.registry();
             if let Some(statement) = registry.find_text(sql) {
-                return Ok(Resolved::Statement(statement.clone()));
+                return Ok(Admitted::Statement(statement.clone()));
             }
             registry.admission()
         };
         let (_, params) = self.generation.read(sql)?;
         match admission {
-            Admission::Room => Ok(Resolved::Statement(self.register(
+            Admission::Room => Ok(Admitted::Statement(self.register(
                 sql,
                 &params,
                 &params,
@@ -427,7 +392,7 @@ impl Session {
             )?)),
             Admission::AdHocFull => {
                 let info = StatementInfo::unregistered(self.engine.number, sql, params);
-                Ok(Resolved::Once(info))
+                Ok(Admitted::Once(info))
             }
         }
     }
@@ -438,22 +403,21 @@ impl Session {
         let Self {
             engine,
             generation,
-            asker,
+            resolver,
             ..
         } = self;
-        asker.counters.metadata_misses.add(1);
-        let description = &asker.describe(generation, info)?.description;
-        let ask = Ask {
+        resolver.counters.metadata_misses.add(1);
+        let context = StatementContext {
             engine,
             generation,
             info,
-            description,
+            description: &resolver.describe(generation, info)?.description,
         };
-        asker.query(&ask, &params, extent)
+        Ok(resolver.query(&context, &params, extent)?.rows)
     }
 }
 
-enum Resolved {
+enum Admitted {
     Statement(Statement),
     /// The text is answered without becoming a statement.
     Once(StatementInfo),
@@ -470,6 +434,6 @@ impl fmt::Debug for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.engine.counters.leave(&self.asker.counters);
+        self.engine.counters.leave(&self.resolver.counters);
     }
 }

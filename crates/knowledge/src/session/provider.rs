@@ -1,32 +1,34 @@
-//! The async way past a session, for statements of other databases: whoever waits holds none.
+//! Statements that a provider answers, for async callers: no session is held while waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lookaside_value::{RowSet, Value};
 
-use super::{Policy, Resolved, Session};
+use super::{Admitted, Session};
 use crate::Result;
-use crate::ask::{Ask, Moment};
 use crate::cache::{Entry, Extent, KeyRef};
+use crate::description::Answerer;
 use crate::engine::Engine;
 use crate::generation::{Generation, Prepared};
-use crate::provider::Answerer;
+use crate::policy::Policy;
+use crate::provenance::{AnsweredBy, Provenance};
+use crate::resolver::{Freshness, StatementContext};
 use crate::statement::{Params, Query, Statement, StatementInfo};
 use crate::telemetry::{CacheOutcome, Layer};
 
-/// Who answers a statement, as far as a session knows.
-pub(crate) enum Whose {
+/// Which database answers a statement, as far as a session knows.
+pub(crate) enum Backend {
     /// SQLite.
-    Ours,
-    /// Another database.
-    Theirs(Elsewhere),
-    /// Nobody has asked yet. The generation can find out.
-    Unknown(Arc<Generation>),
+    Local,
+    /// A provider.
+    Provider(ProviderQuery),
+    /// Not known yet. The generation can find out.
+    Unresolved(Arc<Generation>),
 }
 
-/// A statement of another database, in one generation.
-pub(crate) struct Elsewhere {
+/// A statement that a provider answers, in one generation.
+pub(crate) struct ProviderQuery {
     generation: Arc<Generation>,
     subject: Subject,
 }
@@ -38,11 +40,11 @@ enum Subject {
 }
 
 impl Session {
-    /// Who answers a question that no cache of this session does.
-    pub(crate) fn whose(&mut self, query: Query<'_>) -> Result<Whose> {
+    /// Which database answers a query that no cache of this session does.
+    pub(crate) fn backend(&mut self, query: Query<'_>) -> Result<Backend> {
         self.renew();
         if !self.generation.names().has_providers() {
-            return Ok(Whose::Ours);
+            return Ok(Backend::Local);
         }
         let known = match query {
             Query::Statement(statement) => Some(statement.clone()),
@@ -50,38 +52,38 @@ impl Session {
         };
         let prepared = known.and_then(|statement| self.generation.prepared(statement.id()));
         match prepared.map(|prepared| &prepared.description.answerer) {
-            Some(Answerer::Store(_)) => Ok(Whose::Ours),
-            Some(Answerer::Remote { .. }) => self.elsewhere(query),
-            None => Ok(Whose::Unknown(Arc::clone(&self.generation))),
+            Some(Answerer::Store(_)) => Ok(Backend::Local),
+            Some(Answerer::Remote { .. }) => self.described_backend(query),
+            None => Ok(Backend::Unresolved(Arc::clone(&self.generation))),
         }
     }
 
     /// The same of a statement that its database has described. So nothing here waits, unless a
     /// reload came in between.
-    pub(crate) fn elsewhere(&mut self, query: Query<'_>) -> Result<Whose> {
-        let subject = match self.resolve(query)? {
-            Resolved::Statement(statement) => {
+    pub(crate) fn described_backend(&mut self, query: Query<'_>) -> Result<Backend> {
+        let subject = match self.admit(query)? {
+            Admitted::Statement(statement) => {
                 self.enter(&statement)?;
-                self.asker.prepared(&self.generation, &statement.0)?;
+                self.resolver.prepared(&self.generation, &statement.0)?;
                 Subject::Statement(statement)
             }
-            Resolved::Once(info) => {
-                let prepared = self.asker.describe(&self.generation, &info)?;
+            Admitted::Once(info) => {
+                let prepared = self.resolver.describe(&self.generation, &info)?;
                 Subject::Once(info, Box::new(prepared))
             }
         };
-        let elsewhere = Elsewhere {
+        let query = ProviderQuery {
             generation: Arc::clone(&self.generation),
             subject,
         };
-        Ok(match elsewhere.parts().1.description.answerer {
-            Answerer::Store(_) => Whose::Ours,
-            Answerer::Remote { .. } => Whose::Theirs(elsewhere),
+        Ok(match query.parts().1.description.answerer {
+            Answerer::Store(_) => Backend::Local,
+            Answerer::Remote { .. } => Backend::Provider(query),
         })
     }
 }
 
-impl Elsewhere {
+impl ProviderQuery {
     fn parts(&self) -> (&StatementInfo, &Prepared) {
         match &self.subject {
             Subject::Statement(statement) => {
@@ -92,13 +94,7 @@ impl Elsewhere {
         }
     }
 
-    /// How long its answers are kept.
-    pub(super) fn ttl(&self) -> Duration {
-        self.generation.ttl
-    }
-
-    /// The rows. A caller's cache was looked into before, and so was the session's, which holds
-    /// them when they are asked for again.
+    /// The rows, for a caller who has looked into the caches of the session and of the policy.
     pub(crate) async fn rows(
         &self,
         engine: &Engine,
@@ -107,13 +103,14 @@ impl Elsewhere {
         policy: Policy<'_>,
     ) -> Result<RowSet> {
         let params = self.parts().0.place(params)?;
-        let moment = Moment::new(engine.clock.now());
+        let freshness = Freshness::cached(engine.clock.now());
         let missed = match policy {
             Policy::Bypass => None,
             Policy::Global => Some(Layer::L0),
             Policy::CallScope(_) => Some(Layer::Call),
         };
-        let entry = self.entry(engine, &params, extent, moment, missed).await?;
+        let entry = self.entry(engine, &params, extent, freshness, missed);
+        let entry = entry.await?;
         let rows = entry.rows.clone();
         if let Policy::CallScope(own) = policy
             && let Subject::Statement(statement) = &self.subject
@@ -126,33 +123,48 @@ impl Elsewhere {
         Ok(rows)
     }
 
-    /// The answer; by way of the shared cache if it was missed in the layer before that.
-    pub(super) async fn entry(
+    /// The rows and where they are from, for a caller who has looked into the session's cache.
+    pub(crate) async fn answer(
         &self,
         engine: &Engine,
         params: &[Value],
         extent: Extent,
-        moment: Moment,
+        age_max: Option<Duration>,
+    ) -> Result<(RowSet, Provenance)> {
+        let now = engine.clock.now();
+        let freshness = Freshness::with_age_max(now, self.generation.ttl, age_max);
+        let entry = self.entry(engine, params, extent, freshness, Some(Layer::L0));
+        let entry = entry.await?;
+        let by = AnsweredBy::of_provider(&entry, now);
+        let provenance = Provenance::of(by, &entry, engine.clock.now());
+        Ok((entry.rows, provenance))
+    }
+
+    /// The answer; by way of the shared cache if it was missed in the layer before that.
+    async fn entry(
+        &self,
+        engine: &Engine,
+        params: &[Value],
+        extent: Extent,
+        freshness: Freshness,
         missed: Option<Layer>,
     ) -> Result<Entry> {
         let (info, prepared) = self.parts();
-        let Answerer::Remote { remote, statement } = &prepared.description.answerer else {
-            unreachable!("another database answers it");
-        };
-        let ask = Ask {
+        let context = StatementContext {
             engine,
             generation: &self.generation,
             info,
             description: &prepared.description,
         };
+        let provider = context.provider().expect("a provider answers it");
         let missed = missed.filter(|_| matches!(self.subject, Subject::Statement(_)));
         let cache = self.generation.cache.as_ref().filter(|_| missed.is_some());
         // Without a shared cache, sessions keep nothing either.
         if let Some(layer) = missed.filter(|layer| cache.is_some() || *layer == Layer::Call) {
-            ask.count_elsewhere(layer, CacheOutcome::Miss);
+            context.count_shared(layer, CacheOutcome::Miss);
         }
-        let key = ask.key(params, extent);
-        ask.remote_entry((remote, statement), cache, &key, moment)
-            .await
+        let key = context.key(params, extent);
+        let fetching = context.fetch_from_provider(provider, cache, &key, freshness);
+        fetching.await
     }
 }

@@ -1,106 +1,96 @@
-//! Asking another database, through the caches: what a batch misses in one flight.
+//! Many keys of one statement through the caches: all in one cache before any in the next, and what
+//! no cache has in one request.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use lookaside_value::{Answers, ParamBatch, RowSet, Value};
 
+use super::misses::MissBatch;
+use super::{Freshness, Provider, Resolver, StatementContext};
 use crate::Result;
-use crate::ask::{Ask, Asker, Moment};
 use crate::cache::{Entry, Extent, KeyRef, Prehashed, SlotIndex};
 use crate::clock::Ticks;
 use crate::error::Error;
-use crate::remote::{Misses, Remote, RemoteStatement, block_on_unless};
+use crate::provenance::StandIns;
+use crate::remote::block_on_unless;
 use crate::telemetry::{CacheOutcome, Layer};
 
-/// Old answers of a batch in place of those that another database did not give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StandIns {
-    /// How many parameter sets have one.
-    pub count: u64,
-    /// The age of the oldest.
-    pub age_max: Duration,
-}
+/// Counts the stale answers of a batch.
+#[derive(Default)]
+pub(crate) struct StaleCount(Option<StandIns>);
 
-/// A batch on its way through the caches.
-pub(crate) struct Pass {
-    moment: Moment,
-    pub(crate) stand_ins: Option<StandIns>,
-}
-
-impl Pass {
-    pub(crate) fn new(moment: Moment) -> Self {
-        Self {
-            moment,
-            stand_ins: None,
-        }
+impl StaleCount {
+    /// The stale answers, if there were any.
+    pub(crate) fn total(&self) -> Option<StandIns> {
+        self.0
     }
 
-    /// Takes note of the answer to so many parameter sets, given out now.
-    fn note(&mut self, entry: &Entry, set_count: u64, now: Ticks) {
+    /// Counts the answer to so many parameter sets, given out now.
+    fn add(&mut self, entry: &Entry, set_count: u64, now: Ticks) {
         if entry.stands_in() {
             let age = entry.age(now);
-            let before = self.stand_ins;
-            self.stand_ins = Some(StandIns {
-                count: before.map_or(0, |it| it.count) + set_count,
-                age_max: before.map_or(age, |it| it.age_max.max(age)),
+            self.0 = Some(StandIns {
+                count: self.0.map_or(0, |it| it.count) + set_count,
+                age_max: self.0.map_or(age, |it| it.age_max.max(age)),
             });
         }
     }
 }
 
-impl Asker {
-    /// The first rows for the parameter sets of a batch.
-    pub(crate) fn batch_elsewhere(
+impl Resolver {
+    /// The first rows for the parameter sets of a batch, of a statement that a provider answers.
+    pub(crate) fn resolve_batch(
         &mut self,
-        ask: &Ask<'_>,
-        elsewhere: (&Remote, &RemoteStatement),
+        context: &StatementContext<'_>,
+        provider: Provider<'_>,
         params: &ParamBatch,
         answers: &mut Answers,
     ) {
-        let mut pass = Pass::new(Moment::new(ask.engine.clock.now()));
+        let freshness = Freshness::cached(context.engine.clock.now());
         answers.fill_absent(params.len());
-        self.sets_elsewhere(
-            ask,
-            elsewhere,
+        self.resolve_range(
+            context,
+            provider,
             (params, 0..params.len(), Extent::First),
-            &mut pass,
+            freshness,
+            &mut StaleCount::default(),
             |index, rows| match rows {
                 Ok(rows) => answers.set_first(index, rows),
                 Err(error) => answers.set_failed(index, error.into()),
             },
         );
-        if let Some(cache) = &ask.generation.cache {
+        if let Some(cache) = &context.generation.cache {
             self.local.widen(cache.capacity());
         }
     }
 
     /// Gives `visit` the rows for each parameter set in a range of a batch, by its index but in no
-    /// order. What no cache holds is asked for in one flight.
+    /// order. What no cache holds is asked for in one request.
     ///
     /// All are looked for in one cache before any is in the next: in such a short loop a processor
     /// waits for the memory of several at once.
-    pub(crate) fn sets_elsewhere(
+    pub(crate) fn resolve_range(
         &mut self,
-        ask: &Ask<'_>,
-        elsewhere: (&Remote, &RemoteStatement),
+        context: &StatementContext<'_>,
+        provider: Provider<'_>,
         (params, range, extent): (&ParamBatch, Range<usize>, Extent),
-        pass: &mut Pass,
+        freshness: Freshness,
+        stale: &mut StaleCount,
         mut visit: impl FnMut(usize, Result<&RowSet>),
     ) {
+        let Freshness { now, fresh_at, .. } = freshness;
         let mut missed = Missed::default();
-        match &ask.generation.cache {
-            Some(cache) => {
-                let look = pass.moment.look;
-                let find = |index| self.local.peek(&ask.key(params.set(index), extent), look);
+        match &context.generation.cache {
+            Some(shared) => {
+                let find =
+                    |index| (self.local).peek(&context.key(params.set(index), extent), fresh_at);
                 let slots: Vec<Option<SlotIndex>> = range.clone().map(find).collect();
                 for (index, slot) in range.clone().zip(&slots) {
                     if let Some(slot) = slot {
-                        self.count(ask, Layer::L0, CacheOutcome::Hit);
+                        self.count(context, Layer::L0, CacheOutcome::Hit);
                         let entry = self.local.entry(*slot);
-                        pass.note(entry, 1, pass.moment.now);
+                        stale.add(entry, 1, now);
                         visit(index, Ok(&entry.rows));
                     }
                 }
@@ -109,60 +99,60 @@ impl Asker {
                     if slot.is_some() {
                         continue;
                     }
-                    self.count(ask, Layer::L0, CacheOutcome::Miss);
-                    let key = ask.key(params.set(index), extent);
-                    let Some(entry) = cache.find(&key, look) else {
+                    self.count(context, Layer::L0, CacheOutcome::Miss);
+                    let key = context.key(params.set(index), extent);
+                    let Some(entry) = shared.find(&key, fresh_at) else {
                         missed.add(index, key);
                         continue;
                     };
-                    self.count(ask, Layer::L1, CacheOutcome::Hit);
-                    pass.note(&entry, 1, pass.moment.now);
+                    self.count(context, Layer::L1, CacheOutcome::Hit);
+                    stale.add(&entry, 1, now);
                     visit(index, Ok(&entry.rows));
                     // If there is no room, the shared cache has it.
-                    let _ = self.local.insert(&key, entry, pass.moment.now);
+                    let _ = self.local.insert(&key, entry, now);
                 }
             }
             None => {
                 for index in range {
-                    missed.add(index, ask.key(params.set(index), extent));
+                    missed.add(index, context.key(params.set(index), extent));
                 }
             }
         }
         if missed.gaps.is_empty() {
             return;
         }
-        let found = self.missed_elsewhere(ask, elsewhere, &missed, extent, pass);
+        let found = self.fetch_all(context, provider, &missed, extent, freshness, stale);
         for &(index, number) in &missed.gaps {
             visit(index, found[number].as_ref().map_err(Clone::clone));
         }
     }
 
     /// The rows of different keys that no cache held a moment ago.
-    fn missed_elsewhere(
+    fn fetch_all(
         &mut self,
-        ask: &Ask<'_>,
-        (remote, statement): (&Remote, &RemoteStatement),
+        context: &StatementContext<'_>,
+        provider: Provider<'_>,
         missed: &Missed<'_>,
         extent: Extent,
-        pass: &mut Pass,
+        freshness: Freshness,
+        stale: &mut StaleCount,
     ) -> Vec<Result<RowSet>> {
-        let cache = ask.generation.cache.as_ref();
-        let misses = Misses {
-            ask: *ask,
-            remote,
-            statement,
+        let cache = context.generation.cache.as_ref();
+        let misses = MissBatch {
+            context: *context,
+            provider,
             extent,
             cache,
-            moment: pass.moment,
+            freshness,
         };
         let sets: Vec<&[Value]> = missed.keys.iter().map(|key| key.params).collect();
-        let cancelled = || Error::query_cancelled(&ask.info.sql);
+        let cancelled = || Error::query_cancelled(&context.info.sql);
         let entries = block_on_unless(self.cancel(), misses.entries(&sets))
             .unwrap_or_else(|| sets.iter().map(|_| Err(cancelled())).collect());
-        let now = ask.engine.clock.now();
+        let now = context.engine.clock.now();
         let keep = |((key, set_count), entry): ((&KeyRef<'_>, &u64), Result<Entry>)| {
             let entry = entry?;
-            pass.note(&entry, *set_count, now);
+            stale.add(&entry, *set_count, now);
             let rows = entry.rows.clone();
             if cache.is_some() {
                 // As above.

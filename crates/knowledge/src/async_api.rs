@@ -1,12 +1,12 @@
-//! The same queries for async callers: answered at once if the answer is at hand, by waiting for
-//! another database without a thread, or else, if SQLite answers, on a thread where its work holds
-//! up nobody.
+//! The same queries for async callers: answered at once if a native plan or a cache has the answer, by
+//! awaiting a provider, or else, if SQLite answers, on a thread where blocking is allowed.
 //!
 //! The threads are those of the `blocking` crate: started when needed, ended when idle, and bound
 //! to no runtime, so these functions work under any executor and also without one. A future that is
 //! dropped cancels its query.
 
 use std::mem;
+use std::time::Duration;
 
 use lookaside_value::{Row, RowSet, Text, Value};
 
@@ -14,7 +14,9 @@ use crate::Result;
 use crate::cache::{CallCache, Extent};
 use crate::cancel::CancelOnDrop;
 use crate::knowledge::Knowledge;
-use crate::session::{Elsewhere, Policy, Session, Whose};
+use crate::policy::Policy;
+use crate::provenance::Provenance;
+use crate::session::{Backend, ProviderQuery, Session};
 use crate::statement::{Params, Query, Statement};
 
 impl Knowledge {
@@ -43,13 +45,12 @@ impl Knowledge {
         policy: Policy<'_>,
     ) -> Result<Option<Row>> {
         let (query, params, mut policy) = (query.into(), params.into(), policy);
-        let at_hand =
-            self.with_idle_session(|session| session.first_at_hand(query, params, &mut policy));
-        if let Some(answer) = at_hand {
+        let local = self.with_idle_session(|session| session.try_first(query, params, &mut policy));
+        if let Some(answer) = local {
             return answer;
         }
         if let Some(rows) = self
-            .rows_elsewhere(query, params, Extent::First, &mut policy)
+            .provider_rows(query, params, Extent::First, &mut policy)
             .await?
         {
             return Ok(rows.first());
@@ -84,13 +85,12 @@ impl Knowledge {
         policy: Policy<'_>,
     ) -> Result<RowSet> {
         let (query, params, mut policy) = (query.into(), params.into(), policy);
-        let at_hand =
-            self.with_idle_session(|session| session.all_at_hand(query, params, &mut policy));
-        if let Some(answer) = at_hand {
+        let local = self.with_idle_session(|session| session.try_all(query, params, &mut policy));
+        if let Some(answer) = local {
             return answer;
         }
         if let Some(rows) = self
-            .rows_elsewhere(query, params, Extent::All, &mut policy)
+            .provider_rows(query, params, Extent::All, &mut policy)
             .await?
         {
             return Ok(rows);
@@ -100,35 +100,66 @@ impl Knowledge {
         self.unblock(Job::new(query, params), policy, ask).await
     }
 
-    /// The rows, where another database answers.
-    async fn rows_elsewhere(
+    /// The rows that [`Session::at_hand`] has not, without holding up a thread: by waiting for
+    /// another database, or on a thread of their own for SQLite. It needs no runtime. Dropping the
+    /// future cancels a query of SQLite.
+    ///
+    /// # Errors
+    /// When there is not one value a parameter, or the database refuses or is away.
+    pub async fn answer_async(
+        &self,
+        statement: &Statement,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> Result<(RowSet, Provenance)> {
+        if let Some(query) = self.provider_query(Query::Statement(statement)).await? {
+            statement.0.check_count(params.len())?;
+            let answer = query.answer(self.engine(), params, extent, age_max);
+            return answer.await;
+        }
+        let mut session = self.take_session();
+        let (statement, params) = (statement.clone(), params.to_vec());
+        let guard = CancelOnDrop::new(session.cancel_handle());
+        let (session, answer) = blocking::unblock(move || {
+            let answer = session.answer_local(&statement, &params, extent, age_max);
+            (session, answer)
+        })
+        .await;
+        guard.disarm();
+        self.put_session(session);
+        answer
+    }
+
+    /// The rows, where a provider answers.
+    async fn provider_rows(
         &self,
         query: Query<'_>,
         params: Params<'_>,
         extent: Extent,
         policy: &mut Policy<'_>,
     ) -> Result<Option<RowSet>> {
-        let Some(elsewhere) = self.elsewhere(query).await? else {
+        let Some(query) = self.provider_query(query).await? else {
             return Ok(None);
         };
-        let rows = elsewhere.rows(self.engine(), params, extent, policy.again());
+        let rows = query.rows(self.engine(), params, extent, policy.reborrow());
         rows.await.map(Some)
     }
 
-    /// The statement, if another database answers it. No session is held for that.
-    pub(crate) async fn elsewhere(&self, query: Query<'_>) -> Result<Option<Elsewhere>> {
-        let whose = match self.with_session(|session| session.whose(query))? {
-            Whose::Unknown(generation) => {
-                if !generation.describe_elsewhere(query.sql()).await? {
+    /// The query, if a provider answers it. No session is held while that is found out.
+    async fn provider_query(&self, query: Query<'_>) -> Result<Option<ProviderQuery>> {
+        let backend = match self.with_session(|session| session.backend(query))? {
+            Backend::Unresolved(generation) => {
+                if !generation.describe_at_provider(query.sql()).await? {
                     return Ok(None);
                 }
-                self.with_session(|session| session.elsewhere(query))?
+                self.with_session(|session| session.described_backend(query))?
             }
-            whose => whose,
+            backend => backend,
         };
-        match whose {
-            Whose::Theirs(elsewhere) => Ok(Some(elsewhere)),
-            Whose::Ours | Whose::Unknown(_) => Ok(None),
+        match backend {
+            Backend::Provider(query) => Ok(Some(query)),
+            Backend::Local | Backend::Unresolved(_) => Ok(None),
         }
     }
 

@@ -1,0 +1,67 @@
+//! A statement in one generation of one engine: its keys and its counts.
+
+use lookaside_value::Value;
+
+use super::Provider;
+use crate::cache::{Extent, KeyRef};
+use crate::counters::Counters;
+use crate::description::{Answerer, Description};
+use crate::engine::Engine;
+use crate::generation::Generation;
+use crate::provenance::AnsweredBy;
+use crate::statement::StatementInfo;
+use crate::telemetry::{CacheOutcome, Layer};
+
+/// What a query needs to know of its statement.
+#[derive(Clone, Copy)]
+pub(crate) struct StatementContext<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) generation: &'a Generation,
+    pub(crate) info: &'a StatementInfo,
+    pub(crate) description: &'a Description,
+}
+
+impl<'a> StatementContext<'a> {
+    #[inline]
+    pub(crate) fn key<'k>(&self, params: &'k [Value], extent: Extent) -> KeyRef<'k> {
+        KeyRef::new(&self.engine.hasher, self.info.id, extent, params)
+    }
+
+    /// The server that answers, if it is not SQLite.
+    #[inline]
+    pub(crate) fn provider(&self) -> Option<Provider<'a>> {
+        match &self.description.answerer {
+            Answerer::Remote { remote, statement } => Some((remote, statement)),
+            Answerer::Store(_) => None,
+        }
+    }
+
+    /// The database that answers.
+    pub(super) fn database(&self) -> AnsweredBy {
+        match self.description.answerer {
+            Answerer::Remote { .. } => AnsweredBy::Provider,
+            Answerer::Store(_) => AnsweredBy::Sqlite,
+        }
+    }
+
+    /// Counts what a session does.
+    #[inline]
+    pub(crate) fn count(&self, counters: &Counters, layer: Layer, outcome: CacheOutcome) {
+        counters.of_cache(layer, outcome).add(1);
+        self.tell(layer, outcome);
+    }
+
+    /// Counts what is done without a session.
+    pub(crate) fn count_shared(&self, layer: Layer, outcome: CacheOutcome) {
+        let counters = &self.engine.counters.shared;
+        counters.of_cache(layer, outcome).add_among(1);
+        self.tell(layer, outcome);
+    }
+
+    #[inline]
+    fn tell(&self, layer: Layer, outcome: CacheOutcome) {
+        if let Some(telemetry) = &self.engine.telemetry {
+            telemetry.on_cache(layer, outcome);
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! The way of a query through the caches to the database, written once: which caches its policy
+//! names, what counts as fresh, what is counted, and who asks where several miss the same key.
+
+mod batch;
+mod context;
+mod freshness;
+mod misses;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lookaside_value::{RowSet, Value};
+
+pub(crate) use self::batch::StaleCount;
+pub(crate) use self::context::StatementContext;
+pub(crate) use self::freshness::Freshness;
+use crate::Result;
+use crate::cache::{Entry, Extent, Fill, KeyRef, LocalCache, SharedCache, SlotIndex, TryTurn};
+use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
+use crate::clock::Ticks;
+use crate::counters::Counters;
+use crate::description::Answerer;
+use crate::error::Error;
+use crate::generation::{Generation, Prepared, StoreReader};
+use crate::policy::Policy;
+use crate::provenance::{AnsweredBy, Provenance};
+use crate::provider::Reader;
+use crate::remote::{Remote, RemoteStatement, block_on_unless};
+use crate::statement::StatementInfo;
+use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
+
+/// A server with a statement as it was described there.
+pub(crate) type Provider<'a> = (&'a Remote, &'a RemoteStatement);
+
+/// What one session has to answer queries with: its connection, its own cache and its counters.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    /// Opened when a statement is prepared or asked for the first time.
+    reader: StoreReader,
+    local: LocalCache,
+    /// The last answer that is not in `local`.
+    uncached: Option<Entry>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// The answer to a query, borrowed until the next one.
+pub(crate) struct Resolved<'a> {
+    entry: &'a Entry,
+    by: AnsweredBy,
+    now: Ticks,
+}
+
+/// Where an answer stands in a [`Resolver`].
+struct Location {
+    /// In the session's own cache; else it is the uncached one.
+    slot: Option<SlotIndex>,
+    by: AnsweredBy,
+    now: Ticks,
+}
+
+impl<'a> Resolved<'a> {
+    pub(crate) fn rows(&self) -> &'a RowSet {
+        &self.entry.rows
+    }
+
+    pub(crate) fn provenance(&self) -> Provenance {
+        Provenance::of(self.by, self.entry, self.now)
+    }
+}
+
+impl Resolver {
+    /// What a session resolves its queries with, and what cancels them.
+    pub(crate) fn new(
+        generation: &Generation,
+        counters: Arc<Counters>,
+        cancel: CancelHandle,
+    ) -> Self {
+        Self {
+            reader: StoreReader::new(cancel),
+            local: LocalCache::new(generation.local_budget()),
+            uncached: None,
+            counters,
+        }
+    }
+
+    /// Lets go of everything that belongs to a generation, for another one.
+    pub(crate) fn enter(&mut self, next: &Generation) {
+        self.reader.close();
+        self.local.clear(next.local_budget());
+        self.uncached = None;
+    }
+
+    /// What the database says about a statement that is in no registry.
+    pub(crate) fn describe(
+        &mut self,
+        generation: &Generation,
+        info: &StatementInfo,
+    ) -> Result<Prepared> {
+        generation.describe(info, &mut self.reader)
+    }
+
+    /// The connection to the store of the generation.
+    pub(crate) fn reader(&mut self, generation: &Generation) -> Result<&mut Reader> {
+        self.reader.open(generation)
+    }
+
+    /// The plan and columns of a statement, made now if this is its first use in the generation.
+    #[inline]
+    pub(crate) fn prepared<'a>(
+        &mut self,
+        generation: &'a Generation,
+        info: &StatementInfo,
+    ) -> Result<&'a Prepared> {
+        match generation.prepared(info.id) {
+            Some(prepared) => Ok(prepared),
+            None => self.prepare(generation, info),
+        }
+    }
+
+    #[cold]
+    fn prepare<'a>(
+        &mut self,
+        generation: &'a Generation,
+        info: &StatementInfo,
+    ) -> Result<&'a Prepared> {
+        self.counters.metadata_misses.add(1);
+        generation.prepare(info, &mut self.reader)
+    }
+
+    /// The answer, if a cache of the policy has it. Nothing here waits. A complete miss is not
+    /// counted: [`Self::resolve`] does that.
+    #[inline]
+    pub(crate) fn try_cached(
+        &mut self,
+        context: &StatementContext<'_>,
+        params: &[Value],
+        extent: Extent,
+        policy: &mut Policy<'_>,
+        freshness: Freshness,
+    ) -> Option<Resolved<'_>> {
+        if matches!(policy, Policy::Bypass) {
+            return None;
+        }
+        let key = context.key(params, extent);
+        let location = self.find(context, &key, policy, freshness)?;
+        Some(self.at(location))
+    }
+
+    /// The answer, by way of the caches of the policy.
+    #[inline]
+    pub(crate) fn resolve(
+        &mut self,
+        context: &StatementContext<'_>,
+        params: &[Value],
+        extent: Extent,
+        mut policy: Policy<'_>,
+        freshness: Freshness,
+    ) -> Result<Resolved<'_>> {
+        let location = match (&policy, &context.generation.cache) {
+            (Policy::Bypass, _) | (Policy::Global, None) => {
+                let entry = self.query(context, params, extent)?;
+                self.hold(entry, context.database(), context.engine.clock.now())
+            }
+            _ => {
+                let key = context.key(params, extent);
+                match self.find(context, &key, &mut policy, freshness) {
+                    Some(location) => location,
+                    None => self.fetch(context, &key, policy, freshness)?,
+                }
+            }
+        };
+        Ok(self.at(location))
+    }
+
+    /// Looks into the caches of the policy, and takes what the shared one has into the first one.
+    #[inline]
+    fn find(
+        &mut self,
+        context: &StatementContext<'_>,
+        key: &KeyRef<'_>,
+        policy: &mut Policy<'_>,
+        freshness: Freshness,
+    ) -> Option<Location> {
+        let Freshness { now, fresh_at, .. } = freshness;
+        let shared = context.generation.cache.as_ref();
+        match policy {
+            Policy::Bypass => None,
+            Policy::Global => {
+                let shared = shared?;
+                if let Some(slot) = self.local.find(key, fresh_at) {
+                    self.count(context, Layer::L0, CacheOutcome::Hit);
+                    return Some(Location {
+                        slot: Some(slot),
+                        by: AnsweredBy::L0,
+                        now,
+                    });
+                }
+                let entry = shared.find(key, fresh_at)?;
+                self.count(context, Layer::L0, CacheOutcome::Miss);
+                self.count(context, Layer::L1, CacheOutcome::Hit);
+                Some(self.keep(key, entry, AnsweredBy::L1, now))
+            }
+            Policy::CallScope(own) => {
+                own.enter(context.engine.number, context.generation.number);
+                if let Some(entry) = own.find(key, fresh_at) {
+                    let entry = entry.clone();
+                    self.count(context, Layer::Call, CacheOutcome::Hit);
+                    return Some(self.hold(entry, AnsweredBy::L0, now));
+                }
+                let entry = shared?.find(key, fresh_at)?;
+                self.count(context, Layer::Call, CacheOutcome::Miss);
+                self.count(context, Layer::L1, CacheOutcome::Hit);
+                own.insert(key.to_key(), entry.clone());
+                Some(self.hold(entry, AnsweredBy::L1, now))
+            }
+        }
+    }
+
+    /// The answer to a key that no cache of the policy has.
+    fn fetch(
+        &mut self,
+        context: &StatementContext<'_>,
+        key: &KeyRef<'_>,
+        policy: Policy<'_>,
+        freshness: Freshness,
+    ) -> Result<Location> {
+        let shared = context.generation.cache.as_ref();
+        let shared = shared.filter(|_| freshness.joins_inflight);
+        let first_layer = match &policy {
+            Policy::Bypass => None,
+            Policy::Global => shared.map(|_| Layer::L0),
+            Policy::CallScope(_) => Some(Layer::Call),
+        };
+        if let Some(layer) = first_layer {
+            self.count(context, layer, CacheOutcome::Miss);
+        }
+        let (entry, by) = match shared {
+            Some(shared) => self.fetch_shared(context, shared, key, freshness)?,
+            None => (self.ask(context, key)?, context.database()),
+        };
+        // The answer may have been long on its way.
+        let now = context.engine.clock.now();
+        Ok(match policy {
+            Policy::Global if shared.is_some() => self.keep(key, entry, by, now),
+            Policy::Global | Policy::Bypass => self.hold(entry, by, now),
+            Policy::CallScope(own) => {
+                if entry.is_fresh(now) {
+                    own.insert(key.to_key(), entry.clone());
+                }
+                self.hold(entry, by, now)
+            }
+        })
+    }
+
+    /// The entry of a key that the shared cache did not have a moment ago. Of several sessions that
+    /// miss the same key one asks and the others wait for it, holding nothing else.
+    fn fetch_shared(
+        &mut self,
+        context: &StatementContext<'_>,
+        shared: &SharedCache,
+        key: &KeyRef<'_>,
+        freshness: Freshness,
+    ) -> Result<(Entry, AnsweredBy)> {
+        if let Some(provider) = context.provider() {
+            let fetching = context.fetch_from_provider(provider, Some(shared), key, freshness);
+            let entry = self.wait(context, fetching)?;
+            let by = AnsweredBy::of_provider(&entry, freshness.now);
+            return Ok((entry, by));
+        }
+        match self.lead_or_follow(context, shared, key, freshness.fresh_at)? {
+            Ok(entry) => {
+                self.count(context, Layer::L1, CacheOutcome::Hit);
+                Ok((entry, AnsweredBy::L1))
+            }
+            Err(fill) => {
+                self.count(context, Layer::L1, CacheOutcome::Miss);
+                let entry = self.ask(context, key)?;
+                fill.put(key, entry.clone(), context.engine.clock.now());
+                Ok((entry, AnsweredBy::Sqlite))
+            }
+        }
+    }
+
+    /// The entry that another session is asking SQLite for, or the turn to ask. While another
+    /// session asks, this waits as long as a query of its own might take.
+    fn lead_or_follow<'c>(
+        &self,
+        context: &StatementContext<'_>,
+        shared: &'c SharedCache,
+        key: &KeyRef<'_>,
+        fresh_at: Ticks,
+    ) -> Result<std::result::Result<Entry, Fill<'c>>> {
+        let key = key.to_key();
+        // Nearly always no other session asks for this key.
+        let mut turn = shared.try_turn(&key, fresh_at);
+        let mut began = None;
+        loop {
+            match turn {
+                TryTurn::Answered(entry) => return Ok(Ok(entry)),
+                TryTurn::Ask(fill) => return Ok(Err(fill)),
+                TryTurn::Busy => {}
+            }
+            let waited = began.get_or_insert_with(Instant::now).elapsed();
+            self.check_cancelled(context)?;
+            match context.generation.query_timeout() {
+                Some(limit) if waited >= limit => {
+                    return Err(Error::query_timeout(&context.info.sql, limit));
+                }
+                _ => {}
+            }
+            turn = shared.wait(&key, Some(CANCEL_CHECK_INTERVAL));
+        }
+    }
+
+    /// What cancels the queries of this session.
+    pub(crate) fn cancel(&self) -> &CancelHandle {
+        self.reader.cancel()
+    }
+
+    /// Fails where the session is cancelled.
+    #[inline]
+    pub(crate) fn check_cancelled(&self, context: &StatementContext<'_>) -> Result<()> {
+        match self.cancel().is_cancelled() {
+            true => Err(Error::query_cancelled(&context.info.sql)),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for a provider until it answers or the caller cancels.
+    fn wait<T>(
+        &self,
+        context: &StatementContext<'_>,
+        answer: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        block_on_unless(self.cancel(), answer)
+            .unwrap_or_else(|| Err(Error::query_cancelled(&context.info.sql)))
+    }
+
+    /// An entry with what the database answers. Its age counts from the query, so that it may have
+    /// expired when it arrives.
+    fn ask(&mut self, context: &StatementContext<'_>, key: &KeyRef<'_>) -> Result<Entry> {
+        let now = context.engine.clock.now();
+        if let Some(provider) = context.provider() {
+            let freshness = Freshness::cached(now);
+            return self.wait(
+                context,
+                context.fetch_from_provider(provider, None, key, freshness),
+            );
+        }
+        let rows = self.query_store(context, key.params, key.extent)?;
+        let lifetime = context.generation.ttl;
+        Ok(Entry::new(key, rows, now.after(lifetime), lifetime))
+    }
+
+    /// What the database answers now, for no cache.
+    pub(crate) fn query(
+        &mut self,
+        context: &StatementContext<'_>,
+        params: &[Value],
+        extent: Extent,
+    ) -> Result<Entry> {
+        match &context.description.answerer {
+            Answerer::Remote { .. } => self.ask(context, &context.key(params, extent)),
+            Answerer::Store(_) => {
+                let asked_at = context.engine.clock.now();
+                let rows = self.query_store(context, params, extent)?;
+                let lifetime = context.generation.ttl;
+                Ok(Entry::uncached(rows, asked_at.after(lifetime), lifetime))
+            }
+        }
+    }
+
+    /// What SQLite answers now.
+    fn query_store(
+        &mut self,
+        context: &StatementContext<'_>,
+        params: &[Value],
+        extent: Extent,
+    ) -> Result<RowSet> {
+        let Answerer::Store(statement) = &context.description.answerer else {
+            unreachable!("a provider answers it");
+        };
+        // The clock is read for a listener only.
+        let telemetry = context.engine.telemetry.as_deref();
+        let listener = telemetry.map(|telemetry| (telemetry, Instant::now()));
+        // A session may be cancelled before its work begins.
+        let result = match self.check_cancelled(context) {
+            Ok(()) => {
+                let reader = self.reader(context.generation)?;
+                let described = (&context.description.columns, statement);
+                reader.rows(context.info, described, params, extent)
+            }
+            Err(error) => Err(error),
+        };
+        self.counters.queries.add(1);
+        self.counters.metadata_hits.add(1);
+        if result.is_err() {
+            self.counters.query_failures.add(1);
+        }
+        if let Some((telemetry, started)) = listener {
+            let kind = QueryKind::of(extent);
+            telemetry.on_query(kind, Outcome::of(&result), started.elapsed());
+        }
+        result
+    }
+
+    /// Puts an entry into the session's cache, or holds it until the next query if that takes it not.
+    fn keep(&mut self, key: &KeyRef<'_>, entry: Entry, by: AnsweredBy, now: Ticks) -> Location {
+        match self.local.insert(key, entry, now) {
+            Ok(slot) => Location {
+                slot: Some(slot),
+                by,
+                now,
+            },
+            Err(entry) => self.hold(entry, by, now),
+        }
+    }
+
+    /// Holds an entry until the next query.
+    fn hold(&mut self, entry: Entry, by: AnsweredBy, now: Ticks) -> Location {
+        self.uncached = Some(entry);
+        Location {
+            slot: None,
+            by,
+            now,
+        }
+    }
+
+    #[inline]
+    fn at(&self, location: Location) -> Resolved<'_> {
+        let entry = match location.slot {
+            Some(slot) => self.local.entry(slot),
+            None => self.uncached.as_ref().expect("an answer is held"),
+        };
+        Resolved {
+            entry,
+            by: location.by,
+            now: location.now,
+        }
+    }
+
+    #[inline]
+    fn count(&self, context: &StatementContext<'_>, layer: Layer, outcome: CacheOutcome) {
+        context.count(&self.counters, layer, outcome);
+    }
+}

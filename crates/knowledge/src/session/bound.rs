@@ -1,0 +1,233 @@
+//! A statement bound to a session: answered by its native plan first, then by the resolver.
+
+use std::time::Duration;
+
+use lookaside_value::{RowSet, Value};
+
+use super::Session;
+use crate::Result;
+use crate::cache::Extent;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::generation::{Generation, Prepared};
+use crate::plan::{Plan, Probe, ProbeAll};
+use crate::policy::Policy;
+use crate::provenance::Provenance;
+use crate::resolver::{Freshness, Resolved, Resolver, StatementContext};
+use crate::rows::Rows;
+use crate::statement::{Statement, StatementInfo};
+
+/// What answers a statement. Answers borrow from the session (`'a`) and not from the statement (`'s`).
+pub(super) struct Bound<'a, 's> {
+    pub(super) context: StatementContext<'s>,
+    pub(super) plan: &'a Plan,
+    pub(super) resolver: &'a mut Resolver,
+    /// Positions of the rows of the plan's last answer.
+    picks: &'a mut Vec<usize>,
+}
+
+/// Rows and where they are from.
+pub(super) enum Answer<'a> {
+    Planned(Rows<'a>),
+    Resolved(Resolved<'a>),
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn rows(&self) -> Rows<'a> {
+        match self {
+            Self::Planned(rows) => *rows,
+            Self::Resolved(resolved) => Rows::whole(resolved.rows()),
+        }
+    }
+
+    pub(super) fn provenance(&self) -> Provenance {
+        match self {
+            Self::Planned(_) => Provenance::native(),
+            Self::Resolved(resolved) => resolved.provenance(),
+        }
+    }
+}
+
+impl Session {
+    /// The statement in the newest generation, prepared now if this is its first use there.
+    #[inline]
+    pub(super) fn bind<'a: 's, 's>(
+        &'a mut self,
+        statement: &'s Statement,
+    ) -> Result<Bound<'a, 's>> {
+        self.enter(statement)?;
+        let Self {
+            engine,
+            generation,
+            resolver,
+            picks,
+        } = self;
+        let prepared = resolver.prepared(generation, &statement.0)?;
+        let parts = (&**engine, &**generation, &*statement.0, prepared);
+        Ok(Bound::new(parts, resolver, picks))
+    }
+
+    /// [`Self::bind`] of a statement that is prepared already in the newest generation. Nothing here
+    /// waits.
+    #[inline]
+    pub(super) fn bind_prepared<'a: 's, 's>(
+        &'a mut self,
+        statement: &'s Statement,
+    ) -> Result<Option<Bound<'a, 's>>> {
+        self.enter(statement)?;
+        let Self {
+            engine,
+            generation,
+            resolver,
+            picks,
+        } = self;
+        let prepared = generation.prepared(statement.id());
+        Ok(prepared.map(|prepared| {
+            let parts = (&**engine, &**generation, &*statement.0, prepared);
+            Bound::new(parts, resolver, picks)
+        }))
+    }
+
+    /// Changes over to the newest generation and checks that the statement is of this engine.
+    #[inline]
+    pub(super) fn enter(&mut self, statement: &Statement) -> Result<()> {
+        self.renew();
+        if statement.0.engine == self.engine.number {
+            Ok(())
+        } else {
+            Err(Error::foreign_statement(statement.sql()))
+        }
+    }
+}
+
+impl<'a: 's, 's> Bound<'a, 's> {
+    #[inline]
+    fn new(
+        (engine, generation, info, prepared): (
+            &'a Engine,
+            &'a Generation,
+            &'s StatementInfo,
+            &'a Prepared,
+        ),
+        resolver: &'a mut Resolver,
+        picks: &'a mut Vec<usize>,
+    ) -> Self {
+        Self {
+            context: StatementContext {
+                engine,
+                generation,
+                info,
+                description: &prepared.description,
+            },
+            plan: &prepared.plan,
+            resolver,
+            picks,
+        }
+    }
+
+    /// The same for one query of several.
+    pub(super) fn reborrow(&mut self) -> Bound<'_, '_> {
+        Bound {
+            context: self.context,
+            plan: self.plan,
+            resolver: self.resolver,
+            picks: self.picks,
+        }
+    }
+
+    /// How old an answer may be that is asked for now: as caches keep it, and no older than `age_max`.
+    pub(super) fn freshness(&self, age_max: Option<Duration>) -> Freshness {
+        let now = self.context.engine.clock.now();
+        Freshness::with_age_max(now, self.context.generation.ttl, age_max)
+    }
+
+    /// The row set and the index in it of the first row. The most frequent query, so it fills no list
+    /// of positions.
+    #[inline]
+    pub(super) fn first(
+        self,
+        params: &[Value],
+        policy: Policy<'_>,
+    ) -> Result<Option<(&'a RowSet, usize)>> {
+        match self.plan.first(params) {
+            Probe::Row(index) => {
+                let rows = self.plan.rows();
+                self.resolver.counters.native(true);
+                Ok(Some((
+                    rows.expect("a plan that finds rows has them"),
+                    index,
+                )))
+            }
+            Probe::Absent => {
+                self.resolver.counters.native(false);
+                Ok(None)
+            }
+            Probe::AskSqlite => {
+                let freshness = Freshness::cached(self.context.engine.clock.now());
+                let (context, first) = (&self.context, Extent::First);
+                let resolved =
+                    (self.resolver).resolve(context, params, first, policy, freshness)?;
+                let rows = resolved.rows();
+                Ok((!rows.is_empty()).then_some((rows, 0)))
+            }
+        }
+    }
+
+    /// The answer.
+    pub(super) fn answer(
+        self,
+        params: &[Value],
+        extent: Extent,
+        policy: Policy<'_>,
+        age_max: Option<Duration>,
+    ) -> Result<Answer<'a>> {
+        if let Some(rows) = plan_rows(self.plan, params, extent, self.picks) {
+            self.resolver.counters.native(!self.picks.is_empty());
+            return Ok(Answer::Planned(Rows::picked(rows, self.picks)));
+        }
+        let freshness = self.freshness(age_max);
+        let resolved = (self.resolver).resolve(&self.context, params, extent, policy, freshness);
+        resolved.map(Answer::Resolved)
+    }
+
+    /// The answer, if the plan or a cache of the policy has it. Nothing here waits.
+    pub(super) fn try_local(
+        self,
+        params: &[Value],
+        extent: Extent,
+        policy: &mut Policy<'_>,
+        age_max: Option<Duration>,
+    ) -> Option<Answer<'a>> {
+        if let Some(rows) = plan_rows(self.plan, params, extent, self.picks) {
+            self.resolver.counters.native(!self.picks.is_empty());
+            return Some(Answer::Planned(Rows::picked(rows, self.picks)));
+        }
+        let freshness = self.freshness(age_max);
+        let cached = (self.resolver).try_cached(&self.context, params, extent, policy, freshness);
+        cached.map(Answer::Resolved)
+    }
+}
+
+/// The rows of a native plan, and in `picks` which of them are the answer, if it has one.
+#[inline]
+fn plan_rows<'p>(
+    plan: &'p Plan,
+    params: &[Value],
+    extent: Extent,
+    picks: &mut Vec<usize>,
+) -> Option<&'p RowSet> {
+    let rows = plan.rows()?;
+    picks.clear();
+    let is_answered = match extent {
+        Extent::All => plan.all(params, picks) == ProbeAll::Rows,
+        Extent::First => match plan.first(params) {
+            Probe::Row(index) => {
+                picks.push(index);
+                true
+            }
+            Probe::Absent => true,
+            Probe::AskSqlite => false,
+        },
+    };
+    is_answered.then_some(rows)
+}
