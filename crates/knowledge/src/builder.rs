@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +63,26 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("path", &self.path)
             .finish_non_exhaustive()
+    }
+}
+
+impl Knowledge {
+    /// Loads the tables of a folder that holds a `knowdb.toml`, or of such a file.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    /// Opens a folder or a `knowdb.toml` with options.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::folder(path.as_ref().to_owned())
+    }
+
+    /// Opens a copy of an existing SQLite database, as it is now and as it is at each reload.
+    pub fn sqlite_builder(path: impl AsRef<Path>) -> Builder {
+        Builder::sqlite_file(path.as_ref().to_owned())
     }
 }
 

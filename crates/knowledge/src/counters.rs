@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::telemetry::{CacheOutcome, Layer};
+use crate::event::{CacheOutcome, Layer};
 
 /// Declares the counters once for the writers, the sum and the addition.
 macro_rules! counters {

@@ -13,11 +13,12 @@ use crate::description::{Answerer, Description};
 use crate::error::Error;
 use crate::plan::{Plan, Tables};
 use crate::provider::{LocalTables, Names, Reader, Route, Target, route};
-use crate::remote::{Remote, block_on_unless};
+use crate::remote::Remote;
 use crate::scan::scan;
 use crate::source::Loaded;
 use crate::statement::{Statement, StatementInfo};
 use crate::store::Store;
+use crate::wait::block_on_unless;
 
 /// The tables as one load left them. It never changes but for what is added beside it: plans of new
 /// statements, and answers.

@@ -1,7 +1,7 @@
 //! The engine's face: open, query, reload, look at.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,24 +9,25 @@ use std::time::{Duration, Instant};
 use lookaside_value::{Row, RowSet};
 
 use crate::Result;
-use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::config::IntranetNets;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::event::Outcome;
 use crate::generation::Generation;
 use crate::idle::IdleSessions;
 use crate::load::{LoadReport, Progress};
 use crate::plan::{Explanation, TableInfo};
 use crate::policy::Policy;
 use crate::provider::{self, Target};
-use crate::reloader::Reloader;
-use crate::remote::{ProviderStatus, Providers, block_on, join_all};
+use crate::reloader::{Reload, Reloader};
+use crate::remote::{ProviderStatus, Providers};
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::source::{Loaded, Source};
 use crate::statement::{Params, Query, Statement};
-use crate::telemetry::{Outcome, Telemetry};
+use crate::telemetry::Telemetry;
+use crate::wait::{block_on, join_all};
 
 /// Reference tables in memory and everything that answers questions about them.
 ///
@@ -35,7 +36,7 @@ use crate::telemetry::{Outcome, Telemetry};
 #[derive(Clone)]
 pub struct Knowledge(Arc<Inner>);
 
-pub(crate) struct Inner {
+struct Inner {
     engine: Arc<Engine>,
     source: Source,
     providers: Providers,
@@ -51,24 +52,6 @@ pub(crate) struct Inner {
 }
 
 impl Knowledge {
-    /// Loads the tables of a folder that holds a `knowdb.toml`, or of such a file.
-    ///
-    /// # Errors
-    /// As [`Builder::open`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::builder(path).open()
-    }
-
-    /// Opens a folder or a `knowdb.toml` with options.
-    pub fn builder(path: impl AsRef<Path>) -> Builder {
-        Builder::folder(path.as_ref().to_owned())
-    }
-
-    /// Opens a copy of an existing SQLite database, as it is now and as it is at each reload.
-    pub fn sqlite_builder(path: impl AsRef<Path>) -> Builder {
-        Builder::sqlite_file(path.as_ref().to_owned())
-    }
-
     pub(crate) fn new(
         source: Source,
         loaded: Loaded,
@@ -416,15 +399,6 @@ impl Knowledge {
         self.0.engine.state().loaded.report.clone()
     }
 
-    /// The files that a reload would read now.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.0.source.files()
-    }
-
-    pub(crate) fn from_inner(inner: Arc<Inner>) -> Self {
-        Self(inner)
-    }
-
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
     }
@@ -448,6 +422,16 @@ impl Knowledge {
 
     pub(crate) fn put_session(&self, session: Session) {
         self.0.idle.put(session);
+    }
+}
+
+impl Reload for Inner {
+    fn files(&self) -> Vec<PathBuf> {
+        self.source.files()
+    }
+
+    fn reload(self: Arc<Self>) -> Result<u64> {
+        Knowledge(self).reload()
     }
 }
 

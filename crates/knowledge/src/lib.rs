@@ -66,6 +66,7 @@ mod counters;
 mod description;
 mod engine;
 mod error;
+mod event;
 mod functions;
 mod generation;
 mod idle;
@@ -82,13 +83,16 @@ mod reloader;
 mod remote;
 mod resolver;
 mod rows;
+mod runtime;
 mod scan;
 mod session;
 mod snapshot;
 mod source;
+mod sql_name;
 mod statement;
 mod store;
 mod telemetry;
+mod wait;
 
 pub use builder::Builder;
 pub use cache::{CallCache, Extent};
@@ -100,6 +104,7 @@ pub use config::{
 };
 pub use counters::Counts;
 pub use error::{Error, ErrorKind};
+pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
 pub use knowledge::Knowledge;
 #[doc(hidden)]
 pub use load::csv_mapping_fuzz;
@@ -118,7 +123,7 @@ pub use rows::Rows;
 pub use session::{Served, Session};
 pub use snapshot::Snapshot;
 pub use statement::{Params, Query, Statement};
-pub use telemetry::{CacheOutcome, Layer, MetricsTelemetry, Outcome, QueryKind, Telemetry};
+pub use telemetry::{MetricsTelemetry, Telemetry};
 
 /// What goes into lookups and comes out of them, so that a program needs no second dependency.
 pub use lookaside_value::{

@@ -19,7 +19,6 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::Result;
 use crate::error::Error;
-use crate::knowledge::{Inner, Knowledge};
 use crate::marks::Marks;
 
 /// Files must rest this long before they are read: a copy in progress is many changes.
@@ -27,6 +26,15 @@ const REST: Duration = Duration::from_millis(100);
 
 /// Files that never rest are read after this time.
 const REST_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// What is loaded again.
+pub(crate) trait Reload: Send + Sync + 'static {
+    /// The files that a reload would read now.
+    fn files(&self) -> Vec<PathBuf>;
+
+    /// Loads it again, and gives the number of the new state.
+    fn reload(self: Arc<Self>) -> Result<u64>;
+}
 
 /// The thread that reloads; dropping this ends it.
 #[derive(Debug)]
@@ -90,9 +98,9 @@ impl Agenda {
 }
 
 impl Reloader {
-    /// Starts the thread. It holds no handle that would keep the engine alive.
-    pub(crate) fn start(
-        owner: Weak<Inner>,
+    /// Starts the thread. It holds no handle that would keep what is reloaded alive.
+    pub(crate) fn start<T: Reload>(
+        owner: Weak<T>,
         watch: bool,
         seen: Marks,
         refresh: Option<Duration>,
@@ -168,7 +176,7 @@ fn watcher(shared: &Arc<Shared>) -> Result<RecommendedWatcher> {
     .map_err(Error::watch)
 }
 
-fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatcher>) {
+fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<RecommendedWatcher>) {
     let mut state = shared.lock();
     loop {
         if state.stopped {
@@ -201,15 +209,13 @@ fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatc
                     state = shared.lock();
                     continue;
                 }
-                let Some(inner) = owner.upgrade() else {
+                let Some(owner) = owner.upgrade() else {
                     return;
                 };
-                let knowledge = Knowledge::from_inner(inner);
                 // From before the load: what changes while it runs is seen as new. Should it fail,
                 // it may be for want of a file that only the new configuration names.
-                shared.lock().seen = found.with(knowledge.files());
-                let is_renewed = reload(&knowledge);
-                drop(knowledge);
+                shared.lock().seen = found.with(owner.files());
+                let is_renewed = reload(owner);
                 state = shared.lock();
                 state.renewed |= !is_renewed;
             }
@@ -226,8 +232,8 @@ fn run(owner: &Weak<Inner>, shared: &Shared, mut watcher: Option<RecommendedWatc
 }
 
 /// Whether the new tables serve, and the reloader was told of them.
-fn reload(knowledge: &Knowledge) -> bool {
-    match knowledge.reload() {
+fn reload<T: Reload>(owner: Arc<T>) -> bool {
+    match owner.reload() {
         Ok(generation) => {
             tracing::info!(generation, "tables reloaded");
             true

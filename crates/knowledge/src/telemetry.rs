@@ -3,78 +3,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::cache::Extent;
 use crate::counters::Counts;
+use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 use crate::remote::ProviderStatus;
 use crate::snapshot::Snapshot;
-
-/// A layer that keeps answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Layer {
-    /// A session's own cache.
-    L0,
-    /// The cache that all sessions share.
-    L1,
-    /// A caller's cache.
-    Call,
-}
-
-/// Whether a layer had the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CacheOutcome {
-    /// It had.
-    Hit,
-    /// It had not.
-    Miss,
-}
-
-/// Whether something succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It did.
-    Success,
-    /// It did not.
-    Failure,
-}
-
-/// How many rows a query was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum QueryKind {
-    /// The first row.
-    First,
-    /// All rows.
-    All,
-}
-
-impl Outcome {
-    pub(crate) fn of<T, E>(result: &Result<T, E>) -> Self {
-        match result {
-            Ok(_) => Self::Success,
-            Err(_) => Self::Failure,
-        }
-    }
-}
-
-impl QueryKind {
-    pub(crate) fn of(extent: Extent) -> Self {
-        match extent {
-            Extent::First => Self::First,
-            Extent::All => Self::All,
-        }
-    }
-}
-
-impl Layer {
-    /// The layer's name in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::L0 => "l0",
-            Self::L1 => "l1",
-            Self::Call => "call",
-        }
-    }
-}
 
 /// Hears what an engine does. Each method does nothing unless it is written.
 ///

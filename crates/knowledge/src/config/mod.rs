@@ -18,6 +18,9 @@ pub(crate) use self::provider::{DEFAULT_NAME, LOCAL_NAME};
 pub use self::provider::{PostgresSession, ProviderConfig, ProviderKind, ProviderServer};
 use crate::Result;
 
+/// The SQL file that says what a table is in PostgreSQL.
+pub(crate) const CREATE_FILE: &str = "create.postgres.sql";
+
 /// The file name that stands for its folder.
 pub const CONFIG_FILE: &str = "knowdb.toml";
 
@@ -257,7 +260,7 @@ impl Config {
         let is_embedded = |it: &ProviderConfig| it.kind() == ProviderKind::Embedded;
         if self.providers.iter().any(is_embedded) {
             let tables = self.enabled_tables();
-            files.extend(tables.map(|table| table.folder.join(crate::copy::CREATE_FILE)));
+            files.extend(tables.map(|table| table.folder.join(CREATE_FILE)));
         }
         files
     }

@@ -17,21 +17,19 @@ use lookaside_value::Value;
 
 use self::source::{Source, Table};
 use crate::Result;
-use crate::config::{Config, TableConfig};
+use crate::config::{CREATE_FILE, Config, TableConfig};
 use crate::error::Error;
-use crate::load::quote_name;
-use crate::remote::{Runtime, block_on};
+use crate::runtime::Runtime;
 use crate::scan::statements;
+use crate::sql_name::quote_name;
 use crate::store::Store;
+use crate::wait::block_on;
 
 /// Bytes of rows that are sent in one COPY: enough that a round trip is nothing beside them.
 const CHUNK_SIZE: usize = 1 << 20;
 
 /// Numbers the schemas of this process; uniqueness is all that is needed, so `Relaxed` is enough.
 static SCHEMA_COUNTER: AtomicU64 = AtomicU64::new(0);
-
-/// The SQL file that says what a table is in PostgreSQL.
-pub(crate) const CREATE_FILE: &str = "create.postgres.sql";
 
 /// A name for a schema that nobody has.
 pub(crate) fn new_schema() -> String {

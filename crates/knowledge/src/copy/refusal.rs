@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use lookaside_client::Error as ClientError;
 
-use crate::config::TableConfig;
+use crate::config::{CREATE_FILE, TableConfig};
 use crate::error::{Error, ErrorKind};
 
 impl Error {
@@ -26,7 +26,7 @@ impl Error {
              that hold what is in its data",
             table.name,
             last(error),
-            table.folder.join(super::CREATE_FILE).display()
+            table.folder.join(CREATE_FILE).display()
         );
         Self::new(ErrorKind::Data, message)
     }
@@ -43,7 +43,7 @@ impl Error {
     pub(crate) fn no_such_column(table: &str, column: &str, known: &[String]) -> Self {
         let message = format!(
             "table {table:?}: its {} makes no column {column:?}, which create.sql has; there are: {}",
-            super::CREATE_FILE,
+            CREATE_FILE,
             known.join(", ")
         );
         Self::new(ErrorKind::Config, message)

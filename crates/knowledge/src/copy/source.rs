@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::declared;
 use crate::Result;
 use crate::error::Error;
-use crate::load::{INDEX_PREFIX, quote_name};
+use crate::sql_name::{INDEX_PREFIX, quote_name};
 use crate::store::Store;
 
 /// A connection that reads what was loaded.

@@ -7,11 +7,11 @@
 use std::net::IpAddr;
 
 use super::records::{Next, Records};
-use super::sql::quote_name;
 use crate::Result;
 use crate::config::TableConfig;
 use crate::error::Error;
 use crate::plan::{BOOL_TEXT, BoolWords};
+use crate::sql_name::quote_name;
 
 /// Digits that a REAL holds exactly, whatever they are.
 const REAL_DIGIT_COUNT_MAX: usize = 15;

@@ -8,16 +8,12 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 
 use super::report::TableReport;
-use super::sql::quote_name;
 use crate::Result;
 use crate::config::Config;
 use crate::error::Error;
 use crate::plan::equal_columns;
 use crate::provider::{LocalTables, Names, Target, route};
-
-/// What the names of these indexes begin with. A copy into an embedded PostgreSQL leaves them out:
-/// other statements ask there, and its indexes refuse long texts.
-pub(crate) const INDEX_PREFIX: &str = "lookaside_key_";
+use crate::sql_name::{INDEX_PREFIX, quote_name};
 
 /// A table whose columns were derived.
 pub(super) struct DerivedTable {

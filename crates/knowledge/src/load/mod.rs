@@ -5,6 +5,7 @@
 
 mod delimiter;
 mod derive;
+mod errors;
 mod fuzz;
 mod keys;
 mod quotes;
@@ -23,11 +24,9 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
 pub use self::fuzz::csv_mapping_fuzz;
-pub(crate) use self::keys::INDEX_PREFIX;
 use self::keys::{DerivedTable, add_indexes};
 use self::records::{Next, Records};
 pub use self::report::{LoadReport, NoProgress, Progress, SkippedRow, TableReport};
-pub(crate) use self::sql::quote_name;
 pub use self::sql::{SqlText, TableSql, table_sql};
 use crate::Result;
 use crate::config::{Config, LoadConfig, OnError, TableConfig};

@@ -9,6 +9,7 @@ use super::records::Records;
 use crate::Result;
 use crate::config::{Config, TableConfig};
 use crate::error::Error;
+use crate::sql_name::quote_name;
 
 /// The statements that make and fill a table, `{table}` replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +107,4 @@ fn read(table: &TableConfig, name: &'static str) -> Result<Option<SqlText>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file(&file, error)),
     }
-}
-
-/// A name as SQL text, whatever is in it.
-pub(crate) fn quote_name(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

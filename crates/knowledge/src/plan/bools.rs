@@ -5,73 +5,24 @@
 //! of that column. Anywhere else a boolean is 1 or 0.
 
 use lookaside_value::Text;
-use rusqlite::{Connection, OptionalExtension as _};
 use sqlparser::ast::{Expr, Value as Literal};
 
+use super::bool_words::BoolWords;
 use super::comparisons::{bare, column_of, scopes_of};
-use super::tables::Inner;
+use super::tables::{Inner, Tables};
 use super::warnings::Search;
-use crate::load::quote_name;
 use crate::scan::Dialect;
 
-/// The type with which such a column is declared; by SQLite's rules its values are text.
-pub(crate) const BOOL_TEXT: &str = "TEXT BOOLEAN";
-
-/// How a column writes its booleans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BoolWords {
-    /// `true` and `false`.
-    Lower,
-    /// `True` and `False`, as Python writes them.
-    Title,
-    /// `TRUE` and `FALSE`, as spreadsheets do.
-    Upper,
-}
-
-impl BoolWords {
-    const ALL: [Self; 3] = [Self::Lower, Self::Title, Self::Upper];
-
-    /// The words that a cell is of.
-    pub(crate) fn of(cell: &[u8]) -> Option<Self> {
-        let is_word = |words: &Self| {
-            [false, true]
-                .iter()
-                .any(|bool| words.word(*bool).as_bytes() == cell)
-        };
-        Self::ALL.into_iter().find(is_word)
-    }
-
-    pub(crate) fn word(self, bool: bool) -> &'static str {
-        let [no, yes] = match self {
-            Self::Lower => ["false", "true"],
-            Self::Title => ["False", "True"],
-            Self::Upper => ["FALSE", "TRUE"],
-        };
-        if bool { yes } else { no }
-    }
-
-    /// The words of a column that is declared as [`BOOL_TEXT`], by the first value that is not empty.
-    pub(super) fn of_column(
-        connection: &Connection,
-        table: &str,
-        column: &str,
-    ) -> rusqlite::Result<Option<Self>> {
-        let (table, column) = (quote_name(table), quote_name(column));
-        let sql = format!("select {column} from main.{table} where {column} <> '' limit 1");
-        let cell = connection.query_row(&sql, [], |row| {
-            Ok(row.get_ref(0)?.as_bytes().ok().and_then(Self::of))
-        });
-        Ok(cell.optional()?.flatten())
+impl Tables {
+    /// For each parameter of a statement the words that a boolean is for it, if it is one.
+    pub(crate) fn bool_words(&self, sql: &str, params: &[Text]) -> Box<[Option<BoolWords>]> {
+        self.with(|tables| words_of_params(sql, params, tables))
     }
 }
 
 /// For each parameter the words that it is compared with, if it is one; none of a statement without
 /// such columns.
-pub(super) fn words_of_params(
-    sql: &str,
-    params: &[Text],
-    tables: &mut Inner,
-) -> Box<[Option<BoolWords>]> {
+fn words_of_params(sql: &str, params: &[Text], tables: &mut Inner) -> Box<[Option<BoolWords>]> {
     if params.is_empty() || !tables.has_bool_texts() {
         return Box::default();
     }

@@ -8,7 +8,7 @@ use lookaside_value::Type;
 use super::reason::Reason;
 use super::schema::Table;
 use super::tables::Inner;
-use crate::load::quote_name;
+use crate::sql_name::quote_name;
 
 /// The type of each column, if it is known; NULL is possible in all of them.
 pub(super) fn of(sql: &str, tables: &mut Inner) -> Result<Vec<Option<Type>>, Reason> {

@@ -8,6 +8,7 @@
 //! plan is made goes to SQLite for good; what is not certain for one set of parameters goes to SQLite
 //! for that set.
 
+mod bool_words;
 mod bools;
 mod build;
 mod census;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 
 use lookaside_value::{RowSet, Text, Value};
 
-pub(crate) use self::bools::{BOOL_TEXT, BoolWords};
+pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
 pub(crate) use self::comparisons::equal_columns;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use lookaside_value::Value;
 
-use super::bools::BoolWords;
+use super::bool_words::BoolWords;
 use crate::bind::SqlValue;
 use crate::functions::{self, Function, SqlOut};
 

@@ -3,7 +3,7 @@
 use lookaside_value::Text;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::bools::{BOOL_TEXT, BoolWords};
+use super::bool_words::{BOOL_TEXT, BoolWords};
 use super::key::Affinity;
 use super::reason::Reason;
 

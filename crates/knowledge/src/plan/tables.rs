@@ -11,7 +11,7 @@ use lookaside_value::{RowSet, RowSetBuilder, Text, Type, Value};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use super::bools::{self, BOOL_TEXT, BoolWords};
+use super::bool_words::BOOL_TEXT;
 use super::build::{self, Interval, IntervalColumns};
 use super::census::Census;
 use super::reason::Reason;
@@ -66,11 +66,6 @@ impl Tables {
                 has_bool_texts: None,
             }),
         }
-    }
-
-    /// For each parameter of a statement the words that a boolean is for it, if it is one.
-    pub(crate) fn bool_words(&self, sql: &str, params: &[Text]) -> Box<[Option<BoolWords>]> {
-        self.with(|tables| bools::words_of_params(sql, params, tables))
     }
 
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {

@@ -7,12 +7,10 @@
 mod flight;
 mod open;
 mod refusal;
-mod runtime;
 mod stale;
 mod statement;
 #[cfg(test)]
 mod tests;
-mod wait;
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -30,16 +28,15 @@ use lookaside_value::{RowSet, Value};
 use self::open::Embedded;
 pub use self::open::{ProviderStatus, ResolveError};
 pub(crate) use self::open::{Providers, Resolver};
-pub(crate) use self::runtime::Runtime;
 pub(crate) use self::stale::{STALE_LIFETIME, Stale};
 pub(crate) use self::statement::RemoteStatement;
-pub(crate) use self::wait::{block_on, block_on_unless, join_all};
 use crate::Result;
 use crate::cache::{CacheBytes, Extent};
 use crate::config::ProviderConfig;
 use crate::copy;
 use crate::error::Error;
 use crate::provider::{LocalTables, Names};
+use crate::runtime::Runtime;
 use crate::scan::Dialect;
 use crate::statement::StatementInfo;
 

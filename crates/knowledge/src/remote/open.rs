@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use lookaside_client::{Config as Connection, Environment, PoolStatus};
 
-use super::{Remote, Runtime, lock};
+use super::{Remote, lock};
 use crate::Result;
 use crate::config::{Config, ProviderConfig, ProviderKind, ProviderServer};
 use crate::copy;
 use crate::error::Error;
+use crate::runtime::Runtime;
 use crate::source::Loaded;
 use crate::store::Store;
 

@@ -12,9 +12,9 @@ use crate::Result;
 use crate::cache::{Entry, Extent, KeyRef, Prehashed, SlotIndex};
 use crate::clock::Ticks;
 use crate::error::Error;
+use crate::event::{CacheOutcome, Layer};
 use crate::provenance::StandIns;
-use crate::remote::block_on_unless;
-use crate::telemetry::{CacheOutcome, Layer};
+use crate::wait::block_on_unless;
 
 /// Counts the stale answers of a batch.
 #[derive(Default)]

@@ -7,10 +7,10 @@ use crate::cache::{Extent, KeyRef};
 use crate::counters::Counters;
 use crate::description::{Answerer, Description};
 use crate::engine::Engine;
+use crate::event::{CacheOutcome, Layer};
 use crate::generation::Generation;
 use crate::provenance::AnsweredBy;
 use crate::statement::StatementInfo;
-use crate::telemetry::{CacheOutcome, Layer};
 
 /// What a query needs to know of its statement.
 #[derive(Clone, Copy)]

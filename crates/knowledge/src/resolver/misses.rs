@@ -14,8 +14,8 @@ use crate::Result;
 use crate::cache::{Entry, Extent, Fill, KeyRef, SharedCache, TryTurn};
 use crate::clock::Ticks;
 use crate::error::Error;
+use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 use crate::remote::{STALE_LIFETIME, Stale};
-use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
 
 impl StatementContext<'_> {
     /// The answer of a provider to one key. No session is held while it is awaited.

@@ -22,13 +22,14 @@ use crate::clock::Ticks;
 use crate::counters::Counters;
 use crate::description::Answerer;
 use crate::error::Error;
+use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
 use crate::generation::{Generation, Prepared, StoreReader};
 use crate::policy::Policy;
 use crate::provenance::{AnsweredBy, Provenance};
 use crate::provider::Reader;
-use crate::remote::{Remote, RemoteStatement, block_on_unless};
+use crate::remote::{Remote, RemoteStatement};
 use crate::statement::StatementInfo;
-use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind};
+use crate::wait::block_on_unless;
 
 /// A server with a statement as it was described there.
 pub(crate) type Provider<'a> = (&'a Remote, &'a RemoteStatement);

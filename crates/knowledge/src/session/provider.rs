@@ -10,12 +10,12 @@ use crate::Result;
 use crate::cache::{Entry, Extent, KeyRef};
 use crate::description::Answerer;
 use crate::engine::Engine;
+use crate::event::{CacheOutcome, Layer};
 use crate::generation::{Generation, Prepared};
 use crate::policy::Policy;
 use crate::provenance::{AnsweredBy, Provenance};
 use crate::resolver::{Freshness, StatementContext};
 use crate::statement::{Params, Query, Statement, StatementInfo};
-use crate::telemetry::{CacheOutcome, Layer};
 
 /// Which database answers a statement, as far as a session knows.
 pub(crate) enum Backend {

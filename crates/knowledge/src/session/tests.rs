@@ -13,7 +13,8 @@ mod ages;
 
 use super::{Policy, Session};
 use crate::clock::Clock;
-use crate::telemetry::{CacheOutcome, Layer, Outcome, QueryKind, Telemetry};
+use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
+use crate::telemetry::Telemetry;
 use crate::{CallCache, Counts, ErrorKind, Knowledge, PlanKind, params};
 
 /// A statement that only SQLite answers; parentheses and sums have no native plan.

@@ -13,7 +13,7 @@ use lookaside_client::{Config, Environment};
 use lookaside_embedded::{Binaries, Postgres};
 
 use super::*;
-use crate::remote::block_on;
+use crate::wait::block_on;
 use crate::{AnsweredBy, Extent, Provenance, Statement};
 
 const SECOND: Duration = Duration::from_secs(1);

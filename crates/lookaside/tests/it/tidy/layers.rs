@@ -51,17 +51,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "",
         "body caught connection counters io listen listener mailbox options remote reply request serial service station stream ticket tls travel",
     ),
-    (
-        "knowledge",
-        "",
-        "ask builder cancel config copy counters elsewhere engine error generation idle knowledge load plan provider refusal reloader remote scan session snapshot source statement store telemetry",
-    ),
-    ("knowledge", "load", "derive sql"),
-    (
-        "knowledge",
-        "plan",
-        "bools build census comparisons key operand schema shape tables warnings",
-    ),
     ("lookaside", "", "cli serve"),
     ("lookaside", "cli", "bench enrich metrics pg project"),
     ("lookaside", "cli::pg", "run template"),

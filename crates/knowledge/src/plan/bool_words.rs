@@ -1,0 +1,56 @@
+//! The words for booleans in columns of text, and how such a column is declared.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::sql_name::quote_name;
+
+/// The type with which such a column is declared; by SQLite's rules its values are text.
+pub(crate) const BOOL_TEXT: &str = "TEXT BOOLEAN";
+
+/// How a column writes its booleans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoolWords {
+    /// `true` and `false`.
+    Lower,
+    /// `True` and `False`, as Python writes them.
+    Title,
+    /// `TRUE` and `FALSE`, as spreadsheets do.
+    Upper,
+}
+
+impl BoolWords {
+    const ALL: [Self; 3] = [Self::Lower, Self::Title, Self::Upper];
+
+    /// The words that a cell is of.
+    pub(crate) fn of(cell: &[u8]) -> Option<Self> {
+        let is_word = |words: &Self| {
+            [false, true]
+                .iter()
+                .any(|bool| words.word(*bool).as_bytes() == cell)
+        };
+        Self::ALL.into_iter().find(is_word)
+    }
+
+    pub(crate) fn word(self, bool: bool) -> &'static str {
+        let [no, yes] = match self {
+            Self::Lower => ["false", "true"],
+            Self::Title => ["False", "True"],
+            Self::Upper => ["FALSE", "TRUE"],
+        };
+        if bool { yes } else { no }
+    }
+
+    /// The words of a column that is declared as [`BOOL_TEXT`], by the first value that is not empty.
+    pub(super) fn of_column(
+        connection: &Connection,
+        table: &str,
+        column: &str,
+    ) -> rusqlite::Result<Option<Self>> {
+        let (table, column) = (quote_name(table), quote_name(column));
+        let sql = format!("select {column} from main.{table} where {column} <> '' limit 1");
+        let cell = connection.query_row(&sql, [], |row| {
+            Ok(row.get_ref(0)?.as_bytes().ok().and_then(Self::of))
+        });
+        Ok(cell.optional()?.flatten())
+    }
+}
