@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use lookaside_value::{Decimal, Text, Value};
+use lookaside_value::{Decimal, Value};
 
 use super::kind::Kind;
 use super::time;
@@ -86,11 +86,6 @@ fn decode_bit(field: &[u8]) -> Result<Value, Flaw> {
         .iter()
         .fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
     Ok(unsigned(number))
-}
-
-/// Text as it stands.
-pub(super) fn text(text: &str) -> Value {
-    Value::Text(Text::from(text))
 }
 
 #[cfg(test)]

@@ -8,9 +8,8 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
 use jiff::civil::DateTime;
-use lookaside_value::{Time, Value};
+use lookaside_value::{Text, Time, Value};
 
-use super::text::text;
 use crate::types::flaw::Flaw;
 
 /// `TIME_MAX_HOUR` of the servers.
@@ -228,6 +227,11 @@ fn parse_clock(clock: &str, hour_size: RangeInclusive<usize>) -> Option<[u32; 4]
         .next()
         .is_none()
         .then_some([hour, minute, second, micros])
+}
+
+/// Text as it stands.
+fn text(text: &str) -> Value {
+    Value::Text(Text::from(text))
 }
 
 fn digits(text: &str, size: RangeInclusive<usize>) -> Option<u32> {
