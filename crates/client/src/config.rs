@@ -28,6 +28,15 @@ use std::fmt;
 
 use url::Url;
 
+impl Environment {
+    /// The variables of this process that `libpq` and the `mysql` client read. One that is no UTF-8
+    /// or empty counts as not set.
+    pub fn of_process() -> Self {
+        let keys = postgres::KEYS.iter().chain(mysql::KEYS);
+        Self::of_names(keys.filter_map(|key| key.variable))
+    }
+}
+
 /// The configuration of a connection, by the kind of its server.
 ///
 /// Shown, it is a URL without password and settings.

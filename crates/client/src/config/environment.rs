@@ -5,8 +5,6 @@ use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{mysql, postgres};
-
 /// Variables, as a process has them; only those that a configuration can come from.
 ///
 /// Shown, it names them without their values, because `PGPASSWORD` may be one.
@@ -25,14 +23,12 @@ impl Environment {
         Self::default()
     }
 
-    /// The variables of this process that `libpq` and the `mysql` client read. One that is no UTF-8
-    /// or empty counts as not set.
-    pub fn of_process() -> Self {
-        let keys = postgres::KEYS.iter().chain(mysql::KEYS);
-        let names = keys.filter_map(|key| key.variable).chain(USER);
+    /// The variables of this process with these names, and those of its user.
+    pub(super) fn of_names(names: impl Iterator<Item = &'static str>) -> Self {
+        let names = names.chain(USER).chain([HOME]);
         let set = |name: &str| Some((name.to_owned(), env::var(name).ok()?));
         Self {
-            variables: names.chain([HOME]).filter_map(set).collect(),
+            variables: names.filter_map(set).collect(),
         }
     }
 
