@@ -23,6 +23,7 @@ mod description;
 mod drive;
 mod error;
 pub mod face;
+mod jitter;
 pub mod mysql;
 mod net;
 mod output;

@@ -11,10 +11,11 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
+use super::Inner;
 use super::connection::Connection;
 use super::hall::Job;
 use super::plan::{Failure, Place};
-use super::{Inner, jitter};
+use crate::jitter::jitter;
 use crate::{Answers, Error, ErrorKind, Request};
 
 /// Does what the pool's hall says, for as long as the pool and this runtime live.

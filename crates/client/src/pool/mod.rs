@@ -29,6 +29,7 @@ use tokio::runtime::Handle;
 
 use crate::error::Sent;
 use crate::face::passed;
+use crate::jitter::jitter;
 use crate::request::{Clock, Goal};
 use crate::{
     Answer, Answers, CancelToken, Config, Description, Error, ErrorKind, Request, Result, Syncs,
@@ -477,10 +478,4 @@ fn unsent(answers: &Result<Answers>) -> Option<&Error> {
         }
         Err(error) => Some(error).filter(is_unsent),
     }
-}
-
-/// A random number, so that many clients of one server do not act at the same moment. Where there
-/// is no randomness, they do.
-pub(crate) fn jitter() -> u32 {
-    getrandom::u32().unwrap_or_default()
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Hook, Notification, Options, Route};
 use crate::face::Watch;
+use crate::jitter::jitter;
 use crate::net::watch_peer;
-use crate::pool::jitter;
 use crate::timer::{Sleep, sleep_until};
 use crate::{Error, PostgresConfig, Request, Result};
 
