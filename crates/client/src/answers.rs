@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::time::Duration;
 use std::{iter, slice, vec};
 
-use crate::{Answer, Error, Result};
+use crate::{Answer, Error, Result, Ticket};
 
 /// The answers to a request, in the order of its queries.
 #[derive(Debug)]
@@ -82,6 +82,26 @@ impl IntoIterator for Answers {
 
     fn into_iter(self) -> Self::IntoIter {
         self.into_vec().into_iter()
+    }
+}
+
+/// The answers to a request.
+#[derive(Debug)]
+pub struct Reply {
+    /// Which request.
+    pub ticket: Ticket,
+    /// One a parameter set, in their order; of a script, one a statement.
+    pub answers: Answers,
+}
+
+impl Reply {
+    /// The answer to the only query of the request.
+    ///
+    /// # Panics
+    ///
+    /// When it had not exactly one.
+    pub fn into_answer(self) -> Result<Answer> {
+        self.answers.into_one()
     }
 }
 

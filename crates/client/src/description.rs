@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{Text, Value};
+use lookaside_value::{RowSet, Text, Value};
 
-use crate::{Answer, Request};
+use crate::Request;
 
 /// A statement's parameters and columns, as the server described them when it was prepared.
 ///
@@ -33,12 +33,12 @@ impl Description {
     }
 
     /// The same with the names that the answer to [`type_query`](Self::type_query) has.
-    pub(crate) fn named(&self, answer: &Answer) -> Self {
+    pub(crate) fn named(&self, names: &RowSet) -> Self {
         let named = |types: &[Text]| {
             types
                 .iter()
                 .map(|name| {
-                    let mut rows = answer.rows.iter();
+                    let mut rows = names.iter();
                     let row = rows.find(|row| number(name) == row[0].as_str());
                     row.and_then(|row| row[1].as_str())
                         .map_or_else(|| name.clone(), Text::from)

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod answers;
 mod cancel;
 mod config;
@@ -29,6 +30,7 @@ mod net;
 mod output;
 mod pool;
 pub mod postgres;
+mod raw_rows;
 mod request;
 mod script;
 mod sync;
@@ -42,7 +44,8 @@ pub mod types;
 #[doc = include_str!("../../../docs/DRIVERS.md")]
 struct Guide;
 
-pub use answers::Answers;
+pub use answer::Answer;
+pub use answers::{Answers, Reply};
 pub use cancel::CancelToken;
 pub use config::{
     ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
@@ -53,6 +56,6 @@ pub use description::Description;
 pub use drive::{Check, Drive, Fitness, Talk, Target, Transport, Trust, Upgrade};
 pub use error::{Error, ErrorKind, Result};
 pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus};
-pub use request::{Answer, Reply, Request, Syncs, Ticket};
+pub use request::{Request, Syncs, Ticket};
 pub use script::ScriptPart;
 pub use transaction::{Isolation, TransactionOptions};

@@ -1,16 +1,14 @@
-//! What a caller asks, and what it gets.
+//! What a caller asks.
 
 use std::slice;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_value::{ParamBatch, RowError, RowRef, RowSet, Value};
+use lookaside_value::{ParamBatch, Value};
 use lookaside_wire::postgres::Oid;
-use serde::de::DeserializeOwned;
 
+use crate::CancelToken;
 use crate::copy::CopyEnd;
-use crate::postgres::RawRows;
-use crate::{Answers, CancelToken, Description, Error, Result, ScriptPart};
 
 /// One statement with any number of parameter sets, each of which is a query with its own answer.
 #[derive(Clone, Debug)]
@@ -227,7 +225,8 @@ impl Request {
         }
     }
 
-    /// Asks for a statement's [`Description`] instead of running it: the answer has no rows.
+    /// Asks for a statement's [`Description`](crate::Description) instead of running it: the answer
+    /// has no rows.
     pub fn describe(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Describe,
@@ -264,7 +263,7 @@ impl Request {
     /// that is no UTF-8. Of its rows, the first `row_count_max` are kept, and the others are
     /// counted. `COPY … TO STDOUT` leaves its data in the answer, and `COPY … FROM STDIN` is
     /// refused. An error ends the script and is the last answer; those before it stay, whatever
-    /// becomes of what they did. [`Answer::script`] has what is told of each.
+    /// becomes of what they did. [`Answer::script`](crate::Answer::script) has what is told of each.
     ///
     /// Nothing else is under way on the connection meanwhile. One of a [`Pool`](crate::Pool) whose future
     /// is dropped is cancelled. MySQL and MariaDB are asked none.
@@ -389,8 +388,8 @@ impl Request {
     /// It is the caller's word that he does not mind what comes with it. Each set still has an answer,
     /// but of those that went together:
     ///
-    /// - the last one's [`row_count`](Answer::row_count) is that of all, and the others have none, so
-    ///   that the sum is right;
+    /// - the last one's [`row_count`](crate::Answer::row_count) is that of all, and the others have
+    ///   none, so that the sum is right;
     /// - outside of a transaction they commit together. If one fails, none is done, where the tables
     ///   know transactions, and all have its error, which does not say whose it is;
     /// - in a transaction, those before the one that failed may be done: to have none of them, go back
@@ -408,8 +407,8 @@ impl Request {
 
     /// Keeps all results of a statement, which is what a procedure of MySQL or MariaDB may have:
     /// the answer is the first of them, rows or not, and its
-    /// [`further_results`](Answer::further_results) are the others, in their order. Otherwise the
-    /// first with rows is the answer, and the rest is left out.
+    /// [`further_results`](crate::Answer::further_results) are the others, in their order. Otherwise
+    /// the first with rows is the answer, and the rest is left out.
     ///
     /// All of them together are no larger than one result may be. PostgreSQL has one result a
     /// statement.
@@ -435,9 +434,9 @@ impl Request {
         }
     }
 
-    /// Leaves the rows as the server sent them: the answer's [`raw`](Answer::raw) has them, and its
-    /// [`rows`](Answer::rows) have none. No value is made for each field, which is most of the work where
-    /// rows are many and each is read once.
+    /// Leaves the rows as the server sent them: the answer's [`raw`](crate::Answer::raw) has them,
+    /// and its [`rows`](crate::Answer::rows) have none. No value is made for each field, which is
+    /// most of the work where rows are many and each is read once.
     ///
     /// PostgreSQL only, and for queries whose rows come all at once; where others come, they are values
     /// as ever.
@@ -484,107 +483,6 @@ impl Request {
     }
 }
 
-/// What a query brought.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// Its rows; without columns where the statement gives none.
-    pub rows: RowSet,
-    /// Its rows as the server sent them, if that was [asked](Request::raw_rows).
-    pub raw: Option<Box<RawRows>>,
-    /// How many rows were selected or changed, where the server counts them.
-    pub row_count: Option<u64>,
-    /// What the statement takes and gives, if that was [asked](Request::describe).
-    pub description: Option<Arc<Description>>,
-    /// What belongs to a statement of a script, if it was one. The answer's description has the
-    /// types of its columns then.
-    pub script: Option<Box<ScriptPart>>,
-    /// The first number that MySQL or MariaDB gave to an `AUTO_INCREMENT` column for this
-    /// statement, if it gave one. PostgreSQL tells what it gave by `RETURNING`.
-    pub last_insert_id: Option<u64>,
-    /// How many warnings MySQL or MariaDB has for this statement. Their texts are what `show
-    /// warnings` gives, as the next statement on the same connection.
-    pub warning_count: u16,
-    /// The results behind this one, if that was [asked](Request::all_results): of a procedure, one
-    /// for each of its statements that gives rows, and in the end that of the `CALL` itself.
-    pub further_results: Vec<Answer>,
-}
-
-impl Answer {
-    /// Rows, and nothing else.
-    pub(crate) fn of_rows(rows: RowSet) -> Self {
-        Self {
-            rows,
-            raw: None,
-            row_count: None,
-            description: None,
-            script: None,
-            last_insert_id: None,
-            warning_count: 0,
-            further_results: Vec::new(),
-        }
-    }
-
-    /// What `read` makes of each row; see [`RowSet::map`].
-    ///
-    /// ```no_run
-    /// # fn example(answer: lookaside_client::Answer) -> lookaside_client::Result<()> {
-    /// let goods = answer.map(|row| Ok((row.get::<i64>("id")?, row.get::<String>(1)?)))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The first that `read` gives, such as that a column does not fit the type.
-    pub fn map<'a, T>(
-        &'a self,
-        read: impl FnMut(RowRef<'a>) -> Result<T, RowError>,
-    ) -> Result<Vec<T>> {
-        self.rows.map(read).map_err(Error::row)
-    }
-
-    /// The rows as somebody's own type; see [`RowSet::deserialize`].
-    ///
-    /// # Errors
-    ///
-    /// When a row does not fit the type; the source of the error names its column.
-    pub fn deserialize<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        self.rows.deserialize().map_err(Error::row)
-    }
-
-    /// Whether its only value is true.
-    pub(crate) fn is_true(&self) -> bool {
-        let row = self.rows.iter().next();
-        row.is_some_and(|row| matches!(row[0], Value::Bool(true)))
-    }
-
-    /// What came of [`Request::describe`].
-    pub(crate) fn into_description(mut answers: Vec<Result<Self>>) -> Result<Arc<Description>> {
-        let answer = answers.pop().expect("a description is one answer")?;
-        Ok(answer.description.expect("it was asked for"))
-    }
-}
-
 /// Names a request of one driver until it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) u64);
-
-/// The answers to a request.
-#[derive(Debug)]
-pub struct Reply {
-    /// Which request.
-    pub ticket: Ticket,
-    /// One a parameter set, in their order; of a script, one a statement.
-    pub answers: Answers,
-}
-
-impl Reply {
-    /// The answer to the only query of the request.
-    ///
-    /// # Panics
-    ///
-    /// When it had not exactly one.
-    pub fn into_answer(self) -> Result<Answer> {
-        self.answers.into_one()
-    }
-}

@@ -128,7 +128,7 @@ impl<D: Drive> Connection<D> {
             None => Ok(description),
             Some(names) => {
                 let names = self.ask(names)?.into_one()?;
-                Ok(Arc::new(description.named(&names)))
+                Ok(Arc::new(description.named(&names.rows)))
             }
         }
     }

@@ -254,7 +254,7 @@ impl<D: Drive> Client<D> {
             None => Ok(description),
             Some(names) => {
                 let names = self.ask(names).await?.into_one()?;
-                Ok(Arc::new(description.named(&names)))
+                Ok(Arc::new(description.named(&names.rows)))
             }
         }
     }

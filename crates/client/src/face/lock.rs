@@ -114,7 +114,7 @@ impl<D: Drive> Lock<D> {
             None => Ok(description),
             Some(names) => {
                 let names = self.ask(names, Order::Any).answer().await?;
-                Ok(Arc::new(description.named(&names)))
+                Ok(Arc::new(description.named(&names.rows)))
             }
         }
     }

@@ -166,7 +166,7 @@ impl Pool {
             None => Ok(description),
             Some(names) => {
                 let names = self.ask(names).await?.into_one()?;
-                Ok(Arc::new(description.named(&names)))
+                Ok(Arc::new(description.named(&names.rows)))
             }
         }
     }

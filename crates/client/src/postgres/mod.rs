@@ -12,18 +12,17 @@ pub mod driver;
 mod listener;
 mod login;
 mod prologue;
-mod raw;
 mod target;
 
 use std::sync::Arc;
 
 use crate::{Answer, Request, Result};
 
+pub use crate::raw_rows::{RawField, RawIter, RawRow, RawRows};
 pub use cancel::CancelErrand;
 pub use driver::{Driver, Hook, Notices, Notification, Options, Route};
 pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
-pub use raw::{RawField, RawIter, RawRow, RawRows};
 
 /// The face for tokio: a connection that any number of tasks share.
 ///

@@ -13,7 +13,6 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
-use super::super::raw::RawRows;
 use super::cancel::Cancel;
 use super::hook::{Hook, Notification};
 use super::notices::Notices;
@@ -29,6 +28,7 @@ use crate::answers::Places;
 use crate::copy::CopyEnd;
 use crate::deadlines::Deadlines;
 use crate::output::Output;
+use crate::raw_rows::RawRows;
 use crate::request::{Form, Goal, Params, Portal};
 use crate::tickets::Tickets;
 use crate::types::postgres::PgType;

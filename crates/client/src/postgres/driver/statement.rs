@@ -8,10 +8,10 @@ use lookaside_wire::postgres::{
 };
 use lookaside_wire::{RequestError, RequestId};
 
-use super::super::raw::RawRows;
 use super::session::MESSAGE_SIZE;
 use super::verb::{SessionEffect, Verb};
 use crate::Answer;
+use crate::raw_rows::RawRows;
 use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
 use crate::{Description, Error, Result};
 

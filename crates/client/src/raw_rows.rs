@@ -25,7 +25,7 @@ pub struct RawRows {
 
 impl RawRows {
     /// No rows yet, and room for so many bytes of them.
-    pub(super) fn with_capacity(columns: Arc<[(PgType, Format)]>, size: usize) -> Self {
+    pub(crate) fn with_capacity(columns: Arc<[(PgType, Format)]>, size: usize) -> Self {
         Self {
             columns,
             bytes: Vec::with_capacity(size),
@@ -34,7 +34,7 @@ impl RawRows {
     }
 
     /// Appends the fields of a row that has as many as there are columns, and whose lengths are right.
-    pub(super) fn push(&mut self, fields: &[u8]) {
+    pub(crate) fn push(&mut self, fields: &[u8]) {
         self.bytes.extend_from_slice(fields);
         self.row_count += 1;
     }
