@@ -1,6 +1,5 @@
 //! The face for callers that wait: a connection with a socket of its own.
 
-mod copy;
 mod transaction;
 
 use std::io;
@@ -13,7 +12,6 @@ use crate::drive::{Drive, Fitness, Talk, Target};
 use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream, part};
 use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs, Ticket};
 
-pub use copy::{CopyIn, CopyOut};
 pub use transaction::{RowStream, Transaction};
 
 /// A connection that is waited for.
@@ -159,7 +157,7 @@ impl<D: Drive> Connection<D> {
 
     /// Waits for the answers to a request, which is the only one, unless a copy was forgotten
     /// half-way.
-    fn reply(&mut self, ticket: Ticket) -> Answers {
+    pub(crate) fn reply(&mut self, ticket: Ticket) -> Answers {
         loop {
             match self.driver.next_reply() {
                 Some(reply) if reply.ticket == ticket => return reply.answers,
@@ -195,7 +193,7 @@ impl<D: Drive> Connection<D> {
     }
 
     /// The same, but for waiting once it is so when all that can be written is.
-    fn turn_until(&mut self, deadline: Option<Instant>, is_done: impl FnOnce() -> bool) {
+    pub(crate) fn turn_until(&mut self, deadline: Option<Instant>, is_done: impl FnOnce() -> bool) {
         if let Err(error) = self.exchange(deadline, is_done) {
             // The server may have said why it does not listen.
             while let Ok(Some(size @ 1..)) =

@@ -37,7 +37,7 @@ pub struct Lock<D: Drive> {
 }
 
 /// Answers on their way.
-pub(super) struct Waiting<D: Drive> {
+pub(crate) struct Waiting<D: Drive> {
     received: oneshot::Receiver<Result<Answers>>,
     /// Until when, where there is a bound to it.
     bound: Option<(Instant, Turn)>,
@@ -48,7 +48,7 @@ pub(super) struct Waiting<D: Drive> {
 
 /// Bounds each wait of a dialogue that takes several: how long the connection may send and receive
 /// nothing.
-pub(super) struct StepTimeout<D: Drive> {
+pub(crate) struct StepTimeout<D: Drive> {
     timeout: Option<Duration>,
     turn: Turn,
     client: Client<D>,
@@ -204,7 +204,7 @@ impl<D: Drive> Lock<D> {
     }
 
     /// Like [`ask`](Self::ask), but the timeout bounds each wait for the server, not the whole request.
-    pub(super) fn send_with_step_timeout(&self, request: Request) -> (Waiting<D>, StepTimeout<D>) {
+    pub(crate) fn send_with_step_timeout(&self, request: Request) -> (Waiting<D>, StepTimeout<D>) {
         let (answers, waiting) = self.waiting();
         let step_timeout = StepTimeout {
             timeout: self.timeout,
@@ -261,7 +261,7 @@ impl<D: Drive> Waiting<D> {
     }
 
     /// Waits for the answers, once. If it is dropped before, it can be called again.
-    pub(super) async fn wait(&mut self) -> Result<Answers> {
+    pub(crate) async fn wait(&mut self) -> Result<Answers> {
         let answers = match &self.bound {
             None => Ok((&mut self.received).await),
             Some((deadline, turn)) => turn.bounded(*deadline, &mut self.received).await,
@@ -286,7 +286,7 @@ impl<D: Drive> StepTimeout<D> {
     /// # Errors
     ///
     /// When it took too long.
-    pub(super) async fn step<T>(&self, step: impl Future<Output = T>) -> Result<T> {
+    pub(crate) async fn step<T>(&self, step: impl Future<Output = T>) -> Result<T> {
         let mut step = pin!(step);
         let late = async {
             let timeout = self.timeout?;

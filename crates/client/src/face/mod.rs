@@ -10,7 +10,6 @@
 mod activity;
 pub mod blocking;
 mod client;
-mod copy;
 mod inbox;
 mod intake;
 mod lock;
@@ -21,7 +20,7 @@ mod turn;
 
 pub use client::Client;
 pub(crate) use client::Watch;
-pub use copy::{CopyIn, CopyOut};
 pub use lock::Lock;
+pub(crate) use lock::{StepTimeout, Waiting};
 pub use transaction::{RowStream, Transaction};
 pub(crate) use turn::passed;

@@ -178,7 +178,7 @@ impl<'l, D: Drive> Transaction<'l, D> {
         RowStream::new(self.lock, sql.into(), params, chunk_row_count)
     }
 
-    pub(super) fn lock(&self) -> &Lock<D> {
+    pub(crate) fn lock(&self) -> &Lock<D> {
         self.lock
     }
 

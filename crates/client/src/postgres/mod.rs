@@ -8,6 +8,7 @@
 //! - [`poll::Connection`] for event loops, on their own poller.
 
 mod cancel;
+mod copy;
 pub mod driver;
 mod listener;
 mod login;
@@ -20,6 +21,7 @@ use crate::{Answer, Request, Result};
 
 pub use crate::raw_rows::{RawField, RawIter, RawRow, RawRows};
 pub use cancel::CancelErrand;
+pub use copy::{CopyIn, CopyOut};
 pub use driver::{Driver, Hook, Notices, Notification, Options, Route};
 pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
@@ -64,12 +66,16 @@ impl Client {
 
 /// The face for callers that wait.
 pub mod blocking {
+    mod copy;
+
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use super::{Driver, Notices, TransactionStatus};
     use crate::drive::Drive as _;
     use crate::{Answer, Request, Result};
+
+    pub use copy::{CopyIn, CopyOut};
 
     /// A connection that is waited for.
     ///

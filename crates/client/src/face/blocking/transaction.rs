@@ -95,7 +95,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
         RowStream::new(self, sql.into(), params, chunk_row_count)
     }
 
-    pub(super) fn connection(&mut self) -> &mut Connection<D> {
+    pub(crate) fn connection(&mut self) -> &mut Connection<D> {
         self.connection
     }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::{Connection, Transaction};
 use crate::copy::{Direction, Pipe, pipe};
 use crate::drive::Drive as _;
+use crate::face::blocking::{Connection, Transaction};
 use crate::postgres::Driver;
 use crate::{Error, Request, Result, Ticket};
 
@@ -30,7 +30,7 @@ impl Connection<Driver> {
     /// When the connection has ended.
     pub fn copy_in(&mut self, sql: impl Into<Arc<str>>) -> Result<CopyIn<'_>> {
         let (pipe, end) = pipe(Direction::In);
-        let ticket = self.driver.submit(Request::copy_stream(sql, end))?;
+        let ticket = self.driver_mut().submit(Request::copy_stream(sql, end))?;
         Ok(CopyIn {
             connection: self,
             ticket,
@@ -57,7 +57,7 @@ impl Connection<Driver> {
     /// When the connection has ended.
     pub fn copy_out(&mut self, sql: impl Into<Arc<str>>) -> Result<CopyOut<'_>> {
         let (pipe, end) = pipe(Direction::Out);
-        let ticket = self.driver.submit(Request::copy_stream(sql, end))?;
+        let ticket = self.driver_mut().submit(Request::copy_stream(sql, end))?;
         Ok(CopyOut {
             connection: self,
             ticket,
@@ -87,7 +87,7 @@ impl Transaction<'_, Driver> {
     }
 }
 
-/// Data on its way to a table; see [that of tokio's face](crate::face::CopyIn).
+/// Data on its way to a table; see [that of tokio's face](crate::postgres::CopyIn).
 pub struct CopyIn<'c> {
     connection: &'c mut Connection<Driver>,
     ticket: Ticket,
@@ -159,7 +159,7 @@ impl Drop for CopyIn<'_> {
     }
 }
 
-/// Data on its way from a table; see [that of tokio's face](crate::face::CopyOut).
+/// Data on its way from a table; see [that of tokio's face](crate::postgres::CopyOut).
 pub struct CopyOut<'c> {
     connection: &'c mut Connection<Driver>,
     ticket: Ticket,

@@ -3,10 +3,9 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::lock::{Lock, StepTimeout, Waiting};
-use super::transaction::Transaction;
+use super::Driver;
 use crate::copy::{Direction, DriverGone, Pipe, pipe};
-use crate::postgres::Driver;
+use crate::face::{Lock, StepTimeout, Transaction, Waiting};
 use crate::{Answer, Error, Request, Result};
 
 impl Lock<Driver> {
