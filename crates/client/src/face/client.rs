@@ -21,7 +21,6 @@ use tokio::time::timeout_at;
 use super::activity::Activity;
 use super::inbox::{Rejected, Sender, inbox};
 use super::intake::{Ask, Command, Grant, Intake, Order};
-use super::lock::Lock;
 use super::task::{End, Report, Task};
 use super::turn::{self, Turn};
 use crate::drive::{Drive, Fitness, Target};
@@ -303,17 +302,12 @@ impl<D: Drive> Client<D> {
         answers.unwrap_or_else(|_| Err(self.ended().of_query(Sent::Something)))
     }
 
-    /// The connection for oneself, as soon as all that others have asked is answered.
-    ///
-    /// # Errors
-    ///
-    /// When the connection is lost.
-    pub async fn lock(&self) -> Result<Lock<D>> {
-        self.lock_within(None).await
-    }
-
-    /// The same; once the lock is dropped, the connection is free within `release_timeout`, or fails.
-    pub(crate) async fn lock_within(&self, release_timeout: Option<Duration>) -> Result<Lock<D>> {
+    /// Where the holder of a lock asks, as soon as all that others have asked is answered. Once it is
+    /// dropped, the connection is free within `release_timeout`, or fails.
+    pub(super) async fn lock_inbox(
+        &self,
+        release_timeout: Option<Duration>,
+    ) -> Result<Sender<Command>> {
         let (granted, inbox) = oneshot::channel();
         let command = Command::Lock(Grant {
             granted,
@@ -322,10 +316,8 @@ impl<D: Drive> Client<D> {
         if self.shared.inbox.send(command).await.is_err() {
             return Err(self.ended().of_query(Sent::Nothing));
         }
-        match inbox.await {
-            Ok(inbox) => Ok(Lock::new(inbox, self.clone())),
-            Err(_) => Err(self.ended().of_query(Sent::Nothing)),
-        }
+        let inbox = inbox.await;
+        inbox.map_err(|_| self.ended().of_query(Sent::Nothing))
     }
 
     /// Where requests are canceled.

@@ -11,12 +11,11 @@ use tokio::sync::oneshot;
 use super::Client;
 use super::inbox::Sender;
 use super::intake::{Ask, Caller, Command, Order};
-use super::transaction::Transaction;
 use super::turn::{Turn, Watch, passed};
 use crate::drive::Drive;
 use crate::error::Sent;
 use crate::request::Portal;
-use crate::{Answer, Answers, Description, Error, Request, Result, Syncs, TransactionOptions};
+use crate::{Answer, Answers, Description, Error, Request, Result, Syncs};
 
 /// A shared connection that is one caller's for a while; what others ask waits.
 ///
@@ -54,8 +53,25 @@ pub(crate) struct StepTimeout<D: Drive> {
     client: Client<D>,
 }
 
+impl<D: Drive> Client<D> {
+    /// The connection for oneself, as soon as all that others have asked is answered.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is lost.
+    pub async fn lock(&self) -> Result<Lock<D>> {
+        self.lock_within(None).await
+    }
+
+    /// The same; once the lock is dropped, the connection is free within `release_timeout`, or fails.
+    pub(crate) async fn lock_within(&self, release_timeout: Option<Duration>) -> Result<Lock<D>> {
+        let inbox = self.lock_inbox(release_timeout).await?;
+        Ok(Lock::new(inbox, self.clone()))
+    }
+}
+
 impl<D: Drive> Lock<D> {
-    pub(super) fn new(inbox: Sender<Command>, client: Client<D>) -> Self {
+    fn new(inbox: Sender<Command>, client: Client<D>) -> Self {
         Self {
             inbox,
             timeout: None,
@@ -165,15 +181,6 @@ impl<D: Drive> Lock<D> {
     pub async fn reset(&mut self) -> Result<()> {
         self.ask(D::reset_request(), Order::Alone).answer().await?;
         Ok(())
-    }
-
-    /// Begins a transaction.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, or the connection is lost.
-    pub async fn begin(&mut self, options: TransactionOptions) -> Result<Transaction<'_, D>> {
-        Transaction::begin(self, &options).await
     }
 
     /// Whether the connection can be used no more.

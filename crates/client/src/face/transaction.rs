@@ -45,20 +45,27 @@ pub struct Transaction<'l, D: Drive> {
     is_open: bool,
 }
 
-impl<'l, D: Drive> Transaction<'l, D> {
-    pub(super) async fn begin(lock: &'l mut Lock<D>, options: &TransactionOptions) -> Result<Self> {
+impl<D: Drive> Lock<D> {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, or the connection is lost.
+    pub async fn begin(&mut self, options: TransactionOptions) -> Result<Transaction<'_, D>> {
         // Whatever interrupts this, what may have begun is undone.
-        let transaction = Self {
-            lock,
+        let transaction = Transaction {
+            lock: self,
             level: Level::Transaction,
             is_open: true,
         };
-        for sql in D::begin_statements(options) {
+        for sql in D::begin_statements(&options) {
             transaction.alone(sql).await?;
         }
         Ok(transaction)
     }
+}
 
+impl<D: Drive> Transaction<'_, D> {
     /// Sets a savepoint: what follows can be undone without the rest.
     ///
     /// # Errors
