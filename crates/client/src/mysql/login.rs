@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lookaside_wire::mysql::{Connection, Credentials, PublicKey, Startup, TlsMode, Transport};
 
-use super::{Driver, Options};
 use crate::{Error, Host, MysqlConfig, Place, Result, ServerKey, drive};
 
 /// How to log in to one server.
@@ -14,18 +13,6 @@ pub(super) struct Login {
     config: Arc<MysqlConfig>,
     transport: Transport,
     tls: TlsMode,
-}
-
-/// A driver that logs in to `host` as the configuration says.
-pub(super) fn begin(
-    config: &MysqlConfig,
-    host: &Host,
-    transport: drive::Transport,
-    options: Options,
-) -> Result<Driver> {
-    let login = Login::new(config, host, transport);
-    let driver = Driver::new(&login.startup()?, login.credentials()?, options)?;
-    Ok(driver.with_login(login))
 }
 
 impl Login {
@@ -74,7 +61,8 @@ impl Login {
         self.config.database.as_deref()
     }
 
-    fn startup(&self) -> Result<Startup<'_>> {
+    /// What the server is told of the connection.
+    pub(super) fn startup(&self) -> Result<Startup<'_>> {
         const ATTRIBUTES: &[(&str, &str)] = &[("program_name", env!("CARGO_PKG_NAME"))];
         let Self {
             config,
@@ -92,7 +80,8 @@ impl Login {
         })
     }
 
-    fn credentials(&self) -> Result<Credentials> {
+    /// What the log-in is done with.
+    pub(super) fn credentials(&self) -> Result<Credentials> {
         let mut seed = [0; 20];
         getrandom::fill(&mut seed).map_err(Error::no_random_bytes)?;
         let mut credentials = Credentials::new(seed);

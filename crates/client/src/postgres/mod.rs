@@ -11,7 +11,6 @@ mod cancel;
 mod copy;
 pub mod driver;
 mod listener;
-mod login;
 mod prologue;
 mod target;
 

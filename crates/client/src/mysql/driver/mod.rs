@@ -73,7 +73,7 @@ use lookaside_wire::mysql::{Capabilities, Connection, Credentials, Startup};
 
 use super::errand::Errand;
 use super::kill::KillErrand;
-use super::login::{self, Login};
+use super::login::Login;
 use super::probe::Silence;
 use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade, unwanted};
 use crate::error::PARAMETER_COUNT_MAX;
@@ -149,7 +149,7 @@ impl Driver {
         })
     }
 
-    pub(super) fn with_login(mut self, login: Login) -> Self {
+    fn with_login(mut self, login: Login) -> Self {
         self.session.has_password = login.has_password();
         Self {
             login: Some(login),
@@ -262,7 +262,9 @@ impl Drive for Driver {
         transport: Transport,
         options: Options,
     ) -> Result<Self> {
-        login::begin(config, host, transport, options)
+        let login = Login::new(config, host, transport);
+        let driver = Self::new(&login.startup()?, login.credentials()?, options)?;
+        Ok(driver.with_login(login))
     }
 
     fn submit(&mut self, request: Request) -> Result<Ticket> {

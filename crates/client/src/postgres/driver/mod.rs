@@ -48,6 +48,7 @@ mod deliver;
 mod dispatch;
 mod end;
 mod hook;
+mod login;
 mod notices;
 mod options;
 mod portal;
@@ -66,7 +67,6 @@ use std::time::Instant;
 use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStatus};
 
 use super::cancel::CancelErrand;
-use super::login;
 use super::prologue::{Next, Prologue};
 use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade, unwanted};
 use crate::error::PARAMETER_COUNT_MAX;
@@ -82,7 +82,7 @@ pub use options::{Options, Route};
 use session::{CopyIn, Rows, Session};
 use span::Span;
 use statement::Key;
-pub(super) use statements::NONCE_SIZE;
+use statements::NONCE_SIZE;
 
 /// How much data of a COPY goes in one message; a server takes less than a gibibyte.
 const COPY_SIZE: usize = 1 << 20;
@@ -138,12 +138,12 @@ impl Driver {
     }
 
     /// The log-in comes after a prologue.
-    pub(super) fn behind(self, prologue: Option<Prologue>) -> Self {
+    fn behind(self, prologue: Option<Prologue>) -> Self {
         Self { prologue, ..self }
     }
 
     /// Its statements have names that no other connection has.
-    pub(super) fn told_apart(mut self, nonce: [u8; NONCE_SIZE]) -> Self {
+    fn told_apart(mut self, nonce: [u8; NONCE_SIZE]) -> Self {
         self.session.statements.tell_apart(nonce);
         self
     }

@@ -17,7 +17,7 @@ use crate::Ticket;
 
 /// How many random bytes tell the names of connections apart. Among ten thousand of them, two are
 /// equal once in five million times.
-pub(in crate::postgres) const NONCE_SIZE: usize = 6;
+pub(super) const NONCE_SIZE: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct Statements {

@@ -2,11 +2,11 @@
 
 use lookaside_wire::postgres::{ChannelBinding, Credentials, Startup};
 
-use super::driver::NONCE_SIZE;
-use super::prologue::Prologue;
+use super::statements::NONCE_SIZE;
 use super::{Driver, Options};
 use crate::config;
 use crate::drive::Transport;
+use crate::postgres::prologue::Prologue;
 use crate::{Error, Host, PostgresConfig, Result};
 
 /// A driver that logs in to `host` as the configuration says.
