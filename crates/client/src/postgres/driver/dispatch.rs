@@ -10,7 +10,7 @@ use super::statement::{PortalName, Statement};
 use super::statements::Found;
 use super::step::Step;
 use super::verb::{SessionEffect, Verb};
-use super::{Driver, Key, Span};
+use super::{Driver, Key, SMALL, Span};
 use crate::Syncs;
 use crate::request::{Fetch, Goal, Place};
 use crate::{Error, ErrorKind};
@@ -27,9 +27,6 @@ const CLOSE_COUNT_MAX: usize = 2;
 
 /// A query is at most so many requests: those that prepare it, or those that run it.
 pub(super) const REQUEST_COUNT_MAX: usize = CLOSE_COUNT_MAX + 3;
-
-/// Why a request without a text can be queued.
-pub(super) const SMALL: &str = "the window keeps away from the limit of the queue";
 
 impl Driver {
     /// Queues what has room in the window.

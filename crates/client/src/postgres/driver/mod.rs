@@ -90,6 +90,9 @@ const COPY_SIZE: usize = 1 << 20;
 /// Why data can be sent.
 const COPY_OPEN: &str = "the server waits for data";
 
+/// Why a request without a text can be queued.
+const SMALL: &str = "the window keeps away from the limit of the queue";
+
 /// A connection without its socket. See the [module](self).
 pub struct Driver {
     /// Until it is known whether there is TLS.

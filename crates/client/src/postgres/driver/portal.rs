@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use lookaside_wire::postgres::Request as Wire;
 
-use super::dispatch::SMALL;
 use super::session::Session;
 use super::span::Run;
 use super::statement::{Columns, Statement};
 use super::step::Step;
-use super::{Driver, Span};
+use super::{Driver, SMALL, Span};
 use crate::request::{Fetch, Portal};
 use crate::{Answer, Error};
 

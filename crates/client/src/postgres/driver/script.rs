@@ -11,9 +11,9 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, Event, Request as Wire, RowDescription, TransactionStatus,
 };
 
-use super::session::{MESSAGE_SIZE, Session};
+use super::session::Session;
 use super::span::Span;
-use super::statement::row_size;
+use super::statement::{MESSAGE_SIZE, row_size};
 use super::step::Step;
 use super::{Driver, Ticket};
 use crate::answers::Places;

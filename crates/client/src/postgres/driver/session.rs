@@ -18,7 +18,7 @@ use super::hook::{Hook, Notification};
 use super::notices::Notices;
 use super::script::Script;
 use super::standing::Standing;
-use super::statement::{Columns, Statement};
+use super::statement::{Columns, MESSAGE_SIZE, Statement};
 use super::statements::Statements;
 use super::step::{Outcome, Settled, Stage, Step};
 use super::verb::Verb;
@@ -40,9 +40,6 @@ const ENCODINGS: [&str; 3] = ["UTF8", "UTF-8", "UNICODE"];
 /// Settings that decide what the names in a statement mean. A server reports each change of those
 /// that it knows to be of interest: `search_path` since PostgreSQL 18.
 const NAMING_SETTINGS: &[&[u8]] = &[b"search_path", b"session_authorization", b"is_superuser"];
-
-/// What a message of the server has beside its contents: so there is an end to empty ones as well.
-pub(super) const MESSAGE_SIZE: usize = 5;
 
 /// What is set aside at most for rows that stay as they are, by the size of those before. More comes
 /// piece by piece.

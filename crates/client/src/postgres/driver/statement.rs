@@ -8,12 +8,14 @@ use lookaside_wire::postgres::{
 };
 use lookaside_wire::{RequestError, RequestId};
 
-use super::session::MESSAGE_SIZE;
 use super::verb::{SessionEffect, Verb};
 use crate::Answer;
 use crate::raw_rows::RawRows;
 use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
 use crate::{Description, Error, Result};
+
+/// What a message of the server has beside its contents: so there is an end to empty ones as well.
+pub(super) const MESSAGE_SIZE: usize = 5;
 
 /// What statements are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
