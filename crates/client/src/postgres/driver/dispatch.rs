@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use lookaside_wire::postgres::{Parse, Request as Wire, TransactionStatus};
 
-use super::cancel::CancelStage;
 use super::portal::portal_name;
 use super::statement::{PortalName, Statement};
 use super::statements::Found;
@@ -38,7 +37,7 @@ impl Driver {
     }
 
     fn dispatch_backlog(&mut self) {
-        let is_held = self.session.cancel.stage == CancelStage::UnderWay
+        let is_held = self.session.cancel.is_under_way()
             || self.session.is_copying()
             || matches!(self.session.steps.front(), Some(Step::Script { .. }));
         if !self.session.is_ready || self.session.end.is_some() || is_held {
@@ -157,6 +156,22 @@ impl Driver {
             }
             Err(error) => self.session.refuse(span, &error),
         }
+    }
+
+    /// Queues a script, or leaves it where it was until nothing else is under way.
+    #[cold]
+    fn script(&mut self, span: Span, row_count_max: usize) {
+        if !self.session.steps.is_empty() {
+            return self.session.backlog.push_front(span);
+        }
+        let ticket = span.ticket;
+        let job = self.session.jobs.get(ticket);
+        let sql = Arc::clone(&job.expect("it is in the books").key.sql);
+        if let Err(error) = self.connection.queue(Wire::Query(&sql)) {
+            return self.session.refuse(span, &Error::request(error));
+        }
+        let chunk = self.output.next_chunk();
+        self.session.begin_script(ticket, row_count_max, chunk);
     }
 
     /// Queues what prepares a statement, in a flight of its own.

@@ -1,7 +1,6 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
-use super::script::Script;
-use super::session::{Job, Rows, Session};
+use super::session::{Job, Rows, Script, Session};
 use super::step::Step;
 use crate::Error;
 use crate::error::Sent;

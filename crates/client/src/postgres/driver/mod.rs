@@ -42,7 +42,6 @@
 //! the answer to its Sync: nothing that came with it or behind it is handed out, and the connection ends,
 //! so that the server undoes what was not committed.
 
-mod cancel;
 mod copy;
 mod deliver;
 mod dispatch;
@@ -52,7 +51,6 @@ mod login;
 mod notices;
 mod options;
 mod portal;
-mod script;
 mod session;
 mod span;
 mod standing;

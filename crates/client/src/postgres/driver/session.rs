@@ -1,5 +1,8 @@
 //! What waits, what is under way, and what the server's events do to it.
 
+mod cancel;
+mod script;
+
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,10 +16,8 @@ use lookaside_wire::postgres::{
     CommandTag, DataRow, ErrorResponse, Event, ParameterStatus, RowDescription,
 };
 
-use super::cancel::Cancel;
 use super::hook::{Hook, Notification};
 use super::notices::Notices;
-use super::script::Script;
 use super::standing::Standing;
 use super::statement::{Columns, MESSAGE_SIZE, Statement};
 use super::statements::Statements;
@@ -33,6 +34,9 @@ use crate::request::{Form, Goal, Params, Portal};
 use crate::tickets::Tickets;
 use crate::types::postgres::PgType;
 use crate::{Answer, Reply, Request, Ticket};
+
+use cancel::Cancel;
+pub(super) use script::Script;
 
 /// What servers call the only encoding in which texts are sent and read.
 const ENCODINGS: [&str; 3] = ["UTF8", "UTF-8", "UNICODE"];

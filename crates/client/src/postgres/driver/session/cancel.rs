@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use lookaside_wire::postgres::ErrorResponse;
 
-use super::Span;
-use super::session::Session;
-use super::step::Step;
+use super::Session;
 use crate::Ticket;
+use crate::postgres::driver::span::Span;
+use crate::postgres::driver::step::Step;
 
 /// Requests to cancel, of which there is at most one at a time.
 #[derive(Default)]
-pub(super) struct Cancel {
+pub(in crate::postgres::driver) struct Cancel {
     /// Requests that were given up while some of their queries were under way.
-    pub(super) wanted: Vec<Ticket>,
-    pub(super) stage: CancelStage,
+    pub(in crate::postgres::driver) wanted: Vec<Ticket>,
+    stage: CancelStage,
     /// What was queued up to this moment may have been hit.
     risk_end: u64,
     /// What is to be cancelled, by the moment when it was queued, and when to ask once more.
@@ -27,6 +27,11 @@ impl Cancel {
         self.wanted.is_empty() && self.target.is_none() && self.stage == CancelStage::Idle
     }
 
+    /// Whether nothing may be sent, because it could be hit.
+    pub(in crate::postgres::driver) fn is_under_way(&self) -> bool {
+        self.stage == CancelStage::UnderWay
+    }
+
     /// When to look again whether to ask once more.
     pub(super) fn again(&self) -> Option<Instant> {
         self.target.map(|(_, again)| again)
@@ -37,7 +42,7 @@ impl Cancel {
 const CANCEL_PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CancelStage {
+enum CancelStage {
     #[default]
     Idle,
     /// The owner shall see to it.
@@ -52,13 +57,13 @@ impl Session {
         let canceled = error
             .sqlstate()
             .is_some_and(|state| state.as_bytes() == b"57014");
-        let asked = self.cancel.stage == CancelStage::UnderWay || moment <= self.cancel.risk_end;
+        let asked = self.cancel.is_under_way() || moment <= self.cancel.risk_end;
         canceled && asked
     }
 
     /// Asks to cancel what the server is doing if nobody wants it.
     #[inline]
-    pub(super) fn choose_cancel(&mut self, now: Instant) {
+    pub(in crate::postgres::driver) fn choose_cancel(&mut self, now: Instant) {
         if !self.cancel.is_over() {
             self.choose_cancel_of(now);
         }
@@ -95,7 +100,7 @@ impl Session {
             }
             _ => None,
         };
-        if self.cancel.stage == CancelStage::UnderWay {
+        if self.cancel.is_under_way() {
             return;
         }
         let Some(moment) = unwanted else {
@@ -113,7 +118,7 @@ impl Session {
         }
     }
 
-    pub(super) fn take_cancel(&mut self) -> bool {
+    pub(in crate::postgres::driver) fn take_cancel(&mut self) -> bool {
         let asked = self.cancel.stage == CancelStage::Asked;
         if asked {
             self.cancel.stage = CancelStage::UnderWay;
@@ -121,8 +126,8 @@ impl Session {
         asked
     }
 
-    pub(super) fn cancel_done(&mut self) {
-        if self.cancel.stage == CancelStage::UnderWay {
+    pub(in crate::postgres::driver) fn cancel_done(&mut self) {
+        if self.cancel.is_under_way() {
             self.cancel.stage = CancelStage::Idle;
             self.cancel.risk_end = self.moment;
             self.moment += 1;

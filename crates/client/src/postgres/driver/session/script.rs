@@ -7,21 +7,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use lookaside_value::{RowSetBuilder, Text, Value};
-use lookaside_wire::postgres::{
-    CommandTag, DataRow, Event, Request as Wire, RowDescription, TransactionStatus,
-};
+use lookaside_wire::postgres::{CommandTag, DataRow, Event, RowDescription, TransactionStatus};
 
-use super::session::Session;
-use super::span::Span;
-use super::statement::{MESSAGE_SIZE, row_size};
-use super::step::Step;
-use super::{Driver, Ticket};
+use super::Session;
 use crate::answers::Places;
+use crate::postgres::driver::statement::{MESSAGE_SIZE, row_size};
+use crate::postgres::driver::step::Step;
 use crate::types::postgres::PgType;
-use crate::{Answer, Description, Error, Reply, Result, ScriptPart};
+use crate::{Answer, Description, Error, Reply, Result, ScriptPart, Ticket};
 
 /// The answers to a script, as far as they have come.
-pub(super) struct Script {
+pub(in crate::postgres::driver) struct Script {
     answers: Vec<Result<Answer>>,
     row_count_max: usize,
     /// Of the statement that is being answered.
@@ -34,30 +30,23 @@ pub(super) struct Script {
     size_max: usize,
 }
 
-impl Driver {
-    /// Queues a script, or leaves it where it was until nothing else is under way.
-    #[cold]
-    pub(super) fn script(&mut self, span: Span, row_count_max: usize) {
-        if !self.session.steps.is_empty() {
-            return self.session.backlog.push_front(span);
-        }
-        let ticket = span.ticket;
-        let job = self.session.jobs.get(ticket);
-        let sql = Arc::clone(&job.expect("it is in the books").key.sql);
-        if let Err(error) = self.connection.queue(Wire::Query(&sql)) {
-            return self.session.refuse(span, &Error::request(error));
-        }
-        let moment = self.session.next_moment();
-        self.session.script = Some(Script::new(row_count_max, self.session.result_size_max));
-        self.session.steps.push_back(Step::Script {
+impl Session {
+    /// A script was queued.
+    pub(in crate::postgres::driver) fn begin_script(
+        &mut self,
+        ticket: Ticket,
+        row_count_max: usize,
+        chunk: u64,
+    ) {
+        let moment = self.next_moment();
+        self.script = Some(Script::new(row_count_max, self.result_size_max));
+        self.steps.push_back(Step::Script {
             ticket,
             moment,
-            chunk: self.output.next_chunk(),
+            chunk,
         });
     }
-}
 
-impl Session {
     /// Takes an event if it belongs to the script that is under way, and says whether the server
     /// waits for the data of a COPY; or gives it back.
     #[cold]
@@ -131,7 +120,7 @@ impl Script {
     }
 
     /// The answers that were whole when nobody waited any longer, and why there are no more.
-    pub(super) fn cut(script: Option<Self>, error: Error) -> Places {
+    pub(in crate::postgres::driver) fn cut(script: Option<Self>, error: Error) -> Places {
         let answers = script.map(|script| script.answers).unwrap_or_default();
         let answers = answers.into_iter().chain([Err(error)]);
         Places::Many(answers.map(Some).collect())
