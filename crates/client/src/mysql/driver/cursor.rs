@@ -15,26 +15,15 @@ use lookaside_value::{RowSet, RowSetBuilder, Text};
 use lookaside_wire::mysql::{Cursor, ErrPacket, OkPacket, Request as Wire};
 
 use super::Driver;
-use super::plan::Plan;
 use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
 use super::span::{Run, Span};
 use super::statement::{Key, Statement};
 use super::step::{Step, Work};
+use super::stream::Source;
 use super::verb::{SessionEffect, Verb};
 use crate::request::{Fetch, Portal};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error};
-
-/// Where the rest of a result is.
-pub(super) enum Source {
-    /// On the server.
-    Cursor {
-        statement: Arc<Statement>,
-        plan: Arc<Plan>,
-    },
-    /// Here, from the row with this index on.
-    Rows { rows: RowSet, next: usize },
-}
 
 impl Driver {
     /// Begins with the statement of a stream, or goes on where its cursor is open.

@@ -8,7 +8,6 @@
 use lookaside_wire::mysql::{Request as Wire, StatementId};
 
 use super::Driver;
-use super::session::Session;
 use super::step::Step;
 
 /// Executed in place of another, it leaves everything as it is.
@@ -35,6 +34,13 @@ impl Guard {
     pub(super) fn count(&mut self) {
         self.prepare_count += 1;
     }
+
+    /// What does nothing is prepared, behind so many others; gives the one before it, which is not
+    /// needed any more.
+    pub(super) fn prepared(&mut self, count: u64, statement: StatementId) -> Option<StatementId> {
+        self.guarded_count = count;
+        self.statement.replace(statement)
+    }
 }
 
 impl Driver {
@@ -48,16 +54,6 @@ impl Driver {
             let moment = self.session.next_moment();
             let count = self.session.guard.prepare_count;
             self.session.push(Step::Guard { moment, count });
-        }
-    }
-}
-
-impl Session {
-    /// What does nothing is prepared, behind so many others; the one before it is not needed.
-    pub(super) fn guarded(&mut self, count: u64, statement: StatementId) {
-        self.guard.guarded_count = count;
-        if let Some(before) = self.guard.statement.replace(statement) {
-            self.statements.close(before);
         }
     }
 }

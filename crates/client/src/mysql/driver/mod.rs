@@ -50,7 +50,6 @@
 mod answer;
 mod books;
 mod bulk;
-mod cancel;
 mod cursor;
 mod dispatch;
 mod end;
@@ -65,6 +64,7 @@ mod statement;
 mod statements;
 mod status;
 mod step;
+mod stream;
 mod verb;
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,8 @@
 //! What is under way, and what the server's events do to it.
 
+mod cancel;
+mod report;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -11,8 +14,6 @@ use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, Sessi
 
 use super::answer::Incoming;
 use super::books::Books;
-use super::cancel::{Cancel, is_interrupted};
-use super::cursor::Source;
 use super::guard::Guard;
 use super::options::Options;
 use super::plan::Plan;
@@ -21,11 +22,14 @@ use super::statement::{self, Key, Statement};
 use super::statements::Statements;
 use super::status::Status;
 use super::step::{Step, Work};
+use super::stream::Source;
 use super::verb::{SessionEffect, Verb};
 use crate::mysql::kill::Peer;
 use crate::output::Output;
 use crate::request::Portal;
 use crate::{Answer, Description, Error, ErrorKind};
+
+use cancel::{Cancel, is_interrupted};
 
 /// `ER_UNSUPPORTED_PS`
 pub(super) const CANNOT_BE_PREPARED: u16 = 1295;
@@ -367,7 +371,12 @@ impl Session {
                 moment,
                 ..
             }) => (self.key_of(run), moment, Some(run)),
-            Some(Step::Guard { count, .. }) => return self.guarded(count, prepared.statement),
+            Some(Step::Guard { count, .. }) => {
+                if let Some(before) = self.guard.prepared(count, prepared.statement) {
+                    self.statements.close(before);
+                }
+                return;
+            }
             step => panic!("{step:?} does not get prepared"),
         };
         if let Some(columns) = &prepared.columns {

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use lookaside_wire::mysql::ErrPacket;
 
-use super::session::Session;
-use super::step::{Step, Work};
+use super::Session;
 use crate::Ticket;
+use crate::mysql::driver::step::{Step, Work};
 
 /// `ER_QUERY_INTERRUPTED`
 const INTERRUPTED: u16 = 1317;
@@ -20,9 +20,9 @@ pub(super) fn is_interrupted(error: &ErrPacket<'_>) -> bool {
 }
 
 #[derive(Default)]
-pub(super) struct Cancel {
+pub(in crate::mysql::driver) struct Cancel {
     /// Requests that were given up while some of their queries were under way.
-    pub(super) wanted: Vec<Ticket>,
+    pub(in crate::mysql::driver) wanted: Vec<Ticket>,
     stage: CancelStage,
     /// What was queued up to this moment may have been hit.
     risk_end: u64,
@@ -42,17 +42,17 @@ enum CancelStage {
 
 impl Cancel {
     /// Whether nothing may be sent, because it could be hit.
-    pub(super) fn is_under_way(&self) -> bool {
+    pub(in crate::mysql::driver) fn is_under_way(&self) -> bool {
         self.stage == CancelStage::UnderWay
     }
 
     /// When to ask once more.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::mysql::driver) fn deadline(&self) -> Option<Instant> {
         self.target.map(|(_, again)| again)
     }
 
     /// Whether an error is what a request to cancel does, and may have hit this by mistake.
-    pub(super) fn is_victim(&self, error: &ErrPacket<'_>, moment: u64) -> bool {
+    pub(in crate::mysql::driver) fn is_victim(&self, error: &ErrPacket<'_>, moment: u64) -> bool {
         is_interrupted(error) && (self.is_under_way() || moment <= self.risk_end)
     }
 
@@ -66,7 +66,7 @@ impl Cancel {
     }
 
     /// Takes the order to see to it.
-    pub(super) fn take(&mut self) -> bool {
+    pub(in crate::mysql::driver) fn take(&mut self) -> bool {
         let asked = self.stage == CancelStage::Asked;
         if asked {
             self.stage = CancelStage::UnderWay;
@@ -80,7 +80,7 @@ impl Session {
     ///
     /// Should the query be done in that very moment, then the next one is hit. So nobody is asked
     /// while something is queued behind it that could not be sent again.
-    pub(super) fn choose_cancel(&mut self, now: Instant) {
+    pub(in crate::mysql::driver) fn choose_cancel(&mut self, now: Instant) {
         let (steps, statements) = (&self.steps, &self.statements);
         self.cancel.wanted.retain(|&ticket| {
             steps.iter().any(|step| match step {
@@ -147,7 +147,7 @@ impl Session {
         is_unwanted.then(|| step.moment())
     }
 
-    pub(super) fn cancel_done(&mut self) {
+    pub(in crate::mysql::driver) fn cancel_done(&mut self) {
         if self.cancel.is_under_way() {
             self.cancel.stage = CancelStage::Idle;
             // A server that had nothing to interrupt may still interrupt what comes next.

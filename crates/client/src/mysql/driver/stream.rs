@@ -1,0 +1,19 @@
+//! Where the rest of a result is that comes in chunks.
+
+use std::sync::Arc;
+
+use lookaside_value::RowSet;
+
+use super::plan::Plan;
+use super::statement::Statement;
+
+/// Where the rest of a result is.
+pub(super) enum Source {
+    /// On the server.
+    Cursor {
+        statement: Arc<Statement>,
+        plan: Arc<Plan>,
+    },
+    /// Here, from the row with this index on.
+    Rows { rows: RowSet, next: usize },
+}
