@@ -19,27 +19,6 @@ use super::{assert_none, root};
 /// longer true is to be removed, and none to be added.
 const KNOWN: &[(&str, &str, &str)] = &[
     (
-        "client",
-        "",
-        "answers deadlines description drive face mysql net pool postgres request tickets",
-    ),
-    ("client", "config", "environment mysql postgres settings"),
-    ("client", "face", "client lock transaction"),
-    ("client", "mysql", "driver errand kill login"),
-    (
-        "client",
-        "mysql::driver",
-        "cancel cursor guard session status",
-    ),
-    ("client", "postgres", "driver login"),
-    (
-        "client",
-        "postgres::driver",
-        "cancel script session span statement statements step",
-    ),
-    ("client", "postgres::driver", "dispatch portal"),
-    ("client", "types::mysql", "text time"),
-    (
         "embedded",
         "",
         "admin archive binaries builder cache cluster dump endpoint error extension folder identity keeper manifest orphans owner_role passwd_entry persistent place postgres preflight prepared schema segment server setup template temporary version",
