@@ -13,18 +13,6 @@ pub struct ConvertError {
     to: Type,
 }
 
-impl ConvertError {
-    /// The type that the value had.
-    pub fn from_type(self) -> Type {
-        self.from
-    }
-
-    /// The type that was wanted.
-    pub fn to_type(self) -> Type {
-        self.to
-    }
-}
-
 impl fmt::Display for ConvertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "this {} is no {}", self.from, self.to)

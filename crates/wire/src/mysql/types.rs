@@ -133,16 +133,6 @@ impl fmt::Debug for ColumnType {
 pub struct ColumnFlags(pub u16);
 
 impl ColumnFlags {
-    /// It is never NULL.
-    pub fn is_not_null(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    /// It belongs to the primary key.
-    pub fn is_primary_key(self) -> bool {
-        self.0 & 2 != 0
-    }
-
     /// Its numbers have no sign.
     pub fn is_unsigned(self) -> bool {
         self.0 & 32 != 0
@@ -151,26 +141,6 @@ impl ColumnFlags {
     /// Its texts compare byte by byte. Whether they are text is said by the character set.
     pub fn is_binary(self) -> bool {
         self.0 & 128 != 0
-    }
-
-    /// It is an `ENUM`.
-    pub fn is_enum(self) -> bool {
-        self.0 & 256 != 0
-    }
-
-    /// It counts up.
-    pub fn is_auto_increment(self) -> bool {
-        self.0 & 512 != 0
-    }
-
-    /// It is a `TIMESTAMP`.
-    pub fn is_timestamp(self) -> bool {
-        self.0 & 1024 != 0
-    }
-
-    /// It is a `SET`.
-    pub fn is_set(self) -> bool {
-        self.0 & 2048 != 0
     }
 }
 
@@ -203,29 +173,9 @@ impl StatusFlags {
         self.0 & 0x0040 != 0
     }
 
-    /// A cursor has no more rows.
-    pub fn is_last_row_sent(self) -> bool {
-        self.0 & 0x0080 != 0
-    }
-
-    /// Backslashes in string literals are ordinary characters.
-    pub fn is_without_backslash_escapes(self) -> bool {
-        self.0 & 0x0200 != 0
-    }
-
     /// A prepared statement has another number of columns than it had.
     pub fn is_metadata_changed(self) -> bool {
         self.0 & 0x0400 != 0
-    }
-
-    /// The row holds what a procedure's OUT parameters were set to.
-    pub fn is_out_parameters(self) -> bool {
-        self.0 & 0x1000 != 0
-    }
-
-    /// The open transaction is a read-only one.
-    pub fn is_in_read_only_transaction(self) -> bool {
-        self.0 & 0x2000 != 0
     }
 
     /// The answer tells what changed in the session.
