@@ -85,8 +85,14 @@ const UTF_16: Unsupported = Unsupported {
 /// Enough to tell them apart.
 const MAGIC_SIZE: usize = 16;
 
-/// The end of a file of ORC: its name, and the size of what is before it.
-const ORC_TAIL_SIZE: u64 = 4;
+/// Text of four bytes a character.
+const UTF_32: Unsupported = Unsupported {
+    name: "UTF-32 text",
+    kind: Kind::Encoded("UTF-32"),
+};
+
+/// The end of a file of Parquet, which is its name, or of ORC, whose name has one byte behind it.
+const TAIL_SIZE: u64 = 4;
 
 /// What an output of that name would have to be.
 pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
@@ -110,16 +116,20 @@ pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
     found.or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
 }
 
-/// A file of ORC begins and ends with its name, and no text ends in the byte behind it.
+/// Formats whose files begin with letters and also end with them, as text seldom does.
 fn of_tail(magic: &[u8], file: &File) -> Option<Unsupported> {
     let size = file.metadata().ok()?.len();
-    let mut tail = [0; ORC_TAIL_SIZE as usize];
-    file.read_exact_at(&mut tail, size.checked_sub(ORC_TAIL_SIZE)?)
-        .ok()?;
-    let is_orc = magic.starts_with(b"ORC")
-        && tail.starts_with(b"ORC")
-        && !matches!(tail.last(), Some(b'\n' | b'\r'));
-    is_orc.then(|| by_suffix("orc"))
+    let mut tail = [0; TAIL_SIZE as usize];
+    let start = size.checked_sub(TAIL_SIZE)?;
+    file.read_exact_at(&mut tail, start).ok()?;
+    match (magic, tail) {
+        ([b'P', b'A', b'R', b'1', ..], [b'P', b'A', b'R', b'1']) => Some(by_suffix("parquet")),
+        // The last byte is the size of what is before the name.
+        ([b'O', b'R', b'C', ..], [b'O', b'R', b'C', size]) if !matches!(size, b'\n' | b'\r') => {
+            Some(by_suffix("orc"))
+        }
+        _ => None,
+    }
 }
 
 /// One of those that are there.
@@ -136,7 +146,6 @@ fn of_magic(magic: &[u8]) -> Option<Unsupported> {
         [0x04, 0x22, 0x4d, 0x18, ..] => by_suffix("lz4"),
         [b'P', b'K', 3, 4, ..] => by_suffix("zip"),
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => by_suffix("7z"),
-        [b'P', b'A', b'R', b'1', control, ..] if control.is_ascii_control() => by_suffix("parquet"),
         [b'O', b'b', b'j', 1, ..] => by_suffix("avro"),
         [b'A', b'R', b'R', b'O', b'W', b'1', 0, ..] => by_suffix("arrow"),
         [0x1f, 0x9d, ..] => by_suffix("z"),
@@ -146,6 +155,7 @@ fn of_magic(magic: &[u8]) -> Option<Unsupported> {
             by_suffix("pdf")
         }
         [_, _, _, _, _, _, _, _, b'D', b'U', b'C', b'K', _, 0, ..] => by_suffix("duckdb"),
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => UTF_32,
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => UTF_16,
         magic if magic.starts_with(b"SQLite format 3\0") => by_suffix("sqlite"),
         _ => return None,
@@ -155,6 +165,10 @@ fn of_magic(magic: &[u8]) -> Option<Unsupported> {
 impl Unsupported {
     /// How events in such a file are read all the same.
     pub(crate) fn read_instead(self, name: &str) -> String {
+        let name = match name {
+            "standard input" => "FILE",
+            name => name,
+        };
         match self.kind {
             Kind::Packed(unpack) => {
                 format!("unpack it on the way, with `{unpack} {name} |`, and name the input `-`")
@@ -215,7 +229,7 @@ mod tests {
             (&b"BZh91AY&SY\0\0"[..], Some("bzip2")),
             (b"\xfd7zXZ\0\0", Some("xz")),
             (b"PK\x03\x04", Some("zip")),
-            (b"PAR1\x15\x04", Some("Parquet")),
+            (b"\xff\xfe\0\0{\0", Some("UTF-32 text")),
             (b"\x1f\x9d\x90", Some("compress (.Z)")),
             (b"Rar!\x1a\x07\0", Some("RAR")),
             (b"%PDF-1.7\n", Some("PDF")),

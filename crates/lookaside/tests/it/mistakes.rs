@@ -249,7 +249,12 @@ fn issue_13_in_the_kind_of_an_input() {
     project.write("events.bz2", "BZh91AY&SY\0\0\0\0");
     project.write("events.json.br", "anything");
     project.write("events.orc", "ORC\n\u{3}");
-    project.write("p.json", "PAR1\u{15}\u{4}\u{15}");
+    project.write("p.json", "PAR1\u{15}\u{4}\u{15}PAR1");
+    // Text that begins with the name of a format is text.
+    project.write("text.csv", "PAR1,host\na,web-1\n");
+    project
+        .run(&["enrich", ".", "text.csv", "--format", "csv"])
+        .ended(0);
     project.write("o.json", "ORC\n\u{3}ORC\u{17}");
     project.write("geo.mmdb", "anything");
     std::fs::write(project.file("u.json"), b"\xff\xfe{\0}\0\n\0").unwrap();
@@ -290,6 +295,22 @@ fn issue_13_in_the_kind_of_an_input() {
         assert!(err.contains(expected), "{input}: {err}");
         assert!(!err.contains("No such file"), "{input}: {err}");
     }
+}
+
+#[test]
+fn issue_13_in_the_kind_of_standard_input() {
+    let project = Project::new();
+    std::fs::write(project.file("u.json"), b"\xff\xfe{\0}\0\n\0").unwrap();
+    let input = std::fs::File::open(project.file("u.json")).unwrap();
+    let mut command = crate::program::lookaside();
+    command
+        .args(["enrich", ".", "-", "--format", "json"])
+        .current_dir(project.path())
+        .stdin(input);
+    let said = crate::program::Said::from(command.output().unwrap()).ended(1);
+    let err = said.err.replace("\n  ", " ");
+    assert!(err.contains("is UTF-16 text, which is not read"), "{err}");
+    assert!(err.contains("`iconv -f UTF-16 -t UTF-8 FILE |`"), "{err}");
 }
 
 #[test]

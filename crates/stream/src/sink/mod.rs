@@ -104,7 +104,12 @@ impl Sink {
             _ => match text.strip_prefix("tcp://") {
                 Some(address) => Self::tcp(address, tcp),
                 None => {
-                    for (word, meant) in [("stdout", "-"), ("null", "null")] {
+                    for (word, meant) in [
+                        ("stdout", "-"),
+                        ("stdin", "-"),
+                        ("stderr", "-"),
+                        ("null", "null"),
+                    ] {
                         if text.eq_ignore_ascii_case(word) {
                             return Err(Error::ambiguous_output(text, meant));
                         }

@@ -173,6 +173,8 @@ impl Source {
     /// When it is closed.
     pub fn with_stdin(mut self) -> Result<Self> {
         let (file, extent) = stdin().map_err(|error| Error::open_input("standard input", error))?;
+        // As a shell redirects it.
+        refuse_unsupported(Path::new("standard input"), &file)?;
         self.inputs.push(Opened::Stdin(file, extent));
         Ok(self)
     }
