@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
-use crate::identity::Identity;
 use crate::keeper::{Job, Keeper};
 use crate::orphans::SWEEP_COUNT_MAX;
 use crate::server::Server;
@@ -449,9 +448,9 @@ impl Cluster {
     }
 
     /// Leaves a server that we started running after us.
-    pub(crate) fn outlive(&self, identity: &Identity) -> Result<()> {
+    pub(crate) fn outlive(&self) -> Result<()> {
         match &mut *lock(&self.hold) {
-            Hold::Started(server) => server.outlive(identity),
+            Hold::Started(server) => server.outlive(),
             _ => Ok(()),
         }
     }

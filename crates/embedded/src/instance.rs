@@ -195,29 +195,42 @@ impl Instance {
         let Some(receipt) = Receipt::read(&self.folder)? else {
             return Ok(Status::Absent);
         };
-        if is_free(&self.folder)? {
+        let Some((pid, is_own)) = self.occupant()? else {
             return Ok(match receipt.is_complete {
                 true => Status::Stopped {
                     major: receipt.major,
                 },
                 false => Status::Absent,
             });
+        };
+        if let Some(pid) = pid.filter(|_| is_own)
+            && let Some(listening) = Listening::read(&self.folder)?
+        {
+            return Ok(Status::Running(self.running(pid, &receipt, listening)));
+        }
+        Ok(Status::Owned { pid })
+    }
+
+    /// The process that has the folder, where it is known, and whether it is the server itself, as of
+    /// one that outlives its owner; `None` if the folder is free.
+    fn occupant(&self) -> Result<Option<(Option<u32>, bool)>> {
+        if is_free(&self.folder)? {
+            return Ok(None);
         }
         let owner = persistent::owner_of(&self.folder);
         let server = server_pid(&self.folder.join(DATA));
-        // One that outlives its owner owns itself.
-        let own = server.filter(|_| server == owner);
-        if let (Some(pid), Some(listening)) = (own, Listening::read(&self.folder)?) {
-            return Ok(Status::Running(self.running(
-                number(pid),
-                &receipt,
-                listening,
-            )));
-        }
+        let is_own = server.is_some() && server == owner;
         let pid = owner.filter(|pid| is_alive(*pid)).or(server);
-        Ok(Status::Owned {
-            pid: pid.map(number),
-        })
+        Ok(Some((pid.map(number), is_own)))
+    }
+
+    /// Whether the server takes no sessions for now. One that cannot be asked is not waited for.
+    fn is_recovering(&self) -> Result<bool> {
+        let Ok(Some(listening)) = Listening::read(&self.folder) else {
+            return Ok(false);
+        };
+        let session = Connection::open(&listening.socket_folder, listening.port, USER, "postgres");
+        Ok(session.is_err_and(|failure| failure.is_starting_up()))
     }
 
     fn running(&self, pid: u32, receipt: &Receipt, listening: Listening) -> Running {
@@ -276,13 +289,15 @@ impl Instance {
     fn tell_to_stop(&self, begin: Instant) -> Result<Option<Told>> {
         let signature = signature_of(&self.folder);
         let is_starting = is_starting(&self.folder);
-        let (pid, is_own) = match self.status()? {
-            Status::Absent | Status::Stopped { .. } => return Ok(None),
-            Status::Running(running) => (Some(running.pid), true),
-            Status::Owned { pid } => (pid, false),
+        let Some((pid, is_own)) = self.occupant()? else {
+            return Ok(None);
         };
         let server = server_pid(&self.folder.join(DATA));
         if let Some(server) = server.filter(|server| pid == Some(number(*server))) {
+            // One that recovers from the crash of one of its processes would not end by the signal.
+            if begin.elapsed() < STOP_PATIENCE && self.is_recovering()? {
+                return Ok(None);
+            }
             return match kill_process(server, Signal::INT) {
                 Ok(()) | Err(Errno::SRCH) => Ok(Some(Told::now(server, signature))),
                 Err(error) => Err(Error::cannot_wait(error.into())),

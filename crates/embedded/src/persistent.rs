@@ -10,7 +10,7 @@
 //! <folder>/log              what the server says
 //! <folder>/password         the superuser's for TCP
 //! <folder>/running.toml     how a server that outlives its owner is reached
-//! <folder>/ending  owners  joined/    between the owners and the watch, see `server.rs`
+//! <folder>/ending  alive  joined/     between owners, server and watch, see `server.rs`
 //! ```
 
 use std::fs::{self, File};
@@ -97,7 +97,6 @@ pub(crate) struct Opened {
     listen: Listen,
     settings: Vec<(String, String)>,
     lock: File,
-    identity: &'static Identity,
 }
 
 impl Opened {
@@ -111,7 +110,7 @@ impl Opened {
             .ok_or_else(|| Error::crashed(&cluster.folder, &log_end(&cluster.folder, 0)))?;
         sign(&mut self.lock, &number(pid).to_string())
             .map_err(|error| Error::file("write", &cluster.folder.join(LOCK), error))?;
-        cluster.outlive(self.identity)
+        cluster.outlive()
     }
 }
 
@@ -246,7 +245,6 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         listen: keeping.listen,
         settings: keeping.settings.clone(),
         lock,
-        identity: setup.identity,
     })
 }
 
@@ -506,6 +504,9 @@ pub(crate) struct Listening {
 /// File with [`Listening`].
 const LISTENING: &str = "running.toml";
 
+/// The same before it is whole.
+const LISTENING_PARTIAL: &str = "running.toml.partial";
+
 impl Listening {
     fn of(cluster: &Cluster, listen: Listen, settings: Vec<(String, String)>) -> Self {
         let version = cluster.binaries.version();
@@ -539,13 +540,18 @@ impl Listening {
 
     fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(LISTENING);
+        let partial = folder.join(LISTENING_PARTIAL);
         let text = toml::to_string(self).expect("numbers and texts can be written");
-        fs::write(&path, text).map_err(|error| Error::file("write", &path, error))
+        fs::write(&partial, text)
+            .and_then(|()| fs::rename(&partial, &path))
+            .map_err(|error| Error::file("write", &path, error))
     }
 
     pub(crate) fn forget(folder: &Path) {
         // Without the lock held by anybody it means nothing.
-        let _ = fs::remove_file(folder.join(LISTENING));
+        for name in [LISTENING, LISTENING_PARTIAL] {
+            let _ = fs::remove_file(folder.join(name));
+        }
     }
 }
 

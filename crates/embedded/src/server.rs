@@ -38,6 +38,11 @@ const LOG_POLL: Duration = Duration::from_millis(100);
 /// How long a lost connection waits to learn whether its server has ended.
 const CRASH_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// How long processes of a server that was killed may still hold its shared memory, and how often a
+/// start is tried until then.
+const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
+const MEMORY_POLL: Duration = Duration::from_millis(50);
+
 /// A port may be taken between its choice and its use.
 const PORT_TRIES: usize = 5;
 
@@ -49,6 +54,8 @@ const LOG_QUOTE_SIZE: u64 = 2048;
 
 /// File in the cluster's folder through which further owners join; see `temporary.rs`.
 pub(crate) const OWNERS: &str = "owners";
+/// File in the folder of a server with lasting data: the pipe that the server holds as long as it runs.
+const ALIVE: &str = "alive";
 /// Folder with an empty file for each owner whose joining was heard.
 pub(crate) const JOINED: &str = "joined";
 /// Appears when the server is told to end.
@@ -77,7 +84,7 @@ const OURS: [&str; 11] = [
     "unix_socket_permissions",
 ];
 
-/// A line for [`WATCH`]: the pipe is replaced by one that never ends, as the shell itself holds it.
+/// A line for [`WATCH`]: the pipe is replaced by one that ends with the server, which holds it.
 const OUTLIVE: &[u8] = b"outlive\n";
 
 /// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
@@ -93,19 +100,27 @@ const OUTLIVE: &[u8] = b"outlive\n";
 /// was killed has removed neither its file nor its shared memory, which is found by the file: the next
 /// start removes both, with the folder. What cannot be written, because there is no room or no folder
 /// any more, is no reason to stay: after `:` alone, a special built-in, the shell would end.
+/// A server that outlives its owner holds the pipe `alive`, so that the second shell, and with it the
+/// lock, ends with the server also where the first one was killed.
 const WATCH: &str = r#"
 folder=$1 signal=$2 remove=$3
 shift 3
 umask 077
 PATH=${PATH:-/bin}:/usr/bin:/bin
 exec 3<&0 </dev/null 2>>"$folder/log"
+if [ -p "$folder/alive" ]; then exec 4<>"$folder/alive"; fi
 "$@" 3<&- >>"$folder/log" &
 server=$!
+exec 4<&-
 trap 'kill -s KILL "$server"' EXIT
 (
     exec 2>/dev/null
     while read -r owner <&3; do
-        if [ "$owner" = outlive ]; then exec 3<>"$folder/owners"; continue; fi
+        if [ "$owner" = outlive ]; then
+            # Opened for both, a pipe without another end does not wait for one.
+            exec 4<>"$folder/alive" 3<"$folder/alive" 4<&-
+            continue
+        fi
         command : >"$folder/joined/$owner"
     done
     command : >"$folder/ending"
@@ -186,7 +201,10 @@ impl Server {
     pub(crate) fn start(spec: &Spec<'_>) -> Result<(Self, Connection)> {
         let log_start = fs::metadata(spec.folder.join(LOG)).map_or(0, |metadata| metadata.len());
         let mut remembered = remembered_port(spec);
-        for attempt in 1.. {
+        let begin = Instant::now();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let port = match (spec.listen, remembered.take()) {
                 (Listen::Socket, _) => PORT_DEFAULT,
                 (Listen::Tcp, Some(port)) => port,
@@ -203,13 +221,19 @@ impl Server {
                     let log = log_end(spec.folder, log_start);
                     let port_taken =
                         spec.listen == Listen::Tcp && log.contains("Address already in use");
-                    if !port_taken || attempt == PORT_TRIES {
+                    // A process of a server that was killed has not ended yet.
+                    let memory_taken = log.contains("pre-existing shared memory block")
+                        && begin.elapsed() < MEMORY_TIMEOUT;
+                    if !memory_taken && (!port_taken || attempt >= PORT_TRIES) {
                         return Err(error);
+                    }
+                    if memory_taken {
+                        remembered = remembered_port(spec);
+                        thread::sleep(MEMORY_POLL);
                     }
                 }
             }
         }
-        unreachable!("the last try returns")
     }
 
     fn spawn(spec: &Spec<'_>, port: u16) -> Result<Self> {
@@ -231,6 +255,9 @@ impl Server {
                 (Stdio::from(input), Some(OwnedFd::from(owner)))
             }
             Ending::Remove | Ending::Stop => {
+                if spec.ending == Ending::Stop {
+                    make_pipe(spec.folder, ALIVE, spec.identity)?;
+                }
                 let (input, owner) = io::pipe().map_err(Error::no_pipe)?;
                 (Stdio::from(input), Some(OwnedFd::from(owner)))
             }
@@ -349,8 +376,7 @@ impl Server {
     }
 
     /// Leaves the server running after its owner, until somebody tells it to end.
-    pub(crate) fn outlive(&mut self, identity: &Identity) -> Result<()> {
-        make_pipe(&self.folder, identity)?;
+    pub(crate) fn outlive(&mut self) -> Result<()> {
         let mut owner = File::from(
             self.owner
                 .take()
@@ -442,7 +468,7 @@ fn quote_list_item(name: &str) -> String {
 
 /// The named pipe through which other processes become owners too.
 fn shared_pipe(folder: &Path, identity: &Identity) -> Result<(File, File)> {
-    let path = make_pipe(folder, identity)?;
+    let path = make_pipe(folder, OWNERS, identity)?;
     let open = |options: &mut OpenOptions| {
         options
             .open(&path)
@@ -456,9 +482,9 @@ fn shared_pipe(folder: &Path, identity: &Identity) -> Result<(File, File)> {
     Ok((input, owner))
 }
 
-fn make_pipe(folder: &Path, identity: &Identity) -> Result<PathBuf> {
+fn make_pipe(folder: &Path, name: &str, identity: &Identity) -> Result<PathBuf> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    let path = folder.join(OWNERS);
+    let path = folder.join(name);
     let _ = fs::remove_file(&path);
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .map_err(|error| Error::file("make the pipe", &path, error.into()))?;

@@ -224,10 +224,19 @@ pub(crate) fn set_password(
 ) -> Result<String> {
     let doing = "setting the password";
     let password = digest::random(16);
-    let sql = format!("ALTER ROLE {USER} PASSWORD {}", literal(&password));
-    session
-        .query(&sql)
-        .map_err(|failure| failure.during(doing))?;
+    // Whatever a template's contents say of it: `pg_hba.conf` wants SCRAM.
+    for sql in [
+        "SET password_encryption = 'scram-sha-256'".to_owned(),
+        format!(
+            "ALTER ROLE {USER} LOGIN PASSWORD {} VALID UNTIL 'infinity'",
+            literal(&password)
+        ),
+        "RESET password_encryption".to_owned(),
+    ] {
+        session
+            .query(&sql)
+            .map_err(|failure| failure.during(doing))?;
+    }
     place::write_private(&folder.join(PASSWORD), &password, identity)?;
     Ok(password)
 }

@@ -162,6 +162,32 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
     assert_eq!(entries(&cache.path().join("template")).len(), 1);
 }
 
+/// The lock of its folder ends with the server, whoever was killed before.
+#[test]
+fn issue_13_a_server_without_its_first_shell_is_stopped_and_started_again() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    for is_stopped in [true, false] {
+        let running = instance.start(builder()).unwrap();
+        let server = i32::try_from(running.pid).unwrap();
+        let status = fs::read_to_string(format!("/proc/{server}/status")).unwrap();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        kill(parent.unwrap().trim().parse().unwrap());
+        match is_stopped {
+            true => assert!(instance.stop().unwrap()),
+            false => kill(server),
+        }
+        wait_until("no process is left", || processes(&folder).is_empty());
+    }
+    let running = instance.start(builder()).unwrap();
+    assert_eq!(ask(&running.url, "SELECT 1"), ["1"]);
+    assert!(instance.stop().unwrap());
+}
+
 #[test]
 fn an_owner_that_aborts_takes_its_server_along() {
     if !has_server() {

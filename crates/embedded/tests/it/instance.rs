@@ -411,3 +411,21 @@ fn issue_13_a_stop_waits_for_a_start() {
     }
     assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
 }
+
+/// What a start was killed over does not keep the server from being stopped.
+#[test]
+fn issue_13_a_server_whose_notes_are_damaged_can_be_stopped() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    instance.start(builder()).unwrap();
+    fs::write(folder.join("running.toml"), "").unwrap();
+    assert!(instance.status().is_err());
+    assert!(instance.stop().unwrap());
+    assert_eq!(processes(&folder), []);
+    assert!(instance.start(builder()).is_ok());
+}

@@ -298,7 +298,7 @@ fn code_that_takes_a_database_away_is_told_which() {
         (
             "close",
             "ALTER DATABASE postgres ALLOW_CONNECTIONS false",
-            "has changed the database `postgres`",
+            "has changed the database or the role `postgres`",
         ),
     ] {
         let key = format!("{key} {}", fastrand::u64(..));
