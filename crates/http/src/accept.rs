@@ -6,7 +6,7 @@ use crate::Service;
 use crate::connection::{Connection, Sealing};
 use crate::io::Due;
 use crate::mailbox::Message;
-use crate::request::{Origin, Peer};
+use crate::peer::{Origin, Peer};
 use crate::tls::Session;
 use crate::worker::Worker;
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::request::Peer;
+use crate::peer::Peer;
 
 /// A panic that was contained: it has ended one connection or one request. Every one of them is a
 /// defect of this library, of rustls or of the service.

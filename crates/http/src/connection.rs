@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::body::Receiving;
 use crate::io::Interest;
+use crate::peer::Origin;
 use crate::remote::Source;
 use crate::render::{Manner, Pieces};
-use crate::request::Origin;
 use crate::slab::Key;
 use crate::tls::{Failure, Session};
 

@@ -17,6 +17,7 @@ use crate::parse::{HeadLimits, Header};
 use crate::pool::Pool;
 use crate::remote::Deferred;
 use crate::slab::{Key, Slab};
+use crate::ticket::SEQUENCE_MASK;
 use crate::travel::Travel;
 use crate::wheel::Wheel;
 use crate::{BodyStream, CaughtPanic, Options, PanicStage, Peer, Reply, Ticket, Tls};
@@ -269,6 +270,12 @@ impl Io {
     /// The request of a ticket, to be answered from any thread.
     pub fn remote(&self, ticket: Ticket) -> Deferred {
         Deferred::new(Arc::clone(&self.mailbox), ticket)
+    }
+
+    /// A number that no request has that waits.
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence = (self.sequence + 1) & SEQUENCE_MASK;
+        self.sequence
     }
 
     pub(crate) fn pending(&self, ticket: Ticket) -> Option<&Pending> {

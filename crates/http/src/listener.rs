@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 
-use crate::request::Peer;
+use crate::peer::Peer;
 use crate::{Address, Error, Listen, Result};
 
 /// Connections that wait to be accepted; the system may hold fewer (`net.core.somaxconn`).

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::Response;
+use crate::peer::Peer;
 use crate::remote::Source;
-use crate::request::Peer;
 use crate::serial::Job;
 
 /// What a thread is told.

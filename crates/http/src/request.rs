@@ -1,28 +1,11 @@
 //! A request, as a service sees it.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 
 use crate::parse::{Framing, Head};
+use crate::peer::Origin;
 use crate::query::{QueryPairs, decode_path};
-use crate::{Method, Route};
-
-/// Who sent a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Peer {
-    /// From this address.
-    Tcp(SocketAddr),
-    /// Through a Unix socket.
-    Unix,
-}
-
-/// What the connection says about a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
-    pub(crate) peer: Peer,
-    pub(crate) is_tls: bool,
-}
+use crate::{Method, Peer, Route};
 
 /// A request. It borrows the bytes that came in; nothing is copied.
 pub struct Request<'a> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::service::{PARAM_COUNT_MAX, Params};
+use crate::route::{PARAM_COUNT_MAX, Params};
 use crate::status::{PROBLEM_TYPE, problem};
 use crate::{Io, Method, Readiness, Reply, Request, Route, Service, Ticket};
 

@@ -12,10 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::Method;
 use crate::clock::Stamp;
 use crate::counters::Counters;
+use crate::peer::Peer;
 use crate::query::QueryPairs;
 use crate::render::{Draft, Manner};
-use crate::request::{Peer, Request};
-use crate::service::Params;
+use crate::request::Request;
+use crate::route::Params;
 use crate::status::problem;
 
 /// Requests of one job, so that a connection that sends without end lets others in between.

@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use crate::Io;
 use crate::slab::Key;
 
 /// The name of a request that is answered later, on the same thread.
@@ -19,7 +18,7 @@ pub struct Ticket {
 /// The connection's index is above the number of the reply, which is unique on its thread for as
 /// long as a million requests a second are put off for twelve days.
 const SEQUENCE_BITS: u32 = 40;
-const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
+pub(crate) const SEQUENCE_MASK: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl Ticket {
     pub(crate) fn new(key: Key, sequence: u64) -> Self {
@@ -51,13 +50,5 @@ impl Ticket {
 impl From<Ticket> for u64 {
     fn from(ticket: Ticket) -> Self {
         ticket.bits
-    }
-}
-
-impl Io {
-    /// A number that no request has that waits.
-    pub(crate) fn next_sequence(&mut self) -> u64 {
-        self.sequence = (self.sequence + 1) & SEQUENCE_MASK;
-        self.sequence
     }
 }

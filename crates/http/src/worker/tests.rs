@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::mailbox::Mailbox;
-use crate::request::Peer;
+use crate::peer::Peer;
 use crate::{Options, Router, Ticket};
 
 /// Longer than anything takes here.
