@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::body::Receiving;
-use crate::io::Interest;
 use crate::peer::Origin;
+use crate::poller::Interest;
 use crate::remote::Source;
 use crate::render::{Manner, Pieces};
 use crate::slab::Key;

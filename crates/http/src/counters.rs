@@ -1,11 +1,6 @@
 //! What a server counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use lookaside_pipeline::Snapshot;
-
-use crate::station::Line;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -90,14 +85,6 @@ impl Counters {
     }
 }
 
-/// A view of the counters of a server, for any thread.
-#[derive(Clone)]
-pub struct Monitor {
-    threads: Arc<[Board]>,
-    ring: Arc<Ring>,
-    unsent: Arc<Unsent>,
-}
-
 /// Bytes of replies that clients have not taken yet, on all threads together. It is exact, and seldom
 /// written: most replies go out as a whole when they are written.
 #[derive(Default)]
@@ -113,38 +100,10 @@ impl Unsent {
             self.0.fetch_sub((before - now) as u64, Ordering::Relaxed);
         }
     }
-}
 
-/// The way to the serial stage, until the server has ended.
-pub(crate) type Ring = Mutex<Option<Line>>;
-
-impl Monitor {
-    pub(crate) fn new(threads: Arc<[Board]>, ring: Arc<Ring>, unsent: Arc<Unsent>) -> Self {
-        Self {
-            threads,
-            ring,
-            unsent,
-        }
-    }
-
-    /// Bytes of replies that clients have not taken yet, at this moment. Files are not counted.
-    pub fn unsent_size(&self) -> u64 {
-        self.unsent.0.load(Ordering::Relaxed)
-    }
-
-    /// What the ring of the serial stage is doing, if the server has one.
-    pub fn ring(&self) -> Option<Snapshot> {
-        let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.as_ref().map(|line| line.pipeline.snapshot())
-    }
-
-    /// What was counted so far.
-    pub fn counters(&self) -> Counters {
-        let mut sum = Counters::default();
-        for board in self.threads.iter() {
-            board.published.add_to(&mut sum);
-        }
-        sum
+    /// How many those are at this moment.
+    pub(crate) fn size(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -160,5 +119,10 @@ pub(crate) struct Board {
 impl Board {
     pub(crate) fn show(&self, counters: &Counters) {
         self.published.store(counters);
+    }
+
+    /// Adds what the thread has shown last.
+    pub(crate) fn add_to(&self, sum: &mut Counters) {
+        self.published.add_to(sum);
     }
 }

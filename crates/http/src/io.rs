@@ -14,6 +14,7 @@ use crate::counters::{Counters, Unsent};
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Waker};
 use crate::parse::{HeadLimits, Header};
+use crate::poller::{Interest, Source};
 use crate::pool::Pool;
 use crate::remote::Deferred;
 use crate::slab::{Key, Slab};
@@ -81,68 +82,6 @@ struct Watched {
     interest: Interest,
 }
 
-/// What of a descriptor somebody wants to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    /// That it can be read.
-    pub read: bool,
-    /// That it can be written.
-    pub write: bool,
-}
-
-impl Interest {
-    /// Reading only.
-    pub const READ: Self = Self {
-        read: true,
-        write: false,
-    };
-
-    fn flags(self) -> epoll::EventFlags {
-        let mut flags = epoll::EventFlags::empty();
-        flags.set(epoll::EventFlags::IN, self.read);
-        flags.set(epoll::EventFlags::OUT, self.write);
-        flags
-    }
-}
-
-/// How a connection is polled. One that waits for requests is told of once, by the edge: by the
-/// level, the system would look at each socket again in the next call, after it was read, which is a
-/// twentieth of a small request's CPU time. An end comes with a flag of its own, as it would
-/// otherwise hide behind the bytes before it. It is of interest too where nothing more is read or
-/// written until an answer is there, which may be a long time.
-fn connection_flags(interest: Interest) -> epoll::EventFlags {
-    match interest {
-        Interest::READ => epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET,
-        Interest {
-            read: false,
-            write: false,
-        } => epoll::EventFlags::RDHUP | epoll::EventFlags::ET,
-        other => other.flags(),
-    }
-}
-
-/// What a descriptor is ready for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// It can be read, be it to learn of an end or an error.
-    pub read: bool,
-    /// It can be written.
-    pub write: bool,
-    /// The other side is gone.
-    pub closed: bool,
-}
-
-impl Readiness {
-    pub(crate) fn from_flags(flags: epoll::EventFlags) -> Self {
-        let closed = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
-        Self {
-            read: closed || flags.contains(epoll::EventFlags::IN),
-            write: closed || flags.contains(epoll::EventFlags::OUT),
-            closed,
-        }
-    }
-}
-
 /// Whether a client is still there, see [`Io::presence`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
@@ -162,39 +101,6 @@ pub struct Watch(Key);
 /// A timer that was begun, see [`Io::timer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer(Key);
-
-/// What an event of the poller is about: a tag beside a key.
-#[derive(Clone, Copy)]
-pub(crate) enum Source {
-    Connection(Key),
-    Watch(Key),
-    Listener(usize),
-    Mailbox,
-}
-
-const TAG_SHIFT: u32 = 56;
-
-impl Source {
-    pub(crate) fn to_data(self) -> epoll::EventData {
-        let (tag, bits) = match self {
-            Self::Connection(key) => (0, key.to_bits()),
-            Self::Watch(key) => (1, key.to_bits()),
-            Self::Listener(index) => (2, index as u64),
-            Self::Mailbox => (3, 0),
-        };
-        epoll::EventData::new_u64(tag << TAG_SHIFT | bits)
-    }
-
-    pub(crate) fn from_data(data: epoll::EventData) -> Self {
-        let bits = data.u64();
-        match bits >> TAG_SHIFT {
-            0 => Self::Connection(Key::from_bits(bits)),
-            1 => Self::Watch(Key::from_bits(bits)),
-            2 => Self::Listener((bits & 0xffff) as usize),
-            _ => Self::Mailbox,
-        }
-    }
-}
 
 impl Drop for Io {
     fn drop(&mut self) {
@@ -435,7 +341,7 @@ impl Io {
             return Ok(());
         };
         let data = Source::Connection(key).to_data();
-        let flags = connection_flags(connection.interest);
+        let flags = connection.interest.connection_flags();
         Ok(epoll::add(&self.epoll, &connection.socket, data, flags)?)
     }
 
@@ -451,7 +357,7 @@ impl Io {
         }
         connection.is_unread = false;
         let data = Source::Connection(key).to_data();
-        let flags = connection_flags(interest);
+        let flags = interest.connection_flags();
         epoll::modify(&self.epoll, &connection.socket, data, flags)?;
         connection.interest = interest;
         Ok(())

@@ -6,9 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::counters::{Board, Ring, Unsent};
+use crate::counters::{Board, Unsent};
 use crate::listener;
 use crate::mailbox::{Mailbox, Message};
+use crate::monitor::Ring;
 use crate::station::Line;
 use crate::worker::Worker;
 use crate::{

@@ -7,8 +7,8 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::body::{Receiving, after};
 use crate::connection::{Answer, Connection, Pending, State};
-use crate::io::Interest;
 use crate::parse::BAD_REQUEST;
+use crate::poller::Interest;
 use crate::slab::Key;
 use crate::tls::Failure;
 use crate::{Io, Options, PanicStage};

@@ -9,9 +9,10 @@ use rustix::event::{Timespec, epoll};
 
 use crate::connection::State;
 use crate::counters::Board;
-use crate::io::{Due, Source};
+use crate::io::Due;
 use crate::mailbox::Message;
 use crate::parse::Refusal;
+use crate::poller::Source;
 use crate::settle::Settled;
 use crate::slab::Key;
 use crate::{Io, Readiness, Service, Ticket};
