@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::caught;
+use crate::channel::{Feed, Pushed, SlowBody};
 use crate::parse::{ChunkDecoder, Framing, Head, Progress, Refusal};
-use crate::remote::{Feed, Pushed, SlowBody};
 use crate::slab::Key;
 use crate::{Io, PanicStage, Peer, Reply, Route, Ticket};
 

@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::body::Receiving;
+use crate::channel::Source;
 use crate::peer::Origin;
 use crate::poller::Interest;
-use crate::remote::Source;
 use crate::render::{Manner, Pieces};
 use crate::slab::Key;
 use crate::tls::{Failure, Session};

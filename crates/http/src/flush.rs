@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
+use crate::channel::Pulled;
 use crate::connection::{Answer, Connection};
-use crate::remote::Pulled;
 use crate::slab::Key;
 use crate::tls::Failure;
 use crate::{Io, PanicStage, Ticket};

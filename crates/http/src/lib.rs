@@ -41,6 +41,7 @@
 mod accept;
 mod body;
 mod caught;
+mod channel;
 mod clock;
 mod connection;
 mod counters;
@@ -88,6 +89,7 @@ mod worker;
 
 pub use body::BodySink;
 pub use caught::{CaughtPanic, PanicStage};
+pub use channel::SlowBody;
 pub use counters::Counters;
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
@@ -101,7 +103,7 @@ pub use options::{Options, SerialPlace};
 pub use peer::Peer;
 pub use poller::{Interest, Readiness};
 pub use query::QueryPairs;
-pub use remote::{BodyReader, BodyWriter, Deferred, SlowBody};
+pub use remote::{BodyReader, BodyWriter, Deferred};
 pub use reply::Reply;
 pub use request::Request;
 pub use response::Response;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::Response;
+use crate::channel::Source;
 use crate::peer::Peer;
-use crate::remote::Source;
 use crate::serial::Job;
 
 /// What a thread is told.

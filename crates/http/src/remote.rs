@@ -1,18 +1,13 @@
 //! Requests whose bodies are read, or that are answered, on other threads.
 
-use std::fmt;
 use std::io::{self, Read, Write};
-use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::channel::{Channel, Feed, Source, Taken};
 use crate::mailbox::{Mailbox, Message};
 use crate::render::is_header;
 use crate::{Response, Ticket};
-
-/// Bytes that lie between two threads at most, in either direction; then the faster one waits.
-/// Large enough that threads change seldom, small enough for hundreds of uploads.
-const CHANNEL_SIZE_MAX: usize = 256 << 10;
 
 /// A request that is answered later, from any thread.
 ///
@@ -50,9 +45,7 @@ impl Deferred {
     pub fn stream(mut self, response: Response) -> BodyWriter {
         self.is_done = true;
         let channel = Arc::new(Channel::default());
-        let source = Source {
-            channel: Arc::clone(&channel),
-        };
+        let source = Source::new(Arc::clone(&channel));
         self.mailbox
             .send(Message::Stream(self.ticket, response, source));
         BodyWriter {
@@ -70,56 +63,6 @@ impl Drop for Deferred {
             self.mailbox
                 .send(Message::Respond(self.ticket, Response::new(500)));
         }
-    }
-}
-
-/// Bytes on their way from one thread to another.
-#[derive(Debug, Default)]
-struct Channel {
-    flow: Mutex<Flow>,
-    moved: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Flow {
-    bytes: Vec<u8>,
-    /// Header lines that are sent after the body; empty until it has ended.
-    trailers: Vec<u8>,
-    /// Nothing follows, and that is how it should be.
-    is_ended: bool,
-    /// The other side is gone.
-    is_broken: bool,
-    /// Why it is, if that is a body that came too slowly.
-    slow: Option<SlowBody>,
-    /// The I/O thread was told that there is something, and has not looked since; or it stopped
-    /// for lack of room and wants to be told.
-    is_told: bool,
-}
-
-impl Channel {
-    fn lock(&self) -> MutexGuard<'_, Flow> {
-        // Nothing can panic while it is held but an allocation.
-        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, flow: MutexGuard<'a, Flow>) -> MutexGuard<'a, Flow> {
-        self.moved
-            .wait(flow)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait_within<'a>(
-        &self,
-        flow: MutexGuard<'a, Flow>,
-        patience: Duration,
-    ) -> MutexGuard<'a, Flow> {
-        let waited = self.moved.wait_timeout(flow, patience);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn break_off(&self) {
-        self.lock().is_broken = true;
-        self.moved.notify_all();
     }
 }
 
@@ -163,10 +106,7 @@ impl BodyWriter {
 
     fn end(mut self, trailers: Vec<u8>) {
         self.is_done = true;
-        let mut flow = self.channel.lock();
-        flow.trailers = trailers;
-        flow.is_ended = true;
-        drop(flow);
+        self.channel.end(trailers);
         self.mailbox.send(Message::Written(self.ticket));
     }
 }
@@ -176,18 +116,8 @@ impl Write for BodyWriter {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let mut flow = self.channel.lock();
-        while flow.bytes.len() >= CHANNEL_SIZE_MAX && !flow.is_broken {
-            flow = self.channel.wait(flow);
-        }
-        if flow.is_broken {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        let size = bytes.len().min(CHANNEL_SIZE_MAX - flow.bytes.len());
-        flow.bytes.extend_from_slice(&bytes[..size]);
-        let was_told = mem::replace(&mut flow.is_told, true);
-        drop(flow);
-        if !was_told {
+        let (size, is_news) = self.channel.write(bytes)?;
+        if is_news {
             self.mailbox.send(Message::Written(self.ticket));
         }
         Ok(size)
@@ -208,76 +138,6 @@ impl Drop for BodyWriter {
     }
 }
 
-/// The I/O thread's end of a [`BodyWriter`].
-#[derive(Debug)]
-pub(crate) struct Source {
-    channel: Arc<Channel>,
-}
-
-/// What a [`Source`] has.
-pub(crate) enum Pulled {
-    /// It may have more later.
-    Some,
-    End {
-        /// Header lines that are sent after the body.
-        trailers: Vec<u8>,
-    },
-    /// The writer gave up.
-    Broken,
-}
-
-impl Source {
-    /// Moves what was written to the end of `out`.
-    pub(crate) fn pull(&self, out: &mut Vec<u8>) -> Pulled {
-        let mut flow = self.channel.lock();
-        flow.is_told = false;
-        out.extend_from_slice(&flow.bytes);
-        flow.bytes.clear();
-        let pulled = match (flow.is_ended, flow.is_broken) {
-            (true, _) => Pulled::End {
-                trailers: mem::take(&mut flow.trailers),
-            },
-            (false, true) => Pulled::Broken,
-            (false, false) => Pulled::Some,
-        };
-        drop(flow);
-        self.channel.moved.notify_all();
-        pulled
-    }
-}
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        self.channel.break_off();
-    }
-}
-
-/// Why the body of a [live](crate::Route::live) route was given up: the error within the
-/// [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) that its reader gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlowBody {
-    /// Nothing of it came for so long, [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout).
-    Idle(Duration),
-    /// It came with fewer bytes a second than
-    /// [`Options::stream_rate_min`](crate::Options::stream_rate_min), which is this.
-    Rate(u64),
-}
-
-impl fmt::Display for SlowBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Idle(timeout) => {
-                write!(f, "nothing of the body came for {} ms", timeout.as_millis())
-            }
-            Self::Rate(rate_min) => {
-                write!(f, "the body came with fewer than {rate_min} bytes a second")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SlowBody {}
-
 /// The body of a request, as another thread reads it. A read waits for the client, and fails when
 /// that has gone or was too slow. One of a [live](crate::Route::live) route that was too slow
 /// ([`SlowBody`]) is still answered by who reads it; the connection closes after that. Others are
@@ -295,9 +155,7 @@ pub struct BodyReader {
 impl BodyReader {
     pub(crate) fn new(mailbox: Arc<Mailbox>, ticket: u64) -> (Self, Feed) {
         let channel = Arc::new(Channel::default());
-        let feed = Feed {
-            channel: Arc::clone(&channel),
-        };
+        let feed = Feed::new(Arc::clone(&channel));
         let reader = Self {
             channel,
             mailbox,
@@ -321,15 +179,6 @@ impl Read for BodyReader {
     }
 }
 
-/// What came of waiting for bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    Some,
-    End,
-    /// Nothing in time.
-    Nothing,
-}
-
 impl BodyReader {
     /// As [`read`](Read::read), but waits no longer than that for the first byte; `None` when none
     /// came in time.
@@ -344,7 +193,7 @@ impl BodyReader {
         if self.read_size == self.taken.len() {
             // A moment that no clock will ever show is none.
             match self.take(Instant::now().checked_add(patience))? {
-                Taken::Some => {}
+                Taken::Some { .. } => {}
                 Taken::End => return Ok(Some(0)),
                 Taken::Nothing => return Ok(None),
             }
@@ -365,92 +214,21 @@ impl BodyReader {
     fn take(&mut self, until: Option<Instant>) -> io::Result<Taken> {
         self.taken.clear();
         self.read_size = 0;
-        let mut flow = self.channel.lock();
-        while flow.bytes.is_empty() {
-            if flow.is_ended {
-                return Ok(Taken::End);
-            }
-            if flow.is_broken {
-                return Err(match flow.slow {
-                    Some(slow) => io::Error::new(io::ErrorKind::TimedOut, slow),
-                    None => io::ErrorKind::ConnectionAborted.into(),
-                });
-            }
-            flow = match until {
-                None => self.channel.wait(flow),
-                Some(until) => {
-                    let patience = until.saturating_duration_since(Instant::now());
-                    if patience.is_zero() {
-                        return Ok(Taken::Nothing);
-                    }
-                    self.channel.wait_within(flow, patience)
-                }
-            };
-        }
-        mem::swap(&mut flow.bytes, &mut self.taken);
-        let is_wanted = mem::take(&mut flow.is_told);
-        drop(flow);
-        if is_wanted {
+        let taken = self.channel.take(&mut self.taken, until)?;
+        if let Taken::Some {
+            is_room_wanted: true,
+        } = taken
+        {
             self.mailbox.send(Message::Resume(self.ticket));
         }
-        Ok(Taken::Some)
+        Ok(taken)
     }
 }
 
 impl Drop for BodyReader {
     fn drop(&mut self) {
-        self.channel.lock().is_broken = true;
+        self.channel.close();
         // The connection may have stopped for lack of room.
         self.mailbox.send(Message::Resume(self.ticket));
-    }
-}
-
-/// The I/O thread's end of a [`BodyReader`].
-#[derive(Debug)]
-pub(crate) struct Feed {
-    channel: Arc<Channel>,
-}
-
-/// What became of a piece that was given to a [`Feed`].
-pub(crate) enum Pushed {
-    HasRoom,
-    /// It was taken; for the next one there is no room.
-    Full,
-    /// Nobody reads the body any more.
-    Unwanted,
-}
-
-impl Feed {
-    /// Takes a piece of the body.
-    pub(crate) fn push(&self, bytes: &[u8]) -> Pushed {
-        let mut flow = self.channel.lock();
-        if flow.is_broken {
-            return Pushed::Unwanted;
-        }
-        flow.bytes.extend_from_slice(bytes);
-        flow.is_told = flow.bytes.len() >= CHANNEL_SIZE_MAX;
-        let pushed = match flow.is_told {
-            true => Pushed::Full,
-            false => Pushed::HasRoom,
-        };
-        drop(flow);
-        self.channel.moved.notify_all();
-        pushed
-    }
-
-    /// The rest of the body came too slowly, and is not waited for.
-    pub(crate) fn give_up(self, slow: SlowBody) {
-        self.channel.lock().slow = Some(slow);
-    }
-
-    /// The body is whole.
-    pub(crate) fn end(self) {
-        self.channel.lock().is_ended = true;
-    }
-}
-
-impl Drop for Feed {
-    fn drop(&mut self) {
-        self.channel.break_off();
     }
 }

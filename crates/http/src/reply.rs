@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::body::Target;
+use crate::channel::Source;
 use crate::connection::{Answer, Pending};
 use crate::parse::Refusal;
-use crate::remote::Source;
 use crate::render::{Draft, Manner};
 use crate::slab::Key;
 use crate::status::{problem, refusal_problem};

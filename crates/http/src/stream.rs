@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
+use crate::channel::Pulled;
 use crate::connection::{Answer, Connection};
-use crate::remote::Pulled;
 use crate::render::Pieces;
 use crate::slab::Key;
 use crate::{Io, Ticket};

@@ -1,0 +1,260 @@
+//! Bodies on their way between an I/O thread and another thread.
+
+use std::fmt;
+use std::io;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that lie between two threads at most, in either direction; then the faster one waits.
+/// Large enough that threads change seldom, small enough for hundreds of uploads.
+const CHANNEL_SIZE_MAX: usize = 256 << 10;
+
+/// Bytes on their way from one thread to another.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    flow: Mutex<Flow>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    bytes: Vec<u8>,
+    /// Header lines that are sent after the body; empty until it has ended.
+    trailers: Vec<u8>,
+    /// Nothing follows, and that is how it should be.
+    is_ended: bool,
+    /// The other side is gone.
+    is_broken: bool,
+    /// Why it is, if that is a body that came too slowly.
+    slow: Option<SlowBody>,
+    /// The I/O thread was told that there is something, and has not looked since; or it stopped
+    /// for lack of room and wants to be told.
+    is_told: bool,
+}
+
+impl Channel {
+    fn lock(&self) -> MutexGuard<'_, Flow> {
+        // Nothing can panic while it is held but an allocation.
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, flow: MutexGuard<'a, Flow>) -> MutexGuard<'a, Flow> {
+        self.moved
+            .wait(flow)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_within<'a>(
+        &self,
+        flow: MutexGuard<'a, Flow>,
+        patience: Duration,
+    ) -> MutexGuard<'a, Flow> {
+        let waited = self.moved.wait_timeout(flow, patience);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Takes as many of the bytes as there is room for, and waits until there is some. Says how many
+    /// those are, and whether the I/O thread has to be told.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<(usize, bool)> {
+        let mut flow = self.lock();
+        while flow.bytes.len() >= CHANNEL_SIZE_MAX && !flow.is_broken {
+            flow = self.wait(flow);
+        }
+        if flow.is_broken {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let size = bytes.len().min(CHANNEL_SIZE_MAX - flow.bytes.len());
+        flow.bytes.extend_from_slice(&bytes[..size]);
+        let was_told = mem::replace(&mut flow.is_told, true);
+        Ok((size, !was_told))
+    }
+
+    /// Nothing follows but these header lines.
+    pub(crate) fn end(&self, trailers: Vec<u8>) {
+        let mut flow = self.lock();
+        flow.trailers = trailers;
+        flow.is_ended = true;
+    }
+
+    /// Waits for bytes, until a moment if there is one, and moves them to `taken`, which is empty.
+    pub(crate) fn take(&self, taken: &mut Vec<u8>, until: Option<Instant>) -> io::Result<Taken> {
+        let mut flow = self.lock();
+        while flow.bytes.is_empty() {
+            if flow.is_ended {
+                return Ok(Taken::End);
+            }
+            if flow.is_broken {
+                return Err(match flow.slow {
+                    Some(slow) => io::Error::new(io::ErrorKind::TimedOut, slow),
+                    None => io::ErrorKind::ConnectionAborted.into(),
+                });
+            }
+            flow = match until {
+                None => self.wait(flow),
+                Some(until) => {
+                    let patience = until.saturating_duration_since(Instant::now());
+                    if patience.is_zero() {
+                        return Ok(Taken::Nothing);
+                    }
+                    self.wait_within(flow, patience)
+                }
+            };
+        }
+        mem::swap(&mut flow.bytes, taken);
+        Ok(Taken::Some {
+            is_room_wanted: mem::take(&mut flow.is_told),
+        })
+    }
+
+    /// The reader is gone.
+    pub(crate) fn close(&self) {
+        self.lock().is_broken = true;
+    }
+
+    /// The other side waits in vain.
+    pub(crate) fn break_off(&self) {
+        self.lock().is_broken = true;
+        self.moved.notify_all();
+    }
+}
+
+/// What came of waiting for bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Some {
+        /// Whether the I/O thread stopped for lack of room and has to be told of it.
+        is_room_wanted: bool,
+    },
+    End,
+    /// Nothing in time.
+    Nothing,
+}
+
+/// The I/O thread's end of a [`BodyWriter`](crate::BodyWriter).
+#[derive(Debug)]
+pub(crate) struct Source {
+    channel: Arc<Channel>,
+}
+
+/// What a [`Source`] has.
+pub(crate) enum Pulled {
+    /// It may have more later.
+    Some,
+    End {
+        /// Header lines that are sent after the body.
+        trailers: Vec<u8>,
+    },
+    /// The writer gave up.
+    Broken,
+}
+
+impl Source {
+    pub(crate) fn new(channel: Arc<Channel>) -> Self {
+        Self { channel }
+    }
+
+    /// Moves what was written to the end of `out`.
+    pub(crate) fn pull(&self, out: &mut Vec<u8>) -> Pulled {
+        let mut flow = self.channel.lock();
+        flow.is_told = false;
+        out.extend_from_slice(&flow.bytes);
+        flow.bytes.clear();
+        let pulled = match (flow.is_ended, flow.is_broken) {
+            (true, _) => Pulled::End {
+                trailers: mem::take(&mut flow.trailers),
+            },
+            (false, true) => Pulled::Broken,
+            (false, false) => Pulled::Some,
+        };
+        drop(flow);
+        self.channel.moved.notify_all();
+        pulled
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.channel.break_off();
+    }
+}
+
+/// The I/O thread's end of a [`BodyReader`](crate::BodyReader).
+#[derive(Debug)]
+pub(crate) struct Feed {
+    channel: Arc<Channel>,
+}
+
+/// What became of a piece that was given to a [`Feed`].
+pub(crate) enum Pushed {
+    HasRoom,
+    /// It was taken; for the next one there is no room.
+    Full,
+    /// Nobody reads the body any more.
+    Unwanted,
+}
+
+impl Feed {
+    pub(crate) fn new(channel: Arc<Channel>) -> Self {
+        Self { channel }
+    }
+
+    /// Takes a piece of the body.
+    pub(crate) fn push(&self, bytes: &[u8]) -> Pushed {
+        let mut flow = self.channel.lock();
+        if flow.is_broken {
+            return Pushed::Unwanted;
+        }
+        flow.bytes.extend_from_slice(bytes);
+        flow.is_told = flow.bytes.len() >= CHANNEL_SIZE_MAX;
+        let pushed = match flow.is_told {
+            true => Pushed::Full,
+            false => Pushed::HasRoom,
+        };
+        drop(flow);
+        self.channel.moved.notify_all();
+        pushed
+    }
+
+    /// The rest of the body came too slowly, and is not waited for.
+    pub(crate) fn give_up(self, slow: SlowBody) {
+        self.channel.lock().slow = Some(slow);
+    }
+
+    /// The body is whole.
+    pub(crate) fn end(self) {
+        self.channel.lock().is_ended = true;
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.channel.break_off();
+    }
+}
+
+/// Why the body of a [live](crate::Route::live) route was given up: the error within the
+/// [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) that its reader gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowBody {
+    /// Nothing of it came for so long, [`Options::stream_idle_timeout`](crate::Options::stream_idle_timeout).
+    Idle(Duration),
+    /// It came with fewer bytes a second than
+    /// [`Options::stream_rate_min`](crate::Options::stream_rate_min), which is this.
+    Rate(u64),
+}
+
+impl fmt::Display for SlowBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle(timeout) => {
+                write!(f, "nothing of the body came for {} ms", timeout.as_millis())
+            }
+            Self::Rate(rate_min) => {
+                write!(f, "the body came with fewer than {rate_min} bytes a second")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SlowBody {}
