@@ -26,6 +26,11 @@ pub(crate) struct Clock {
     server_line: String,
 }
 
+/// When so much time has gone since a tick.
+pub(crate) fn after(since: u64, timeout: Duration) -> u64 {
+    since.saturating_add(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
+}
+
 impl Clock {
     pub(crate) fn new(server_name: Option<&str>) -> Self {
         let now = Instant::now();

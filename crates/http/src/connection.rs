@@ -1,20 +1,26 @@
 //! What is known of a connection. It is small while nothing happens on it: buffers are borrowed
 //! from the thread's pool.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+mod pending;
+mod receiving;
+mod sealing;
 
-use crate::body::Receiving;
-use crate::channel::Source;
+pub(crate) use pending::{Answer, Pending};
+pub(crate) use receiving::{Receiving, Target, is_short};
+pub(crate) use sealing::Sealing;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use crate::Options;
+use crate::clock::after;
 use crate::peer::Origin;
 use crate::poller::Interest;
-use crate::render::{Manner, Pieces};
 use crate::slab::Key;
-use crate::tls::{Failure, Session};
+use crate::tls::Failure;
 
-pub(crate) struct Connection {
+/// What is known of a connection; `B` is what takes bodies on the I/O thread.
+pub(crate) struct Connection<B> {
     pub(crate) socket: OwnedFd,
     pub(crate) origin: Origin,
     /// What stands between us and the socket, if something does.
@@ -31,7 +37,7 @@ pub(crate) struct Connection {
     /// Bytes that are not sent, as far as the server counts them.
     pub(crate) unsent_size: usize,
     /// The body that is on its way, if one is.
-    pub(crate) receiving: Option<Box<Receiving>>,
+    pub(crate) receiving: Option<Box<Receiving<B>>>,
     /// Whether `input` holds requests that may not be answered yet, for lack of room.
     pub(crate) is_stalled: bool,
     /// What the poller was told.
@@ -60,13 +66,6 @@ pub(crate) struct Connection {
     pub(crate) timer: Option<(Key, u64)>,
 }
 
-/// TLS, and what it has made for the socket.
-pub(crate) struct Sealing {
-    pub(crate) session: Session,
-    pub(crate) output: Vec<u8>,
-    pub(crate) sent: usize,
-}
-
 /// How far the connection's life is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -80,59 +79,7 @@ pub(crate) enum State {
     Lingering,
 }
 
-/// A request whose reply is not out.
-pub(crate) struct Pending {
-    /// The name of its [`Ticket`](crate::Ticket).
-    pub(crate) sequence: u64,
-    pub(crate) manner: Manner,
-    pub(crate) progress: Answer,
-    /// What is written of the reply and not in the connection's output.
-    pub(crate) bytes: Vec<u8>,
-}
-
-pub(crate) enum Answer {
-    /// The serial stage has it.
-    Departed,
-    /// It was put off.
-    Waiting,
-    Streaming {
-        pieces: Pieces,
-        /// Somebody was told that there is no room.
-        is_full: bool,
-        /// Where another thread writes the body, if one does.
-        source: Option<Source>,
-    },
-    /// The head is written, and a part of a file follows.
-    File {
-        file: Arc<File>,
-        at: u64,
-        end: u64,
-    },
-    Done,
-    /// What is written goes out, and then the connection breaks.
-    Cut,
-}
-
-impl Sealing {
-    pub(crate) fn new(session: Session) -> Self {
-        Self {
-            session,
-            output: Vec::new(),
-            sent: 0,
-        }
-    }
-
-    pub(crate) fn receive(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Failure> {
-        self.session.receive(bytes, plain, &mut self.output)
-    }
-
-    /// Says to the client that nothing more will be said.
-    pub(crate) fn close(&mut self) -> Result<(), Failure> {
-        self.session.close(&mut self.output)
-    }
-}
-
-impl Connection {
+impl<B> Connection<B> {
     pub(crate) fn new(socket: OwnedFd, origin: Origin, tick: u64) -> Self {
         Self {
             socket,
@@ -181,6 +128,95 @@ impl Connection {
             State::Open => self.state = State::Ending { linger },
             State::Ending { linger: was } => *was |= linger,
             State::Lingering => {}
+        }
+    }
+
+    /// The reply that closes the connection is in the output.
+    pub(crate) fn end_after_reply(&mut self) {
+        self.says_close = true;
+        self.end_before_reply();
+    }
+
+    /// The reply that closes the connection is there, behind others: nothing behind it is read.
+    pub(crate) fn end_before_reply(&mut self) {
+        // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
+        // nobody has read, and a system that closes over unread bytes takes the reply back.
+        let linger = self.state == State::Open && !self.is_input_ended;
+        self.end(linger);
+        let is_uncalled = |receiving: &mut Box<Receiving<B>>| receiving.is_for_call();
+        self.receiving.take_if(is_uncalled);
+    }
+
+    /// Whether what the client sends is wanted now.
+    pub(crate) fn wants_input(&self, options: &Options) -> bool {
+        match (self.state, &self.receiving) {
+            (State::Lingering, _) => true,
+            (_, Some(receiving)) => !receiving.is_paused,
+            (State::Ending { .. }, None) => false,
+            (State::Open, None) => self.has_room(options),
+        }
+    }
+
+    /// Whether more requests may be answered.
+    pub(crate) fn has_room(&self, options: &Options) -> bool {
+        // Of a connection whose replies go out as they are made, as most do, none is pending.
+        let count = self.pending.len();
+        let is_waiting = |pending: &&Pending| matches!(pending.progress, Answer::Waiting);
+        let waiting = || self.pending.iter().filter(is_waiting).count();
+        count < options.pipeline_count_max
+            && self.size_to_send() < options.output_size_max
+            && (count < options.deferred_count_max || waiting() < options.deferred_count_max)
+    }
+
+    /// Bytes of replies that are not sent, with those that wait behind others.
+    pub(crate) fn size_to_send(&self) -> usize {
+        let queued: usize = self.pending.iter().map(|pending| pending.bytes.len()).sum();
+        self.output_size() + queued
+    }
+
+    /// Whether all replies are out.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.pending.is_empty() && !self.has_output()
+    }
+
+    /// When a client that takes nothing of the output is given up. Output that the socket was not
+    /// asked to take yet is not waited for.
+    pub(crate) fn write_deadline(&self, options: &Options) -> u64 {
+        match self.has_output() && self.interest.write {
+            true => after(self.blocked_since, options.write_timeout),
+            false => u64::MAX,
+        }
+    }
+
+    /// Whether there is something that the socket has not taken.
+    pub(crate) fn has_output(&self) -> bool {
+        self.output_size() > 0
+            || matches!(self.pending.front(), Some(first) if matches!(first.progress, Answer::File { .. }))
+    }
+
+    /// Gives the output to TLS, once what that made before is gone.
+    pub(crate) fn seal(&mut self) -> Result<(), Failure> {
+        let Some(sealing) = &mut self.sealing else {
+            return Ok(());
+        };
+        if self.output.is_empty() || !sealing.output.is_empty() || !sealing.session.is_open() {
+            return Ok(());
+        }
+        let plain = &self.output[self.sent..];
+        sealing.session.send(plain, &mut sealing.output)?;
+        self.output.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Notes whether the client takes something.
+    pub(crate) fn was_blocked(&mut self, size: u64, tick: u64) {
+        // The poller was told to wait for room when it took nothing before.
+        if size > 0 || !self.interest.write {
+            self.blocked_since = tick;
+        }
+        if size > 0 {
+            self.active_at = tick;
         }
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use crate::channel::Pulled;
-use crate::connection::{Answer, Connection};
+use crate::connection::Answer;
 use crate::slab::Key;
 use crate::tls::Failure;
 use crate::{Io, PanicStage, Ticket};
@@ -179,34 +179,6 @@ impl Io {
             Pulled::Some => {}
             Pulled::End { trailers } => stream.end(&trailers),
             Pulled::Broken => stream.abort(),
-        }
-    }
-}
-
-impl Connection {
-    /// Gives the output to TLS, once what that made before is gone.
-    fn seal(&mut self) -> Result<(), Failure> {
-        let Some(sealing) = &mut self.sealing else {
-            return Ok(());
-        };
-        if self.output.is_empty() || !sealing.output.is_empty() || !sealing.session.is_open() {
-            return Ok(());
-        }
-        let plain = &self.output[self.sent..];
-        sealing.session.send(plain, &mut sealing.output)?;
-        self.output.clear();
-        self.sent = 0;
-        Ok(())
-    }
-
-    /// Notes whether the client takes something.
-    fn was_blocked(&mut self, size: u64, tick: u64) {
-        // The poller was told to wait for room when it took nothing before.
-        if size > 0 || !self.interest.write {
-            self.blocked_since = tick;
-        }
-        if size > 0 {
-            self.active_at = tick;
         }
     }
 }

@@ -9,7 +9,7 @@ use rustix::event::epoll;
 
 use crate::caught::{self, Caught};
 use crate::clock::Clock;
-use crate::connection::{Answer, Connection, Pending};
+use crate::connection::{self, Answer, Pending};
 use crate::counters::{Counters, Unsent};
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Waker};
@@ -21,7 +21,7 @@ use crate::slab::{Key, Slab};
 use crate::ticket::SEQUENCE_MASK;
 use crate::travel::Travel;
 use crate::wheel::Wheel;
-use crate::{BodyStream, CaughtPanic, Options, PanicStage, Peer, Reply, Ticket, Tls};
+use crate::{BodySink, BodyStream, CaughtPanic, Options, PanicStage, Peer, Reply, Ticket, Tls};
 
 /// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
 /// descriptors and timers of its own on it, so that a connection to a database lives beside the
@@ -63,6 +63,12 @@ pub struct Io {
     /// The thread that got the last connection of a socket that is shared.
     pub(crate) turn: usize,
 }
+
+/// A connection of the thread.
+pub(crate) type Connection = connection::Connection<Box<dyn BodySink>>;
+
+/// A body that one of its connections receives.
+pub(crate) type Receiving = connection::Receiving<Box<dyn BodySink>>;
 
 /// Whose timer it is.
 pub(crate) enum Due {

@@ -29,10 +29,10 @@ impl Interest {
     }
 
     /// How a connection is polled. One that waits for requests is told of once, by the edge: by the
-    /// level, the system would look at each socket again in the next call, after it was read, which is a
-    /// twentieth of a small request's CPU time. An end comes with a flag of its own, as it would
-    /// otherwise hide behind the bytes before it. It is of interest too where nothing more is read or
-    /// written until an answer is there, which may be a long time.
+    /// level, the system would look at each socket again in the next call, after it was read, which
+    /// is a twentieth of a small request's CPU time. An end comes with a flag of its own, as it
+    /// would otherwise hide behind the bytes before it. It is of interest too where nothing more is
+    /// read or written until an answer is there, which may be a long time.
     pub(crate) fn connection_flags(self) -> epoll::EventFlags {
         match self {
             Self::READ => epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET,

@@ -4,7 +4,8 @@ use std::mem;
 
 use rustix::net::{RecvFlags, recv};
 
-use crate::connection::{Connection, State};
+use crate::connection::State;
+use crate::io::Connection;
 use crate::slab::Key;
 use crate::tls::Failure;
 use crate::worker::Worker;

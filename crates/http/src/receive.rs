@@ -3,9 +3,9 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::body::{Receiving, Target, is_short};
 use crate::caught::{self, Caught};
-use crate::connection::{Answer, Pending, State};
+use crate::connection::{Answer, Pending, State, Target, is_short};
+use crate::io::Receiving;
 use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::peer::Origin;
 use crate::render::{INTERIM, Manner};

@@ -7,9 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::body::Target;
 use crate::channel::Source;
-use crate::connection::{Answer, Pending};
+use crate::connection::{Answer, Pending, Target};
 use crate::parse::Refusal;
 use crate::render::{Draft, Manner};
 use crate::slab::Key;

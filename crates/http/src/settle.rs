@@ -5,13 +5,14 @@ use std::mem;
 
 use rustix::net::{Shutdown, shutdown};
 
-use crate::body::{Receiving, after};
-use crate::connection::{Answer, Connection, Pending, State};
+use crate::clock::after;
+use crate::connection::{Answer, State};
+use crate::io::Connection;
 use crate::parse::BAD_REQUEST;
 use crate::poller::Interest;
 use crate::slab::Key;
 use crate::tls::Failure;
-use crate::{Io, Options, PanicStage};
+use crate::{Io, PanicStage};
 
 /// How long a client is given to see that it was sent away.
 const LINGER_MS: u64 = 2_000;
@@ -26,55 +27,6 @@ pub(crate) enum Settled {
     Nothing,
     /// Input was kept for lack of room, and there is room.
     HasRoom,
-}
-
-impl Connection {
-    /// Whether what the client sends is wanted now.
-    pub(crate) fn wants_input(&self, options: &Options) -> bool {
-        match (self.state, &self.receiving) {
-            (State::Lingering, _) => true,
-            (_, Some(receiving)) => !receiving.is_paused,
-            (State::Ending { .. }, None) => false,
-            (State::Open, None) => self.has_room(options),
-        }
-    }
-
-    /// Whether more requests may be answered.
-    pub(crate) fn has_room(&self, options: &Options) -> bool {
-        // Of a connection whose replies go out as they are made, as most do, none is pending.
-        let count = self.pending.len();
-        let is_waiting = |pending: &&Pending| matches!(pending.progress, Answer::Waiting);
-        let waiting = || self.pending.iter().filter(is_waiting).count();
-        count < options.pipeline_count_max
-            && self.size_to_send() < options.output_size_max
-            && (count < options.deferred_count_max || waiting() < options.deferred_count_max)
-    }
-
-    /// Bytes of replies that are not sent, with those that wait behind others.
-    fn size_to_send(&self) -> usize {
-        let queued: usize = self.pending.iter().map(|pending| pending.bytes.len()).sum();
-        self.output_size() + queued
-    }
-
-    /// Whether all replies are out.
-    fn is_answered(&self) -> bool {
-        self.pending.is_empty() && !self.has_output()
-    }
-
-    /// When a client that takes nothing of the output is given up. Output that the socket was not
-    /// asked to take yet is not waited for.
-    pub(crate) fn write_deadline(&self, options: &Options) -> u64 {
-        match self.has_output() && self.interest.write {
-            true => after(self.blocked_since, options.write_timeout),
-            false => u64::MAX,
-        }
-    }
-
-    /// Whether there is something that the socket has not taken.
-    pub(crate) fn has_output(&self) -> bool {
-        self.output_size() > 0
-            || matches!(self.pending.front(), Some(first) if matches!(first.progress, Answer::File { .. }))
-    }
 }
 
 impl Io {
@@ -190,7 +142,7 @@ impl Io {
         }
         let deadline = connection.write_deadline(options);
         if let Some(receiving) = &connection.receiving {
-            return deadline.min(receiving.deadline(self));
+            return deadline.min(receiving.deadline(options));
         }
         if !connection.is_answered() {
             return deadline;
@@ -269,23 +221,5 @@ impl Io {
             connection.end_after_reply();
             self.mark(key);
         }
-    }
-}
-
-impl Connection {
-    /// The reply that closes the connection is in the output.
-    pub(crate) fn end_after_reply(&mut self) {
-        self.says_close = true;
-        self.end_before_reply();
-    }
-
-    /// The reply that closes the connection is there, behind others: nothing behind it is read.
-    pub(crate) fn end_before_reply(&mut self) {
-        // Whoever asked for it, or sends no more, can be left at once. Others may have sent what
-        // nobody has read, and a system that closes over unread bytes takes the reply back.
-        let linger = self.state == State::Open && !self.is_input_ended;
-        self.end(linger);
-        let is_uncalled = |receiving: &mut Box<Receiving>| receiving.is_for_call();
-        self.receiving.take_if(is_uncalled);
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rustix::net::sockopt;
 
 use crate::channel::Pulled;
-use crate::connection::{Answer, Connection};
+use crate::connection::Answer;
+use crate::io::Connection;
 use crate::render::Pieces;
 use crate::slab::Key;
 use crate::{Io, Ticket};

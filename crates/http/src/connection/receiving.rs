@@ -1,0 +1,188 @@
+//! A body that is on its way: how much of it is here, its pace, and who gets it.
+
+use std::time::Duration;
+
+#[cfg(test)]
+use crate::caught;
+use crate::channel::Feed;
+use crate::clock::after;
+use crate::parse::{ChunkDecoder, Framing, Head, Progress, Refusal};
+use crate::{Options, Peer, Route};
+
+/// A body that nobody wants is read to its end if it is no longer than this; the connection is
+/// worth that much. After a longer one it closes.
+const DISCARD_SIZE_MAX: u64 = 64 << 10;
+
+/// A body that is on its way.
+///
+/// `B` is what takes bodies on the I/O thread.
+pub(crate) struct Receiving<B> {
+    decoder: Decoder,
+    /// Bytes so far.
+    size: u64,
+    /// Bytes at most.
+    pub(crate) size_max: u64,
+    /// In ticks; since when its pace is measured, and how large it was then.
+    since: u64,
+    size_then: u64,
+    /// In ticks; when something of it came last.
+    last_at: u64,
+    /// Whether it is sent as things happen, so that it has limits of its own.
+    pub(crate) is_live: bool,
+    pub(crate) peer: Peer,
+    /// Whether there is no room for more.
+    pub(crate) is_paused: bool,
+    /// Whether the connection closes after the reply if the body is received.
+    pub(crate) close: bool,
+    /// Whether the client waits to be told to send it.
+    pub(crate) is_expected: bool,
+    pub(crate) target: Target<B>,
+}
+
+/// Who gets a body.
+pub(crate) enum Target<B> {
+    /// The call that follows, with the head that is kept until then.
+    Call {
+        head: Vec<u8>,
+        body: Vec<u8>,
+        route: Route,
+    },
+    Sink {
+        sink: B,
+        ticket: u64,
+    },
+    Feed {
+        feed: Feed,
+        ticket: u64,
+    },
+    /// The request is called and has not said.
+    Unknown,
+    /// The request is answered, or will be, without it.
+    Nobody,
+}
+
+#[derive(Clone)]
+enum Decoder {
+    Length(u64),
+    Chunked(ChunkDecoder),
+}
+
+impl Decoder {
+    fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::None => Self::Length(0),
+            Framing::Length(length) => Self::Length(length),
+            Framing::Chunked => Self::Chunked(ChunkDecoder::new()),
+        }
+    }
+
+    fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
+        match self {
+            Self::Chunked(decoder) => {
+                #[cfg(test)]
+                caught::inject(bytes);
+                decoder.next(bytes, at)
+            }
+            Self::Length(0) => Ok(Progress::End { at }),
+            Self::Length(_) if at == bytes.len() => Ok(Progress::More),
+            Self::Length(left) => {
+                let here = (bytes.len() - at) as u64;
+                let size = here.min(*left);
+                *left -= size;
+                let to = at + size as usize;
+                Ok(Progress::Data { from: at, to })
+            }
+        }
+    }
+}
+
+impl<B> Receiving<B> {
+    pub(crate) fn new(
+        head: &Head<'_>,
+        size_max: u64,
+        is_live: bool,
+        peer: Peer,
+        tick: u64,
+    ) -> Self {
+        Self {
+            decoder: Decoder::new(head.framing),
+            size: 0,
+            size_max,
+            since: tick,
+            size_then: 0,
+            last_at: tick,
+            is_live,
+            peer,
+            is_paused: false,
+            close: !head.keep_alive,
+            is_expected: head.expects_continue,
+            target: Target::Unknown,
+        }
+    }
+
+    /// Something of it came at a tick.
+    pub(crate) fn note_arrival(&mut self, tick: u64) {
+        self.last_at = tick;
+    }
+
+    /// What comes next in received bytes.
+    pub(crate) fn next(&mut self, bytes: &[u8], at: usize) -> Result<Progress, Refusal> {
+        let progress = self.decoder.next(bytes, at)?;
+        if let Progress::Data { from, to } = progress {
+            self.size += (to - from) as u64;
+            if self.size > self.size_max {
+                return Err(Refusal(413));
+            }
+        }
+        Ok(progress)
+    }
+
+    /// There is room for more again, at a tick.
+    pub(crate) fn resume(&mut self, tick: u64) {
+        self.is_paused = false;
+        (self.since, self.size_then) = (tick, self.size);
+        self.last_at = tick;
+    }
+
+    /// Nobody wants the rest.
+    pub(crate) fn discard(&mut self) {
+        self.is_paused = false;
+        self.size_max = self.size_max.min(self.size + DISCARD_SIZE_MAX);
+        self.target = Target::Nobody;
+    }
+
+    /// When a body that goes on at this pace is given up; never while we make it wait.
+    pub(crate) fn deadline(&self, options: &Options) -> u64 {
+        if self.is_paused {
+            return u64::MAX;
+        }
+        if !self.is_live {
+            return self.deadline_at_rate(options.body_timeout, options.body_rate_min);
+        }
+        let idle = self.idle_deadline(options);
+        match options.stream_rate_min {
+            0 => idle,
+            rate_min => idle.min(self.deadline_at_rate(options.stream_idle_timeout, rate_min)),
+        }
+    }
+
+    /// When one of a live route is given up that brings nothing more.
+    pub(crate) fn idle_deadline(&self, options: &Options) -> u64 {
+        after(self.last_at, options.stream_idle_timeout)
+    }
+
+    fn deadline_at_rate(&self, timeout: Duration, rate_min: u64) -> u64 {
+        let size = self.size - self.size_then;
+        after(self.since, timeout).saturating_add(size.saturating_mul(1000) / rate_min)
+    }
+
+    /// Whether its request has not been called.
+    pub(crate) fn is_for_call(&self) -> bool {
+        matches!(self.target, Target::Call { .. })
+    }
+}
+
+/// Whether a body that nobody wants is worth to be read.
+pub(crate) fn is_short(head: &Head<'_>) -> bool {
+    matches!(head.framing, Framing::Length(size) if size <= DISCARD_SIZE_MAX)
+}

@@ -1,0 +1,29 @@
+//! TLS between a connection and its socket.
+
+use crate::tls::{Failure, Session};
+
+/// TLS, and what it has made for the socket.
+pub(crate) struct Sealing {
+    pub(crate) session: Session,
+    pub(crate) output: Vec<u8>,
+    pub(crate) sent: usize,
+}
+
+impl Sealing {
+    pub(crate) fn new(session: Session) -> Self {
+        Self {
+            session,
+            output: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    pub(crate) fn receive(&mut self, bytes: &mut [u8], plain: &mut Vec<u8>) -> Result<(), Failure> {
+        self.session.receive(bytes, plain, &mut self.output)
+    }
+
+    /// Says to the client that nothing more will be said.
+    pub(crate) fn close(&mut self) -> Result<(), Failure> {
+        self.session.close(&mut self.output)
+    }
+}
