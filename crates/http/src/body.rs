@@ -6,18 +6,7 @@ use crate::connection::Target;
 use crate::io::Receiving;
 use crate::parse::{Progress, Refusal};
 use crate::slab::Key;
-use crate::{Io, PanicStage, Reply, Ticket};
-
-/// Who gets the body of a [streamed](Route::streamed) route on its I/O thread.
-///
-/// When the client goes, is too slow or breaks the rules, it is dropped, and the client is told.
-pub trait BodySink {
-    /// Takes a piece.
-    fn data(&mut self, io: &mut Io, piece: &[u8]);
-
-    /// Answers, as the body is whole.
-    fn end(self: Box<Self>, reply: Reply<'_>);
-}
+use crate::{Io, PanicStage, Ticket};
 
 impl Receiving {
     /// Takes what is here of the body; how many bytes those are when it has ended.
@@ -116,22 +105,6 @@ impl Io {
             true => SlowBody::Idle(self.options.stream_idle_timeout),
             false => SlowBody::Rate(self.options.stream_rate_min),
         });
-    }
-
-    /// The body of the request that is being called: whether the connection closes after it, and
-    /// whether the client waits for leave to send it. `None` when there is none.
-    pub(crate) fn claim_body(&mut self, key: Key) -> Option<(bool, bool)> {
-        let receiving = self.connections.get_mut(key)?.receiving.as_mut()?;
-        Some((receiving.close, receiving.is_expected))
-    }
-
-    /// Says who gets the body of the request that is being called.
-    pub(crate) fn deliver_to(&mut self, key: Key, target: Target<Box<dyn BodySink>>) {
-        let receiving = self
-            .connections
-            .get_mut(key)
-            .and_then(|found| found.receiving.as_mut());
-        receiving.expect("the body was claimed").target = target;
     }
 
     /// There is room for more of a body.

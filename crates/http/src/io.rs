@@ -1,15 +1,33 @@
 //! An I/O thread, as its service sees it.
 
+mod body;
+mod contain;
+mod output;
+mod presence;
+mod reply;
+mod stream;
+mod timer;
+mod travel;
+mod watch;
+
+pub use body::BodySink;
+pub use presence::Presence;
+pub(crate) use reply::FILE_COPY_SIZE_MAX;
+pub use reply::Reply;
+pub use stream::BodyStream;
+pub(crate) use timer::Due;
+pub use timer::Timer;
+pub use watch::Watch;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::epoll;
 
-use crate::caught::{self, Caught};
 use crate::clock::Clock;
-use crate::connection::{self, Answer, Pending};
+use crate::connection::{self, Pending};
 use crate::counters::{Counters, Unsent};
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Waker};
@@ -19,9 +37,10 @@ use crate::pool::Pool;
 use crate::remote::Deferred;
 use crate::slab::{Key, Slab};
 use crate::ticket::SEQUENCE_MASK;
-use crate::travel::Travel;
 use crate::wheel::Wheel;
-use crate::{BodySink, BodyStream, CaughtPanic, Options, PanicStage, Peer, Reply, Ticket, Tls};
+use crate::{Options, Ticket, Tls};
+use travel::Travel;
+use watch::Watched;
 
 /// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
 /// descriptors and timers of its own on it, so that a connection to a database lives beside the
@@ -70,44 +89,6 @@ pub(crate) type Connection = connection::Connection<Box<dyn BodySink>>;
 /// A body that one of its connections receives.
 pub(crate) type Receiving = connection::Receiving<Box<dyn BodySink>>;
 
-/// Whose timer it is.
-pub(crate) enum Due {
-    Connection(Key),
-    Service(u64),
-    /// Listeners that were left alone for lack of descriptors are looked at again.
-    Accept,
-    /// The drain has lasted long enough.
-    Drain,
-    /// Jobs that found no room in the ring try again.
-    Depart,
-}
-
-/// A descriptor of the service.
-struct Watched {
-    token: u64,
-    interest: Interest,
-}
-
-/// Whether a client is still there, see [`Io::presence`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// It may send more, and waits.
-    Here,
-    /// It sends no more: it has closed its side of the connection, and perhaps both. TCP does not
-    /// tell which before something is sent.
-    Ended,
-    /// Its connection is closed, or the request is answered.
-    Gone,
-}
-
-/// A descriptor that the service watches, see [`Io::watch`].
-#[derive(Debug)]
-pub struct Watch(Key);
-
-/// A timer that was begun, see [`Io::timer`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timer(Key);
-
 impl Drop for Io {
     fn drop(&mut self) {
         self.mailbox.close();
@@ -130,55 +111,6 @@ impl Io {
         &self.options
     }
 
-    /// The reply to a request that was put off. `None` when the client has gone, or the request is
-    /// answered already.
-    pub fn reply(&mut self, ticket: Ticket) -> Option<Reply<'_>> {
-        Reply::of_ticket(self, ticket)
-    }
-
-    /// Whether somebody waits for that reply.
-    pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        let pending = self.pending(ticket);
-        pending.is_some_and(|pending| matches!(pending.progress, Answer::Waiting))
-    }
-
-    /// Runs what belongs to the request of a ticket, where a panic would otherwise end the server: in
-    /// [`Service::woken`](crate::Service::woken), say. A panic is counted and told as one of
-    /// [`Service::call`](crate::Service::call), and the request is answered with 500 or breaks off.
-    pub fn contain(&mut self, ticket: Ticket, work: impl FnOnce(&mut Self)) {
-        let key = self.connections.key_at(ticket.index());
-        let connection = key.and_then(|key| self.connections.get(key));
-        let peer = connection
-            .filter(|connection| connection.position(ticket.sequence()).is_some())
-            .map(|connection| connection.origin.peer);
-        if let Err(caught) = caught::catch(|| work(self)) {
-            self.note_panic(PanicStage::Service, peer, &caught);
-            if let Some(stream) = self.stream(ticket) {
-                stream.abort();
-            } else {
-                // Without an answer it is one of 500.
-                drop(self.reply(ticket));
-            }
-        }
-    }
-
-    /// Whether the client of a request that was put off, or whose reply is streamed, is still there.
-    pub fn presence(&self, ticket: Ticket) -> Presence {
-        let key = self.connections.key_at(ticket.index());
-        let connection = key.and_then(|key| self.connections.get(key));
-        match connection.filter(|it| it.position(ticket.sequence()).is_some()) {
-            None => Presence::Gone,
-            Some(it) if it.is_input_ended || it.is_peer_ended => Presence::Ended,
-            Some(_) => Presence::Here,
-        }
-    }
-
-    /// The body of a reply that is streamed. `None` when the client has gone, or the reply has
-    /// ended.
-    pub fn stream(&mut self, ticket: Ticket) -> Option<BodyStream<'_>> {
-        BodyStream::of_ticket(self, ticket)
-    }
-
     /// The request of a ticket, to be answered from any thread.
     pub fn remote(&self, ticket: Ticket) -> Deferred {
         Deferred::new(Arc::clone(&self.mailbox), ticket)
@@ -195,78 +127,6 @@ impl Io {
         let connection = self.connections.get(key)?;
         let position = connection.position(ticket.sequence())?;
         connection.pending.get(position)
-    }
-
-    /// Watches a descriptor, level-triggered: [`Service::ready`](crate::Service::ready) is called
-    /// with the token while it is ready for one of the interests.
-    ///
-    /// # Errors
-    ///
-    /// When the descriptor cannot be polled, or is watched already.
-    pub fn watch(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        interest: Interest,
-        token: u64,
-    ) -> io::Result<Watch> {
-        let key = self.watches.insert(Watched { token, interest });
-        let data = Source::Watch(key).to_data();
-        if let Err(error) = epoll::add(&self.epoll, fd, data, interest.flags()) {
-            self.watches.remove(key);
-            return Err(error.into());
-        }
-        Ok(Watch(key))
-    }
-
-    /// Watches for something else. It costs nothing when that is what is watched for already.
-    ///
-    /// # Errors
-    ///
-    /// When the descriptor is not the one that is watched.
-    pub fn rewatch(
-        &mut self,
-        watch: &Watch,
-        fd: BorrowedFd<'_>,
-        interest: Interest,
-    ) -> io::Result<()> {
-        let Some(watched) = self.watches.get_mut(watch.0) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        if watched.interest == interest {
-            return Ok(());
-        }
-        let data = Source::Watch(watch.0).to_data();
-        epoll::modify(&self.epoll, fd, data, interest.flags())?;
-        watched.interest = interest;
-        Ok(())
-    }
-
-    /// Watches a descriptor no longer. Call it before the descriptor is closed.
-    ///
-    /// # Errors
-    ///
-    /// When the descriptor is not the one that was watched.
-    pub fn unwatch(&mut self, watch: Watch, fd: BorrowedFd<'_>) -> io::Result<()> {
-        self.watches.remove(watch.0);
-        Ok(epoll::delete(&self.epoll, fd)?)
-    }
-
-    /// The token of a watch, if it is still one.
-    pub(crate) fn watch_token(&self, key: Key) -> Option<u64> {
-        self.watches.get(key).map(|watched| watched.token)
-    }
-
-    /// Calls [`Service::timer`](crate::Service::timer) with the token at a time, or up to a
-    /// millisecond later.
-    pub fn timer(&mut self, at: Instant, token: u64) -> Timer {
-        // Not in this batch: one that is begun again and again for the past would never let it end.
-        let at = self.clock.tick_of(at).max(self.clock.tick() + 1);
-        Timer(self.wheel.insert(at, Due::Service(token)))
-    }
-
-    /// Takes a timer back. One that was due already is left alone.
-    pub fn cancel(&mut self, timer: Timer) {
-        self.wheel.cancel(timer.0);
     }
 
     /// A way to call [`Service::woken`](crate::Service::woken) on this thread from others.
@@ -376,25 +236,6 @@ impl Io {
         {
             connection.is_dirty = true;
             self.dirty.push(key);
-        }
-    }
-
-    /// Counts and tells a panic that ends one connection or one request and nothing else.
-    pub(crate) fn note_panic(
-        &mut self,
-        stage: PanicStage,
-        peer: impl Into<Option<Peer>>,
-        caught: &Caught,
-    ) {
-        self.counters.panics += 1;
-        if let Some(tell) = self.options.on_panic {
-            let message = &caught.message;
-            let peer = peer.into();
-            tell(&CaughtPanic {
-                stage,
-                peer,
-                message,
-            });
         }
     }
 

@@ -4,11 +4,11 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::caught::{self, Caught};
-use crate::connection::{Answer, Pending, State, Target, is_short};
+use crate::connection::{Answer, State, Target, is_short};
 use crate::io::Receiving;
 use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::peer::Origin;
-use crate::render::{INTERIM, Manner};
+use crate::render::Manner;
 use crate::request::Request;
 use crate::slab::Key;
 use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
@@ -333,29 +333,6 @@ impl Io {
             connection.receiving = None;
             connection.end(true);
         }
-    }
-
-    /// Tells the client to send its body (RFC 9110, 10.1.1), after the replies before it.
-    pub(crate) fn interim(&mut self, key: Key) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        if connection.pending.is_empty() {
-            if connection.output.capacity() == 0 {
-                connection.output = self.pool.take();
-            }
-            connection.output.extend_from_slice(INTERIM);
-            return;
-        }
-        let mut bytes = self.pool.take();
-        bytes.extend_from_slice(INTERIM);
-        connection.pending.push_back(Pending {
-            sequence: u64::MAX,
-            manner: Manner::default(),
-            progress: Answer::Done,
-            bytes,
-        });
-        self.advance(key);
     }
 
     /// A call panicked: what it began and did not answer is answered with 500.

@@ -140,8 +140,8 @@ impl Drop for BodyWriter {
 
 /// The body of a request, as another thread reads it. A read waits for the client, and fails when
 /// that has gone or was too slow. One of a [live](crate::Route::live) route that was too slow
-/// ([`SlowBody`]) is still answered by who reads it; the connection closes after that. Others are
-/// answered with 408 at once.
+/// ([`SlowBody`](crate::SlowBody)) is still answered by who reads it; the connection closes after
+/// that. Others are answered with 408 at once.
 #[derive(Debug)]
 pub struct BodyReader {
     channel: Arc<Channel>,

@@ -1,12 +1,11 @@
 //! What follows from what was sent: more requests, other interests, the end.
 
 use std::collections::VecDeque;
-use std::mem;
 
 use rustix::net::{Shutdown, shutdown};
 
 use crate::clock::after;
-use crate::connection::{Answer, State};
+use crate::connection::State;
 use crate::io::Connection;
 use crate::parse::BAD_REQUEST;
 use crate::poller::Interest;
@@ -153,73 +152,6 @@ impl Io {
             }
             true => after(connection.active_at, options.idle_timeout),
             false => after(connection.head_since, options.header_timeout),
-        }
-    }
-}
-
-impl Io {
-    /// Lets the server know of a reply that is not sent, until [`Self::count_unsent`] counts all: replies
-    /// that wait behind each other would be counted over and over.
-    pub(crate) fn add_unsent(&mut self, key: Key, size: usize) {
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.unsent_size += size;
-            self.unsent.change(0, size);
-        }
-    }
-
-    /// Lets the server know how much of the connection's replies is not sent.
-    pub(crate) fn count_unsent(&mut self, key: Key) {
-        if let Some(connection) = self.connections.get_mut(key) {
-            let size = connection.size_to_send();
-            let counted = mem::replace(&mut connection.unsent_size, size);
-            self.unsent.change(counted, size);
-        }
-    }
-}
-
-impl Io {
-    /// Moves replies that have become whole, and those behind them, into the output.
-    pub(crate) fn advance(&mut self, key: Key) {
-        let Some(connection) = self.connections.get_mut(key) else {
-            return;
-        };
-        while let Some(pending) = connection.pending.front_mut() {
-            // The first one's bytes go to the output, from the moment on that it is the first.
-            if !pending.bytes.is_empty() {
-                let bytes = mem::take(&mut pending.bytes);
-                if connection.output.is_empty() {
-                    self.pool.give(mem::replace(&mut connection.output, bytes));
-                } else {
-                    connection.output.extend_from_slice(&bytes);
-                    self.pool.give(bytes);
-                }
-            }
-            connection.is_cut = matches!(pending.progress, Answer::Cut);
-            if !matches!(pending.progress, Answer::Done | Answer::Cut) {
-                return;
-            }
-            let close = pending.manner.close || connection.is_cut;
-            connection.pending.pop_front();
-            if close {
-                connection.end_after_reply();
-                for dropped in connection.pending.drain(..) {
-                    self.pool.give(dropped.bytes);
-                }
-            }
-        }
-    }
-}
-
-impl Io {
-    /// Ends a connection whose output is lost.
-    pub(crate) fn break_off(&mut self, key: Key) {
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.output.clear();
-            connection.sent = 0;
-            connection.pending.clear();
-            connection.is_cut = true;
-            connection.end_after_reply();
-            self.mark(key);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::conditional::{Conditions, Outcome};
 use super::folder::OpenFile;
 use super::{Entry, StaticFiles};
+use crate::io::FILE_COPY_SIZE_MAX;
 use crate::negotiate::{self, Encoding};
-use crate::reply::FILE_COPY_SIZE_MAX;
 use crate::{Method, Reply, Request};
 
 impl StaticFiles {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::channel::Source;
-use crate::connection::{Answer, Pending, Target};
+use crate::connection::{Answer, Pending};
 use crate::parse::Refusal;
 use crate::render::{Draft, Manner};
 use crate::slab::Key;
 use crate::status::{problem, refusal_problem};
-use crate::{BodyReader, BodySink, Deferred, Io, Response, Ticket, Timer};
+use crate::{Deferred, Io, Response, Ticket, Timer};
 
 /// The answer to one request.
 ///
@@ -22,20 +22,11 @@ use crate::{BodyReader, BodySink, Deferred, Io, Response, Ticket, Timer};
 /// header with a line feed or about the framing, or a status after a header are mistakes of the
 /// handler and become a 500 that closes the connection.
 pub struct Reply<'a> {
-    io: &'a mut Io,
-    key: Key,
-    place: Place,
-    draft: Draft,
+    pub(super) io: &'a mut Io,
+    pub(super) key: Key,
+    pub(super) place: Place,
+    pub(super) draft: Draft,
     is_done: bool,
-}
-
-/// The body of a request that is being called.
-enum Body {
-    Empty,
-    /// It will come, perhaps only when the client was told to send it.
-    Waits {
-        is_expected: bool,
-    },
 }
 
 /// A part of a file that is no larger is copied, so that it goes out together with its head: one
@@ -44,7 +35,7 @@ pub(crate) const FILE_COPY_SIZE_MAX: u64 = 32 << 10;
 
 /// Where the bytes of a reply belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// Behind those of the reply before, which are in the output.
     Direct,
     /// Behind replies that are not whole.
@@ -67,7 +58,7 @@ impl<'a> Reply<'a> {
         Self::begin(io, key, place, out, manner, true)
     }
 
-    pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
+    fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
         let key = io.connections.key_at(ticket.index())?;
         let connection = io.connections.get_mut(key)?;
         let position = connection.position(ticket.sequence())?;
@@ -323,86 +314,8 @@ impl<'a> Reply<'a> {
         Deferred::new(mailbox, self.defer())
     }
 
-    /// Lets somebody have the body of a [streamed](crate::Route::streamed) route, piece by piece
-    /// as it comes. This is for the call of the request only; later the body is gone, and that is
-    /// answered with 500.
-    pub fn receive(mut self, sink: Box<dyn BodySink>) {
-        if matches!(self.place, Place::Ticket { .. }) {
-            return;
-        }
-        match self.claim_body() {
-            Body::Empty => sink.end(self),
-            Body::Waits { is_expected } => {
-                let key = self.key;
-                if is_expected {
-                    self.interim();
-                }
-                let out = self.draft.take_back();
-                let ticket = self.queue(Answer::Waiting, out);
-                self.io.deliver_to(
-                    key,
-                    Target::Sink {
-                        sink,
-                        ticket: ticket.into(),
-                    },
-                );
-            }
-        }
-    }
-
-    /// Lets another thread have the body of a [streamed](crate::Route::streamed) route, and
-    /// answer. As with [`receive`](Self::receive), this is for the call only: later, what is read
-    /// is an error.
-    pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
-        let mailbox = Arc::clone(&self.io.mailbox);
-        if matches!(self.place, Place::Ticket { .. }) {
-            let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), 0);
-            drop(feed);
-            return (reader, Deferred::new(mailbox, self.defer()));
-        }
-        let body = self.claim_body();
-        let key = self.key;
-        if let Body::Waits { is_expected: true } = body {
-            self.interim();
-        }
-        let out = self.draft.take_back();
-        let ticket = self.queue(Answer::Waiting, out);
-        let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), ticket.into());
-        match body {
-            Body::Empty => feed.end(),
-            Body::Waits { .. } => self.io.deliver_to(
-                key,
-                Target::Feed {
-                    feed,
-                    ticket: ticket.into(),
-                },
-            ),
-        }
-        (reader, Deferred::new(mailbox, ticket))
-    }
-
-    /// Takes the body of the request that is called; the connection then goes on as the client
-    /// wants.
-    fn claim_body(&mut self) -> Body {
-        match self.io.claim_body(self.key) {
-            None => Body::Empty,
-            Some((close, is_expected)) => {
-                self.draft.manner.close = close || self.io.is_draining;
-                Body::Waits { is_expected }
-            }
-        }
-    }
-
-    /// Tells the client to send its body.
-    fn interim(&mut self) {
-        match self.place {
-            Place::Direct => self.draft.interim(),
-            Place::Queued | Place::Ticket { .. } => self.io.interim(self.key),
-        }
-    }
-
     /// Puts the request among those whose replies are not whole.
-    fn queue(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
+    pub(super) fn queue(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
         self.is_done = true;
         self.store(progress, out)
     }
@@ -488,5 +401,13 @@ impl Drop for Reply<'_> {
             self.draft.fail(self.io.clock.stamp());
             self.finish();
         }
+    }
+}
+
+impl Io {
+    /// The reply to a request that was put off. `None` when the client has gone, or the request is
+    /// answered already.
+    pub fn reply(&mut self, ticket: Ticket) -> Option<Reply<'_>> {
+        Reply::of_ticket(self, ticket)
     }
 }

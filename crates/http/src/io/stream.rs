@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
+use super::Connection;
 use crate::channel::Pulled;
 use crate::connection::Answer;
-use crate::io::Connection;
 use crate::render::Pieces;
 use crate::slab::Key;
 use crate::{Io, Ticket};
@@ -22,7 +22,7 @@ pub struct BodyStream<'a> {
 }
 
 impl<'a> BodyStream<'a> {
-    pub(crate) fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
+    fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
         let key = io.connections.key_at(ticket.index())?;
         let connection = io.connections.get_mut(key)?;
         let position = connection.position(ticket.sequence())?;
@@ -170,5 +170,13 @@ impl Drop for BodyStream<'_> {
             self.lose(size);
             self.cut();
         }
+    }
+}
+
+impl Io {
+    /// The body of a reply that is streamed. `None` when the client has gone, or the reply has
+    /// ended.
+    pub fn stream(&mut self, ticket: Ticket) -> Option<BodyStream<'_>> {
+        BodyStream::of_ticket(self, ticket)
     }
 }

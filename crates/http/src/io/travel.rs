@@ -2,15 +2,15 @@
 
 use std::mem;
 
+use super::Due;
 use crate::connection::{Answer, Pending};
-use crate::io::{Due, Io};
 use crate::parse::Head;
 use crate::render::Manner;
 use crate::request::Request;
 use crate::serial::{Job, REQUEST_COUNT_MAX};
 use crate::slab::Key;
 use crate::station::Entrance;
-use crate::{Reply, Ticket};
+use crate::{Io, Reply, Ticket};
 
 /// As many jobs are kept for later ones.
 const JOB_COUNT_MAX: usize = 256;

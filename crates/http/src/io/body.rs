@@ -1,0 +1,150 @@
+//! Bodies that a call lets others receive.
+
+use std::sync::Arc;
+
+use super::reply::Place;
+use crate::connection::{Answer, Pending, Target};
+use crate::render::{INTERIM, Manner};
+use crate::slab::Key;
+use crate::{BodyReader, Deferred, Io, Reply};
+
+/// Who gets the body of a [streamed](crate::Route::streamed) route on its I/O thread.
+///
+/// When the client goes, is too slow or breaks the rules, it is dropped, and the client is told.
+pub trait BodySink {
+    /// Takes a piece.
+    fn data(&mut self, io: &mut Io, piece: &[u8]);
+
+    /// Answers, as the body is whole.
+    fn end(self: Box<Self>, reply: Reply<'_>);
+}
+
+/// The body of a request that is being called.
+enum Body {
+    Empty,
+    /// It will come, perhaps only when the client was told to send it.
+    Waits {
+        is_expected: bool,
+    },
+}
+
+impl Reply<'_> {
+    /// Lets somebody have the body of a [streamed](crate::Route::streamed) route, piece by piece
+    /// as it comes. This is for the call of the request only; later the body is gone, and that is
+    /// answered with 500.
+    pub fn receive(mut self, sink: Box<dyn BodySink>) {
+        if matches!(self.place, Place::Ticket { .. }) {
+            return;
+        }
+        match self.claim_body() {
+            Body::Empty => sink.end(self),
+            Body::Waits { is_expected } => {
+                let key = self.key;
+                if is_expected {
+                    self.interim();
+                }
+                let out = self.draft.take_back();
+                let ticket = self.queue(Answer::Waiting, out);
+                self.io.deliver_to(
+                    key,
+                    Target::Sink {
+                        sink,
+                        ticket: ticket.into(),
+                    },
+                );
+            }
+        }
+    }
+
+    /// Lets another thread have the body of a [streamed](crate::Route::streamed) route, and
+    /// answer. As with [`receive`](Self::receive), this is for the call only: later, what is read
+    /// is an error.
+    pub fn receive_remote(mut self) -> (BodyReader, Deferred) {
+        let mailbox = Arc::clone(&self.io.mailbox);
+        if matches!(self.place, Place::Ticket { .. }) {
+            let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), 0);
+            drop(feed);
+            return (reader, Deferred::new(mailbox, self.defer()));
+        }
+        let body = self.claim_body();
+        let key = self.key;
+        if let Body::Waits { is_expected: true } = body {
+            self.interim();
+        }
+        let out = self.draft.take_back();
+        let ticket = self.queue(Answer::Waiting, out);
+        let (reader, feed) = BodyReader::new(Arc::clone(&mailbox), ticket.into());
+        match body {
+            Body::Empty => feed.end(),
+            Body::Waits { .. } => self.io.deliver_to(
+                key,
+                Target::Feed {
+                    feed,
+                    ticket: ticket.into(),
+                },
+            ),
+        }
+        (reader, Deferred::new(mailbox, ticket))
+    }
+
+    /// Takes the body of the request that is called; the connection then goes on as the client
+    /// wants.
+    fn claim_body(&mut self) -> Body {
+        match self.io.claim_body(self.key) {
+            None => Body::Empty,
+            Some((close, is_expected)) => {
+                self.draft.manner.close = close || self.io.is_draining;
+                Body::Waits { is_expected }
+            }
+        }
+    }
+
+    /// Tells the client to send its body.
+    fn interim(&mut self) {
+        match self.place {
+            Place::Direct => self.draft.interim(),
+            Place::Queued | Place::Ticket { .. } => self.io.interim(self.key),
+        }
+    }
+}
+
+impl Io {
+    /// The body of the request that is being called: whether the connection closes after it, and
+    /// whether the client waits for leave to send it. `None` when there is none.
+    fn claim_body(&mut self, key: Key) -> Option<(bool, bool)> {
+        let receiving = self.connections.get_mut(key)?.receiving.as_mut()?;
+        Some((receiving.close, receiving.is_expected))
+    }
+
+    /// Says who gets the body of the request that is being called.
+    fn deliver_to(&mut self, key: Key, target: Target<Box<dyn BodySink>>) {
+        let receiving = self
+            .connections
+            .get_mut(key)
+            .and_then(|found| found.receiving.as_mut());
+        receiving.expect("the body was claimed").target = target;
+    }
+
+    /// Tells the client to send its body (RFC 9110, 10.1.1), after the replies before it.
+    pub(crate) fn interim(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return;
+        };
+        if connection.pending.is_empty() {
+            if connection.output.capacity() == 0 {
+                connection.output = self.pool.take();
+            }
+            connection.output.extend_from_slice(INTERIM);
+            return;
+        }
+        let mut bytes = self.pool.take();
+        bytes.extend_from_slice(INTERIM);
+        connection.pending.push_back(Pending {
+            sequence: u64::MAX,
+            manner: Manner::default(),
+            progress: Answer::Done,
+            bytes,
+        });
+        self.advance(key);
+    }
+}
