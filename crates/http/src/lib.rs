@@ -38,8 +38,6 @@
 //!   threads, and owns its state without a lock.
 #![forbid(unsafe_code)]
 
-mod accept;
-mod body;
 mod caught;
 mod channel;
 mod clock;
@@ -47,7 +45,6 @@ mod connection;
 mod counters;
 pub mod encoding;
 mod error;
-mod flush;
 mod fuzz;
 mod http_date;
 mod io;
@@ -63,8 +60,6 @@ mod peer;
 mod poller;
 mod pool;
 mod query;
-mod read;
-mod receive;
 mod remote;
 mod render;
 mod request;
@@ -74,7 +69,6 @@ mod router;
 mod serial;
 mod server;
 mod service;
-mod settle;
 mod slab;
 mod static_files;
 mod station;

@@ -1,5 +1,15 @@
 //! The loop of an I/O thread.
 
+mod accept;
+mod body;
+mod flush;
+mod read;
+mod receive;
+mod refuse;
+mod settle;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::mem;
 use std::time::Duration;
@@ -13,9 +23,9 @@ use crate::io::Due;
 use crate::mailbox::Message;
 use crate::parse::Refusal;
 use crate::poller::Source;
-use crate::settle::Settled;
 use crate::slab::Key;
 use crate::{Io, Readiness, Service, Ticket};
+use settle::Settled;
 
 /// Events of a batch. What is more waits for the next one, and costs one more call.
 const EVENT_COUNT_MAX: usize = 256;
@@ -268,6 +278,3 @@ impl<S: Service> Worker<S> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,11 +25,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("embedded", "binaries", "download memo receipt search stock"),
     ("embedded", "extension", "package select source"),
-    (
-        "http",
-        "",
-        "body caught connection counters io listen listener mailbox options remote reply request serial service station stream ticket tls travel",
-    ),
     ("lookaside", "", "cli serve"),
     ("lookaside", "cli", "bench enrich metrics pg project"),
     ("lookaside", "cli::pg", "run template"),

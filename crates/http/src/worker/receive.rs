@@ -3,6 +3,7 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use super::Worker;
 use crate::caught::{self, Caught};
 use crate::connection::{Answer, State, Target, is_short};
 use crate::io::Receiving;
@@ -11,8 +12,6 @@ use crate::peer::Origin;
 use crate::render::Manner;
 use crate::request::Request;
 use crate::slab::Key;
-use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
-use crate::worker::Worker;
 use crate::{BodyMode, Io, Method, PanicStage, Reply, Route, Service, Ticket};
 
 /// What a chunked body has room for at first; one with a length gets that much at most.
@@ -301,40 +300,6 @@ impl<S: Service> Worker<S> {
 }
 
 impl Io {
-    /// Answers with an error behind what is to be answered before, and reads no more.
-    pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
-        self.refuse_as(key, refusal.0, refusal_problem(refusal));
-    }
-
-    /// Answers a request whose body is longer than it may be; a chunked one does not say how long.
-    pub(crate) fn refuse_long(&mut self, key: Key, size: Option<u64>, size_max: u64) {
-        let is_usual = size_max == self.options.body_size_max as u64;
-        let problem = too_long_problem(size, size_max, is_usual);
-        self.refuse_as(key, 413, &problem);
-    }
-
-    /// Answers a request that came in plain where TLS is spoken.
-    pub(crate) fn refuse_plain(&mut self, key: Key) {
-        self.refuse_as(key, 400, PLAIN_PROBLEM);
-    }
-
-    fn refuse_as(&mut self, key: Key, status: u16, problem: &str) {
-        self.counters.refused += 1;
-        let manner = Manner {
-            close: true,
-            ..Manner::default()
-        };
-        let connection = self.connections.get(key);
-        if connection.is_none_or(|connection| connection.says_close) {
-            return;
-        }
-        Reply::of_call(self, key, manner).problem(status, problem);
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.receiving = None;
-            connection.end(true);
-        }
-    }
-
     /// A call panicked: what it began and did not answer is answered with 500.
     fn fail_since(&mut self, key: Key, sequence: u64) {
         let Some(connection) = self.connections.get_mut(key) else {

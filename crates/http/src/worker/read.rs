@@ -4,11 +4,11 @@ use std::mem;
 
 use rustix::net::{RecvFlags, recv};
 
+use super::Worker;
 use crate::connection::State;
 use crate::io::Connection;
 use crate::slab::Key;
 use crate::tls::Failure;
-use crate::worker::Worker;
 use crate::{PanicStage, Readiness, Service};
 
 /// What one call receives at most.

@@ -2,13 +2,13 @@
 
 use std::os::fd::OwnedFd;
 
+use super::Worker;
 use crate::Service;
 use crate::connection::{Connection, Sealing};
 use crate::io::Due;
 use crate::mailbox::Message;
 use crate::peer::{Origin, Peer};
 use crate::tls::Session;
-use crate::worker::Worker;
 
 /// Connections accepted in a row before the others have their turn.
 const ACCEPT_COUNT_MAX: usize = 256;

@@ -1,7 +1,7 @@
-//! Bodies of requests that are not here as a whole, and who gets them.
+//! Bodies of requests that come in pieces, and are passed on piece by piece.
 
 use crate::caught;
-use crate::channel::{Pushed, SlowBody};
+use crate::channel::Pushed;
 use crate::connection::Target;
 use crate::io::Receiving;
 use crate::parse::{Progress, Refusal};
@@ -53,60 +53,6 @@ impl Receiving {
 }
 
 impl Io {
-    /// Refuses a request in the middle of its body.
-    pub(crate) fn refuse_body(&mut self, key: Key, receiving: Receiving, refusal: Refusal) {
-        let ticket = match receiving.target {
-            Target::Sink { ticket, .. } | Target::Feed { ticket, .. } => Ticket::from_u64(ticket),
-            Target::Call { .. } if refusal == Refusal(413) => {
-                return self.refuse_long(key, None, receiving.size_max);
-            }
-            Target::Call { .. } => return self.refuse(key, refusal),
-            Target::Unknown | Target::Nobody => {
-                if let Some(connection) = self.connections.get_mut(key) {
-                    connection.end(true);
-                }
-                return;
-            }
-        };
-        self.counters.refused += 1;
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.end(true);
-        }
-        if let Some(reply) = self.reply(ticket) {
-            reply.close().refuse_request(refusal);
-        } else if let Some(stream) = self.stream(ticket) {
-            // The reply has begun, so only its end can say that something went wrong.
-            stream.abort();
-        }
-    }
-
-    /// Refuses a request whose body does not come fast enough. Another thread that reads that of a
-    /// live route is told why, and answers: how long such a body may pause is a matter of the
-    /// service, and so are the words for it.
-    pub(crate) fn refuse_slow_body(&mut self, key: Key, receiving: Receiving) {
-        let is_idle = receiving.idle_deadline(&self.options) <= self.clock.tick();
-        let (feed, ticket) = match receiving {
-            Receiving {
-                is_live: true,
-                target: Target::Feed { feed, ticket },
-                ..
-            } => (feed, ticket),
-            receiving => return self.refuse_body(key, receiving, Refusal(408)),
-        };
-        self.counters.refused += 1;
-        if let Some(connection) = self.connections.get_mut(key) {
-            connection.end(true);
-            let position = connection.position(Ticket::from_u64(ticket).sequence());
-            if let Some(pending) = position.and_then(|at| connection.pending.get_mut(at)) {
-                pending.manner.close = true;
-            }
-        }
-        feed.give_up(match is_idle {
-            true => SlowBody::Idle(self.options.stream_idle_timeout),
-            false => SlowBody::Rate(self.options.stream_rate_min),
-        });
-    }
-
     /// There is room for more of a body.
     pub(crate) fn resume(&mut self, ticket: Ticket) {
         let tick = self.clock.tick();

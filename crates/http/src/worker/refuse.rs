@@ -1,0 +1,100 @@
+//! Requests that the server itself answers with an error. Nothing is read after them.
+
+use crate::channel::SlowBody;
+use crate::connection::Target;
+use crate::io::Receiving;
+use crate::parse::Refusal;
+use crate::render::Manner;
+use crate::slab::Key;
+use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
+use crate::{Io, Reply, Ticket};
+
+impl Io {
+    /// Answers with an error behind what is to be answered before, and reads no more.
+    pub(crate) fn refuse(&mut self, key: Key, refusal: Refusal) {
+        self.refuse_as(key, refusal.0, refusal_problem(refusal));
+    }
+
+    /// Answers a request whose body is longer than it may be; a chunked one does not say how long.
+    pub(crate) fn refuse_long(&mut self, key: Key, size: Option<u64>, size_max: u64) {
+        let is_usual = size_max == self.options.body_size_max as u64;
+        let problem = too_long_problem(size, size_max, is_usual);
+        self.refuse_as(key, 413, &problem);
+    }
+
+    /// Answers a request that came in plain where TLS is spoken.
+    pub(crate) fn refuse_plain(&mut self, key: Key) {
+        self.refuse_as(key, 400, PLAIN_PROBLEM);
+    }
+
+    fn refuse_as(&mut self, key: Key, status: u16, problem: &str) {
+        self.counters.refused += 1;
+        let manner = Manner {
+            close: true,
+            ..Manner::default()
+        };
+        let connection = self.connections.get(key);
+        if connection.is_none_or(|connection| connection.says_close) {
+            return;
+        }
+        Reply::of_call(self, key, manner).problem(status, problem);
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.receiving = None;
+            connection.end(true);
+        }
+    }
+
+    /// Refuses a request in the middle of its body.
+    pub(crate) fn refuse_body(&mut self, key: Key, receiving: Receiving, refusal: Refusal) {
+        let ticket = match receiving.target {
+            Target::Sink { ticket, .. } | Target::Feed { ticket, .. } => Ticket::from_u64(ticket),
+            Target::Call { .. } if refusal == Refusal(413) => {
+                return self.refuse_long(key, None, receiving.size_max);
+            }
+            Target::Call { .. } => return self.refuse(key, refusal),
+            Target::Unknown | Target::Nobody => {
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.end(true);
+                }
+                return;
+            }
+        };
+        self.counters.refused += 1;
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.end(true);
+        }
+        if let Some(reply) = self.reply(ticket) {
+            reply.close().refuse_request(refusal);
+        } else if let Some(stream) = self.stream(ticket) {
+            // The reply has begun, so only its end can say that something went wrong.
+            stream.abort();
+        }
+    }
+
+    /// Refuses a request whose body does not come fast enough. Another thread that reads that of a
+    /// live route is told why, and answers: how long such a body may pause is a matter of the
+    /// service, and so are the words for it.
+    pub(crate) fn refuse_slow_body(&mut self, key: Key, receiving: Receiving) {
+        let is_idle = receiving.idle_deadline(&self.options) <= self.clock.tick();
+        let (feed, ticket) = match receiving {
+            Receiving {
+                is_live: true,
+                target: Target::Feed { feed, ticket },
+                ..
+            } => (feed, ticket),
+            receiving => return self.refuse_body(key, receiving, Refusal(408)),
+        };
+        self.counters.refused += 1;
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.end(true);
+            let position = connection.position(Ticket::from_u64(ticket).sequence());
+            if let Some(pending) = position.and_then(|at| connection.pending.get_mut(at)) {
+                pending.manner.close = true;
+            }
+        }
+        feed.give_up(match is_idle {
+            true => SlowBody::Idle(self.options.stream_idle_timeout),
+            false => SlowBody::Rate(self.options.stream_rate_min),
+        });
+    }
+}
