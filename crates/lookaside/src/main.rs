@@ -4,7 +4,17 @@
 #![deny(unsafe_code)]
 
 mod cli;
+mod columns;
+mod config;
+mod failure;
+mod keys;
+mod log;
+mod models;
+mod numbers;
+mod progress;
+mod project;
 mod serve;
+mod suggestion;
 
 use std::process::ExitCode;
 

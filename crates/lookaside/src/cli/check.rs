@@ -14,12 +14,13 @@ use lookaside_knowledge::{
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
-use crate::cli::enrich::{intranet, verify};
-use crate::cli::failure::{Exit, Failure, Outcome};
-use crate::cli::lookups::{Review, answered, review};
-use crate::cli::models::{Models, draw, model_failure};
+use crate::cli::enrich::verify;
 use crate::cli::output::write_stdout;
-use crate::cli::summary::grouped;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::models::lookups::{Review, answered, review};
+use crate::models::options::intranet;
+use crate::models::{Models, draw, model_failure};
+use crate::numbers::grouped;
 use crate::serve::{Catalog, Files, Lookup};
 
 /// Look for mistakes in a project without running it

@@ -4,8 +4,8 @@ use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::cli::Arguments;
-use crate::cli::failure::Outcome;
 use crate::cli::output::finish_stdout;
+use crate::failure::Outcome;
 
 /// Print completions for a shell
 #[derive(Debug, Args)]

@@ -2,7 +2,6 @@
 
 mod arguments;
 mod plan;
-mod transform;
 mod verify;
 
 use std::collections::HashMap;
@@ -10,7 +9,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use lookaside_knowledge::Knowledge;
-use lookaside_oml::{Intranet, Model, Options, Program};
+use lookaside_oml::{Model, Options, Program};
 use lookaside_stream::{
     Checkpoint, End, Flow, Progress, RunOptions, StopFlag, Strictness, Summary,
 };
@@ -19,18 +18,19 @@ use tracing::{info, warn};
 
 pub(crate) use self::arguments::{EnrichArguments, count};
 use self::plan::EnrichPlan;
-pub(crate) use self::plan::timezone;
-pub(crate) use self::transform::{ModelTransform, Observer, Tally};
 pub(crate) use self::verify::verify;
-use crate::cli::bind::{Unbound, bind};
-use crate::cli::failure::{Exit, Failure, Outcome};
-use crate::cli::lookups::{Note, Review, review};
 use crate::cli::metrics::{MetricsServer, publish};
-use crate::cli::models::{Models, draw};
-use crate::cli::progress::RunBar;
-use crate::cli::project::Project;
 use crate::cli::signals::{Drain, SignalListener};
-use crate::cli::summary::{RunFigures, describe, grouped};
+use crate::cli::summary::{RunFigures, describe};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::models::bind::{Unbound, bind};
+use crate::models::lookups::{Note, Review, review};
+use crate::models::options::intranet;
+use crate::models::transform::{ModelTransform, Tally};
+use crate::models::{Models, draw};
+use crate::numbers::grouped;
+use crate::progress::RunBar;
+use crate::project::Project;
 
 pub(crate) fn run(arguments: &EnrichArguments) -> Outcome {
     let project = Project::open(&arguments.dir)?;
@@ -70,19 +70,6 @@ fn model_options(plan: &EnrichPlan, knowledge: &Knowledge) -> Options {
         timezone: plan.timezone.clone(),
         intranet: intranet(knowledge),
         ..Options::default()
-    }
-}
-
-/// Which addresses are internal, as the configuration says it.
-pub(crate) fn intranet(knowledge: &Knowledge) -> Intranet {
-    use lookaside_knowledge::IntranetMode;
-
-    let Some(section) = knowledge.intranet_nets() else {
-        return Intranet::default();
-    };
-    match section.mode {
-        IntranetMode::Add => Intranet::add(section.nets),
-        IntranetMode::Replace => Intranet::replace(section.nets),
     }
 }
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
-use crate::cli::project::Project;
 use crate::cli::query::statement;
+use crate::failure::{Failure, Outcome};
+use crate::project::Project;
 
 /// Show how a SQL query is answered: by which index, by which provider, or why by SQLite
 #[derive(Debug, Args)]

@@ -4,9 +4,10 @@ use std::io::Write as _;
 
 use clap::{Args, Subcommand, value_parser};
 
-use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
-use crate::serve::{PER_SECOND_MAX, key_name, new_key};
+use crate::config::{PER_SECOND_MAX, key_name};
+use crate::failure::{Failure, Outcome};
+use crate::keys::new_key;
 
 /// Make keys for `lookaside serve`
 #[derive(Debug, Args)]

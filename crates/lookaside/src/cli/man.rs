@@ -7,8 +7,8 @@ use clap::{Args, CommandFactory as _};
 use clap_mangen::Man;
 
 use crate::cli::Arguments;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::output::finish_stdout;
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, Args)]

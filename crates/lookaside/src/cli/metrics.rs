@@ -16,8 +16,8 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing::{info, warn};
 
-use crate::cli::enrich::Tally;
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
+use crate::models::transform::Tally;
 
 /// Scrapers send a few hundred bytes.
 const REQUEST_SIZE_MAX: usize = 8 << 10;

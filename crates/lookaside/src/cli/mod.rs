@@ -1,38 +1,31 @@
 //! The command line: what can be asked for, and who answers.
 
 mod bench;
-pub(crate) mod bind;
 mod check;
 mod completions;
 mod difference;
-pub(crate) mod enrich;
+mod enrich;
 mod explain;
-pub(crate) mod failure;
 mod help;
 mod key;
-pub(crate) mod log;
-pub(crate) mod lookups;
 mod man;
 mod metrics;
-pub(crate) mod model_test;
-pub(crate) mod models;
+mod model_test;
 mod new;
 mod output;
 mod pg;
-mod progress;
-pub(crate) mod project;
 mod query;
-pub(crate) mod rows;
+mod rows;
 mod serve;
-pub(crate) mod settings;
-pub(crate) mod signals;
+mod signals;
 mod summary;
 
 use std::io;
 
 use clap::{FromArgMatches as _, Parser, Subcommand};
 
-use crate::cli::failure::{Exit, Outcome};
+use crate::failure::{Exit, Outcome};
+use crate::log;
 
 const ABOUT: &str = "Answers \"for this key, which row?\" at memory speed";
 

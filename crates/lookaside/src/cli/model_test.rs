@@ -12,16 +12,14 @@ use lookaside_stream::{Chunk, FormatOptions, InputFormat, OutputFormat, Rejects}
 use lookaside_value::{Batch, NameTable};
 use serde_json::{Map, Value};
 
-use crate::cli::bind::{Unbound, bind};
 use crate::cli::difference::difference;
-use crate::cli::enrich::{intranet, timezone};
-use crate::cli::failure::{Exit, Failure, Outcome};
-use crate::cli::models::{Models, files_below};
 use crate::cli::output::write_stdout;
-use crate::cli::project::Project;
-
-/// What the name of a file of tests ends in; `models/a.test.jsonl` tests `models/a.oml`.
-const SUFFIX: &str = ".test.jsonl";
+use crate::failure::{Exit, Failure, Outcome};
+use crate::models::bind::{Unbound, bind};
+use crate::models::options::{intranet, timezone};
+use crate::models::test_file::{SUFFIX, Test};
+use crate::models::{Models, files_below};
+use crate::project::Project;
 
 /// Run the tests of a project's models
 #[derive(Debug, Args)]
@@ -72,18 +70,6 @@ pub(crate) fn run(arguments: &TestArguments) -> Outcome {
     } else {
         Exit::Failed
     })
-}
-
-/// The input of the first test of a model, as a line; nothing where there is none, or where it is not a
-/// test, which `lookaside test` tells.
-pub(crate) fn first_input(model: &Path) -> Option<String> {
-    let tests = model.with_extension("");
-    let tests = fs::read_to_string(format!("{}{SUFFIX}", tests.display())).ok()?;
-    let first = tests.lines().find(|line| !line.trim().is_empty())?;
-    match Test::parse(first).ok()?.input {
-        Value::String(line) => Some(line),
-        event => Some(event.to_string()),
-    }
 }
 
 /// The model that stands beside its tests.
@@ -180,41 +166,6 @@ impl<'a> TestBench<'a> {
     }
 }
 
-/// One line of a file of tests.
-struct Test {
-    name: Option<String>,
-    input: Value,
-    output: Map<String, Value>,
-}
-
-impl Test {
-    fn parse(line: &str) -> Result<Self, String> {
-        let object: Map<String, Value> = serde_json::from_str(line)
-            .map_err(|error| format!("this is no JSON object: {error}"))?;
-        let (mut name, mut input, mut output) = (None, None, None);
-        for (key, value) in object {
-            match (key.as_str(), value) {
-                ("name", Value::String(text)) => name = Some(text),
-                ("input", value @ (Value::Object(_) | Value::String(_))) => input = Some(value),
-                ("output", Value::Object(object)) => output = Some(object),
-                ("name", _) => return Err("`name` must be a text".to_owned()),
-                ("input", _) => return Err("`input` must be an object or a text".to_owned()),
-                ("output", _) => return Err("`output` must be an object".to_owned()),
-                _ => {
-                    return Err(format!(
-                        "a test has `input`, `output` and `name`, no `{key}`"
-                    ));
-                }
-            }
-        }
-        Ok(Self {
-            name,
-            input: input.ok_or("the test has no `input`")?,
-            output: output.ok_or("the test has no `output`")?,
-        })
-    }
-}
-
 /// A model under test.
 struct Subject<'a> {
     bench: &'a TestBench<'a>,
@@ -293,28 +244,5 @@ impl Subject<'_> {
             ));
         }
         serde_json::from_str(&text).map_err(|error| format!("  the output is no object: {error}\n"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_test_is_said() {
-        for (line, expected) in [
-            ("{}", "the test has no `input`"),
-            (r#"{"input":{}}"#, "the test has no `output`"),
-            (
-                r#"{"input":1,"output":{}}"#,
-                "`input` must be an object or a text",
-            ),
-            (
-                r#"{"inputs":{}}"#,
-                "a test has `input`, `output` and `name`, no `inputs`",
-            ),
-        ] {
-            assert_eq!(Test::parse(line).err().as_deref(), Some(expected), "{line}");
-        }
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
+use crate::failure::{Failure, Outcome};
 
 /// Make a project folder that runs at once
 #[derive(Debug, Args)]

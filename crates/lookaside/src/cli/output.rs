@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Whether standard output was closed when the program began.
 static IS_STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);

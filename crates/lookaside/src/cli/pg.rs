@@ -1,6 +1,5 @@
 //! `lookaside pg`: a PostgreSQL that starts in milliseconds, for commands, tests and local work.
 
-pub(super) mod bar;
 mod bench;
 mod child;
 mod clean;
@@ -22,8 +21,7 @@ use std::error::Error;
 
 use clap::{Args, Subcommand};
 
-pub(crate) use self::bar::DownloadBar;
-use crate::cli::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 
 /// Start, ask, dump and measure a PostgreSQL of your own
 ///

@@ -7,10 +7,11 @@ use clap::Args;
 use lookaside_knowledge::Params;
 use lookaside_value::Value;
 
-use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::{check_stdin, finish_stdout};
-use crate::cli::project::Project;
-use crate::cli::rows::{DOUBLED_HELP, RowForm, doubled, write_rows};
+use crate::cli::rows::{RowForm, write_rows};
+use crate::columns::{DOUBLED_HELP, doubled};
+use crate::failure::{Failure, Outcome};
+use crate::project::Project;
 
 /// A statement on standard input may have so many bytes; more is a mistake in the pipe.
 const SQL_SIZE_MAX: u64 = 1 << 20;

@@ -1,11 +1,10 @@
 //! Rows for people and for programs: as a table, as JSON lines, as CSV.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use lookaside_value::{RowSet, Text, Type, Value, write_json_text};
+use lookaside_value::{RowSet, Type, Value, write_json_text};
 
 use crate::cli::output::printable;
 
@@ -28,17 +27,6 @@ pub(crate) fn write_rows(rows: &RowSet, form: RowForm, out: &mut dyn Write) -> i
         RowForm::Csv => write_csv(rows, out),
     }
 }
-
-/// The first name that two columns have. A row as an object has one member of a name; readers take
-/// one of two, and not all of them the same.
-pub(crate) fn doubled(columns: &[Text]) -> Option<&Text> {
-    let mut seen = HashSet::new();
-    columns.iter().find(|column| !seen.insert(*column))
-}
-
-/// What to do about such columns.
-pub(crate) const DOUBLED_HELP: &str =
-    "name one of them otherwise, as in select a.id, b.id as other_id";
 
 fn write_table(rows: &RowSet, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new();

@@ -16,11 +16,12 @@ use lookaside_stream::{StopFlag, worker_count};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::cli::enrich::count;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::metrics;
-use crate::cli::project::LoadOptions;
 use crate::cli::signals::{Drain, SignalListener};
-use crate::serve::{Catalog, Files, Lookup, Needed, Place, Service, StartOptions, example};
+use crate::config::Place;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::project::LoadOptions;
+use crate::serve::{Catalog, Files, Lookup, Needed, Service, StartOptions, example};
 
 /// Where it listens when nothing says otherwise.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8300";

@@ -11,11 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use tracing::warn;
 
-use crate::cli::failure::{Exit, Failure};
-
-/// How long a run may take to end unless the file says otherwise: longer than queries take, shorter
-/// than service managers wait before they kill (90 s).
-pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::failure::{Exit, Failure};
 
 /// How long before the end of that time what a run waits for is cancelled, so that it can end in good
 /// order, with hundreds of queries on two busy cores, too; a quarter of the time if that is less.

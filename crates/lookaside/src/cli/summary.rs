@@ -7,6 +7,8 @@ use lookaside_knowledge::Counts;
 use lookaside_stream::{End, Reject, Rejects, Summary};
 
 use crate::cli::output::printable;
+use crate::models::transform::LookupFigures;
+use crate::numbers::grouped;
 
 /// What the summary of a run is made of.
 pub(crate) struct RunFigures<'a> {
@@ -19,17 +21,6 @@ pub(crate) struct RunFigures<'a> {
     pub(crate) worker_count: usize,
     /// The name of the model that ran.
     pub(crate) model: &'a str,
-}
-
-/// What the model wanted from the tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LookupFigures {
-    /// One a lookup statement and event.
-    pub(crate) wanted: u64,
-    /// Those that were asked; equal ones of a batch are asked once.
-    pub(crate) asked: u64,
-    /// Those without a row.
-    pub(crate) absent: u64,
 }
 
 /// The lines that a run ends with.
@@ -177,19 +168,6 @@ fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(number))
 }
 
-/// Digits in groups of three.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn seconds(duration: Duration) -> String {
     format!("{:.3} s", duration.as_secs_f64())
 }
@@ -215,15 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
-        for (number, expected) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1234567, "1,234,567"),
-        ] {
-            assert_eq!(grouped(number), expected);
-        }
+    fn sizes_for_people() {
         for (bytes, expected) in [
             (0, "0 bytes"),
             (1, "1 byte"),

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{KeyConfig, ServerConfig};
-use super::keys::{KeyHash, presented};
 use super::limit::Bucket;
 use super::problem::Problem;
+use crate::config::{KeyConfig, ServerConfig};
+use crate::keys::{KeyHash, presented};
 
 /// What a request says about who sends it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -200,9 +200,9 @@ fn is_same_origin(origin: &[u8], caller: &Caller<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::new_key;
-    use super::super::limit::Rate;
     use super::*;
+    use crate::config::Rate;
+    use crate::keys::new_key;
 
     fn access(server: ServerConfig) -> Access {
         Access::new(&server, None)

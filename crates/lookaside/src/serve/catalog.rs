@@ -9,16 +9,16 @@ use lookaside_knowledge::{Error, Knowledge, Statement};
 use tracing::{info, warn};
 
 use super::access::Access;
-use super::config::{LookupConfig, ServerConfig};
 use super::lookup::{Lookup, prepare};
 use super::models::{ModelSources, Models};
 use super::openapi::openapi;
 use super::overview::overview;
 use super::problem::chain;
-use crate::cli::failure::Failure;
-use crate::cli::log::TOLD;
-use crate::cli::lookups::Note;
-use crate::cli::settings::EnrichSettings;
+use crate::config::EnrichSettings;
+use crate::config::{LookupConfig, ServerConfig};
+use crate::failure::Failure;
+use crate::log::TOLD;
+use crate::models::lookups::Note;
 
 /// One state of everything that is not rows.
 pub(crate) struct Catalog {

@@ -15,14 +15,14 @@ use lookaside_stream::StopFlag;
 use tracing::{info, warn};
 
 use super::catalog::{Catalog, Parts, hold};
-use super::config::{LookupConfig, ServerConfig, read_lookups, read_server};
 use super::lookup::refused;
 use super::models::ModelSources;
 use super::problem::chain;
 use super::service::Shared;
-use crate::cli::failure::Failure;
-use crate::cli::log::TOLD;
-use crate::cli::project::Project;
+use crate::config::{LookupConfig, ServerConfig, read_lookups, read_server};
+use crate::failure::Failure;
+use crate::log::TOLD;
+use crate::project::Project;
 
 /// How often a server that was never there is asked again, and whether the tables were loaded anew by
 /// themselves.

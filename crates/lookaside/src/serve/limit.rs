@@ -5,37 +5,10 @@
 //! that one token takes. One compare-and-swap a request, no timer and no lock: a crate would bring a
 //! map of keys and clocks of its own, and the keys are a list here.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// So many requests a second, and so many at once after a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
-    /// From 1.
-    interval_ns: u64,
-    /// What may be taken ahead of time.
-    burst_ns: u64,
-}
-
-impl Rate {
-    /// `per_second` from 1 to 10^9, `burst` from 1.
-    pub(crate) fn new(per_second: u64, burst: u64) -> Self {
-        let interval_ns = 1_000_000_000 / per_second;
-        Self {
-            interval_ns,
-            burst_ns: interval_ns.saturating_mul(burst - 1),
-        }
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let per_second = 1_000_000_000 / self.interval_ns;
-        let burst = self.burst_ns / self.interval_ns + 1;
-        write!(f, "{per_second} a second, {burst} at once after a pause")
-    }
-}
+use crate::config::Rate;
 
 /// The bucket of one key, shared by all threads.
 #[derive(Debug)]

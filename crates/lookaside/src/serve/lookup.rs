@@ -6,12 +6,13 @@ use lookaside_knowledge::{Error, Explanation, Extent, Knowledge, PlanKind, State
 
 use tracing::warn;
 
-use super::config::{DeclaredParam, LookupConfig};
 use super::counts::LookupCounts;
-use super::params::{PARAM_COUNT_MAX, Param, ParamType};
-use crate::cli::failure::{Failure, did_you_mean};
-use crate::cli::lookups::{Note, scan_note};
-use crate::cli::rows::{DOUBLED_HELP, doubled};
+use super::params::{PARAM_COUNT_MAX, Param};
+use crate::columns::{DOUBLED_HELP, doubled};
+use crate::config::{DeclaredParam, LookupConfig, ParamType};
+use crate::failure::Failure;
+use crate::models::lookups::{Note, scan_note};
+use crate::suggestion::did_you_mean;
 
 /// One lookup.
 pub(crate) struct Lookup {

@@ -2,7 +2,6 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`config`] | `[lookups.NAME]` and `[server]` of `knowdb.toml` |
 //! | [`catalog`] | what is served at one moment: lookups, keys, models |
 //! | [`lookup`], [`counts`] | one lookup: its statement, prepared, and what it was asked for |
 //! | [`overview`], [`openapi`] | what is told about the lookups |
@@ -10,19 +9,17 @@
 //! | [`keeper`] | the thread that makes the next catalog |
 //! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
 //! | [`answers`], [`tag`] | bodies that were encoded before, and their validators |
-//! | [`access`], [`keys`], [`limit`] | who may ask, and how often |
+//! | [`access`], [`limit`] | who may ask, and how often |
 //! | [`counters`], [`access_log`] | what is told about all that |
 
 mod access;
 mod access_log;
 mod answers;
 mod catalog;
-mod config;
 mod counters;
 mod counts;
 mod encode;
 mod keeper;
-mod keys;
 mod limit;
 mod lookup;
 mod models;
@@ -35,9 +32,7 @@ mod start;
 mod tag;
 
 pub(crate) use self::catalog::Catalog;
-pub(crate) use self::config::{LOOKUPS, PER_SECOND_MAX, Place, SERVER, key_name, read_lookups};
 pub(crate) use self::keeper::Files;
-pub(crate) use self::keys::new_key;
 pub(crate) use self::lookup::Lookup;
 pub(crate) use self::overview::example;
 pub(crate) use self::start::{Needed, Service, StartOptions};

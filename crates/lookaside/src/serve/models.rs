@@ -9,13 +9,13 @@ use lookaside_knowledge::{Error, Knowledge};
 use lookaside_oml::{Model, Options, Program};
 use lookaside_value::NameTable;
 
-use crate::cli::bind::{Silent, Unbound, bind};
-use crate::cli::enrich::{intranet, timezone};
-use crate::cli::failure::Failure;
-use crate::cli::lookups::{Note, model_lookups, review};
-use crate::cli::model_test::first_input;
-use crate::cli::models::Models as ModelFiles;
-use crate::cli::project::Project;
+use crate::failure::Failure;
+use crate::models::Models as ModelFiles;
+use crate::models::bind::{Silent, Unbound, bind};
+use crate::models::lookups::{Note, model_lookups, review};
+use crate::models::options::{intranet, timezone};
+use crate::models::test_file::first_input;
+use crate::project::Project;
 
 /// The enabled models of a project as their files have them.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::catalog::Catalog;
 use super::lookup::{Lookup, Prepared};
-use super::params::ParamType;
+use crate::config::ParamType;
 
 /// The body of `GET /v1/lookups`.
 pub(super) fn overview(catalog: &Catalog) -> Vec<u8> {

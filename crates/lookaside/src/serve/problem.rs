@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use lookaside_knowledge::{Error, ErrorKind};
 use lookaside_value::{LookupError, LookupErrorKind, write_json_text};
 
-use super::params::{BatchFault, Param, ParamFault, ParamType, SET_COUNT_MAX};
+use super::params::{BatchFault, Param, ParamFault, SET_COUNT_MAX};
+use crate::config::ParamType;
 
 /// The media type.
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";

@@ -14,12 +14,12 @@ use tokio::sync::Semaphore;
 
 use super::access_log::AccessLog;
 use super::catalog::{Catalog, Parts};
-use super::config::{Place, ServerConfig};
 use super::counters::Counters;
 use super::counts::ModelCounts;
 use super::keeper::{Files, Keeper, KeeperThread, PATIENCE};
 use super::service::{Shared, Teller, Thread, console_policy, held_size_max};
-use crate::cli::failure::Failure;
+use crate::config::{Place, ServerConfig};
+use crate::failure::Failure;
 
 /// Threads that may wait: batches for a provider, ad-hoc queries. They sleep nearly always, and so
 /// many at once ask more of a database than it has connections.
@@ -325,7 +325,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
 
     use super::*;
-    use crate::cli::failure::Exit;
+    use crate::failure::Exit;
 
     /// A service that panics where no request is to blame ends the program with an error, so that a
     /// supervisor starts it again.

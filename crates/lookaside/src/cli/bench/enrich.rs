@@ -18,7 +18,7 @@ use super::measure::{AnswerHash, Measured, Rounds, measure};
 use super::project::{BenchProject, RangeArguments};
 use super::report;
 use super::workload::{self, Random};
-use crate::cli::enrich::{ModelTransform, Tally};
+use crate::models::transform::{ModelTransform, Tally};
 
 /// A combined access log through a model, file to sink, as `lookaside enrich` runs it
 #[derive(Debug, Args)]

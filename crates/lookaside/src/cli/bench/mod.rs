@@ -21,7 +21,7 @@ use std::error::Error;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Measure lookups, models, whole runs, loading and servers on this machine
 ///

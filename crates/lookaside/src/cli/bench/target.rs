@@ -10,7 +10,7 @@ use lookaside_knowledge::Knowledge;
 use tokio::runtime::Runtime;
 
 use super::Result;
-use crate::cli::pg::bar::DownloadBar;
+use crate::progress::download::DownloadBar;
 
 /// The table of all benchmarks.
 pub(super) const TABLE: &str = "lookaside_bench_kv";

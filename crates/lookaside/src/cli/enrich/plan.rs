@@ -14,11 +14,12 @@ use lookaside_stream::{
 };
 
 use super::EnrichArguments;
-use crate::cli::failure::Failure;
-use crate::cli::models::Wanted;
 use crate::cli::output::{check_stdin, check_stdout};
-use crate::cli::project::{LoadOptions, Project};
-use crate::cli::signals::DRAIN_TIMEOUT;
+use crate::config::DRAIN_TIMEOUT;
+use crate::failure::Failure;
+use crate::models::Wanted;
+use crate::models::options::timezone;
+use crate::project::{LoadOptions, Project};
 
 /// Threads beyond this are a typing error.
 pub(super) const WORKER_COUNT_MAX: usize = 1024;
@@ -343,25 +344,6 @@ fn stem(input: &str) -> String {
     name[..dot.map_or(name.len(), |(at, _)| at)].to_owned()
 }
 
-/// A zone by its name, or an offset such as `+08:00`.
-pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
-    let Some(name) = name else {
-        return Ok(TimeZone::UTC);
-    };
-    // An offset is no name of a zone, but a time can be written with both.
-    let offset = format!("2000-01-01T00:00{name}[{name}]");
-    TimeZone::get(name)
-        .or_else(|error| match offset.parse::<jiff::Zoned>() {
-            Ok(zoned) => Ok(zoned.time_zone().clone()),
-            Err(_) => Err(error),
-        })
-        .map_err(|error| {
-            Failure::usage(format!("there is no time zone {name}"))
-                .because(&error)
-                .with_help("write a name such as UTC or Europe/Berlin, or an offset such as +08:00")
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -396,20 +378,5 @@ mod tests {
         ] {
             assert_eq!(format_of_name(output).ok(), expected, "{output}");
         }
-    }
-
-    #[test]
-    fn zones_have_names_or_offsets() {
-        for (name, seconds) in [
-            ("UTC", 0),
-            ("Asia/Tokyo", 9 * 3600),
-            ("+08:00", 8 * 3600),
-            ("-03:30", -12_600),
-        ] {
-            let zone = timezone(Some(&name.to_owned())).unwrap();
-            let offset = zone.to_offset(jiff::Timestamp::UNIX_EPOCH);
-            assert_eq!(offset.seconds(), seconds, "{name}");
-        }
-        assert!(timezone(Some(&"Mars/Olympus".to_owned())).is_err());
     }
 }

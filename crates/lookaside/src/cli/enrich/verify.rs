@@ -4,10 +4,11 @@ use std::path::Path;
 
 use lookaside_stream::{InputFormat, OutputFormat};
 
-use super::plan::{WORKER_COUNT_MAX, default_key, merged, timezone};
-use crate::cli::models::{Models, Wanted};
-use crate::cli::project::{Project, is_path};
-use crate::cli::settings::SECTION;
+use super::plan::{WORKER_COUNT_MAX, default_key, merged};
+use crate::config::ENRICH;
+use crate::models::options::timezone;
+use crate::models::{Models, Wanted};
+use crate::project::{Project, is_path};
 
 /// What a look at the section found.
 #[derive(Debug, Default)]
@@ -66,8 +67,8 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
 impl Verdict {
     fn add(&mut self, project: &Project, key: &str, message: &str) {
         let config = &project.config;
-        let line = config.section_line(&format!("{SECTION}.{key}"));
-        let line = line.or_else(|| config.section_line(SECTION)).unwrap_or(1);
+        let line = config.section_line(&format!("{ENRICH}.{key}"));
+        let line = line.or_else(|| config.section_line(ENRICH)).unwrap_or(1);
         let file = config.file.display();
         self.problems.push(format!("{file}:{line}: {message}"));
     }

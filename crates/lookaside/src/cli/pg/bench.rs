@@ -13,7 +13,7 @@ mod warm;
 use clap::{Args, Subcommand};
 
 use super::AnyError;
-use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Measure the embedded server, or any other, on this machine
 ///

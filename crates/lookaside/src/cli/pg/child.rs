@@ -14,7 +14,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::cli::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 
 /// What shells say when a command was found and cannot be run, and when it was not found.
 const EXIT_NOT_RUN: Exit = Exit::Passed(126);

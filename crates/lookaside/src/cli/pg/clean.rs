@@ -4,8 +4,8 @@ use clap::Args;
 use lookaside_embedded::{CleanMode, clean};
 
 use super::failure;
-use crate::cli::failure::Outcome;
 use crate::cli::output::{finish_stdout, printable};
+use crate::failure::Outcome;
 
 /// Remove what ended processes left behind, and say how much it was
 ///

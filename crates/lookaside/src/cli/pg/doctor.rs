@@ -2,8 +2,8 @@
 
 use lookaside_embedded::{Grade, doctor};
 
-use crate::cli::failure::{Exit, Outcome};
 use crate::cli::output::write_stdout;
+use crate::failure::{Exit, Outcome};
 
 pub(super) fn run() -> Outcome {
     let report = doctor();

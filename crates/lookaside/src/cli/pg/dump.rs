@@ -6,11 +6,11 @@ use std::sync::Arc;
 use clap::Args;
 use lookaside_embedded::{Postgres, Status};
 
-use super::bar::DownloadBar;
 use super::failure;
 use super::instance::{at, no_data};
 use super::shell_word::shell_path;
-use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::download::DownloadBar;
 
 /// Write a folder's data to a file
 ///

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use lookaside_embedded::{AddedExtension, ExtensionSource, Extensions, VersionRequirement};
 
-use super::bar::DownloadBar;
 use super::failure;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::output::finish_stdout;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::download::DownloadBar;
 
 /// Add extensions to the PostgreSQL that Lookaside fetched, list and remove them
 ///

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::failure;
 use super::shell_word::shell_path;
 use super::wishes::Wishes;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::output::{finish_stdout, printable, write_stdout};
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Start a server on a folder of data and print its URL
 ///

@@ -10,9 +10,9 @@ use lookaside_value::{Decimal, RowSet, RowSetBuilder, Value};
 use super::client_failure;
 use super::statement::StatementReader;
 use super::target::Target;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::output::{printable, write_stdout};
 use crate::cli::rows::{RowForm, write_rows};
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Rows of one answer that are shown. A table is drawn once all of it is known, and whoever asks
 /// for more than a person can read has a use for `COPY … TO STDOUT`, which has no limit.

@@ -11,7 +11,7 @@ use super::target::Target;
 use super::template::TemplateWishes;
 use super::url::jdbc;
 use super::wishes::Wishes;
-use crate::cli::failure::{Exit, Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Our own failures, as `timeout`, `env` and others tell them from those of their command.
 const EXIT_OURS: Exit = Exit::Passed(125);

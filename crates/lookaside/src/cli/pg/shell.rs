@@ -9,14 +9,14 @@ use clap::Args;
 use lookaside_client::postgres::Options;
 use lookaside_embedded::{Binaries, Postgres, Status, Version, VersionRequirement};
 
-use super::bar::DownloadBar;
 use super::child::Foreground;
 use super::failure;
 use super::instance::{at, running};
 use super::prompt::{self, Script};
 use super::target::Target;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::rows::RowForm;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::progress::download::DownloadBar;
 
 /// Ask a server: with psql where there is one, else at a prompt of our own
 ///

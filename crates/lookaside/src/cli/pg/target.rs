@@ -9,7 +9,7 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{Config, Environment, Error, ErrorKind, Host, Place, PostgresConfig};
 
 use super::client_failure;
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 
 /// What a shell may have set for another server, and what would lead a command there or ask more of
 /// ours than it has: TLS, Kerberos.

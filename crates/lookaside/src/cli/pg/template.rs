@@ -11,7 +11,7 @@ use lookaside_embedded::{Builder, key_of_files};
 use super::child::Foreground;
 use super::failure;
 use super::run::lead;
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(super) struct TemplateWishes {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::instance::{at, running, tcp_url};
 use super::shell_word::shell_word;
 use super::target::Target;
-use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::finish_stdout;
+use crate::failure::{Failure, Outcome};
 
 /// The port that clients assume.
 const PORT_DEFAULT: u16 = 5432;

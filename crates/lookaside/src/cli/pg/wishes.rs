@@ -7,9 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 use lookaside_embedded::{Builder, Error, Postgres, VersionRequirement};
 
-use super::bar::DownloadBar;
 use super::{Setting, failure, read_setting};
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
+use crate::progress::download::DownloadBar;
 
 /// What the library calls the SQL of `Builder::sql` in its errors, before the line.
 const SQL_LABEL: &str = "the initial SQL";

@@ -5,9 +5,10 @@ use serde_json::{Map, Value as Json, json};
 use super::super::encode::{ERROR_MEMBER, Form};
 use super::super::lookup::{Lookup, Prepared};
 use super::super::overview::columns;
-use super::super::params::{Param, ParamType};
+use super::super::params::Param;
 use super::columns::{own_column, provider_column};
 use super::{answer, content_encoding, count_header};
+use crate::config::ParamType;
 
 /// One question.
 pub(super) fn one(lookup: &Lookup, prepared: &Prepared) -> Json {

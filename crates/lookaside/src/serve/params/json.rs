@@ -13,9 +13,8 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use lookaside_value::Decimal;
 use memchr::{memchr2, memmem};
 
-use super::{
-    FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, ParamType, Places, TWICE, wanted_of,
-};
+use super::{FAULT_COUNT_MAX, PARAM_COUNT_MAX, Param, ParamFault, Places, TWICE, wanted_of};
+use crate::config::ParamType;
 
 /// Sets of one request; a body of eight megabytes holds about that many.
 pub(crate) const SET_COUNT_MAX: usize = 200_000;

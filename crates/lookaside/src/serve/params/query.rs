@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use lookaside_knowledge::Value;
 
-use super::{Param, ParamFault, ParamType, Places};
+use super::{Param, ParamFault, Places};
+use crate::config::ParamType;
 
 const BROKEN: &str = "is not percent-encoded UTF-8";
 

@@ -29,8 +29,8 @@ use super::outflow::{Out, Progress, lock};
 use super::target::model_name;
 use super::waiters::Cancel;
 use super::{Noted, Shared, Thread, Visit, log_line};
-use crate::cli::enrich::ModelTransform;
-use crate::cli::failure::did_you_mean;
+use crate::models::transform::ModelTransform;
+use crate::suggestion::did_you_mean;
 
 /// Bytes of an answer before it is sent as it comes, to a request that says how long it is.
 const WHOLE_SIZE_MAX: usize = 64 << 10;

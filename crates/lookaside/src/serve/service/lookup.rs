@@ -21,7 +21,7 @@ use super::coding::{CODED_SIZE_MIN, coding};
 use super::head::{Head, Held, form, held, is_any};
 use super::wait::Question;
 use super::{Face, Thread, Visit};
-use crate::cli::failure::did_you_mean;
+use crate::suggestion::did_you_mean;
 
 impl Thread {
     pub(super) fn lookup(

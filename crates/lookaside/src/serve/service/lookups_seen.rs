@@ -9,7 +9,7 @@ use tracing::warn;
 use super::super::counts::LookupCounts;
 use super::super::models::Served;
 use super::super::problem::{Problem, chain};
-use crate::cli::enrich::Observer;
+use crate::models::transform::Observer;
 
 pub(super) fn at_line(line: u64, reason: &str) -> String {
     format!("line {line}: {reason}")

@@ -46,7 +46,6 @@ use super::access::{Caller, Want};
 use super::access_log::{AccessLog, Entry, LogWriter};
 use super::answers::Answers;
 use super::catalog::Catalog;
-use super::config::Place;
 use super::counters::{Counters, Layer, Path};
 use super::counts::ModelCounts;
 use super::encode::{Encoder, Form};
@@ -54,6 +53,7 @@ use super::keeper::Keeper;
 use super::lookup::Lookup;
 use super::problem::Problem;
 use super::tag::Tag;
+use crate::config::Place;
 
 /// Bodies of requests that have no business being large.
 const SMALL_BODY_SIZE_MAX: usize = 64 << 10;

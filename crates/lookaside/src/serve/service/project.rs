@@ -17,7 +17,7 @@ use super::share::Share;
 use super::target::model_name;
 use super::wait::{Ready, rows_size};
 use super::{SMALL_BODY_SIZE_MAX, Shared, Thread, Visit};
-use crate::cli::lookups::answered;
+use crate::models::lookups::answered;
 
 /// Rows of a table that are shown: enough to see what is in it.
 const FIRST_ROW_COUNT: usize = 50;

@@ -12,7 +12,7 @@ use super::decoding::{content_coding, decode};
 use super::head::form;
 use super::wait::{Ready, rows_size};
 use super::{SMALL_BODY_SIZE_MAX, Thread, Visit};
-use crate::cli::rows::{DOUBLED_HELP, doubled};
+use crate::columns::{DOUBLED_HELP, doubled};
 
 /// Header that says after how many rows the answer was cut.
 const CUT: &str = "X-Rows-Cut";

@@ -36,8 +36,8 @@ use self::target::Target;
 use self::template::Template;
 use self::watch::{Used, Watched, watch};
 use self::worker::Worker;
-use crate::cli::failure::{Exit, Failure, Outcome};
 use crate::cli::signals::SignalListener;
+use crate::failure::{Exit, Failure, Outcome};
 
 /// Descriptors beside those of connections, with room to spare.
 const OTHER_DESCRIPTORS: u64 = 64;

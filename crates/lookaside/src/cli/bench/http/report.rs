@@ -10,7 +10,7 @@ use super::figures::{Answers, Figures};
 use super::plan::Plan;
 use super::processes::Usage;
 use super::watch::Used;
-use crate::cli::summary::grouped;
+use crate::numbers::grouped;
 
 /// What is told of the latencies.
 const PERCENTILES: [(&str, f64); 5] = [

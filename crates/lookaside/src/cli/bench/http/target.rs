@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 
 /// A server that does not even take a connection by then is away.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

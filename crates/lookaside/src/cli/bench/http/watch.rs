@@ -12,7 +12,7 @@ use lookaside_stream::StopFlag;
 use super::plan::Clock;
 use super::processes::{Usage, machine_cpu};
 use crate::cli::bench::measure::cpu_time;
-use crate::cli::summary::grouped;
+use crate::numbers::grouped;
 
 /// How soon a signal is heeded, and how often the bar moves.
 const STEP: Duration = Duration::from_millis(50);

@@ -17,7 +17,7 @@ use super::measure::Samples;
 use super::report::Report;
 use super::served::{open, ours, run_script};
 use crate::cli::bench::measure::cpu_time;
-use crate::cli::pg::bar::DownloadBar;
+use crate::progress::download::DownloadBar;
 
 /// First database of a fresh process: with an empty cache, with a full one, with a server up, and
 /// with nothing of it in memory

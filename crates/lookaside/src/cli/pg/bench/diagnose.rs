@@ -20,7 +20,7 @@ use super::report::{print, time_text};
 use super::served::{Served, ServedArguments, run_script};
 use super::speed::{ROW_COUNT, in_transaction};
 use crate::cli::bench::measure::Spread;
-use crate::cli::pg::bar::spinner;
+use crate::progress::download::spinner;
 
 /// Explain the suite's indexed updates and table copy: plans, buffers, WAL, and variants
 ///

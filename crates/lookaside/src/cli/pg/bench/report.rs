@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Result;
 use super::measure::Samples;
 use crate::cli::bench::measure::{AnswerHash, Spread};
-use crate::cli::pg::bar::spinner;
+use crate::progress::download::spinner;
 
 /// What one case cost.
 #[derive(Clone, Debug, Serialize)]

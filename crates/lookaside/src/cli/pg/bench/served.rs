@@ -12,10 +12,10 @@ use lookaside_value::{RowSet, Value};
 
 use super::Result;
 use crate::cli::bench::measure::AnswerHash;
-use crate::cli::failure::Failure;
-use crate::cli::pg::bar::DownloadBar;
 use crate::cli::pg::target::Target;
 use crate::cli::pg::{Setting, client_failure, read_setting};
+use crate::failure::Failure;
+use crate::progress::download::DownloadBar;
 
 /// Everything that a benchmark makes is in here, and goes with it.
 const SCHEMA: &str = "lookaside_bench";

@@ -15,7 +15,7 @@ use super::measure::Samples;
 use super::report::Report;
 use super::served::{open, ours, run_script};
 use crate::cli::bench::measure::cpu_time;
-use crate::cli::pg::bar::DownloadBar;
+use crate::progress::download::DownloadBar;
 
 /// Databases handed out in a warm process: from the ready pool, on demand, each with its own server;
 /// snapshots; many tests at once

@@ -5,10 +5,12 @@ use std::time::Duration;
 use lookaside_knowledge::Config;
 use toml::Value;
 
-use crate::cli::failure::{Failure, did_you_mean};
+use super::reader::kind_of;
+use crate::failure::Failure;
+use crate::suggestion::did_you_mean;
 
 /// The section's name, for the reader of the file.
-pub(crate) const SECTION: &str = "enrich";
+pub(crate) const ENRICH: &str = "enrich";
 
 /// Values of `[enrich]`, each absent where the file is silent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl EnrichSettings {
     /// Reads the section; a file without it gives the defaults.
     pub(crate) fn read(config: &Config) -> Result<Self, Failure> {
         let mut settings = Self::default();
-        let Some(section) = config.section(SECTION) else {
+        let Some(section) = config.section(ENRICH) else {
             return Ok(settings);
         };
         for (key, value) in section {
@@ -83,27 +85,14 @@ impl EnrichSettings {
                 }
                 _ => {
                     let hint = did_you_mean(key, KEYS);
-                    let help = format!("[{SECTION}] knows {}", KEYS.join(", "));
+                    let help = format!("[{ENRICH}] knows {}", KEYS.join(", "));
                     return Err(entry
-                        .failure(&format!("unknown key {SECTION}.{key}{hint}"))
+                        .failure(&format!("unknown key {ENRICH}.{key}{hint}"))
                         .with_help(help));
                 }
             }
         }
         Ok(settings)
-    }
-}
-
-/// What a value is, for messages that wanted something else.
-pub(crate) fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::String(_) => "a string",
-        Value::Integer(_) => "a whole number",
-        Value::Float(_) => "a number with decimals",
-        Value::Boolean(_) => "true or false",
-        Value::Datetime(_) => "a date",
-        Value::Array(_) => "a list",
-        Value::Table(_) => "a table",
     }
 }
 
@@ -116,14 +105,14 @@ struct Entry<'a> {
 
 impl Entry<'_> {
     fn failure(&self, message: &str) -> Failure {
-        let path = format!("{SECTION}.{}", self.key);
+        let path = format!("{ENRICH}.{}", self.key);
         let line = self.config.section_line(&path).unwrap_or(1);
         Failure::new(format!("{}:{line}: {message}", self.config.file.display()))
     }
 
     fn wanted(&self, wanted: &str) -> Failure {
         self.failure(&format!(
-            "{SECTION}.{} must be {wanted}, not {}",
+            "{ENRICH}.{} must be {wanted}, not {}",
             self.key,
             kind_of(self.value)
         ))
@@ -143,9 +132,8 @@ impl Entry<'_> {
             Value::Array(values) => {
                 let texts = values.iter().map(|value| value.as_str().map(str::to_owned));
                 let texts: Option<Vec<_>> = texts.collect();
-                texts.ok_or_else(|| {
-                    self.failure(&format!("{SECTION}.{} must be {WANTED}", self.key))
-                })
+                texts
+                    .ok_or_else(|| self.failure(&format!("{ENRICH}.{} must be {WANTED}", self.key)))
             }
             _ => Err(self.wanted(WANTED)),
         }
@@ -170,7 +158,7 @@ impl Entry<'_> {
             .filter(|number| *number >= min);
         number.ok_or_else(|| {
             self.failure(&format!(
-                "{SECTION}.{} must be at least {min}, not {integer}",
+                "{ENRICH}.{} must be at least {min}, not {integer}",
                 self.key
             ))
         })
@@ -226,7 +214,7 @@ mod tests {
             format!("version = 2\n{text}"),
         )
         .unwrap();
-        let config = Config::open(folder.path(), &[SECTION]).unwrap();
+        let config = Config::open(folder.path(), &[ENRICH]).unwrap();
         EnrichSettings::read(&config).map_err(|failure| {
             let mut out = Vec::new();
             failure.write(&mut out).unwrap();

@@ -5,7 +5,7 @@ use lookaside_oml::ast::{Sql, StatementKind};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Severity};
 use tracing::warn;
 
-use crate::cli::summary::grouped;
+use crate::numbers::grouped;
 
 /// Rows of a table up to which a full scan for each question is nothing to speak of.
 const SCANNED_ROW_COUNT_MAX: usize = 10_000;

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use lookaside_knowledge::{Config, Knowledge, MetricsTelemetry};
 use tracing::warn;
 
-use crate::cli::failure::Failure;
-use crate::cli::lookups::model_lookups;
-use crate::cli::models::Models;
-use crate::cli::pg::DownloadBar;
-use crate::cli::progress::LoadBar;
-use crate::cli::settings::{EnrichSettings, SECTION};
-use crate::serve::{LOOKUPS, SERVER, read_lookups};
+use crate::config::{ENRICH, EnrichSettings, LOOKUPS, SERVER, read_lookups};
+use crate::failure::Failure;
+use crate::models::Models;
+use crate::models::lookups::model_lookups;
+use crate::progress::LoadBar;
+use crate::progress::download::DownloadBar;
 
 /// A folder whose `knowdb.toml` was read.
 pub(crate) struct Project {
@@ -23,7 +22,7 @@ pub(crate) struct Project {
 /// The statements of a project's lookups and models. What is wrong in their files is told where they
 /// are used; here it only means that less is known.
 fn statements(file: &Path) -> Vec<String> {
-    let Ok(config) = Config::open(file, &[SECTION, LOOKUPS, SERVER]) else {
+    let Ok(config) = Config::open(file, &[ENRICH, LOOKUPS, SERVER]) else {
         return Vec::new();
     };
     let lookups = read_lookups(&config).unwrap_or_default();
@@ -55,7 +54,7 @@ pub(crate) struct LoadOptions {
 impl Project {
     /// Reads the configuration of a folder, or a `knowdb.toml` itself; no table is loaded.
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
-        let config = Config::open(dir, &[SECTION, LOOKUPS, SERVER]).map_err(|error| {
+        let config = Config::open(dir, &[ENRICH, LOOKUPS, SERVER]).map_err(|error| {
             let failure = Failure::from_error(&error);
             if dir.exists() {
                 failure
@@ -81,7 +80,7 @@ impl Project {
         let mut builder = Knowledge::builder(&self.config.file)
             .statements(move || statements(&file))
             .config(self.config.clone())
-            .foreign_section(SECTION)
+            .foreign_section(ENRICH)
             .progress(Arc::new(LoadBar::new()))
             .embedded(lookaside::embedded_databases(Arc::new(DownloadBar::new())))
             .watch(options.watch);

@@ -1,5 +1,11 @@
 //! The models of a project: read all, choose one.
 
+pub(crate) mod bind;
+pub(crate) mod lookups;
+pub(crate) mod options;
+pub(crate) mod test_file;
+pub(crate) mod transform;
+
 use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +14,8 @@ use std::sync::Arc;
 use lookaside_oml::{Diagnostics, Model, ModelSet};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
-use crate::cli::failure::{Failure, did_you_mean};
+use crate::failure::Failure;
+use crate::suggestion::did_you_mean;
 
 /// Folders below `models/` are followed no deeper than this, so that a link to a parent folder ends.
 const FOLDER_DEPTH_MAX: usize = 16;

@@ -4,8 +4,8 @@ use std::time::Duration;
 use lookaside_http::Options;
 use lookaside_knowledge::Config;
 
+use super::param_type::ParamType;
 use super::*;
-use crate::serve::params::ParamType;
 
 fn read(text: &str) -> Result<(Vec<LookupConfig>, ServerConfig), String> {
     let folder = tempfile::tempdir().unwrap();
@@ -16,7 +16,7 @@ fn read(text: &str) -> Result<(Vec<LookupConfig>, ServerConfig), String> {
     .unwrap();
     let config = Config::open(folder.path(), &[LOOKUPS, SERVER]).unwrap();
     let read = || Ok((read_lookups(&config)?, read_server(&config)?));
-    read().map_err(|failure: crate::cli::failure::Failure| {
+    read().map_err(|failure: crate::failure::Failure| {
         let mut out = Vec::new();
         failure.write(&mut out).unwrap();
         let message = String::from_utf8(out).unwrap();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use lookaside_knowledge::Config;
 
+use super::param_type::ParamType;
 use super::reader::{Section, TextOrSection};
-use crate::cli::failure::{Failure, did_you_mean};
-use crate::serve::params::ParamType;
+use crate::failure::Failure;
+use crate::suggestion::did_you_mean;
 
 /// The section's name.
 pub(crate) const LOOKUPS: &str = "lookups";

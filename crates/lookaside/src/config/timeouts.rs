@@ -5,7 +5,7 @@ use std::time::Duration;
 use lookaside_http::Options;
 
 use super::reader::Section;
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 
 /// The keys of [`Timeouts`].
 pub(super) const KEYS: [&str; 6] = [

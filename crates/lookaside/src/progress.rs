@@ -1,5 +1,7 @@
 //! How far a command is, drawn on a terminal and nowhere else.
 
+pub(crate) mod download;
+
 use std::fmt;
 use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
@@ -11,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookaside_knowledge::Progress;
 use lookaside_stream::Progress as RunProgress;
 
-use crate::cli::summary::grouped;
+use crate::numbers::grouped;
 
 /// How often the bar of a run looks at the run; the first time as long after its start, so that a
 /// run that is done by then draws nothing.

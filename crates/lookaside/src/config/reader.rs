@@ -5,8 +5,8 @@ use std::time::Duration;
 use lookaside_knowledge::Config;
 use toml::{Table, Value};
 
-use crate::cli::failure::{Failure, did_you_mean};
-use crate::cli::settings::kind_of;
+use crate::failure::Failure;
+use crate::suggestion::did_you_mean;
 
 /// One table of the file and where it stands: `server`, `lookups.asn`, `server.keys.0`.
 #[derive(Clone)]
@@ -221,5 +221,18 @@ fn found(value: &Value) -> String {
     match odd {
         Some(item) => format!("a list that holds {}", kind_of(item)),
         None => kind_of(value).to_owned(),
+    }
+}
+
+/// What a value is, for messages that wanted something else.
+pub(super) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a string",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number with decimals",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a table",
     }
 }

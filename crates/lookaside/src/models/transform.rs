@@ -8,7 +8,16 @@ use lookaside_oml::{Evaluator, RunReport};
 use lookaside_stream::{Report, Transform};
 use lookaside_value::Batch;
 
-use crate::cli::summary::LookupFigures;
+/// What the model wanted from the tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LookupFigures {
+    /// One a lookup statement and event.
+    pub(crate) wanted: u64,
+    /// Those that were asked; equal ones of a batch are asked once.
+    pub(crate) asked: u64,
+    /// Those without a row.
+    pub(crate) absent: u64,
+}
 
 /// What the workers of a run counted together.
 ///

@@ -7,12 +7,12 @@ use std::time::Duration;
 use lookaside_http::Tls;
 use lookaside_knowledge::Config;
 
+use super::DRAIN_TIMEOUT;
+use super::rate::Rate;
 use super::reader::Section;
 use super::timeouts::{self, Timeouts};
-use crate::cli::failure::Failure;
-use crate::cli::signals::DRAIN_TIMEOUT;
-use crate::serve::keys::KeyHash;
-use crate::serve::limit::Rate;
+use crate::failure::Failure;
+use crate::keys::KeyHash;
 
 /// The section's name.
 pub(crate) const SERVER: &str = "server";

@@ -10,9 +10,9 @@ use lookaside_knowledge::{Error, Knowledge, Session};
 use lookaside_oml::{Diagnostic, Diagnostics, Model, Options, Program};
 use lookaside_value::{Answers, Lookup, LookupError, NameTable, ParamBatch, StatementId, Text};
 
-use crate::cli::failure::Failure;
-use crate::cli::lookups::model_lookups;
-use crate::cli::models::{draw, model_failure};
+use super::lookups::model_lookups;
+use super::{draw, model_failure};
+use crate::failure::Failure;
 
 /// A statement whose provider does not answer.
 #[derive(Clone, Debug)]

@@ -74,7 +74,7 @@ fn begin_line(what: &str, bytes_total: Option<u64>) -> String {
 }
 
 /// A sign of life with a message.
-pub(super) fn spinner() -> ProgressBar {
+pub(crate) fn spinner() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, target()).with_style(style_of("{spinner} {msg}"));
     turn(&bar);
     bar

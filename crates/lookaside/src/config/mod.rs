@@ -1,0 +1,25 @@
+//! What `knowdb.toml` says beside tables: `[enrich]`, `[lookups.NAME]` and `[server]`.
+
+mod enrich;
+mod lookups;
+mod param_type;
+mod rate;
+mod reader;
+mod server;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+
+use std::time::Duration;
+
+pub(crate) use self::enrich::{ENRICH, EnrichSettings};
+pub(crate) use self::lookups::{DeclaredParam, LOOKUPS, LookupConfig, read_lookups};
+pub(crate) use self::param_type::ParamType;
+pub(crate) use self::rate::Rate;
+pub(crate) use self::server::{
+    KeyConfig, PER_SECOND_MAX, Place, SERVER, ServerConfig, key_name, read_server,
+};
+
+/// How long a run may take to end unless the file says otherwise: longer than queries take, shorter
+/// than service managers wait before they kill (90 s).
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,0 +1,57 @@
+//! What models have to know about the place they run in.
+
+use jiff::tz::TimeZone;
+use lookaside_knowledge::{IntranetMode, Knowledge};
+use lookaside_oml::Intranet;
+
+use crate::failure::Failure;
+
+/// Which addresses are internal, as the configuration says it.
+pub(crate) fn intranet(knowledge: &Knowledge) -> Intranet {
+    let Some(section) = knowledge.intranet_nets() else {
+        return Intranet::default();
+    };
+    match section.mode {
+        IntranetMode::Add => Intranet::add(section.nets),
+        IntranetMode::Replace => Intranet::replace(section.nets),
+    }
+}
+
+/// A zone by its name, or an offset such as `+08:00`.
+pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
+    let Some(name) = name else {
+        return Ok(TimeZone::UTC);
+    };
+    // An offset is no name of a zone, but a time can be written with both.
+    let offset = format!("2000-01-01T00:00{name}[{name}]");
+    TimeZone::get(name)
+        .or_else(|error| match offset.parse::<jiff::Zoned>() {
+            Ok(zoned) => Ok(zoned.time_zone().clone()),
+            Err(_) => Err(error),
+        })
+        .map_err(|error| {
+            Failure::usage(format!("there is no time zone {name}"))
+                .because(&error)
+                .with_help("write a name such as UTC or Europe/Berlin, or an offset such as +08:00")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_have_names_or_offsets() {
+        for (name, seconds) in [
+            ("UTC", 0),
+            ("Asia/Tokyo", 9 * 3600),
+            ("+08:00", 8 * 3600),
+            ("-03:30", -12_600),
+        ] {
+            let zone = timezone(Some(&name.to_owned())).unwrap();
+            let offset = zone.to_offset(jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(offset.seconds(), seconds, "{name}");
+        }
+        assert!(timezone(Some(&"Mars/Olympus".to_owned())).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! The files of tests that stand beside models.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// What the name of a file of tests ends in; `models/a.test.jsonl` tests `models/a.oml`.
+pub(crate) const SUFFIX: &str = ".test.jsonl";
+
+/// One line of a file of tests.
+pub(crate) struct Test {
+    pub(crate) name: Option<String>,
+    pub(crate) input: Value,
+    pub(crate) output: Map<String, Value>,
+}
+
+impl Test {
+    pub(crate) fn parse(line: &str) -> Result<Self, String> {
+        let object: Map<String, Value> = serde_json::from_str(line)
+            .map_err(|error| format!("this is no JSON object: {error}"))?;
+        let (mut name, mut input, mut output) = (None, None, None);
+        for (key, value) in object {
+            match (key.as_str(), value) {
+                ("name", Value::String(text)) => name = Some(text),
+                ("input", value @ (Value::Object(_) | Value::String(_))) => input = Some(value),
+                ("output", Value::Object(object)) => output = Some(object),
+                ("name", _) => return Err("`name` must be a text".to_owned()),
+                ("input", _) => return Err("`input` must be an object or a text".to_owned()),
+                ("output", _) => return Err("`output` must be an object".to_owned()),
+                _ => {
+                    return Err(format!(
+                        "a test has `input`, `output` and `name`, no `{key}`"
+                    ));
+                }
+            }
+        }
+        Ok(Self {
+            name,
+            input: input.ok_or("the test has no `input`")?,
+            output: output.ok_or("the test has no `output`")?,
+        })
+    }
+}
+
+/// The input of the first test of a model, as a line; nothing where there is none, or where it is not a
+/// test, which `lookaside test` tells.
+pub(crate) fn first_input(model: &Path) -> Option<String> {
+    let tests = model.with_extension("");
+    let tests = fs::read_to_string(format!("{}{SUFFIX}", tests.display())).ok()?;
+    let first = tests.lines().find(|line| !line.trim().is_empty())?;
+    match Test::parse(first).ok()?.input {
+        Value::String(line) => Some(line),
+        event => Some(event.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_test_is_said() {
+        for (line, expected) in [
+            ("{}", "the test has no `input`"),
+            (r#"{"input":{}}"#, "the test has no `output`"),
+            (
+                r#"{"input":1,"output":{}}"#,
+                "`input` must be an object or a text",
+            ),
+            (
+                r#"{"inputs":{}}"#,
+                "a test has `input`, `output` and `name`, no `inputs`",
+            ),
+        ] {
+            assert_eq!(Test::parse(line).err().as_deref(), Some(expected), "{line}");
+        }
+    }
+}
