@@ -5,6 +5,7 @@ mod child;
 mod clean;
 mod doctor;
 mod dump;
+mod environment;
 mod extension;
 mod instance;
 mod prompt;

@@ -7,9 +7,8 @@ use clap::Args;
 use lookaside_embedded::Postgres;
 
 use super::child::{Foreground, exit_after};
-use super::target::Target;
+use super::environment::lead;
 use super::template::TemplateWishes;
-use super::url::jdbc;
 use super::wishes::Wishes;
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -81,16 +80,4 @@ fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failu
     command.args(rest);
     lead(&mut command, &url)?;
     Ok(command)
-}
-
-/// Tells a command of a server of ours.
-pub(super) fn lead(command: &mut Command, url: &str) -> Result<(), Failure> {
-    let target = Target::of_ours(url)?;
-    command.env("DATABASE_URL", url);
-    // A server on TCP has one.
-    if let Some(url) = jdbc(&target) {
-        command.env("JDBC_DATABASE_URL", url);
-    }
-    target.give_to(command);
-    Ok(())
 }

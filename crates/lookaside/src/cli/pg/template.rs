@@ -9,8 +9,8 @@ use clap::Args;
 use lookaside_embedded::{Builder, key_of_files};
 
 use super::child::Foreground;
+use super::environment::lead;
 use super::failure;
-use super::run::lead;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
