@@ -91,21 +91,20 @@ impl Catalog {
         }
         lookups.sort_by(|a, b| a.config.name.cmp(&b.config.name));
         let server = parts.server;
-        let mut catalog = Self {
+        let access = Access::new(&server, before.map(|before| &before.access));
+        let has_queries = server.query_rows_max.is_some();
+        Ok(Self {
             number: before.map_or(1, |before| before.number + 1),
-            lookups,
-            models,
-            access: Access::new(&server, before.map(|before| &before.access)),
             query_rows_max: server.query_rows_max,
             error_detail: server.error_detail,
             cache_ttl: parts.cache_ttl,
             enrich: parts.enrich,
-            overview: Vec::new(),
-            openapi: Vec::new(),
-        };
-        catalog.overview = overview(&catalog);
-        catalog.openapi = openapi(&catalog);
-        Ok(catalog)
+            overview: overview(&lookups, &models),
+            openapi: openapi(&lookups, &models, &access, has_queries),
+            lookups,
+            models,
+            access,
+        })
     }
 
     /// Tells the log which lookups and models wait for which provider, as far as it did not hear that

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lookaside_knowledge::{AnsweredBy, Provenance};
 
-use super::catalog::Catalog;
 use super::counts::{LookupCounts, ModelCounts};
+use super::lookup::Lookup;
+use super::models::Models;
 
 /// What a request asked for, as metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +194,7 @@ pub(crate) fn sums(threads: &[Counters]) -> Sums {
 /// Appends the sums of all threads in the text format of Prometheus.
 pub(crate) fn write_metrics(
     threads: &[Counters],
-    catalog: &Catalog,
+    (lookups, models): (&[Lookup], &Models),
     model_counts: &ModelCounts,
     waiting: u64,
     text: &mut String,
@@ -256,10 +257,10 @@ pub(crate) fn write_metrics(
             line(text, &metric, count);
         }
     };
-    for lookup in &catalog.lookups {
+    for lookup in lookups {
         outcomes("lookup", lookup.name(), &lookup.counts);
     }
-    for model in catalog.models.names() {
+    for model in models.names() {
         outcomes("model", model, &model_counts.of(model));
     }
     head(

@@ -5,6 +5,7 @@
 //! | [`catalog`] | what is served at one moment: lookups, keys, models |
 //! | [`lookup`], [`counts`] | one lookup: its statement, prepared, and what it was asked for |
 //! | [`overview`], [`openapi`] | what is told about the lookups |
+//! | [`target`] | what the path of a request means |
 //! | [`service`] | what answers requests, one value an I/O thread |
 //! | [`keeper`] | the thread that makes the next catalog |
 //! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
@@ -30,6 +31,7 @@ mod problem;
 mod service;
 mod start;
 mod tag;
+mod target;
 
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::keeper::Files;

@@ -9,14 +9,21 @@ use serde_json::{Map, Value as Json, json};
 
 use self::fixed::fixed;
 use self::lookup::{batch, one};
-use super::catalog::Catalog;
+use super::access::Access;
+use super::lookup::Lookup;
+use super::models::Models;
 use super::problem::PROBLEM_TYPE;
-use super::service::{FIXED, Target};
+use super::target::{FIXED, Target};
 
-/// The body of `GET /openapi.json`.
-pub(super) fn openapi(catalog: &Catalog) -> Vec<u8> {
+/// The body of `GET /openapi.json`; `has_queries` says whether ad-hoc queries are allowed.
+pub(super) fn openapi(
+    lookups: &[Lookup],
+    models: &Models,
+    access: &Access,
+    has_queries: bool,
+) -> Vec<u8> {
     let mut paths = Map::new();
-    for lookup in &catalog.lookups {
+    for lookup in lookups {
         if let Some(prepared) = &lookup.prepared {
             let path = format!("/v1/lookup/{}", lookup.name());
             paths.insert(
@@ -25,14 +32,14 @@ pub(super) fn openapi(catalog: &Catalog) -> Vec<u8> {
             );
         }
     }
-    for model in catalog.models.names() {
+    for model in models.names() {
         paths.insert(format!("/v1/enrich/{model}"), enrich(model));
     }
     for (path, target) in FIXED {
         let is_query = matches!(target, Target::Query | Target::Explain);
-        let is_served = !is_query || catalog.query_rows_max.is_some();
+        let is_served = !is_query || has_queries;
         if let Some((method, mut operation)) = fixed(target).filter(|_| is_served) {
-            if target.is_open() && catalog.access.has_keys() {
+            if target.is_open() && access.has_keys() {
                 operation["security"] = json!([]);
             }
             paths.insert(path.to_owned(), json!({method: operation}));
@@ -57,7 +64,7 @@ pub(super) fn openapi(catalog: &Catalog) -> Vec<u8> {
             )},
         },
     });
-    if catalog.access.has_keys() {
+    if access.has_keys() {
         document["components"]["securitySchemes"] = json!({
             "bearer": {"type": "http", "scheme": "bearer"},
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

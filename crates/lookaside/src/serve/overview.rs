@@ -3,17 +3,17 @@
 use lookaside_knowledge::PlanKind;
 use serde_json::{Value as Json, json};
 
-use super::catalog::Catalog;
 use super::lookup::{Lookup, Prepared};
+use super::models::Models;
 use crate::config::ParamType;
 
 /// The body of `GET /v1/lookups`.
-pub(super) fn overview(catalog: &Catalog) -> Vec<u8> {
-    let lookups: Vec<Json> = catalog.lookups.iter().map(lookup).collect();
+pub(super) fn overview(lookups: &[Lookup], models: &Models) -> Vec<u8> {
+    let lookups: Vec<Json> = lookups.iter().map(lookup).collect();
     let all = json!({
         "lookups": lookups,
-        "models": catalog.models.names(),
-        "models_not_ready": catalog.models.waiting_names().collect::<Vec<_>>(),
+        "models": models.names(),
+        "models_not_ready": models.waiting_names().collect::<Vec<_>>(),
     });
     let mut body = serde_json::to_vec(&all).expect("names and texts are JSON");
     body.push(b'\n');

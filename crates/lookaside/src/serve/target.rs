@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use lookaside_http::Method;
 
-use super::super::counters::Path;
+use super::counters::Path;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Target<'a> {
+pub(super) enum Target<'a> {
     Lookup(&'a str),
     /// The rest of the path as it was sent: a model's name may have slashes, see [`model_name`].
     Enrich(&'a str),
@@ -30,7 +30,7 @@ pub(in crate::serve) enum Target<'a> {
 }
 
 /// The paths that are the same whatever is served.
-pub(in crate::serve) const FIXED: [(&str, Target<'static>); 11] = [
+pub(super) const FIXED: [(&str, Target<'static>); 11] = [
     ("/", Target::Console),
     ("/healthz", Target::Health),
     ("/metrics", Target::Metrics),
@@ -113,7 +113,7 @@ impl<'a> Target<'a> {
     }
 
     /// Whether it needs no key: it tells nothing but that the server is there.
-    pub(in crate::serve) fn is_open(self) -> bool {
+    pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Console | Self::Health | Self::Ready)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::encode::Form;
-use super::super::service::Target;
+use super::super::target::Target;
 use super::{answer, content_encoding, count_header};
 
 /// The method and the operation of a path that is the same whatever is served; none of the console,
@@ -315,7 +315,7 @@ fn query() -> Json {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::service::FIXED;
+    use super::super::super::target::FIXED;
     use super::*;
 
     /// Paths that the server answers and that the document does not describe, with the reason.

@@ -151,8 +151,9 @@ pub(super) fn metrics(shared: &Shared) -> String {
     let mut text = shared.prometheus.render();
     let catalog = shared.catalog.load();
     let waiting = shared.waiting.load(Ordering::Relaxed);
-    let models = &shared.model_counts;
-    write_metrics(&shared.counters, &catalog, models, waiting, &mut text);
+    let served = (&*catalog.lookups, &catalog.models);
+    let counts = &shared.model_counts;
+    write_metrics(&shared.counters, served, counts, waiting, &mut text);
     head(
         &mut text,
         "lookaside_http_held_bytes",

@@ -14,7 +14,6 @@ mod outflow;
 mod project;
 mod query;
 mod share;
-mod target;
 mod teller;
 mod wait;
 mod waiters;
@@ -38,7 +37,6 @@ use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
 use self::share::SMALL_ANSWER_SIZE_MAX;
 pub(in crate::serve) use self::share::held_size_max;
-pub(super) use self::target::{FIXED, Target};
 pub(super) use self::teller::Teller;
 use self::wait::Completion;
 use self::waiters::Waiters;
@@ -53,6 +51,7 @@ use super::keeper::Keeper;
 use super::lookup::Lookup;
 use super::problem::Problem;
 use super::tag::Tag;
+use super::target::Target;
 use crate::config::Place;
 
 /// Bodies of requests that have no business being large.
