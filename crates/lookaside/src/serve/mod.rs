@@ -7,7 +7,8 @@
 //! | [`overview`], [`openapi`] | what is told about the lookups |
 //! | [`target`] | what the path of a request means |
 //! | [`service`] | what answers requests, one value an I/O thread |
-//! | [`keeper`] | the thread that makes the next catalog |
+//! | [`files`] | what the files of a project say to the server |
+//! | [`keeper`], [`keeper_thread`] | the thread that makes the next catalog, and the way to it |
 //! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
 //! | [`answers`], [`tag`] | bodies that were encoded before, and their validators |
 //! | [`access`], [`limit`] | who may ask, and how often |
@@ -20,7 +21,9 @@ mod catalog;
 mod counters;
 mod counts;
 mod encode;
+mod files;
 mod keeper;
+mod keeper_thread;
 mod limit;
 mod lookup;
 mod models;
@@ -34,7 +37,7 @@ mod tag;
 mod target;
 
 pub(crate) use self::catalog::Catalog;
-pub(crate) use self::keeper::Files;
+pub(crate) use self::files::Files;
 pub(crate) use self::lookup::Lookup;
 pub(crate) use self::overview::example;
 pub(crate) use self::start::{Needed, Service, StartOptions};
