@@ -17,15 +17,12 @@ use super::super::problem::Problem;
 use super::decoding::{Coding, content_coding, decode};
 use super::head::form;
 use super::lookup::{no_lookup, too_many_rows};
-use super::share::Share;
+use super::share::{ANSWER_GROWTH_MAX, Share};
 use super::wait::Ready;
 use super::{Thread, Visit};
 
 /// A body that is answered on the I/O thread: a thousand addresses, a third of a millisecond.
 const BODY_AT_HAND_SIZE_MAX: usize = 32 << 10;
-
-/// How many times as long as its questions, at their longest, the answer of a batch may be.
-pub(super) const ANSWER_GROWTH_MAX: usize = 8;
 
 /// Room for an answer to one set, made before it is written, so that the body need not move for it.
 const ROOM_SIZE: usize = 64 << 10;

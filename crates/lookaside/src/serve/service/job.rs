@@ -3,12 +3,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lookaside_http::Ticket;
-use lookaside_knowledge::Session;
-
-use super::Thread;
-use super::waiters::Cancel;
-
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Work that waits for a thread. A clone is the same work.
@@ -35,25 +29,6 @@ impl Job {
     /// The lock is held for nothing else.
     fn take(&self) -> Option<Work> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Thread {
-    /// Gives work to a thread that may wait. Where the request is given up, the session is cancelled,
-    /// and work that has not begun is dropped; so it holds the [`Later`](super::wait::Later) of the
-    /// request, which then answers 503.
-    pub(super) fn hand_over(
-        &mut self,
-        ticket: Ticket,
-        work: impl FnOnce(&mut Session) + Send + 'static,
-    ) {
-        let shared = &self.face.shared;
-        let mut session = shared.knowledge.session();
-        let handle = session.cancel_handle();
-        let job = Job::new(move || work(&mut session));
-        let cancel = Cancel::Job(handle, job.clone());
-        self.waiters.add(ticket.into(), cancel);
-        shared.runtime.spawn_blocking(move || job.run());
     }
 }
 

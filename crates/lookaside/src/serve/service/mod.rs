@@ -2,6 +2,7 @@
 
 mod batch;
 mod coding;
+mod complete;
 mod console;
 mod decoding;
 mod enrich;

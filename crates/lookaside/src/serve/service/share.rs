@@ -7,12 +7,14 @@ use std::sync::atomic::Ordering;
 use lookaside_http::Monitor;
 
 use super::Shared;
-use super::batch::ANSWER_GROWTH_MAX;
 use crate::serve::problem::Problem;
 
 /// Bytes of answers that are made or not sent: some of the largest that there may be, or hundreds of
 /// a megabyte.
 const HELD_SIZE_MAX: u64 = 256 << 20;
+
+/// How many times as long as its questions, at their longest, the answer of a batch may be.
+pub(super) const ANSWER_GROWTH_MAX: usize = 8;
 
 /// An answer that is no longer is sent without a look at what others take.
 pub(super) const SMALL_ANSWER_SIZE_MAX: usize = 64 << 10;

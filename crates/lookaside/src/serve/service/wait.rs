@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use lookaside_http::negotiate::Encoding;
-use lookaside_http::{Io, Ticket, Waker};
-use lookaside_knowledge::{Error, Provenance, RowSet, Value};
+use lookaside_http::{Ticket, Waker};
+use lookaside_knowledge::{Error, Provenance, RowSet, Session, Value};
 
-use super::super::answers::Key;
 use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::Problem;
 use super::coding::{CODED_SIZE_MIN, Press};
-use super::head::{Head, KeptHead};
-use super::lookup::{Asked, Given, encode};
+use super::head::KeptHead;
+use super::job::Job;
 use super::share::Share;
 use super::waiters::Cancel;
 use super::{Face, Thread, Visit};
@@ -41,11 +40,11 @@ pub(super) struct Question {
 
 /// An answer on its way to its I/O thread.
 pub(super) struct Completion {
-    ticket: u64,
-    visit: Visit,
-    outcome: Outcome,
+    pub(super) ticket: u64,
+    pub(super) visit: Visit,
+    pub(super) outcome: Outcome,
     /// What it takes until it is written to its connection.
-    share: Share,
+    pub(super) share: Share,
 }
 
 impl Completion {
@@ -55,7 +54,8 @@ impl Completion {
     }
 }
 
-enum Outcome {
+/// What came of a request that waited.
+pub(super) enum Outcome {
     /// There is no answer yet.
     Unanswered,
     /// With the moment when they came, at which they were as old as is said.
@@ -228,92 +228,20 @@ impl Thread {
         self.waiters.add(ticket.into(), cancel);
     }
 
-    /// Answers a request that waited, if its client is still there.
-    pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
-        self.waiters.remove(completion.ticket);
-        let face = &self.face;
-        face.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-        let Completion {
-            ticket,
-            visit,
-            outcome,
-            share,
-        } = completion;
-        // From here on the connection counts it.
-        drop(share);
-        let now = io.now();
-        let Some(reply) = io.reply(Ticket::from_u64(ticket)) else {
-            return;
-        };
-        let (question, rows, at) = match outcome {
-            Outcome::Body(Ok((ready, coding))) => {
-                let head = Head {
-                    layer: ready.layer,
-                    // The next one may be of now.
-                    freshness: ready.age.map(|age| (age, Duration::ZERO)),
-                    extra: ready.extra,
-                    coding,
-                    ..Head::new(200, ready.content_type)
-                };
-                return face.send_as_is(visit, None, reply, &head, &ready.body);
-            }
-            Outcome::Coded(head, body) => {
-                return face.send_as_is(visit, None, reply, &head.as_head(), &body);
-            }
-            Outcome::Unanswered => unreachable!("it was replaced when it was sent"),
-            Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
-            Outcome::Rows(question, rows, at) => (question, rows, at),
-        };
-        let lookup = &question.catalog.lookups[question.index];
-        let (rows, provenance) = match rows {
-            Ok(answer) => answer,
-            Err(error) => {
-                lookup.counts.add_failed(face.index, 1);
-                let problem = face.failed(lookup, &error);
-                return face.refuse(visit, None, reply, &problem);
-            }
-        };
-        // The lookup may be another one by now, or be gone: then its answer is the last one.
-        if question.catalog.number != face.catalog.number {
-            let mut body = Vec::new();
-            let paper = (&mut Default::default(), &mut body);
-            let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
-            let encoded = encoded.and_then(|is_found| match is_found {
-                true => Ok(()),
-                false => Err(super::lookup::no_row()),
-            });
-            return match encoded {
-                Ok(()) => {
-                    let head = Head {
-                        layer: Some(Layer::of(&provenance)),
-                        ..Head::new(200, question.form.content_type())
-                    };
-                    face.send(visit, None, reply, &head, &body);
-                }
-                Err(problem) => face.refuse(visit, None, reply, &problem),
-            };
-        }
-        let paper = (&mut self.encoders[question.index], &mut self.body);
-        let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
-        let asked = Asked {
-            key: Key {
-                // A file holds fewer.
-                lookup: question.index as u32,
-                form: question.form,
-                coding: Encoding::Identity,
-                query: &question.query,
-            },
-            generation: question.generation,
-            if_none_match: question.if_none_match.as_deref(),
-            // The batch of events may have begun before they came.
-            now: now.max(at),
-        };
-        let given = Given {
-            provenance,
-            at,
-            encoded,
-            body: &mut self.body,
-        };
-        face.give(visit, &asked, given, &mut self.answers, None, reply);
+    /// Gives work to a thread that may wait. Where the request is given up, the session is cancelled,
+    /// and work that has not begun is dropped; so it holds the [`Later`] of the request, which then
+    /// answers 503.
+    pub(super) fn hand_over(
+        &mut self,
+        ticket: Ticket,
+        work: impl FnOnce(&mut Session) + Send + 'static,
+    ) {
+        let shared = &self.face.shared;
+        let mut session = shared.knowledge.session();
+        let handle = session.cancel_handle();
+        let job = Job::new(move || work(&mut session));
+        let cancel = Cancel::Job(handle, job.clone());
+        self.waiters.add(ticket.into(), cancel);
+        shared.runtime.spawn_blocking(move || job.run());
     }
 }

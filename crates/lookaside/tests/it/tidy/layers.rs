@@ -33,8 +33,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "serve",
         "catalog counters keeper openapi overview service",
     ),
-    ("lookaside", "serve::service", "batch lookup share wait"),
-    ("lookaside", "serve::service", "job waiters"),
 ];
 
 /// The names from the crate's root to a module; empty for the root.

@@ -1,0 +1,105 @@
+//! What a request that waited is answered with, on its I/O thread.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lookaside_http::negotiate::Encoding;
+use lookaside_http::{Io, Ticket};
+
+use super::super::answers::Key;
+use super::super::counters::Layer;
+use super::Thread;
+use super::head::Head;
+use super::lookup::{Asked, Given, encode, no_row};
+use super::wait::{Completion, Outcome};
+
+impl Thread {
+    /// Answers a request that waited, if its client is still there.
+    pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
+        self.waiters.remove(completion.ticket);
+        let face = &self.face;
+        face.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        let Completion {
+            ticket,
+            visit,
+            outcome,
+            share,
+        } = completion;
+        // From here on the connection counts it.
+        drop(share);
+        let now = io.now();
+        let Some(reply) = io.reply(Ticket::from_u64(ticket)) else {
+            return;
+        };
+        let (question, rows, at) = match outcome {
+            Outcome::Body(Ok((ready, coding))) => {
+                let head = Head {
+                    layer: ready.layer,
+                    // The next one may be of now.
+                    freshness: ready.age.map(|age| (age, Duration::ZERO)),
+                    extra: ready.extra,
+                    coding,
+                    ..Head::new(200, ready.content_type)
+                };
+                return face.send_as_is(visit, None, reply, &head, &ready.body);
+            }
+            Outcome::Coded(head, body) => {
+                return face.send_as_is(visit, None, reply, &head.as_head(), &body);
+            }
+            Outcome::Unanswered => unreachable!("it was replaced when it was sent"),
+            Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
+            Outcome::Rows(question, rows, at) => (question, rows, at),
+        };
+        let lookup = &question.catalog.lookups[question.index];
+        let (rows, provenance) = match rows {
+            Ok(answer) => answer,
+            Err(error) => {
+                lookup.counts.add_failed(face.index, 1);
+                let problem = face.failed(lookup, &error);
+                return face.refuse(visit, None, reply, &problem);
+            }
+        };
+        // The lookup may be another one by now, or be gone: then its answer is the last one.
+        if question.catalog.number != face.catalog.number {
+            let mut body = Vec::new();
+            let paper = (&mut Default::default(), &mut body);
+            let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
+            let encoded = encoded.and_then(|is_found| match is_found {
+                true => Ok(()),
+                false => Err(no_row()),
+            });
+            return match encoded {
+                Ok(()) => {
+                    let head = Head {
+                        layer: Some(Layer::of(&provenance)),
+                        ..Head::new(200, question.form.content_type())
+                    };
+                    face.send(visit, None, reply, &head, &body);
+                }
+                Err(problem) => face.refuse(visit, None, reply, &problem),
+            };
+        }
+        let paper = (&mut self.encoders[question.index], &mut self.body);
+        let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
+        let asked = Asked {
+            key: Key {
+                // A file holds fewer.
+                lookup: question.index as u32,
+                form: question.form,
+                coding: Encoding::Identity,
+                query: &question.query,
+            },
+            generation: question.generation,
+            if_none_match: question.if_none_match.as_deref(),
+            // The batch of events may have begun before they came.
+            now: now.max(at),
+        };
+        let given = Given {
+            provenance,
+            at,
+            encoded,
+            body: &mut self.body,
+        };
+        face.give(visit, &asked, given, &mut self.answers, None, reply);
+    }
+}
