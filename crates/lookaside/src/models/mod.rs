@@ -1,4 +1,12 @@
 //! The models of a project: read all, choose one.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`options`] | what models have to know about the place they run in |
+//! | [`bind`] | models with the tables and providers of a project |
+//! | [`lookups`] | who answers the lookups of a model, and what is probably wrong with them |
+//! | [`transform`] | a model as the middle of a stream's run |
+//! | [`test_file`] | the files of tests beside models |
 
 pub(crate) mod bind;
 pub(crate) mod lookups;
