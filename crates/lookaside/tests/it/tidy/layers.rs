@@ -25,14 +25,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("embedded", "binaries", "download memo receipt search stock"),
     ("embedded", "extension", "package select source"),
-    ("lookaside", "", "cli serve"),
-    ("lookaside", "cli", "bench enrich metrics pg project"),
-    ("lookaside", "cli::pg", "run template"),
-    (
-        "lookaside",
-        "serve",
-        "catalog counters keeper openapi overview service",
-    ),
 ];
 
 /// The names from the crate's root to a module; empty for the root.
