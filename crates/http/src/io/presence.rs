@@ -1,6 +1,5 @@
 //! Whether somebody still waits for the answer to a request.
 
-use crate::connection::Answer;
 use crate::{Io, Ticket};
 
 /// Whether a client is still there, see [`Io::presence`].
@@ -16,12 +15,6 @@ pub enum Presence {
 }
 
 impl Io {
-    /// Whether somebody waits for that reply.
-    pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        let pending = self.pending(ticket);
-        pending.is_some_and(|pending| matches!(pending.progress, Answer::Waiting))
-    }
-
     /// Whether the client of a request that was put off, or whose reply is streamed, is still there.
     pub fn presence(&self, ticket: Ticket) -> Presence {
         let key = self.connections.key_at(ticket.index());

@@ -205,7 +205,8 @@ fn a_reload_by_a_signal_is_told() {
     );
     let running = serve(&project, &["--log-level", "error"]);
     running.client().post("/v1/reload", "").is(200);
-    assert_eq!(running.end().1, "");
+    let told = "SIGTERM: answering the requests that are under way\n";
+    assert_eq!(running.end().1, told);
 }
 
 #[test]

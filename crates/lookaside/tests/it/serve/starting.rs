@@ -87,8 +87,8 @@ fn a_thread_serves_on_each_core_that_may_be_used() {
 #[test]
 fn a_place_to_listen_is_shown_how_it_is_written() {
     for (value, found) in [
-        ("8378", "not a number"),
-        ("[8378]", "not a list that holds a number"),
+        ("8378", "not a whole number"),
+        ("[8378]", "not a list that holds a whole number"),
         ("['8300', true]", "not a list that holds true or false"),
     ] {
         both_refuse(
