@@ -9,13 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use lookaside_wire::postgres::{
-    self, Credentials, DataRow, ErrorResponse, Event, Request, Startup,
-};
+use lookaside_wire::postgres::{self, Credentials, DataRow, Event, Request, Startup};
 use lookaside_wire::{Limits, ProtocolError, RequestError};
 
 use crate::Error;
 use crate::cluster::HOME;
+use crate::refusal::Refusal;
 
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
@@ -78,26 +77,6 @@ pub(crate) enum Failure {
     ZeroByte,
 }
 
-/// The fields of an ErrorResponse that matter here.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Refusal {
-    pub(crate) sqlstate: String,
-    pub(crate) message: String,
-    pub(crate) detail: String,
-    /// Characters into the query, from 1.
-    pub(crate) position: Option<usize>,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (SQLSTATE {})", self.message, self.sqlstate)?;
-        if !self.detail.is_empty() {
-            write!(f, "; {}", self.detail)?;
-        }
-        Ok(())
-    }
-}
-
 impl Failure {
     /// 57P03: the server is there but not ready.
     pub(crate) fn is_starting_up(&self) -> bool {
@@ -131,22 +110,6 @@ impl From<RequestError> for Failure {
         match error {
             RequestError::Nul => Self::ZeroByte,
             error => Self::Lost(io::Error::new(io::ErrorKind::InvalidInput, error)),
-        }
-    }
-}
-
-impl From<ErrorResponse<'_>> for Refusal {
-    fn from(error: ErrorResponse<'_>) -> Self {
-        Self {
-            sqlstate: error
-                .sqlstate()
-                .map(|state| state.to_string())
-                .unwrap_or_default(),
-            message: error.message().unwrap_or_default().into_owned(),
-            detail: error.detail().unwrap_or_default().into_owned(),
-            position: error
-                .position()
-                .and_then(|position| position.try_into().ok()),
         }
     }
 }

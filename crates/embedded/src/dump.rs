@@ -14,11 +14,11 @@ const ROWS_PER_INSERT: &str = "--rows-per-insert=1000";
 
 /// Writes a database as SQL into a file, which appears when it is whole.
 pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) -> Result<()> {
-    let version = cluster.binaries.version();
+    let major = cluster.binaries.version().major;
     let program = cluster
         .binaries
         .tool("pg_dump")
-        .ok_or_else(|| Error::no_pg_dump(version))?;
+        .ok_or_else(|| Error::no_pg_dump(major))?;
     let partial = file.with_extension(format!("partial-{}", digest::random(4)));
     let text =
         archive::create_private(&partial).map_err(|error| Error::file("write", &partial, error))?;

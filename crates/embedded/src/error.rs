@@ -8,11 +8,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::admin::Refusal;
-use crate::passwd_entry::way_out;
-use crate::preflight::{descriptor_way_out, is_descriptor_limit};
-use crate::process_limit;
-use crate::{Version, VersionRequirement};
+use crate::refusal::Refusal;
+use crate::{descriptor_limit, process_limit, unnamed_user};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -78,8 +75,8 @@ impl Error {
 
     /// A file or folder that could not be worked with; `verb` is what was tried, such as `write`.
     pub(crate) fn file(verb: &str, path: &Path, source: io::Error) -> Self {
-        let way_out = match is_descriptor_limit(&source) {
-            true => format!(": {}", descriptor_way_out()),
+        let way_out = match descriptor_limit::is_cause(&source) {
+            true => format!(": {}", descriptor_limit::way_out()),
             false => String::new(),
         };
         Self::new(
@@ -98,13 +95,11 @@ impl Error {
         )
     }
 
-    pub(crate) fn version_too_old(text: &str) -> Self {
+    /// `accepted` says which versions work.
+    pub(crate) fn version_too_old(text: &str, accepted: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            format!(
-                "PostgreSQL {text} is too old; {} work",
-                VersionRequirement::ANY
-            ),
+            format!("PostgreSQL {text} is too old; {accepted} work"),
         )
     }
 
@@ -226,7 +221,7 @@ impl Error {
     }
 
     /// No server anywhere; `why` tells why none could be fetched, and `or` what else would help.
-    pub(crate) fn missing(requirement: VersionRequirement, why: &str, or: &str) -> Self {
+    pub(crate) fn missing(requirement: impl fmt::Display, why: &str, or: &str) -> Self {
         Self::new(
             ErrorKind::Missing,
             format!(
@@ -239,7 +234,7 @@ impl Error {
     }
 
     #[cfg(not(feature = "download"))]
-    pub(crate) fn no_download(version: Version) -> Self {
+    pub(crate) fn no_download(version: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Missing,
             format!("this program was built without the download of PostgreSQL {version}"),
@@ -247,7 +242,7 @@ impl Error {
     }
 
     #[cfg(feature = "download")]
-    pub(crate) fn offline(version: Version) -> Self {
+    pub(crate) fn offline(version: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Missing,
             format!("LOOKASIDE_PG_OFFLINE forbids the download of PostgreSQL {version}"),
@@ -255,7 +250,7 @@ impl Error {
     }
 
     #[cfg(feature = "download")]
-    pub(crate) fn download_failed(version: Version, outcome: impl fmt::Display) -> Self {
+    pub(crate) fn download_failed(version: impl fmt::Display, outcome: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Missing,
             format!("PostgreSQL {version} cannot be downloaded from Maven Central: {outcome}"),
@@ -263,7 +258,7 @@ impl Error {
     }
 
     #[cfg(feature = "download")]
-    pub(crate) fn archive_unusable(version: Version, outcome: impl fmt::Display) -> Self {
+    pub(crate) fn archive_unusable(version: impl fmt::Display, outcome: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!("the archive of PostgreSQL {version} cannot be unpacked: {outcome}"),
@@ -271,7 +266,7 @@ impl Error {
     }
 
     #[cfg(feature = "download")]
-    pub(crate) fn archive_foreign(version: Version, outcome: impl fmt::Display) -> Self {
+    pub(crate) fn archive_foreign(version: impl fmt::Display, outcome: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(
@@ -325,8 +320,8 @@ impl Error {
     }
 
     pub(crate) fn no_pipe(source: io::Error) -> Self {
-        let message = match is_descriptor_limit(&source) {
-            true => format!("cannot make a pipe: {}", descriptor_way_out()),
+        let message = match descriptor_limit::is_cause(&source) {
+            true => format!("cannot make a pipe: {}", descriptor_limit::way_out()),
             false => "cannot make a pipe".to_owned(),
         };
         Self::new(ErrorKind::Environment, message).because(source)
@@ -343,8 +338,8 @@ impl Error {
     pub(crate) fn cannot_spawn(source: io::Error) -> Self {
         let message = match process_limit::is_cause(&source) {
             true => Self::no_process("a program", &source.to_string()),
-            false if is_descriptor_limit(&source) => {
-                format!("cannot start a program: {}", descriptor_way_out())
+            false if descriptor_limit::is_cause(&source) => {
+                format!("cannot start a program: {}", descriptor_limit::way_out())
             }
             false => "cannot start a program".to_owned(),
         };
@@ -417,7 +412,7 @@ impl Error {
     pub(crate) fn initdb_failed(data: &Path, said: &str) -> Self {
         let way_out = match process_limit::is_told(said) {
             true => Some(Self::no_process("it", said)),
-            false => way_out(said),
+            false => unnamed_user::way_out(said),
         };
         let way_out = way_out.map(|way_out| format!("; {way_out}"));
         Self::new(
@@ -689,7 +684,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn other_major(folder: &Path, found: u32, wanted: VersionRequirement) -> Self {
+    pub(crate) fn other_major(folder: &Path, found: u32, wanted: impl fmt::Display) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -791,7 +786,11 @@ impl Error {
         )
     }
 
-    pub(crate) fn archive_of_other_major(file: &Path, found: u32, version: Version) -> Self {
+    pub(crate) fn archive_of_other_major(
+        file: &Path,
+        found: u32,
+        version: impl fmt::Display,
+    ) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -832,8 +831,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn no_pg_dump(version: Version) -> Self {
-        let major = version.major;
+    pub(crate) fn no_pg_dump(major: u32) -> Self {
         Self::new(
             ErrorKind::Missing,
             format!(

@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::preflight::is_descriptor_limit;
-use crate::process_limit;
-use crate::{Error, Result};
+use crate::{Error, Result, descriptor_limit, process_limit};
 
 /// How the server's programs are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +42,7 @@ impl Identity {
                 let is_root = rustix::process::geteuid().is_root();
                 let path = env::var_os("PATH").unwrap_or_default();
                 let users = match fs::read_to_string("/etc/passwd") {
-                    Err(error) if is_descriptor_limit(&error) => {
+                    Err(error) if descriptor_limit::is_cause(&error) => {
                         return Err(Error::file("read", Path::new("/etc/passwd"), error));
                     }
                     users => users.unwrap_or_default(),
@@ -98,7 +96,7 @@ impl Identity {
             .stderr(Stdio::null());
         match command.status() {
             Ok(status) => Ok(status.success()),
-            Err(error) if process_limit::is_cause(&error) || is_descriptor_limit(&error) => {
+            Err(error) if process_limit::is_cause(&error) || descriptor_limit::is_cause(&error) => {
                 Err(Error::cannot_spawn(error))
             }
             Err(_) => Ok(false),

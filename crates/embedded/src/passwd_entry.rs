@@ -13,9 +13,6 @@ use crate::{Error, Result};
 /// Defines `getpwuid`; compiled from `passwd_entry.c`. Empty where it could not be.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/passwd_entry.so"));
 
-/// What `initdb` says of a user without an entry.
-const SAID_BY_INITDB: &str = "could not look up effective user ID";
-
 /// The object in a file, as long as the value lives.
 pub(crate) struct PasswdEntry {
     path: PathBuf,
@@ -47,17 +44,6 @@ impl Drop for PasswdEntry {
     }
 }
 
-/// The way out if `initdb` found no entry all the same.
-pub(crate) fn way_out(said: &str) -> Option<String> {
-    let uid = rustix::process::geteuid().as_raw();
-    said.contains(SAID_BY_INITDB).then(|| {
-        format!(
-            "give the user an entry when the image is built \
-             (`echo 'app:x:{uid}:0::/tmp:/bin/sh' >>/etc/passwd`), or run as a user that has one"
-        )
-    })
-}
-
 fn has_entry(uid: u32, users: &str) -> bool {
     let uid = uid.to_string();
     users
@@ -75,13 +61,5 @@ mod tests {
         for (uid, expected) in [(0, true), (1000, true), (54321, false), (100, false)] {
             assert_eq!(has_entry(uid, users), expected, "{uid}");
         }
-    }
-
-    #[test]
-    fn a_failure_names_the_way_out() {
-        let said = "initdb: error: could not look up effective user ID 54321: user does not exist";
-        let way_out = way_out(said).unwrap();
-        assert!(way_out.contains("/etc/passwd"), "{way_out}");
-        assert_eq!(super::way_out("initdb: error: no space"), None);
     }
 }

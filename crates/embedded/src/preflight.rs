@@ -2,9 +2,7 @@
 //! leaves the owner access to new files, and file descriptors for a server.
 
 use std::fs;
-use std::io;
 
-use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::{Error, Result};
@@ -36,26 +34,6 @@ fn umask_of(status: &str) -> Option<u32> {
     let mut lines = status.lines();
     let umask = lines.find_map(|line| line.strip_prefix("Umask:"))?;
     u32::from_str_radix(umask.trim(), 8).ok()
-}
-
-/// Whether a file could not be opened because the process or the system has too many open.
-pub(crate) fn is_descriptor_limit(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::MFILE | Errno::NFILE)
-    )
-}
-
-/// The limit on open files, and how it is raised.
-pub(crate) fn descriptor_way_out() -> String {
-    let limit = match getrlimit(Resource::Nofile).current {
-        Some(max) => format!("this process may have {max} files open (RLIMIT_NOFILE)"),
-        None => "the system has as many files open as it may have (`fs.file-max`)".to_owned(),
-    };
-    format!(
-        "{limit}; raise that: `ulimit -n 1024`, `LimitNOFILE=` of a systemd unit, or \
-         `docker run --ulimit nofile=1024`"
-    )
 }
 
 #[cfg(test)]

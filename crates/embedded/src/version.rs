@@ -108,7 +108,7 @@ impl FromStr for VersionRequirement {
             .map(|minor| minor.parse().map_err(|_| refuse()))
             .transpose()?;
         if major < MAJOR_MIN {
-            return Err(Error::version_too_old(text));
+            return Err(Error::version_too_old(text, VersionRequirement::ANY));
         }
         Ok(Self {
             major: Some(major),

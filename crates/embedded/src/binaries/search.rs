@@ -250,7 +250,7 @@ pub(crate) fn of_ours(
     if let Some((folder, version)) = places.named(&mut Memo::read(Some(cache)))?
         && requirement.accepts(version)
     {
-        return Err(Error::named_is_not_ours(&folder, version));
+        return Err(Error::named_is_not_ours(&folder, version, version.major));
     }
     for stock in Stock::all(cache) {
         if requirement.accepts(stock.version)

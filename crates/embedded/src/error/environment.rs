@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::{Error, ErrorKind};
-use crate::preflight::{descriptor_way_out, is_descriptor_limit};
+use crate::descriptor_limit;
 
 impl Error {
     pub(crate) fn few_descriptors(min: u64) -> Self {
@@ -12,7 +12,7 @@ impl Error {
             ErrorKind::Environment,
             format!(
                 "a server needs {min} file descriptors, and {}",
-                descriptor_way_out()
+                descriptor_limit::way_out()
             ),
         )
     }
@@ -59,7 +59,7 @@ impl Error {
     pub(crate) fn lacks_descriptor(&self) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
-            if error.downcast_ref().is_some_and(is_descriptor_limit) {
+            if error.downcast_ref().is_some_and(descriptor_limit::is_cause) {
                 return true;
             }
             cause = error.source();

@@ -1,15 +1,16 @@
 //! Why an extension cannot be added to a server.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Error, ErrorKind};
-use crate::Version;
 
 impl Error {
-    pub(crate) fn named_is_not_ours(folder: &Path, version: Version) -> Self {
-        let (major, folder) = (version.major, folder.display());
+    /// `major` is that of `version`.
+    pub(crate) fn named_is_not_ours(folder: &Path, version: impl fmt::Display, major: u32) -> Self {
+        let folder = folder.display();
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -154,7 +155,11 @@ impl Error {
         )
     }
 
-    pub(crate) fn extension_does_not_load(name: &str, version: Version, why: Self) -> Self {
+    pub(crate) fn extension_does_not_load(
+        name: &str,
+        version: impl fmt::Display,
+        why: Self,
+    ) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(

@@ -21,7 +21,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     (
         "embedded",
         "",
-        "admin archive binaries builder cache cluster dump endpoint error extension folder identity keeper manifest orphans owner_role passwd_entry persistent place postgres preflight prepared schema segment server setup template temporary version",
+        "admin archive binaries builder cache cluster dump endpoint extension folder keeper manifest orphans owner_role persistent postgres prepared schema segment server setup template temporary",
     ),
     ("embedded", "binaries", "download memo receipt search stock"),
     ("embedded", "extension", "package select source"),

@@ -1,0 +1,26 @@
+//! Why no further file can be opened, and which limit is to be raised.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+/// Whether a file could not be opened because the process or the system has too many open.
+pub(crate) fn is_cause(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
+}
+
+/// The limit on open files, and how it is raised.
+pub(crate) fn way_out() -> String {
+    let limit = match getrlimit(Resource::Nofile).current {
+        Some(max) => format!("this process may have {max} files open (RLIMIT_NOFILE)"),
+        None => "the system has as many files open as it may have (`fs.file-max`)".to_owned(),
+    };
+    format!(
+        "{limit}; raise that: `ulimit -n 1024`, `LimitNOFILE=` of a systemd unit, or \
+         `docker run --ulimit nofile=1024`"
+    )
+}
