@@ -13,7 +13,7 @@ use lookaside_wire::postgres::{self, Credentials, DataRow, Event, Request, Start
 use lookaside_wire::{Limits, ProtocolError, RequestError};
 
 use crate::Error;
-use crate::cluster::HOME;
+use crate::names::HOME;
 use crate::refusal::Refusal;
 
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.

@@ -7,17 +7,19 @@ use std::sync::Arc;
 
 use crate::admin::{identifier, literal};
 use crate::binaries::Progress;
-use crate::cluster::{Cluster, DatabaseOwner, HOME, Kind, READY_COUNT_MAX};
+use crate::cluster::{Cluster, DatabaseOwner, Kind, READY_COUNT_MAX};
 use crate::keeper::Job;
+use crate::names::{HOME, USER};
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::preflight;
 use crate::prepared::Maker;
 use crate::schema::Schema;
-use crate::server::{Listen, check_settings};
+use crate::server::Listen;
+use crate::settings::{RELAXED, check_settings};
 use crate::setup::Setup;
-use crate::template::{RELAXED, USER};
-use crate::temporary::{self, Wishes};
+use crate::temporary;
+use crate::wishes::Wishes;
 use crate::{Error, Postgres, Result, Version, VersionRequirement, archive};
 
 /// Wishes about a database; begun with [`Postgres::builder`].

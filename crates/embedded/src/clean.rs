@@ -11,12 +11,14 @@ use crate::admin::Connection;
 use crate::binaries::{Memo, Places, Stock};
 use crate::cache::Cache;
 use crate::doctor::size_of;
+use crate::endpoint::PORT_DEFAULT;
+use crate::files::{OWNERS, PORT};
 use crate::folder::{self, is_free};
 use crate::identity::Identity;
+use crate::names::USER;
 use crate::orphans::{Sweep, sweep_databases};
 use crate::place::Place;
-use crate::server::{OWNERS, PORT, PORT_DEFAULT};
-use crate::template::{Template, USER};
+use crate::template::Template;
 use crate::{Result, Version, digest};
 
 /// What [`clean`] does with what it finds.

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
 use crate::keeper::{Job, Keeper};
+use crate::names::{BLANK, FIRST, HOME, USER};
 use crate::orphans::SWEEP_COUNT_MAX;
 use crate::server::Server;
-use crate::template::{BLANK, FIRST, USER};
 use crate::{Error, Result, digest};
 
 /// How many databases stand ready at most for one template, if the caller has no other wish; a
@@ -22,9 +22,6 @@ const DATABASE_PREFIX: &str = "t_";
 
 /// How many sessions wait for the next query; more come from many threads at once.
 const IDLE_COUNT_MAX: usize = 4;
-
-/// The database in which we ourselves are connected.
-pub(crate) const HOME: &str = "postgres";
 
 /// How the comment on a snapshot begins; after it come `<database>: <name>`.
 pub(crate) const SNAPSHOT: &str = "lookaside snapshot of ";
@@ -457,7 +454,7 @@ impl Cluster {
 
     /// The folder of the server's data.
     pub(crate) fn data(&self) -> PathBuf {
-        self.folder.join(crate::server::DATA)
+        self.folder.join(crate::files::DATA)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::server::PORT_DEFAULT;
+/// The port of a server without TCP: it names its socket alone, and clients assume it.
+pub(crate) const PORT_DEFAULT: u16 = 5432;
 
 /// What a URL says.
 #[derive(Clone, Copy)]

@@ -21,11 +21,11 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binaries::Verify;
+use crate::files::{DATA, JOINED, LOCK};
 use crate::manifest::Manifest;
 use crate::persistent::is_alive;
 use crate::place::{Place, make_private};
 use crate::segment::Segment;
-use crate::server::{DATA, JOINED, LOCK};
 use crate::template::{Makers, Template};
 use crate::{Error, Result, digest};
 

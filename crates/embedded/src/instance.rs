@@ -16,14 +16,14 @@ use crate::admin::Connection;
 use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
+use crate::files::{DATA, PASSWORD};
 use crate::folder::{is_free, server_pid, take_lock};
+use crate::names::USER;
 use crate::persistent::{
     self, Listening, Purpose, Receipt, is_alive, is_kept, is_starting, number, signature_of,
 };
 use crate::postgres::{Lease, Span, Tenure};
-use crate::server::{DATA, log_end};
-use crate::template::USER;
-use crate::temporary::PASSWORD;
+use crate::server::log_end;
 use crate::{
     Binaries, Builder, Error, ErrorKind, Postgres, Result, Version, VersionRequirement, digest,
 };

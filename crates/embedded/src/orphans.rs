@@ -11,7 +11,8 @@ use std::collections::HashSet;
 
 use crate::Result;
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::cluster::{Cluster, HOME, SNAPSHOT, owner_of};
+use crate::cluster::{Cluster, SNAPSHOT, owner_of};
+use crate::names::HOME;
 
 /// How many databases a process drops at most at once in a shared server: more than a process leaves
 /// (one in use and one made ahead), so that they do not pile up, and few enough to keep a start short.

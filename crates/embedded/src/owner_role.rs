@@ -3,7 +3,7 @@
 
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, owner_of};
-use crate::template::USER;
+use crate::names::USER;
 use crate::{Error, Result};
 
 /// Whether a role is of a single database.

@@ -28,18 +28,19 @@ use serde::{Deserialize, Serialize};
 use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
+use crate::files::{DATA, JOINED, LOCK, PASSWORD};
 use crate::folder::{
     copy_or_mend, end_server, forget_killed_server, is_free, server_file, server_pid, sign,
     take_lock, wait_until_gone,
 };
 use crate::identity::Identity;
 use crate::keeper::Job;
+use crate::names::{FIRST, USER};
+use crate::password::set_password;
 use crate::place::make_private;
 use crate::schema::Schema;
-use crate::server::{DATA, Ending, JOINED, LOCK, Listen, Server, Spec, log_end};
+use crate::server::{Ending, Listen, Server, Spec, log_end};
 use crate::setup::Setup;
-use crate::template::{FIRST, USER};
-use crate::temporary::{PASSWORD, set_password};
 use crate::{Error, Result, Version, VersionRequirement, archive};
 
 /// How long a folder whose owner has died may take to come free: its server writes everything down.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
 use crate::builder::Builder;
-use crate::cluster::{Cluster, HOME, SNAPSHOT};
+use crate::cluster::{Cluster, SNAPSHOT};
 use crate::endpoint::Endpoint;
 use crate::keeper::Job;
+use crate::names::HOME;
 use crate::owner_role::is_owner_role;
 use crate::persistent::Receipt;
 use crate::{

@@ -15,16 +15,20 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::admin::{Connection, literal};
-use crate::cluster::{Address, Cluster, HOME, Hold};
+use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
+use crate::files::{DATA, LOCK, LOG, PASSWORD, PORT};
 use crate::folder::copy_or_mend;
 use crate::manifest::Manifest;
+use crate::names::{HOME, USER};
 use crate::owner_role::is_owner_role;
+use crate::password::set_password;
 use crate::place::make_private;
 use crate::schema::Schema;
-use crate::server::{DATA, Ending, LOCK, LOG, Listen, PORT, Server, Spec};
-use crate::template::{Makers, Template, USER, temporary_settings};
-use crate::temporary::{PASSWORD, Wishes, set_password};
+use crate::server::{Ending, Listen, Server, Spec};
+use crate::settings::temporary_settings;
+use crate::template::{Makers, Template};
+use crate::wishes::Wishes;
 use crate::{Error, Result, digest};
 
 /// What the caller's code returns if it fails.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, DatabaseOwner, lock};
+use crate::names::{BLANK, USER};
 use crate::owner_role::act_for;
 use crate::prepared::Maker;
-use crate::template::{BLANK, USER};
 use crate::{Error, Result, digest};
 
 /// Statements to run in a new database, in order.

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 use crate::admin::{Connection, Failure};
 use crate::binaries::Binaries;
+use crate::endpoint::PORT_DEFAULT;
+use crate::files::{DATA, ENDING, JOINED, LOG, OWNERS, PORT};
 use crate::identity::Identity;
 use crate::place::write_private;
 use crate::process_limit;
@@ -46,43 +48,11 @@ const MEMORY_POLL: Duration = Duration::from_millis(50);
 /// A port may be taken between its choice and its use.
 const PORT_TRIES: usize = 5;
 
-/// The port of a server without TCP: it names its socket alone, and clients assume it.
-pub(crate) const PORT_DEFAULT: u16 = 5432;
-
 /// What is quoted of a log.
 const LOG_QUOTE_SIZE: u64 = 2048;
 
-/// File in the cluster's folder through which further owners join; see `temporary.rs`.
-pub(crate) const OWNERS: &str = "owners";
 /// File in the folder of a server with lasting data: the pipe that the server holds as long as it runs.
 const ALIVE: &str = "alive";
-/// Folder with an empty file for each owner whose joining was heard.
-pub(crate) const JOINED: &str = "joined";
-/// Appears when the server is told to end.
-pub(crate) const ENDING: &str = "ending";
-/// The server's data folder.
-pub(crate) const DATA: &str = "data";
-/// Locked as long as the watching shells or an owner live.
-pub(crate) const LOCK: &str = "lock";
-/// What the server says.
-pub(crate) const LOG: &str = "log";
-/// The port of 127.0.0.1, if the server listens there: one that stands is tried first.
-pub(crate) const PORT: &str = "port";
-
-/// Settings that say where the server lives and how it is reached, which is our business.
-const OURS: [&str; 11] = [
-    "config_file",
-    "data_directory",
-    "external_pid_file",
-    "hba_file",
-    "ident_file",
-    "listen_addresses",
-    "log_destination",
-    "logging_collector",
-    "port",
-    "unix_socket_directories",
-    "unix_socket_permissions",
-];
 
 /// A line for [`WATCH`]: the pipe is replaced by one that ends with the server, which holds it.
 const OUTLIVE: &[u8] = b"outlive\n";
@@ -158,7 +128,7 @@ pub(crate) struct Spec<'a> {
     /// Settings of the server, beyond those of its folder.
     pub(crate) settings: &'a [(String, String)],
     pub(crate) ending: Ending,
-    /// The lock on [`LOCK`], which the watching process keeps.
+    /// The lock on [`LOCK`](crate::files::LOCK), which the watching process keeps.
     pub(crate) lock: &'a File,
 }
 
@@ -292,7 +262,7 @@ impl Server {
                 match Connection::open(
                     spec.socket_folder,
                     self.port,
-                    crate::template::USER,
+                    crate::names::USER,
                     "postgres",
                 ) {
                     Ok(session) => return Ok(session),
@@ -522,21 +492,6 @@ pub(crate) fn join(folder: &Path) -> Option<File> {
 pub(crate) fn crash_of_other(folder: &Path) -> Option<Error> {
     let is_running = crate::folder::server_pid(&folder.join(DATA)).is_some();
     (!is_running).then(|| Error::crashed(folder, &log_end(folder, 0)))
-}
-
-/// Refuses settings that are ours, and those that no command line can hold.
-pub(crate) fn check_settings(settings: &[(String, String)]) -> Result<()> {
-    for (name, value) in settings {
-        // As the server reads names.
-        let plain = name.to_ascii_lowercase().replace('-', "_");
-        if OURS.contains(&&*plain) {
-            return Err(Error::setting_is_ours(name));
-        }
-        if name.contains('\0') || value.contains('\0') {
-            return Err(Error::zero_byte("a setting"));
-        }
-    }
-    Ok(())
 }
 
 /// The port that the folder's server had the last time, if it is free.

@@ -14,7 +14,7 @@ use crate::preflight;
 use crate::prepared::Preparation;
 use crate::schema::Schema;
 use crate::template::{Makers, Template};
-use crate::temporary::Wishes;
+use crate::wishes::Wishes;
 use crate::{Result, VersionRequirement};
 
 /// All that was found before a cluster is made.

@@ -13,22 +13,16 @@ use std::time::{Duration, SystemTime};
 use crate::admin::{Failure, Row};
 use crate::binaries::{Binaries, Progress, Verify};
 use crate::cache::{Cache, is_partial};
+use crate::files::{DATA, LOCK};
 use crate::identity::Identity;
 use crate::manifest::{Damage, MANIFEST, Manifest, for_each_entry};
+use crate::names::{BLANK, FIRST};
 use crate::passwd_entry::PasswdEntry;
 use crate::place::{Place, make_private};
 use crate::prepared::Preparation;
-use crate::server::{DATA, Ending, LOCK, Listen, Server, Spec};
+use crate::server::{Ending, Listen, Server, Spec};
+use crate::settings::temporary_settings;
 use crate::{Error, Result, digest};
-
-/// The superuser of every cluster.
-pub(crate) const USER: &str = "postgres";
-
-/// The database whose copies are handed out.
-pub(crate) const BLANK: &str = "template_lookaside";
-
-/// The database that a new cluster hands out first, under another name.
-pub(crate) const FIRST: &str = "first_lookaside";
 
 /// Counts up when what is made here changes.
 const FORMAT: u32 = 4;
@@ -46,23 +40,6 @@ const PREPARED_COUNT_MAX: usize = 8;
 
 /// The templates' folder in the cache.
 const FOLDER: &str = "template";
-
-/// Durability that a temporary cluster does without: it is never opened again.
-pub(crate) const RELAXED: [(&str, &str); 3] = [
-    ("fsync", "off"),
-    ("synchronous_commit", "off"),
-    ("full_page_writes", "off"),
-];
-
-/// As [`RELAXED`], for servers of clusters without a future: their dynamic shared memory is in the data
-/// folder, so that a server that is killed leaves nothing in `/dev/shm`.
-pub(crate) fn temporary_settings() -> Vec<(String, String)> {
-    let in_folder = [("dynamic_shared_memory_type", "mmap")];
-    let settings = RELAXED.iter().chain(&in_folder);
-    settings
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
-}
 
 /// Options of `initdb` for every version. Small segments of the log keep a copy small: one of 1 MB
 /// instead of 16 is half of it.

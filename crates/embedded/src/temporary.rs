@@ -9,63 +9,33 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::admin::{Connection, literal};
+use crate::admin::Connection;
 use crate::cluster::{Address, Cluster, Hold, lock};
+use crate::endpoint::PORT_DEFAULT;
+use crate::files::{PASSWORD, PORT};
 use crate::folder::{self, Folder};
-use crate::identity::Identity;
+use crate::names::USER;
+use crate::password::set_password;
 use crate::persistent::Receipt;
-use crate::place;
-use crate::server::{self, Ending, Listen, PORT, PORT_DEFAULT, Server, Spec};
+use crate::server::{self, Ending, Listen, Server, Spec};
 use crate::setup::Setup;
-use crate::template::{USER, temporary_settings};
-use crate::{Error, Result, Version, archive, digest};
+use crate::wishes::Wishes;
+use crate::{Error, Result, archive, digest};
 
-/// Sessions that a shared cluster takes: tests of many processes, each with a pool.
-const CONNECTION_COUNT_MAX: &str = "300";
-
-/// How a cluster is to run.
-#[derive(Clone, Debug)]
-pub(crate) struct Wishes {
-    pub(crate) listen: Listen,
-    pub(crate) settings: Vec<(String, String)>,
-}
-
-impl Wishes {
-    /// The server's settings: ours for clusters without a future, then the caller's.
-    fn settings(&self, version: Version) -> Vec<(String, String)> {
-        let mut settings = temporary_settings();
-        let mut set = |name: &str, value: &str| settings.push((name.to_owned(), value.to_owned()));
-        set("max_connections", CONNECTION_COUNT_MAX);
-        if version.major >= 18 {
-            // The kernel copies a database's files, or shares their blocks: 1 ms less of 10.
-            set("file_copy_method", "clone");
-        }
-        settings.extend(self.settings.iter().cloned());
-        settings
+/// Names a shared cluster: whoever wants the same finds the same.
+fn key_of(setup: &Setup, wishes: &Wishes) -> String {
+    let mut text = format!("{}\0{:?}", setup.template.key(), wishes.listen);
+    for (name, value) in &wishes.settings {
+        text.extend(["\0", name, "\0", value]);
     }
-
-    /// Whether the server names one of the caller's settings as what it does not take.
-    fn are_refused(&self, error: &Error) -> bool {
-        let said = error.to_string();
-        let mut names = self.settings.iter().map(|(name, _)| name);
-        names.any(|name| said.contains(&format!("parameter \"{name}\"")))
-    }
-
-    /// Names a shared cluster: whoever wants the same finds the same.
-    fn key(&self, setup: &Setup) -> String {
-        let mut text = format!("{}\0{:?}", setup.template.key(), self.listen);
-        for (name, value) in &self.settings {
-            text.extend(["\0", name, "\0", value]);
-        }
-        format!("shared-{}", digest::of(text.as_bytes()))
-    }
+    format!("shared-{}", digest::of(text.as_bytes()))
 }
 
 /// The cluster that this process and others of its user share.
 pub(crate) fn shared(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
     /// Kept to the end of the process, so that the next database costs no start.
     static CLUSTERS: Mutex<Option<HashMap<String, Arc<Cluster>>>> = Mutex::new(None);
-    let key = wishes.key(setup);
+    let key = key_of(setup, wishes);
     let mut clusters = lock(&CLUSTERS);
     let clusters = clusters.get_or_insert_default();
     if let Some(cluster) = clusters.get(&key) {
@@ -121,9 +91,6 @@ fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
     cluster.begin_sweep();
     Some(cluster)
 }
-
-/// File with the superuser's password for TCP.
-pub(crate) const PASSWORD: &str = "password";
 
 /// A cluster for one owner.
 pub(crate) fn fresh(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
@@ -214,29 +181,4 @@ fn start_in(
         session,
     )
     .map_err(|failure| failure.during("starting the server"))
-}
-
-/// Gives the superuser a password that nobody can guess, and keeps it beside the data.
-pub(crate) fn set_password(
-    folder: &Path,
-    session: &mut Connection,
-    identity: &Identity,
-) -> Result<String> {
-    let doing = "setting the password";
-    let password = digest::random(16);
-    // Whatever a template's contents say of it: `pg_hba.conf` wants SCRAM.
-    for sql in [
-        "SET password_encryption = 'scram-sha-256'".to_owned(),
-        format!(
-            "ALTER ROLE {USER} LOGIN PASSWORD {} VALID UNTIL 'infinity'",
-            literal(&password)
-        ),
-        "RESET password_encryption".to_owned(),
-    ] {
-        session
-            .query(&sql)
-            .map_err(|failure| failure.during(doing))?;
-    }
-    place::write_private(&folder.join(PASSWORD), &password, identity)?;
-    Ok(password)
 }

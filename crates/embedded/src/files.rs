@@ -1,0 +1,18 @@
+//! Names of the files and folders that a cluster's folder holds.
+
+/// File in the cluster's folder through which further owners join; see `temporary.rs`.
+pub(crate) const OWNERS: &str = "owners";
+/// Folder with an empty file for each owner whose joining was heard.
+pub(crate) const JOINED: &str = "joined";
+/// Appears when the server is told to end.
+pub(crate) const ENDING: &str = "ending";
+/// The server's data folder.
+pub(crate) const DATA: &str = "data";
+/// Locked as long as the watching shells or an owner live.
+pub(crate) const LOCK: &str = "lock";
+/// What the server says.
+pub(crate) const LOG: &str = "log";
+/// The port of 127.0.0.1, if the server listens there: one that stands is tried first.
+pub(crate) const PORT: &str = "port";
+/// File with the superuser's password for TCP.
+pub(crate) const PASSWORD: &str = "password";

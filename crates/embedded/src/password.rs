@@ -1,0 +1,35 @@
+//! The superuser's password, which clients need over TCP.
+
+use std::path::Path;
+
+use crate::admin::{Connection, literal};
+use crate::files::PASSWORD;
+use crate::identity::Identity;
+use crate::names::USER;
+use crate::place::write_private;
+use crate::{Result, digest};
+
+/// Gives the superuser a password that nobody can guess, and keeps it beside the data.
+pub(crate) fn set_password(
+    folder: &Path,
+    session: &mut Connection,
+    identity: &Identity,
+) -> Result<String> {
+    let doing = "setting the password";
+    let password = digest::random(16);
+    // Whatever a template's contents say of it: `pg_hba.conf` wants SCRAM.
+    for sql in [
+        "SET password_encryption = 'scram-sha-256'".to_owned(),
+        format!(
+            "ALTER ROLE {USER} LOGIN PASSWORD {} VALID UNTIL 'infinity'",
+            literal(&password)
+        ),
+        "RESET password_encryption".to_owned(),
+    ] {
+        session
+            .query(&sql)
+            .map_err(|failure| failure.during(doing))?;
+    }
+    write_private(&folder.join(PASSWORD), &password, identity)?;
+    Ok(password)
+}
