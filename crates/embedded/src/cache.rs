@@ -16,8 +16,8 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::files::DATA;
-use crate::folder::end_and_free;
 use crate::identity::Identity;
+use crate::kill::end_and_free;
 use crate::{Error, Result};
 
 /// The cache of a root whose server runs as another user: that user cannot enter `/root`.

@@ -415,7 +415,7 @@ impl Cluster {
     pub(crate) fn is_running(&self) -> bool {
         match &mut *lock(&self.hold) {
             Hold::Started(server) => server.is_running(),
-            _ => crate::folder::server_pid(&self.data()).is_some(),
+            _ => crate::pidfile::server_pid(&self.data()).is_some(),
         }
     }
 

@@ -10,33 +10,25 @@
 //! <place>/*.lock           who makes or sweeps
 //! ```
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::OFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use crate::binaries::Verify;
+use crate::file_lock::{is_free, lock, lock_options, lock_shared, open_lock};
 use crate::files::{DATA, JOINED, LOCK};
+use crate::kill::end_and_free;
 use crate::manifest::Manifest;
-use crate::persistent::is_alive;
 use crate::place::{Place, make_private};
-use crate::segment::Segment;
+use crate::process::is_alive;
 use crate::template::{Makers, Template};
 use crate::{Error, Result, digest};
 
-/// How long a server that lost its watch gets to end by itself.
-const END_TIMEOUT: Duration = Duration::from_secs(6);
-
 /// How old a folder for sockets is before it may be a leaving: its server makes the socket later.
 const SOCKET_AGE_MIN: Duration = Duration::from_secs(600);
-
-/// What a server notes of itself in its data folder.
-const SERVER_FILE: &str = "postmaster.pid";
 
 /// Beginnings of names, see above.
 const CLUSTER: &str = "c-";
@@ -324,166 +316,13 @@ pub(crate) fn remove(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }
 
-/// Ends the server that works in `data`, if one does, and frees the memory that a server which was
-/// killed left.
-pub(crate) fn end_and_free(data: &Path) {
-    let segment = Segment::of(data);
-    end_server(data);
-    if let Some(segment) = segment.filter(|_| server_pid(data).is_none()) {
-        segment.remove();
-    }
-}
-
-/// Ends the server that works in `data`, if one does.
-pub(crate) fn end_server(data: &Path) {
-    let Some(pid) = server_pid(data) else { return };
-    for signal in [Signal::QUIT, Signal::KILL] {
-        let _ = kill_process(pid, signal);
-        if wait_until_gone(pid, END_TIMEOUT) {
-            return;
-        }
-    }
-}
-
-/// Waits until a process has ended.
-pub(crate) fn wait_until_gone(pid: Pid, timeout: Duration) -> bool {
-    let begin = Instant::now();
-    while begin.elapsed() < timeout {
-        if !is_alive(pid) {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    false
-}
-
-/// What the server that works in `data`, or did, notes of itself, line by line: see `pidfile.h` in
-/// PostgreSQL's source. One of them is the folder's name.
-pub(crate) fn server_file(data: &Path) -> Option<String> {
-    let bytes = fs::read(data.join(SERVER_FILE)).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The process that works in `data`. Its number stands in a file, and as numbers are used again,
-/// the process must also stand in the folder.
-pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
-    let file = server_file(data)?;
-    let pid: i32 = file.lines().next()?.trim().parse().ok()?;
-    let works_in = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-    (works_in == data.canonicalize().ok()?)
-        .then(|| Pid::from_raw(pid))
-        .flatten()
-}
-
-/// Removes the files of a server that was killed, of its data and of its sockets, if their number is that
-/// of another process by now, or of one that nobody has waited for: PostgreSQL takes that for a server at
-/// work. Whether the memory of one is in use it sees all the same. For those who hold the folder's lock.
-pub(crate) fn forget_killed_server(data: &Path, socket_folder: &Path) {
-    let sockets = fs::read_dir(socket_folder).into_iter().flatten().flatten();
-    let locks = sockets.map(|entry| entry.path());
-    let locks = locks.filter(|path| path.extension().is_some_and(|end| end == "lock"));
-    for file in locks.chain([data.join(SERVER_FILE)]) {
-        if is_of_other_process(&file, data) {
-            let _ = fs::remove_file(file);
-        }
-    }
-}
-
-/// Whether the process that a file of a server names does not stand in `data`.
-fn is_of_other_process(file: &Path, data: &Path) -> bool {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let pid = text
-        .lines()
-        .next()
-        .and_then(|line| line.trim().parse().ok());
-    let Some(pid) = pid.and_then(Pid::from_raw) else {
-        return false;
-    };
-    let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
-    match (place, data.canonicalize()) {
-        (Ok(place), Ok(data)) => place != data,
-        // One that has ended stands nowhere. What may not be seen may be the server.
-        (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
-        (_, Err(_)) => false,
-    }
-}
-
-/// Locks the folder for us; `None` if somebody has it.
-pub(crate) fn take_lock(folder: &Path) -> Result<Option<File>> {
-    let path = folder.join(LOCK);
-    let file = open_lock(&path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(fs::TryLockError::WouldBlock) => Ok(None),
-        Err(fs::TryLockError::Error(error)) => Err(Error::file("lock", &path, error)),
-    }
-}
-
-/// Whether nobody has the folder. Those who look do not disturb each other.
-pub(crate) fn is_free(folder: &Path) -> Result<bool> {
-    let path = folder.join(LOCK);
-    let locked = match File::open(&path) {
-        Ok(file) => file.try_lock_shared(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(Error::file("open", &path, error)),
-    };
-    match locked {
-        Ok(()) => Ok(true),
-        Err(fs::TryLockError::WouldBlock) => Ok(false),
-        Err(fs::TryLockError::Error(error)) => Err(Error::file("lock", &path, error)),
-    }
-}
-
-/// Says in a lock file who has it.
-pub(crate) fn sign(lock: &mut File, text: &str) -> std::io::Result<()> {
-    lock.set_len(0)?;
-    lock.write_all(text.as_bytes())
-}
-
 fn sweep_lock(place: &Place) -> PathBuf {
     place.folder.join("sweep.lock")
-}
-
-fn lock_shared(path: &Path) -> Result<File> {
-    let file = open_lock(path)?;
-    file.lock_shared()
-        .map_err(|error| Error::file("lock", path, error))?;
-    Ok(file)
-}
-
-/// Waits for the lock on a file, and holds it as long as the file is open.
-pub(crate) fn lock(path: &Path) -> Result<File> {
-    let file = open_lock(path)?;
-    file.lock()
-        .map_err(|error| Error::file("lock", path, error))?;
-    Ok(file)
-}
-
-/// Opens a lock, but not through a link: in a cluster's folder the server's user may lay one.
-fn open_lock(path: &Path) -> Result<File> {
-    let opened = lock_options().create(true).mode(0o600).open(path);
-    opened.map_err(|error| Error::file("open", path, error))
-}
-
-fn lock_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true);
-    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    options
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lock_is_not_opened_through_a_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        fs::write(&file, "precious").unwrap();
-        std::os::unix::fs::symlink(&file, folder.path().join(LOCK)).unwrap();
-        assert!(take_lock(folder.path()).is_err());
-    }
 
     /// A watch that removes its folder has deleted the lock file, but not yet the folder.
     #[test]

@@ -16,13 +16,13 @@ use crate::admin::Connection;
 use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
+use crate::file_lock::{is_free, take_lock};
 use crate::files::{DATA, PASSWORD};
-use crate::folder::{is_free, server_pid, take_lock};
 use crate::names::USER;
-use crate::persistent::{
-    self, Listening, Purpose, Receipt, is_alive, is_kept, is_starting, number, signature_of,
-};
+use crate::persistent::{self, Listening, Purpose, Receipt, is_kept, is_starting, signature_of};
+use crate::pidfile::server_pid;
 use crate::postgres::{Lease, Span, Tenure};
+use crate::process::{is_alive, number};
 use crate::server::log_end;
 use crate::{
     Binaries, Builder, Error, ErrorKind, Postgres, Result, Version, VersionRequirement, digest,

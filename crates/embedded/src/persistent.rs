@@ -21,23 +21,23 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold};
+use crate::file_lock::{is_free, sign, take_lock};
 use crate::files::{DATA, JOINED, LOCK, PASSWORD};
-use crate::folder::{
-    copy_or_mend, end_server, forget_killed_server, is_free, server_file, server_pid, sign,
-    take_lock, wait_until_gone,
-};
+use crate::folder::copy_or_mend;
 use crate::identity::Identity;
 use crate::keeper::Job;
+use crate::kill::end_server;
 use crate::names::{FIRST, USER};
 use crate::password::set_password;
+use crate::pidfile::{forget_killed_server, server_file, server_pid};
 use crate::place::make_private;
+use crate::process::{is_alive, number, wait_until_gone};
 use crate::schema::Schema;
 use crate::server::{Ending, Listen, Server, Spec, log_end};
 use crate::setup::Setup;
@@ -336,24 +336,6 @@ fn socket_folder_of_server(data: &Path) -> Option<PathBuf> {
     text.lines().nth(4).map(PathBuf::from)
 }
 
-/// Whether a process is there and has not ended, be it somebody else's. A zombie has: in a container
-/// without an init process nobody may ever wait for it.
-pub(crate) fn is_alive(pid: Pid) -> bool {
-    matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) && !is_zombie(pid)
-}
-
-/// Behind the program's name in parentheses stands the state: see proc_pid_stat(5).
-fn is_zombie(pid: Pid) -> bool {
-    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    let stat = String::from_utf8_lossy(&stat);
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| rest.starts_with('Z'))
-}
-
-pub(crate) fn number(pid: Pid) -> u32 {
-    pid.as_raw_nonzero().get().unsigned_abs()
-}
-
 /// What a folder's lock says of who has it; empty if it says nothing.
 pub(crate) fn signature_of(folder: &Path) -> String {
     fs::read_to_string(folder.join(LOCK)).unwrap_or_default()
@@ -559,21 +541,6 @@ impl Listening {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_zombie_is_not_alive() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        let begin = Instant::now();
-        // Nobody has waited for it yet.
-        while is_alive(pid) {
-            assert!(begin.elapsed().as_secs() < 120, "it never ended");
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert!(test_kill_process(pid).is_ok());
-        child.wait().unwrap();
-        assert!(!is_alive(pid));
-    }
 
     #[test]
     fn an_owner_that_will_leave_its_server_running_is_told_from_one_that_stays() {

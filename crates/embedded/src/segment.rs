@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::folder::server_file;
+use crate::pidfile::server_file;
 
 /// How long the processes of a killed server get to end by themselves.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(1);

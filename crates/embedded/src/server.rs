@@ -490,7 +490,7 @@ pub(crate) fn join(folder: &Path) -> Option<File> {
 
 /// As [`Server::crash_soon`] for a server that another process started.
 pub(crate) fn crash_of_other(folder: &Path) -> Option<Error> {
-    let is_running = crate::folder::server_pid(&folder.join(DATA)).is_some();
+    let is_running = crate::pidfile::server_pid(&folder.join(DATA)).is_some();
     (!is_running).then(|| Error::crashed(folder, &log_end(folder, 0)))
 }
 

@@ -20,7 +20,7 @@ use crate::persistent::Receipt;
 use crate::server::{self, Ending, Listen, Server, Spec};
 use crate::setup::Setup;
 use crate::wishes::Wishes;
-use crate::{Error, Result, archive, digest};
+use crate::{Error, Result, archive, digest, file_lock};
 
 /// Names a shared cluster: whoever wants the same finds the same.
 fn key_of(setup: &Setup, wishes: &Wishes) -> String {
@@ -54,7 +54,7 @@ fn join_or_start(setup: &Setup, wishes: &Wishes, key: &str) -> Result<Arc<Cluste
     if let Some(cluster) = join(setup, &current) {
         return Ok(cluster);
     }
-    let _making = folder::lock(&setup.place.folder.join(format!("{key}.lock")))?;
+    let _making = file_lock::lock(&setup.place.folder.join(format!("{key}.lock")))?;
     // Somebody else may have been quicker.
     if let Some(cluster) = join(setup, &current) {
         return Ok(cluster);
@@ -143,7 +143,7 @@ fn start_in(
     ending: Ending,
 ) -> Result<Arc<Cluster>> {
     let path = folder.path.clone();
-    let written = folder::sign(&mut folder.lock, &std::process::id().to_string());
+    let written = file_lock::sign(&mut folder.lock, &std::process::id().to_string());
     written.map_err(|error| Error::file("write", &path, error))?;
     let socket_folder = path.join("s");
     let started = Server::start(&Spec {

@@ -1,0 +1,61 @@
+//! The file in which a server notes its process, and the process that works in a data folder.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::process::Pid;
+
+/// What a server notes of itself in its data folder.
+const SERVER_FILE: &str = "postmaster.pid";
+
+/// What the server that works in `data`, or did, notes of itself, line by line: see `pidfile.h` in
+/// PostgreSQL's source. One of them is the folder's name.
+pub(crate) fn server_file(data: &Path) -> Option<String> {
+    let bytes = fs::read(data.join(SERVER_FILE)).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The process that works in `data`. Its number stands in a file, and as numbers are used again,
+/// the process must also stand in the folder.
+pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
+    let file = server_file(data)?;
+    let pid: i32 = file.lines().next()?.trim().parse().ok()?;
+    let works_in = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    (works_in == data.canonicalize().ok()?)
+        .then(|| Pid::from_raw(pid))
+        .flatten()
+}
+
+/// Removes the files of a server that was killed, of its data and of its sockets, if their number is that
+/// of another process by now, or of one that nobody has waited for: PostgreSQL takes that for a server at
+/// work. Whether the memory of one is in use it sees all the same. For those who hold the folder's lock.
+pub(crate) fn forget_killed_server(data: &Path, socket_folder: &Path) {
+    let sockets = fs::read_dir(socket_folder).into_iter().flatten().flatten();
+    let locks = sockets.map(|entry| entry.path());
+    let locks = locks.filter(|path| path.extension().is_some_and(|end| end == "lock"));
+    for file in locks.chain([data.join(SERVER_FILE)]) {
+        if is_of_other_process(&file, data) {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Whether the process that a file of a server names does not stand in `data`.
+fn is_of_other_process(file: &Path, data: &Path) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let pid = text
+        .lines()
+        .next()
+        .and_then(|line| line.trim().parse().ok());
+    let Some(pid) = pid.and_then(Pid::from_raw) else {
+        return false;
+    };
+    let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+    match (place, data.canonicalize()) {
+        (Ok(place), Ok(data)) => place != data,
+        // One that has ended stands nowhere. What may not be seen may be the server.
+        (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+        (_, Err(_)) => false,
+    }
+}

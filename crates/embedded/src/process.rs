@@ -1,0 +1,58 @@
+//! Processes by their number: whether one lives, and waiting for its end.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+
+/// Whether a process is there and has not ended, be it somebody else's. A zombie has: in a container
+/// without an init process nobody may ever wait for it.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) && !is_zombie(pid)
+}
+
+/// Behind the program's name in parentheses stands the state: see proc_pid_stat(5).
+fn is_zombie(pid: Pid) -> bool {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('Z'))
+}
+
+pub(crate) fn number(pid: Pid) -> u32 {
+    pid.as_raw_nonzero().get().unsigned_abs()
+}
+
+/// Waits until a process has ended.
+pub(crate) fn wait_until_gone(pid: Pid, timeout: Duration) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < timeout {
+        if !is_alive(pid) {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let begin = Instant::now();
+        // Nobody has waited for it yet.
+        while is_alive(pid) {
+            assert!(begin.elapsed().as_secs() < 120, "it never ended");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(test_kill_process(pid).is_ok());
+        child.wait().unwrap();
+        assert!(!is_alive(pid));
+    }
+}
