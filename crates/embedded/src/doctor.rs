@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, Verify, download_of};
+use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
 use crate::cache::Cache;
 use crate::extension::{self, DamagedExtension};
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
 use crate::template::Template;
+use crate::verify::Verify;
 use crate::{Result, Version, VersionRequirement};
 
 /// What a look at this machine found.

@@ -17,7 +17,6 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::Pid;
 
-use crate::binaries::Verify;
 use crate::file_lock::{is_free, lock, lock_options, lock_shared, open_lock};
 use crate::files::{DATA, JOINED, LOCK};
 use crate::kill::end_and_free;
@@ -25,6 +24,7 @@ use crate::manifest::Manifest;
 use crate::place::{Place, make_private};
 use crate::process::is_alive;
 use crate::template::{Makers, Template};
+use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
 /// How old a folder for sockets is before it may be a leaving: its server makes the socket later.

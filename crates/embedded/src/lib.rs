@@ -71,6 +71,7 @@ mod setup;
 mod template;
 mod temporary;
 mod unnamed_user;
+mod verify;
 mod version;
 mod wishes;
 

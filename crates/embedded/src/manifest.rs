@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::binaries::Verify;
+use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
 /// File beside the data.

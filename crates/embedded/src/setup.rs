@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use crate::binaries::{Binaries, Progress, Verify};
+use crate::binaries::{Binaries, Progress};
 use crate::cache::Cache;
 use crate::cluster::lock;
 use crate::extension;
@@ -14,6 +14,7 @@ use crate::preflight;
 use crate::prepared::Preparation;
 use crate::schema::Schema;
 use crate::template::{Makers, Template};
+use crate::verify::Verify;
 use crate::wishes::Wishes;
 use crate::{Result, VersionRequirement};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::admin::{Failure, Row};
-use crate::binaries::{Binaries, Progress, Verify};
+use crate::binaries::{Binaries, Progress};
 use crate::cache::{Cache, is_partial};
 use crate::files::{DATA, LOCK};
 use crate::identity::Identity;
@@ -22,6 +22,7 @@ use crate::place::{Place, make_private};
 use crate::prepared::Preparation;
 use crate::server::{Ending, Listen, Server, Spec};
 use crate::settings::temporary_settings;
+use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
 /// Counts up when what is made here changes.

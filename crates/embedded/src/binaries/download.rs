@@ -13,9 +13,10 @@ use url::Url;
 use zip::ZipArchive;
 
 use super::fetch::Client;
+use super::places::{Network, Places};
+use super::program::ask;
 use super::receipt::Receipt;
-use super::search::{Network, Places};
-use super::{Binaries, Condition, Progress, Source, Stock, memo, stock};
+use super::{Binaries, Condition, FOLDER, Progress, Source, Stock};
 use crate::cache::Cache;
 use crate::digest::hex;
 use crate::{Error, Result, Version};
@@ -96,7 +97,7 @@ struct Archive {
 
 impl Archive {
     fn of(version: Version, cache: &Cache) -> Result<Self> {
-        let folder = cache.folder(&format!("{}/archives", stock::FOLDER))?;
+        let folder = cache.folder(&format!("{FOLDER}/archives"))?;
         let name = format!("postgresql-{version}.0-{OS}-{ARCH}.jar");
         Ok(Self {
             version,
@@ -242,7 +243,7 @@ fn sync(folder: &File) -> io::Result<()> {
 
 /// Whether the server runs on this machine: archives exist for other C libraries too.
 fn check_runs(version: Version, folder: &Path) -> Result<()> {
-    let banner = memo::ask(&folder.join("bin/postgres"), "--version")
+    let banner = ask(&folder.join("bin/postgres"), "--version")
         .map_err(|error| Error::archive_foreign(version, &error).because(error))?;
     match Version::from_banner(&banner) {
         Some(found) if found == version => Ok(()),

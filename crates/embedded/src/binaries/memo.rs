@@ -5,14 +5,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
-use super::stock::FOLDER;
+use super::FOLDER;
+use super::program::ask;
 use crate::cache::Cache;
-use crate::process_limit;
 use crate::{Error, Result, Version};
 
 /// Answers that are kept; a machine has a few programs, and the file must not grow with each upgrade.
@@ -104,29 +103,6 @@ fn state(program: &Path, argument: &str) -> Option<(String, i64, u64)> {
     let age = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     let key = format!("{}\n{argument}", program.to_str()?);
     Some((key, age.as_nanos().try_into().ok()?, metadata.len()))
-}
-
-/// Runs a program for the first line it writes.
-pub(super) fn ask(program: &Path, argument: &str) -> Result<String> {
-    let output = Command::new(program)
-        .arg(argument)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| match process_limit::is_cause(&e) {
-            true => Error::cannot_spawn(e),
-            false => Error::program_fails(program, "it cannot be started").because(e),
-        })?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next().unwrap_or_default();
-        return Err(Error::program_fails(
-            program,
-            &format!("{}: {said}", output.status),
-        ));
-    }
-    let said = String::from_utf8_lossy(&output.stdout);
-    Ok(said.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 //! The receipt is written last and is small, so that a start reads a few hundred bytes.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
@@ -17,8 +16,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::search::is_program;
+use super::program::is_program;
 use crate::digest::hex;
+use crate::verify::Verify;
 use crate::{Error, Result, Version};
 
 pub(super) const RECEIPT: &str = "receipt.toml";
@@ -26,31 +26,6 @@ pub(super) const FILES: &str = "files.sha256";
 
 /// The programs without which no server starts.
 pub(super) const PROGRAMS: [&str; 2] = ["bin/postgres", "bin/initdb"];
-
-/// How closely a server or a template in the cache is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verify {
-    /// Its receipt and the sizes of its programs; see `manifest.rs` for templates.
-    Receipt,
-    /// Each byte.
-    Full,
-}
-
-impl Verify {
-    /// What `LOOKASIDE_PG_VERIFY` says.
-    pub(crate) fn of_process() -> Result<Self> {
-        let value = env::var_os("LOOKASIDE_PG_VERIFY").filter(|value| !value.is_empty());
-        match value {
-            None => Ok(Self::Receipt),
-            Some(value) if value == "full" => Ok(Self::Full),
-            Some(value) => {
-                let value = value.to_string_lossy();
-                let known = "write `full` to have each file compared with its receipt";
-                Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known))
-            }
-        }
-    }
-}
 
 /// What was unpacked.
 #[derive(Debug, Serialize, Deserialize)]

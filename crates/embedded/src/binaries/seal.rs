@@ -89,8 +89,8 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::receipt::Verify;
     use super::*;
+    use crate::verify::Verify;
 
     const VERSION: Version = Version {
         major: 18,

@@ -4,12 +4,11 @@ use std::cmp::Reverse;
 use std::fs;
 use std::path::PathBuf;
 
-use super::receipt::{Receipt, Verify};
+use super::FOLDER;
+use super::receipt::Receipt;
 use crate::Version;
 use crate::cache::Cache;
-
-/// The part of the cache that holds servers.
-pub(crate) const FOLDER: &str = "pg";
+use crate::verify::Verify;
 
 /// A server in the cache, or the place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]

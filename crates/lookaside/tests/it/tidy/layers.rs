@@ -21,9 +21,8 @@ const KNOWN: &[(&str, &str, &str)] = &[
     (
         "embedded",
         "",
-        "archive binaries builder cluster dump extension folder keeper manifest orphans owner_role persistent postgres prepared schema server setup template temporary wishes",
+        "archive binaries builder cluster dump extension folder keeper orphans owner_role persistent postgres prepared schema server setup template temporary wishes",
     ),
-    ("embedded", "binaries", "download memo receipt search stock"),
     ("embedded", "extension", "package select source"),
 ];
 

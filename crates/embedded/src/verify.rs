@@ -1,0 +1,30 @@
+//! How closely what is in the cache is looked at.
+
+use std::env;
+
+use crate::{Error, Result};
+
+/// How closely a server or a template in the cache is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verify {
+    /// Its receipt and the sizes of its programs; see `manifest.rs` for templates.
+    Receipt,
+    /// Each byte.
+    Full,
+}
+
+impl Verify {
+    /// What `LOOKASIDE_PG_VERIFY` says.
+    pub(crate) fn of_process() -> Result<Self> {
+        let value = env::var_os("LOOKASIDE_PG_VERIFY").filter(|value| !value.is_empty());
+        match value {
+            None => Ok(Self::Receipt),
+            Some(value) if value == "full" => Ok(Self::Full),
+            Some(value) => {
+                let value = value.to_string_lossy();
+                let known = "write `full` to have each file compared with its receipt";
+                Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known))
+            }
+        }
+    }
+}
