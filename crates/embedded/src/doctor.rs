@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::added;
 use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
 use crate::cache::Cache;
 use crate::extension::{self, DamagedExtension};
@@ -180,7 +181,7 @@ impl Report {
 
     /// What was added to a server of ours: all of it was created by a scratch server, and is whole.
     fn extensions(&mut self, stock: &Stock) {
-        for extension in extension::added(stock) {
+        for extension in added::usable(&stock.folder) {
             let what = format!("extension `{}` of {}", extension.name, stock.version);
             let source = extension.source.unwrap_or_default();
             let preload = extension

@@ -1,38 +1,27 @@
 //! Extensions that are added to a server in the cache: pgvector and others that PostgreSQL's own
 //! distribution lacks.
 //!
-//! ```text
-//! pg/18.6/extensions/vector.toml    the receipt: version, source and files of one extension
-//! pg/18.6/share pg/18.6/lib         where its files go, beside those of the server
-//! ```
-//!
 //! An extension is added when a scratch server has created it; one that cannot be created is removed
 //! again. The receipt is written first, marked as untried, so that what a process left that was killed
 //! in between is known and removed by the next one.
 
-mod files;
+mod entries;
 #[cfg(feature = "download")]
 mod package;
-mod receipt;
 mod select;
 mod source;
 mod trial;
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::binaries::{self, Binaries, Places, Progress, Stock};
+use crate::added::{AddedExtension, Layout, Receipt, State, check_name, usable, write_files};
+use crate::binaries::{self, Progress, Stock};
 use crate::cache::Cache;
 use crate::{Error, Result, Version, VersionRequirement, preflight};
 
-use self::files::Layout;
-#[cfg(feature = "download")]
-pub(crate) use self::receipt::carry;
-use self::receipt::{Receipt, State};
 use self::select::Selection;
 use self::trial::TRIAL_TIMEOUT;
 
@@ -47,20 +36,6 @@ pub enum ExtensionSource {
     Installed,
     /// A folder, or a file that is a `.deb`, a wheel, a zip or a tar archive.
     Path(PathBuf),
-}
-
-/// An extension that was added to a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AddedExtension {
-    /// What `CREATE EXTENSION` calls it.
-    pub name: String,
-    /// The version that would be created.
-    pub version: String,
-    /// Where its files came from; `None` for one that the server has from the beginning.
-    pub source: Option<String>,
-    /// What `shared_preload_libraries` must name, for one that works only so.
-    pub preload: Option<String>,
 }
 
 /// The extensions of a server in the cache.
@@ -125,7 +100,7 @@ impl Extensions {
     /// If the source has no such extension for this major version of PostgreSQL, or if a scratch
     /// server cannot create it; then its files are removed again.
     pub fn add(&self, name: &str, source: &ExtensionSource) -> Result<AddedExtension> {
-        files::check_name(name)?;
+        check_name(name)?;
         let _lock = self.lock()?;
         if let Some(there) = self.there(name, source)? {
             return Ok(there);
@@ -181,7 +156,14 @@ impl Extensions {
     ) -> Result<AddedExtension> {
         let folder = &self.stock.folder;
         let before = Receipt::read(folder, &selection.name)?;
-        let mut receipt = Receipt::of(&selection, &self.layout, origin, sha256);
+        let mut receipt = Receipt::of(
+            &selection.name,
+            &selection.version,
+            &selection.files,
+            &self.layout,
+            origin,
+            sha256,
+        );
         let others = Receipt::all(folder);
         for path in receipt.files.keys() {
             let is_replaced = before
@@ -210,7 +192,7 @@ impl Extensions {
         ));
         let tried = receipt
             .write(&self.cache, folder)
-            .and_then(|()| files::write(&self.cache, folder, &self.layout, &selection))
+            .and_then(|()| write_files(&self.cache, folder, &self.layout, &selection.files))
             .and_then(|()| trial::run(&name, &selection, self.version(), self.trial_timeout));
         match tried {
             Ok(preload) => {
@@ -236,7 +218,7 @@ impl Extensions {
     ///
     /// If its files cannot be removed.
     pub fn remove(&self, name: &str) -> Result<bool> {
-        files::check_name(name)?;
+        check_name(name)?;
         let _lock = self.lock()?;
         match Receipt::read(&self.stock.folder, name)? {
             Some(receipt) => receipt.remove(&self.stock.folder).map(|()| true),
@@ -251,7 +233,7 @@ impl Extensions {
     ///
     /// If no scratch server starts.
     pub fn loadable(&self) -> Result<Vec<AddedExtension>> {
-        let added = added(&self.stock);
+        let added = usable(&self.stock.folder);
         let names = trial::loadable(self.version(), self.trial_timeout)?;
         let found = names.into_iter().map(|(name, version)| {
             let known = added.iter().find(|added| added.name == name).cloned();
@@ -287,34 +269,6 @@ impl fmt::Debug for Extensions {
     }
 }
 
-/// Changes when extensions of a server are added, replaced, edited or removed: names, sizes and times of
-/// their control and SQL files. `None` if the files of the server are not all below one folder, as in
-/// packages of distributions.
-pub(crate) fn stamp(binaries: &Binaries) -> Option<String> {
-    let server = binaries.folder().parent()?;
-    let folder = server.join(Layout::of(server).ok()?.extension);
-    let mut stamps = Vec::new();
-    for entry in fs::read_dir(folder).ok()? {
-        let entry = entry.ok()?;
-        let name = entry.file_name().into_string().ok()?;
-        if name.ends_with(".control") || name.ends_with(".sql") {
-            let metadata = entry.metadata().ok()?;
-            let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
-            stamps.push(format!("\0{name}\0{}\0{seconds}.{nanos}", metadata.len()));
-        }
-    }
-    stamps.sort();
-    Some(stamps.concat())
-}
-
-/// What was added to a server, was tried, and is whole.
-pub(crate) fn added(stock: &Stock) -> Vec<AddedExtension> {
-    let receipts = Receipt::all(&stock.folder).into_iter();
-    let whole = receipts
-        .filter(|receipt| receipt.state == State::Tried && receipt.check(&stock.folder).is_ok());
-    whole.map(|receipt| receipt.extension()).collect()
-}
-
 /// What was added and cannot be used.
 pub(crate) struct DamagedExtension {
     pub(crate) name: String,
@@ -340,9 +294,4 @@ pub(crate) fn damaged(stock: &Stock) -> Vec<DamagedExtension> {
         })
     };
     receipts.filter_map(damage).collect()
-}
-
-/// Where installed servers are looked for.
-fn places() -> Result<Places> {
-    Places::of_process()
 }

@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod added;
 mod admin;
 mod archive;
 mod binaries;
@@ -75,12 +76,13 @@ mod verify;
 mod version;
 mod wishes;
 
+pub use added::AddedExtension;
 pub use binaries::{Binaries, Progress, Source};
 pub use builder::Builder;
 pub use clean::{CleanMode, Leftover, clean};
 pub use doctor::{Finding, Grade, Report, doctor};
 pub use error::{Error, ErrorKind, Result};
-pub use extension::{AddedExtension, ExtensionSource, Extensions};
+pub use extension::{ExtensionSource, Extensions};
 pub use instance::{Instance, Running, Status};
 pub use key::key_of_files;
 pub use postgres::{Extension, Postgres};

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use crate::added;
 use crate::binaries::{Binaries, Progress};
 use crate::cache::Cache;
 use crate::cluster::lock;
-use crate::extension;
 use crate::folder;
 use crate::identity::Identity;
 use crate::place::Place;
@@ -112,7 +112,7 @@ impl Setup {
     fn extension_stamp(&self, schema: &Schema) -> Option<String> {
         match schema.extensions().is_empty() {
             true => None,
-            false => extension::stamp(&self.binaries),
+            false => added::stamp(self.binaries.folder()),
         }
     }
 

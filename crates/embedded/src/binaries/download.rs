@@ -17,6 +17,7 @@ use super::places::{Network, Places};
 use super::program::ask;
 use super::receipt::Receipt;
 use super::{Binaries, Condition, FOLDER, Progress, Source, Stock};
+use crate::added::carry;
 use crate::cache::Cache;
 use crate::digest::hex;
 use crate::{Error, Result, Version};
@@ -73,7 +74,7 @@ pub(super) fn provide(
         // can be added again.
         let others = Stock::all(cache).into_iter();
         for other in others.filter(|other| other.version.major == version.major) {
-            let _ = crate::extension::carry(cache, &other.folder, folder);
+            let _ = carry(cache, &other.folder, folder);
         }
         Ok(())
     });

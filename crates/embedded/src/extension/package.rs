@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use crate::digest::hex;
 use crate::{Error, Result};
 
-use super::source::{Entries, Package, Wanted, gather};
+use super::entries::{Entries, Package, Wanted};
+use super::select::gather;
 
 /// The most that is read of the files of an extension and of those that it requires: all of them are in
 /// memory until they are written. Those of PostGIS are half of it.

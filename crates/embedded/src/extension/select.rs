@@ -3,25 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::added::{ExtensionFile, Kind, parameter};
 use crate::{Error, Result};
 
-use super::source::{Entries, Package};
-
-/// What a file of an extension is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Control,
-    Sql,
-    Library,
-}
-
-/// One file, as the package has it.
-#[derive(Clone, Debug)]
-pub(super) struct SelectedFile<'a> {
-    pub(super) kind: Kind,
-    pub(super) name: String,
-    pub(super) bytes: &'a [u8],
-}
+use super::entries::{Entries, Package, Wanted};
 
 /// The files of one extension.
 #[derive(Clone, Debug)]
@@ -30,7 +15,7 @@ pub(super) struct Selection<'a> {
     pub(super) version: String,
     /// Other extensions that must be there.
     pub(super) requires: Vec<String>,
-    pub(super) files: Vec<SelectedFile<'a>>,
+    pub(super) files: Vec<ExtensionFile<'a>>,
 }
 
 impl<'a> Selection<'a> {
@@ -66,7 +51,7 @@ impl<'a> Selection<'a> {
         };
         let folder = parent(control_path);
         let beside = [folder.to_owned(), join(folder, "sql")];
-        let mut files = vec![SelectedFile {
+        let mut files = vec![ExtensionFile {
             kind: Kind::Control,
             name: control_name,
             bytes: control,
@@ -82,7 +67,7 @@ impl<'a> Selection<'a> {
                 continue;
             }
             libraries.extend(libraries_named_in(path, bytes));
-            files.push(SelectedFile {
+            files.push(ExtensionFile {
                 kind: Kind::Sql,
                 name: file.to_owned(),
                 bytes,
@@ -95,7 +80,7 @@ impl<'a> Selection<'a> {
                 .filter(|(path, _)| fits(path) && library_name(path) == Some(&library));
             // A library that is in none of the package's folders may be one that the server has.
             if let Some((path, bytes)) = found.min_by_key(|(path, _)| path.len()) {
-                files.push(SelectedFile {
+                files.push(ExtensionFile {
                     kind: Kind::Library,
                     name: file_name(path).to_owned(),
                     bytes,
@@ -117,8 +102,22 @@ impl<'a> Selection<'a> {
     }
 }
 
+/// Reads the files of an extension and of those that it requires. Which they are, earlier ones tell:
+/// control files name what is required, scripts name libraries.
+pub(super) fn gather(
+    name: &str,
+    read: &mut dyn FnMut(&Wanted<'_>) -> Result<Entries>,
+) -> Result<Entries> {
+    let mut entries = read(&|path| path.ends_with(".control"))?;
+    let names = family(name, &entries);
+    entries.extend(read(&|path| is_script(path, &names))?);
+    let libraries = libraries(&entries, &names);
+    entries.extend(read(&|path| is_library(path, &libraries))?);
+    Ok(entries)
+}
+
 /// An extension and those that it requires, as control files tell, and those that these require.
-pub(super) fn family(name: &str, controls: &Entries) -> BTreeSet<String> {
+fn family(name: &str, controls: &Entries) -> BTreeSet<String> {
     let mut family = BTreeSet::new();
     let mut rest = vec![name.to_owned()];
     while let Some(name) = rest.pop() {
@@ -134,7 +133,7 @@ pub(super) fn family(name: &str, controls: &Entries) -> BTreeSet<String> {
 }
 
 /// Whether a file is a script of one of these extensions.
-pub(super) fn is_script(path: &str, names: &BTreeSet<String>) -> bool {
+fn is_script(path: &str, names: &BTreeSet<String>) -> bool {
     let mut parts = file_name(path).splitn(2, "--");
     path.ends_with(".sql")
         && parts.next().is_some_and(|name| names.contains(name))
@@ -142,7 +141,7 @@ pub(super) fn is_script(path: &str, names: &BTreeSet<String>) -> bool {
 }
 
 /// The libraries that extensions may have: of their names, and those that their files name.
-pub(super) fn libraries(entries: &Entries, names: &BTreeSet<String>) -> BTreeSet<String> {
+fn libraries(entries: &Entries, names: &BTreeSet<String>) -> BTreeSet<String> {
     let is_theirs = |path: &str| {
         let file = file_name(path);
         let name = file.split("--").next().unwrap_or(file);
@@ -154,7 +153,7 @@ pub(super) fn libraries(entries: &Entries, names: &BTreeSet<String>) -> BTreeSet
 }
 
 /// Whether a file is one of these libraries.
-pub(super) fn is_library(path: &str, names: &BTreeSet<String>) -> bool {
+fn is_library(path: &str, names: &BTreeSet<String>) -> bool {
     library_name(path).is_some_and(|name| names.contains(name))
 }
 
@@ -184,23 +183,6 @@ fn libraries_named_in(path: &str, bytes: &[u8]) -> BTreeSet<String> {
         }
         false => named_libraries(&text),
     }
-}
-
-/// The value of a parameter of a control file, whose lines are `name = 'value'` as in
-/// `postgresql.conf`.
-pub(super) fn parameter(text: &str, name: &str) -> Option<String> {
-    text.lines().rev().find_map(|line| {
-        let rest = line.trim().strip_prefix(name)?.trim_start();
-        let value = rest.strip_prefix('=').unwrap_or(rest).trim();
-        // `default_version` is no prefix of another name, but its value must be one.
-        match value.strip_prefix('\'') {
-            Some(quoted) => Some(quoted[..quoted.find('\'')?].to_owned()),
-            None => {
-                let word = value.split(['#', ' ', '\t']).next()?;
-                (!word.is_empty() && rest.len() < line.len()).then(|| word.to_owned())
-            }
-        }
-    })
 }
 
 /// The library in the server's own folder that a path names.
@@ -307,22 +289,5 @@ mod tests {
         assert!(error.contains("17, 18"), "{error}");
         let error = Selection::of(&package, "c", 18).unwrap_err().to_string();
         assert!(error.contains("`c.control`"), "{error}");
-    }
-
-    #[test]
-    fn parameters_are_read_as_the_server_reads_them() {
-        for (text, expected) in [
-            ("default_version = '1.0'", Some("1.0")),
-            ("default_version='1.0'", Some("1.0")),
-            ("  default_version '1.0' # '2'", Some("1.0")),
-            ("default_version = 1.0 # x", Some("1.0")),
-            ("default_version = '1'\ndefault_version = '2'", Some("2")),
-            ("#default_version = '1'", None),
-            ("default_version = ", None),
-            ("", None),
-        ] {
-            let found = parameter(text, "default_version");
-            assert_eq!(found.as_deref(), expected, "{text}");
-        }
     }
 }

@@ -9,46 +9,17 @@ use sha2::{Digest, Sha256};
 
 #[cfg(feature = "download")]
 use crate::binaries::Network;
-use crate::binaries::{Installed, Memo, Progress};
+use crate::binaries::{Installed, Memo, Places, Progress};
 use crate::cache::Cache;
 use crate::digest::hex;
 use crate::{Error, Result, Version};
 
 use super::ExtensionSource;
-use super::select::{family, is_library, is_script, libraries};
+use super::entries::Package;
+use super::select::gather;
 
 /// How deep a folder is looked through.
 const DEPTH_MAX: usize = 12;
-
-/// Files by their path in a package.
-pub(super) type Entries = Vec<(String, Vec<u8>)>;
-
-/// Which files of a package are read, by their path in it.
-pub(super) type Wanted<'a> = dyn Fn(&str) -> bool + 'a;
-
-/// A package that was read, as far as it belongs to an extension.
-pub(super) struct Package {
-    /// What errors and receipts call it.
-    pub(super) label: String,
-    /// Of the file; of a folder, of its files.
-    pub(super) sha256: String,
-    /// All control files; scripts and libraries of the extension and of those that it requires.
-    pub(super) entries: Entries,
-}
-
-/// Reads the files of an extension and of those that it requires. Which they are, earlier ones tell:
-/// control files name what is required, scripts name libraries.
-pub(super) fn gather(
-    name: &str,
-    read: &mut dyn FnMut(&Wanted<'_>) -> Result<Entries>,
-) -> Result<Entries> {
-    let mut entries = read(&|path| path.ends_with(".control"))?;
-    let names = family(name, &entries);
-    entries.extend(read(&|path| is_script(path, &names))?);
-    let libraries = libraries(&entries, &names);
-    entries.extend(read(&|path| is_library(path, &libraries))?);
-    Ok(entries)
-}
 
 /// A package that is known to hold an extension: a wheel of the Python package index, in which a whole
 /// server of that major version is.
@@ -142,7 +113,7 @@ fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Packag
     if let Some(bytes) = fs::read(&file).ok().filter(is_whole) {
         return super::package::read(known.file, Cursor::new(bytes), known.extension);
     }
-    if super::places()?.network == Network::Forbidden {
+    if Places::of_process()?.network == Network::Forbidden {
         return Err(Error::extension_offline(known.extension, known.file));
     }
     let told = |done, total| progress.download(known.file, done, total);
@@ -178,7 +149,7 @@ fn read_file(_: &str, path: &Path) -> Result<Package> {
 fn installed(name: &str, major: u32) -> Result<Package> {
     let mut memo = Memo::read(None);
     let mut found = Vec::new();
-    for Installed { folder, version } in super::places()?.installed(&mut memo) {
+    for Installed { folder, version } in Places::of_process()?.installed(&mut memo) {
         if version.is_ok_and(|version| version.major == major) {
             let files = installed_files(&folder, major)?;
             let control = format!("/{name}.control");

@@ -13,8 +13,7 @@ use crate::digest::hex;
 use crate::{Error, Result};
 
 use super::AddedExtension;
-use super::files::{Layout, write_file};
-use super::select::Selection;
+use super::files::{ExtensionFile, Layout, write_file};
 
 /// Folder of the receipts in that of a server.
 const FOLDER: &str = "extensions";
@@ -22,7 +21,7 @@ const FOLDER: &str = "extensions";
 /// How far the adding of an extension came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(crate) enum State {
     /// Its files may be there, whole or in part.
     Untried,
     /// A scratch server has created it.
@@ -31,37 +30,40 @@ pub(super) enum State {
 
 /// The receipt of one extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Receipt {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) state: State,
+pub(crate) struct Receipt {
+    pub(crate) name: String,
+    version: String,
+    pub(crate) state: State,
     /// The package, and its hash; of a folder, that of its files.
-    pub(super) source: String,
-    pub(super) sha256: String,
+    pub(crate) source: String,
+    pub(crate) sha256: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) preload: Option<String>,
+    pub(crate) preload: Option<String>,
     /// Hashes by path below the server's folder.
-    pub(super) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, String>,
 }
 
 /// The contents of an extension's files.
-pub(super) struct Saved(Vec<(PathBuf, Vec<u8>)>);
+pub(crate) struct Saved(Vec<(PathBuf, Vec<u8>)>);
 
 impl Receipt {
-    pub(super) fn of(
-        selection: &Selection<'_>,
+    /// Of files that were not tried.
+    pub(crate) fn of(
+        name: &str,
+        version: &str,
+        files: &[ExtensionFile<'_>],
         layout: &Layout,
         source: &str,
         sha256: &str,
     ) -> Self {
-        let files = selection.files.iter().map(|file| {
+        let files = files.iter().map(|file| {
             let target = layout.target(file.kind, &file.name);
             let path = target.display().to_string();
             (path, hex(&Sha256::digest(file.bytes)))
         });
         Self {
-            name: selection.name.clone(),
-            version: selection.version.clone(),
+            name: name.to_owned(),
+            version: version.to_owned(),
             state: State::Untried,
             source: source.to_owned(),
             sha256: sha256.to_owned(),
@@ -70,7 +72,7 @@ impl Receipt {
         }
     }
 
-    pub(super) fn read(server: &Path, name: &str) -> Result<Option<Self>> {
+    pub(crate) fn read(server: &Path, name: &str) -> Result<Option<Self>> {
         let path = path_of(server, name);
         match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text)
@@ -82,7 +84,7 @@ impl Receipt {
     }
 
     /// All that can be read, sorted by name.
-    pub(super) fn all(server: &Path) -> Vec<Self> {
+    pub(crate) fn all(server: &Path) -> Vec<Self> {
         let entries = fs::read_dir(server.join(FOLDER)).into_iter().flatten();
         let texts = entries
             .flatten()
@@ -95,7 +97,7 @@ impl Receipt {
         all
     }
 
-    pub(super) fn write(&self, cache: &Cache, server: &Path) -> Result<()> {
+    pub(crate) fn write(&self, cache: &Cache, server: &Path) -> Result<()> {
         let path = path_of(server, &self.name);
         let folder = server.join(FOLDER);
         fs::create_dir_all(&folder).map_err(|error| Error::file("make", &folder, error))?;
@@ -104,7 +106,7 @@ impl Receipt {
     }
 
     /// What is wrong with its files.
-    pub(super) fn check(&self, server: &Path) -> Result<(), String> {
+    pub(crate) fn check(&self, server: &Path) -> Result<(), String> {
         for (path, expected) in &self.files {
             match fs::read(server.join(path)) {
                 Ok(bytes) if hex(&Sha256::digest(&bytes)) == *expected => {}
@@ -115,7 +117,7 @@ impl Receipt {
         Ok(())
     }
 
-    pub(super) fn extension(&self) -> AddedExtension {
+    pub(crate) fn extension(&self) -> AddedExtension {
         AddedExtension {
             name: self.name.clone(),
             version: self.version.clone(),
@@ -125,7 +127,7 @@ impl Receipt {
     }
 
     /// Removes the files, the control file first, and then the receipt.
-    pub(super) fn remove(&self, server: &Path) -> Result<()> {
+    pub(crate) fn remove(&self, server: &Path) -> Result<()> {
         let is_control = |path: &&String| path.ends_with(&format!("/{}.control", self.name));
         let first = self.files.keys().filter(is_control);
         let rest = self.files.keys().filter(|path| !is_control(path));
@@ -143,7 +145,7 @@ impl Receipt {
     }
 
     /// Reads the files, as far as they are there.
-    pub(super) fn save(&self, server: &Path) -> Saved {
+    pub(crate) fn save(&self, server: &Path) -> Saved {
         let read = |path: &String| {
             let path = server.join(path);
             fs::read(&path).ok().map(|bytes| (path, bytes))
@@ -153,7 +155,7 @@ impl Receipt {
 }
 
 impl Saved {
-    pub(super) fn restore(self, cache: &Cache) -> Result<()> {
+    pub(crate) fn restore(self, cache: &Cache) -> Result<()> {
         for (path, bytes) in self.0 {
             write_file(cache, &path, &bytes, mode_of(&path))?;
         }

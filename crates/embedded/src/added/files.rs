@@ -7,21 +7,37 @@ use std::path::{Path, PathBuf};
 use crate::cache::Cache;
 use crate::{Error, Result};
 
-use super::select::{Kind, Selection};
+use super::control::parameter;
+
+/// What a file of an extension is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Control,
+    Sql,
+    Library,
+}
+
+/// One file of an extension.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtensionFile<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) bytes: &'a [u8],
+}
 
 /// The folders of one server, below its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     server: PathBuf,
     /// Of `.control` and `.sql` files.
     pub(super) extension: PathBuf,
     /// What SQL calls `$libdir`.
-    pub(super) library: PathBuf,
+    library: PathBuf,
 }
 
 impl Layout {
     /// Finds them by the files of the one extension that every server has.
-    pub(super) fn of(server: &Path) -> Result<Self> {
+    pub(crate) fn of(server: &Path) -> Result<Self> {
         let find = |candidates: [&str; 2], names: &[&str]| {
             let mut candidates = candidates.into_iter().map(PathBuf::from);
             candidates.find(|folder| {
@@ -53,14 +69,14 @@ impl Layout {
         }
     }
 
-    pub(super) fn has_control(&self, name: &str) -> bool {
+    pub(crate) fn has_control(&self, name: &str) -> bool {
         self.control(name).exists()
     }
 
     /// The version that the server would create; `None` if it does not have the extension.
-    pub(super) fn default_version(&self, name: &str) -> Option<String> {
+    pub(crate) fn default_version(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.control(name)).ok()?;
-        super::select::parameter(&text, "default_version")
+        parameter(&text, "default_version")
     }
 
     fn control(&self, name: &str) -> PathBuf {
@@ -71,7 +87,7 @@ impl Layout {
 }
 
 /// A name that names a file in its folder and no other; PostgreSQL allows a few more.
-pub(super) fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     let is_name = !name.is_empty()
         && name.bytes().all(is_plain)
@@ -86,14 +102,14 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 
 /// Puts the files of an extension in their places, the control file last: with it the extension is
 /// offered. A library that a server has open stays what it was for that server.
-pub(super) fn write(
+pub(crate) fn write_files(
     cache: &Cache,
     server: &Path,
     layout: &Layout,
-    selection: &Selection<'_>,
+    files: &[ExtensionFile<'_>],
 ) -> Result<()> {
     for wanted in [Kind::Library, Kind::Sql, Kind::Control] {
-        for file in selection.files.iter().filter(|file| file.kind == wanted) {
+        for file in files.iter().filter(|file| file.kind == wanted) {
             let mode = match wanted {
                 Kind::Library => 0o755,
                 Kind::Sql | Kind::Control => 0o644,

@@ -1,0 +1,62 @@
+//! What is kept of the extensions that were added to a server: their files, and a receipt of each.
+//!
+//! ```text
+//! pg/18.6/extensions/vector.toml    the receipt: version, source and files of one extension
+//! pg/18.6/share pg/18.6/lib         where its files go, beside those of the server
+//! ```
+
+mod control;
+mod files;
+mod receipt;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+pub(crate) use control::parameter;
+pub(crate) use files::{ExtensionFile, Kind, Layout, check_name, write_files};
+#[cfg(feature = "download")]
+pub(crate) use receipt::carry;
+pub(crate) use receipt::{Receipt, State};
+
+/// An extension that was added to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AddedExtension {
+    /// What `CREATE EXTENSION` calls it.
+    pub name: String,
+    /// The version that would be created.
+    pub version: String,
+    /// Where its files came from; `None` for one that the server has from the beginning.
+    pub source: Option<String>,
+    /// What `shared_preload_libraries` must name, for one that works only so.
+    pub preload: Option<String>,
+}
+
+/// What was added to a server, was tried, and is whole.
+pub(crate) fn usable(server: &Path) -> Vec<AddedExtension> {
+    let receipts = Receipt::all(server).into_iter();
+    let whole =
+        receipts.filter(|receipt| receipt.state == State::Tried && receipt.check(server).is_ok());
+    whole.map(|receipt| receipt.extension()).collect()
+}
+
+/// Changes when extensions of a server are added, replaced, edited or removed: names, sizes and times of
+/// their control and SQL files. `None` if the files of the server are not all below one folder, as in
+/// packages of distributions. `programs` is the folder of its programs.
+pub(crate) fn stamp(programs: &Path) -> Option<String> {
+    let server = programs.parent()?;
+    let folder = server.join(Layout::of(server).ok()?.extension);
+    let mut stamps = Vec::new();
+    for entry in fs::read_dir(folder).ok()? {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        if name.ends_with(".control") || name.ends_with(".sql") {
+            let metadata = entry.metadata().ok()?;
+            let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+            stamps.push(format!("\0{name}\0{}\0{seconds}.{nanos}", metadata.len()));
+        }
+    }
+    stamps.sort();
+    Some(stamps.concat())
+}
