@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use crate::admin::{identifier, literal};
 use crate::binaries::Progress;
-use crate::cluster::{Cluster, DatabaseOwner, Kind, READY_COUNT_MAX};
-use crate::keeper::Job;
+use crate::cluster::{Cluster, DatabaseOwner, Job, Kind, READY_COUNT_MAX};
+use crate::maker::Maker;
 use crate::names::{HOME, USER};
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::preflight;
-use crate::prepared::Maker;
 use crate::schema::Schema;
 use crate::server::Listen;
 use crate::settings::{RELAXED, check_settings};
@@ -336,7 +335,7 @@ impl Builder {
         let database = cluster.hand_out(&kind, self.ready_count_max)?;
         cluster.wait_for_sweep();
         cluster.later(Job::TidyPlace {
-            setup: Box::new(setup),
+            tidy: Box::new(move || setup.tidy()),
         });
         let lease = Lease {
             cluster,
@@ -376,7 +375,7 @@ impl Builder {
         let (user, database) = (self.user.unwrap_or(user), self.database.unwrap_or(database));
         prepare(cluster, &user, &database, &self.schema, contents)?;
         cluster.later(Job::TidyPlace {
-            setup: Box::new(setup),
+            tidy: Box::new(move || setup.tidy()),
         });
         Ok(Postgres::new(
             Arc::clone(&lease),

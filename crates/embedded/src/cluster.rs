@@ -1,17 +1,30 @@
 //! A running cluster and the databases made in it.
 
+mod keeper;
+mod orphans;
+mod owner_role;
+mod snapshot;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
-use crate::keeper::{Job, Keeper};
 use crate::names::{BLANK, FIRST, HOME, USER};
-use crate::orphans::SWEEP_COUNT_MAX;
 use crate::server::Server;
 use crate::{Error, Result, digest};
+
+use self::keeper::Keeper;
+use self::orphans::SWEEP_COUNT_MAX;
+
+pub(crate) use self::keeper::Job;
+pub(crate) use self::orphans::{Sweep, sweep_databases};
+pub(crate) use self::owner_role::{act_for, is_owner_role};
+pub(crate) use self::snapshot::snapshot_prefix;
 
 /// How many databases stand ready at most for one template, if the caller has no other wish; a
 /// request that finds none doubles the number.
@@ -22,9 +35,6 @@ const DATABASE_PREFIX: &str = "t_";
 
 /// How many sessions wait for the next query; more come from many threads at once.
 const IDLE_COUNT_MAX: usize = 4;
-
-/// How the comment on a snapshot begins; after it come `<database>: <name>`.
-pub(crate) const SNAPSHOT: &str = "lookaside snapshot of ";
 
 /// The owner's number that the name of a database, or what begins with one, holds.
 pub(crate) fn owner_of(name: &str) -> Option<i64> {
@@ -332,6 +342,24 @@ impl Cluster {
         Ok(())
     }
 
+    /// Waits until the server knows that nobody is connected to a database: a session that was
+    /// closed takes a moment to go, and statements that need the database alone look every 100 ms.
+    pub(crate) fn wait_until_unused(&self, database: &str, session: &mut Connection) -> Result<()> {
+        let sql = format!(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = {} LIMIT 1",
+            literal(database)
+        );
+        for _ in 0..2000 {
+            let used = session
+                .query(&sql)
+                .map_err(|failure| self.explain(failure, "waiting for sessions to end"))?;
+            if used.is_empty() {
+                break;
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        Ok(())
+    }
     /// Whether a database takes sessions of others than the server's own.
     pub(crate) fn allow_connections(&self, name: &str, allowed: bool) -> Result<()> {
         let name = identifier(name);
@@ -391,24 +419,6 @@ impl Cluster {
     /// Has a job done when there is time.
     pub(crate) fn later(&self, job: Job) {
         self.keeper.send(job);
-    }
-
-    /// The names of all databases whose comment begins with `prefix`, with the rest of it.
-    pub(crate) fn commented(&self, prefix: &str) -> Result<Vec<(String, String)>> {
-        let (size, prefix) = (prefix.chars().count(), literal(prefix));
-        let sql = format!(
-            "SELECT datname, substr(comment, {size} + 1) \
-             FROM (SELECT datname, shobj_description(oid, 'pg_database') AS comment FROM pg_database) AS d \
-             WHERE left(comment, {size}) = {prefix} ORDER BY 2"
-        );
-        let rows = self.query("listing databases", &sql)?;
-        Ok(rows
-            .into_iter()
-            .filter_map(|row| match <[_; 2]>::try_from(row) {
-                Ok([Some(name), Some(rest)]) => Some((name, rest)),
-                _ => None,
-            })
-            .collect())
     }
 
     /// Whether the server has not ended by itself.

@@ -26,12 +26,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
 use crate::builder::{Contents, prepare};
-use crate::cluster::{Address, Cluster, Hold};
+use crate::cluster::{Address, Cluster, Hold, Job};
 use crate::file_lock::{is_free, sign, take_lock};
 use crate::files::{DATA, JOINED, LOCK, PASSWORD};
 use crate::folder::copy_or_mend;
 use crate::identity::Identity;
-use crate::keeper::Job;
 use crate::kill::end_server;
 use crate::names::{FIRST, USER};
 use crate::password::set_password;

@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
 use crate::builder::Builder;
-use crate::cluster::{Cluster, SNAPSHOT};
+use crate::cluster::{Cluster, Job, snapshot_prefix};
 use crate::endpoint::Endpoint;
-use crate::keeper::Job;
 use crate::names::HOME;
-use crate::owner_role::is_owner_role;
 use crate::persistent::Receipt;
 use crate::{
     Error, ExtensionSource, Extensions, Result, Version, VersionRequirement, archive, dump,
@@ -461,25 +459,6 @@ impl Postgres {
                 .drop_with_snapshots(&self.database, &self.user);
         }
         Ok(())
-    }
-}
-
-fn snapshot_prefix(database: &str) -> String {
-    format!("{SNAPSHOT}{database}: ")
-}
-
-impl Cluster {
-    /// Drops a database, what was kept of it, and `user` if that is the role of a database.
-    pub(crate) fn drop_with_snapshots(&self, database: &str, user: &str) -> Result<()> {
-        let snapshots = self.commented(&snapshot_prefix(database))?;
-        for (snapshot, _) in snapshots {
-            self.drop_database(&snapshot)?;
-        }
-        self.drop_database(database)?;
-        match is_owner_role(user) {
-            true => self.drop_role(user),
-            false => Ok(()),
-        }
     }
 }
 

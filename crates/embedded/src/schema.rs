@@ -2,14 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::cluster::{Cluster, DatabaseOwner, lock};
+use crate::cluster::{Cluster, DatabaseOwner, act_for, lock};
+use crate::maker::Maker;
 use crate::names::{BLANK, USER};
-use crate::owner_role::act_for;
-use crate::prepared::Maker;
 use crate::{Error, Result, digest};
 
 /// Statements to run in a new database, in order.
@@ -332,25 +329,6 @@ impl Cluster {
              ALTER DATABASE {name} OWNER TO {owner}"
         );
         self.query("naming a database", &sql).map(drop)
-    }
-
-    /// Waits until the server knows that nobody is connected to a database: a session that was
-    /// closed takes a moment to go, and statements that need the database alone look every 100 ms.
-    pub(crate) fn wait_until_unused(&self, database: &str, session: &mut Connection) -> Result<()> {
-        let sql = format!(
-            "SELECT 1 FROM pg_stat_activity WHERE datname = {} LIMIT 1",
-            literal(database)
-        );
-        for _ in 0..2000 {
-            let used = session
-                .query(&sql)
-                .map_err(|failure| self.explain(failure, "waiting for sessions to end"))?;
-            if used.is_empty() {
-                break;
-            }
-            thread::sleep(Duration::from_micros(500));
-        }
-        Ok(())
     }
 }
 

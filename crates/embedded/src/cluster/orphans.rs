@@ -9,9 +9,10 @@
 
 use std::collections::HashSet;
 
+use super::snapshot::SNAPSHOT;
+use super::{Cluster, owner_of};
 use crate::Result;
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::cluster::{Cluster, SNAPSHOT, owner_of};
 use crate::names::HOME;
 
 /// How many databases a process drops at most at once in a shared server: more than a process leaves

@@ -1,8 +1,8 @@
 //! Roles of single databases: each has the name of its database, owns it and what is in it, and is
 //! dropped with it. What a test does as such a role, such as `ALTER ROLE … SET`, no other one sees.
 
+use super::{Cluster, owner_of};
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::cluster::{Cluster, owner_of};
 use crate::names::USER;
 use crate::{Error, Result};
 

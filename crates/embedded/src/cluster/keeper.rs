@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, Kind, lock};
-use crate::orphans::SWEEP_COUNT_MAX;
+use super::orphans::SWEEP_COUNT_MAX;
+use super::{Cluster, Kind, lock};
 
 /// A copy takes the server some 8 ms of work; whoever was just handed a database connects first.
 const READY_DELAY: Duration = Duration::from_millis(4);
@@ -19,14 +19,13 @@ const SWEEP_DELAY_MIN: Duration = Duration::from_secs(1);
 const SWEEP_DELAY_MAX: Duration = Duration::from_secs(64);
 
 /// Work for later.
-#[derive(Debug)]
 pub(crate) enum Job {
     /// As many databases of a kind as are wanted.
     MakeReady { kind: Kind },
     /// A database that nobody needs any more, its snapshots, and its user if that is its own role.
     Drop { database: String, user: String },
     /// A spare copy of the cluster's template, and what the dead left.
-    TidyPlace { setup: Box<crate::setup::Setup> },
+    TidyPlace { tidy: Box<dyn FnOnce() + Send> },
     /// Databases of processes that have ended, but for those `kept` and their snapshots, at most so
     /// many.
     DropOrphans {
@@ -39,13 +38,13 @@ pub(crate) enum Job {
 
 /// The way to a cluster's thread; it starts with the first job and ends with the cluster.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(super) struct Keeper {
     cluster: Weak<Cluster>,
     jobs: Mutex<Option<Sender<Job>>>,
 }
 
 impl Keeper {
-    pub(crate) fn new(cluster: Weak<Cluster>) -> Self {
+    pub(super) fn new(cluster: Weak<Cluster>) -> Self {
         Self {
             cluster,
             jobs: Mutex::new(None),
@@ -54,7 +53,7 @@ impl Keeper {
 
     /// Passes a job on. Without a thread it is left undone: all of them are comfort, and what is
     /// not dropped goes with the cluster.
-    pub(crate) fn send(&self, job: Job) {
+    pub(super) fn send(&self, job: Job) {
         let mut jobs = lock(&self.jobs);
         if jobs.is_none() {
             let (sender, receiver) = mpsc::channel();
@@ -110,7 +109,7 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
             Job::Drop { database, user } => {
                 let _ = cluster.drop_with_snapshots(&database, &user);
             }
-            Job::TidyPlace { setup } => setup.tidy(),
+            Job::TidyPlace { tidy } => tidy(),
             Job::DropOrphans {
                 kept,
                 count_max,

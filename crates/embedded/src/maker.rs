@@ -1,0 +1,89 @@
+//! Code of the caller's that fills a database, such as a migrator.
+
+use std::fmt;
+use std::panic;
+use std::sync::Arc;
+use std::thread;
+
+use crate::admin::literal;
+use crate::cluster::{Cluster, is_owner_role};
+use crate::endpoint::Endpoint;
+use crate::names::{HOME, USER};
+use crate::{Error, Result};
+
+/// What the caller's code returns if it fails.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The caller's code; it gets a URL.
+type Make = dyn Fn(&str) -> Result<(), BoxError> + Send + Sync;
+
+/// The caller's code, and what names its contents.
+#[derive(Clone)]
+pub(crate) struct Maker {
+    pub(crate) key: String,
+    pub(crate) make: Arc<Make>,
+}
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Maker")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Maker {
+    /// Runs the code on a database, and ends the sessions that it leaves there, such as a pool's.
+    ///
+    /// It has a thread to itself, so that it may start an asynchronous runtime also where the caller
+    /// is on a thread of one.
+    pub(crate) fn run(&self, cluster: &Cluster, database: &str) -> Result<()> {
+        let url = url_of(cluster, database);
+        let made = thread::scope(|scope| {
+            let thread = thread::Builder::new().name("lookaside-pg-template".to_owned());
+            let thread = thread.spawn_scoped(scope, || (self.make)(&url));
+            thread.map(|thread| thread.join())
+        });
+        made.map_err(Error::cannot_spawn)?
+            .unwrap_or_else(|panic| panic::resume_unwind(panic))
+            .map_err(|error| Error::template_failed(&self.key, error))?;
+        let doing = "ending the sessions on a template";
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
+            literal(database)
+        );
+        let mut session = cluster
+            .open(HOME, doing)
+            .map_err(|error| match error.sqlstate() {
+                // invalid_catalog_name, object_not_in_prerequisite_state,
+                // invalid_authorization_specification
+                Some("3D000" | "55000" | "28000") => Error::template_without_home(&self.key, error),
+                _ => error,
+            })?;
+        let found = session.query(&format!(
+            "SELECT 1 FROM pg_database WHERE datname = {}",
+            literal(database)
+        ));
+        if found.is_ok_and(|found| found.is_empty()) {
+            return Err(Error::template_without_database(&self.key, database));
+        }
+        let ended = session.query(&sql);
+        ended.map_err(|failure| cluster.explain(failure, doing))?;
+        cluster.wait_until_unused(database, &mut session)
+    }
+}
+
+/// Where the code finds the database: over TCP if the caller wants that for its databases.
+fn url_of(cluster: &Cluster, database: &str) -> String {
+    let endpoint = Endpoint {
+        socket_folder: &cluster.socket_folder,
+        port: cluster.port,
+        user: match is_owner_role(database) && cluster.has_role(database).unwrap_or_default() {
+            true => database,
+            false => USER,
+        },
+        password: cluster.password.as_deref(),
+        database,
+    };
+    endpoint.tcp_url().unwrap_or_else(|| endpoint.url())
+}
