@@ -47,7 +47,7 @@ impl Folder {
     pub(crate) fn create(template: &Template, makers: Makers<'_>) -> Result<Self> {
         let folder = Self::claim(makers, |path| {
             // Renaming decides between processes that want the same spare.
-            match fs::rename(spare_path(makers.place, template), path) {
+            match fs::rename(template.spare(makers.place), path) {
                 Ok(()) => Ok(()),
                 Err(_) => make_private(path, makers.identity),
             }
@@ -58,7 +58,7 @@ impl Folder {
             folder.or_remove(removed.map_err(|error| Error::file("remove", &data, error)))?;
         }
         if !data.exists() {
-            folder.or_remove(copy_or_mend(template, &data, makers))?;
+            folder.or_remove(template.copy_or_mend(&data, makers))?;
         }
         Ok(folder)
     }
@@ -104,26 +104,6 @@ fn is_sound(spare: &Path, verify: Verify) -> bool {
     manifest.is_some_and(|manifest| manifest.find_damage(&spare.join(DATA), verify).is_none())
 }
 
-/// Copies the template; one that turns out damaged is made anew, once.
-pub(crate) fn copy_or_mend(template: &Template, data: &Path, makers: Makers<'_>) -> Result<()> {
-    let copied = template.copy_to(data, makers);
-    if let Ok(Some(_)) = copied {
-        return Ok(());
-    }
-    let _ = fs::remove_dir_all(data);
-    match copied {
-        // It is not the template that is at fault.
-        Err(error) if error.is_full() || error.lacks_descriptor() => return Err(error),
-        _ => {}
-    }
-    let _ = fs::remove_dir_all(spare_path(makers.place, template));
-    template.mend(makers)?;
-    match template.copy_to(data, makers)? {
-        Some(_) => Ok(()),
-        None => Err(Error::template_damaged(data)),
-    }
-}
-
 /// Lays a copy of the template ready for the next cluster, unless there is one or somebody else is
 /// at it.
 ///
@@ -133,7 +113,7 @@ pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
     if template.is_prepared() {
         return Ok(());
     }
-    let spare = spare_path(makers.place, template);
+    let spare = template.spare(makers.place);
     let laying = open_lock(&spare.with_added_extension("lock"))?;
     if spare.exists() || laying.try_lock().is_err() {
         return Ok(());
@@ -163,11 +143,7 @@ pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
 
 /// Removes a spare copy that did not work.
 pub(crate) fn drop_spare(template: &Template, place: &Place) {
-    let _ = fs::remove_dir_all(spare_path(place, template));
-}
-
-fn spare_path(place: &Place, template: &Template) -> PathBuf {
-    place.folder.join(format!("spare-{}", template.key()))
+    let _ = fs::remove_dir_all(template.spare(place));
 }
 
 /// Ends servers and removes folders whose owners and watchers are all dead, spare copies whose

@@ -58,7 +58,6 @@ mod pidfile;
 mod place;
 mod postgres;
 mod preflight;
-mod prepared;
 mod process;
 mod process_limit;
 mod refusal;

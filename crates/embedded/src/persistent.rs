@@ -29,7 +29,6 @@ use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold, Job};
 use crate::file_lock::{is_free, sign, take_lock};
 use crate::files::{DATA, JOINED, LOCK, PASSWORD};
-use crate::folder::copy_or_mend;
 use crate::identity::Identity;
 use crate::kill::end_server;
 use crate::names::{FIRST, USER};
@@ -393,7 +392,9 @@ fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Rece
     }
     let contents = match keeping.archive {
         None => {
-            copy_or_mend(&setup.template, &partial, setup.makers())
+            setup
+                .template
+                .copy_or_mend(&partial, setup.makers())
                 .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
             Contents::New
         }

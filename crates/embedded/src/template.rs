@@ -3,6 +3,8 @@
 //! It holds, beside the usual databases, two empty ones: [`BLANK`], of which all others are copies,
 //! and [`FIRST`], which a cluster hands out first, without a copy.
 
+mod prepared;
+
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -19,11 +21,12 @@ use crate::manifest::{Damage, MANIFEST, Manifest, for_each_entry};
 use crate::names::{BLANK, FIRST};
 use crate::passwd_entry::PasswdEntry;
 use crate::place::{Place, make_private};
-use crate::prepared::Preparation;
 use crate::server::{Ending, Listen, Server, Spec};
 use crate::settings::temporary_settings;
 use crate::verify::Verify;
 use crate::{Error, Result, digest};
+
+pub(crate) use self::prepared::Preparation;
 
 /// Counts up when what is made here changes.
 const FORMAT: u32 = 4;
@@ -338,6 +341,31 @@ impl Template {
         copy_folder(&self.folder.join(DATA), data, &mut copied)?;
         makers.identity.give(data)?;
         Ok((copied == manifest.extent()).then_some(manifest))
+    }
+
+    /// As [`copy_to`](Self::copy_to), but one that turns out damaged is made anew, once.
+    pub(crate) fn copy_or_mend(&self, data: &Path, makers: Makers<'_>) -> Result<()> {
+        let copied = self.copy_to(data, makers);
+        if let Ok(Some(_)) = copied {
+            return Ok(());
+        }
+        let _ = fs::remove_dir_all(data);
+        match copied {
+            // It is not the template that is at fault.
+            Err(error) if error.is_full() || error.lacks_descriptor() => return Err(error),
+            _ => {}
+        }
+        let _ = fs::remove_dir_all(self.spare(makers.place));
+        self.mend(makers)?;
+        match self.copy_to(data, makers)? {
+            Some(_) => Ok(()),
+            None => Err(Error::template_damaged(data)),
+        }
+    }
+
+    /// The copy that waits for the next cluster, where there is one.
+    pub(crate) fn spare(&self, place: &Place) -> PathBuf {
+        place.folder.join(format!("spare-{}", self.key))
     }
 }
 

@@ -13,16 +13,16 @@ use std::path::Path;
 use crate::admin::Connection;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::files::{DATA, LOCK, LOG, PASSWORD, PORT};
-use crate::folder::copy_or_mend;
 use crate::manifest::Manifest;
 use crate::password::set_password;
 use crate::place::make_private;
 use crate::schema::Schema;
 use crate::server::{Ending, Listen, Server, Spec};
 use crate::settings::temporary_settings;
-use crate::template::{Makers, Template};
 use crate::wishes::Wishes;
 use crate::{Error, Result, digest};
+
+use super::{Makers, Template};
 
 /// How a template with a prepared database is made.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Preparation {
     }
 
     /// The template's key: whose copy it is, what is in it, and what the server was told meanwhile.
-    pub(crate) fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         let mut text = self.schema.digest();
         for (name, value) in &self.wishes.settings {
             text.extend(["\0", name, "\0", value]);
@@ -56,9 +56,9 @@ impl Preparation {
 
     /// Makes the template in `folder`, with a server that nobody else knows. If this process dies the
     /// server ends, and the folder never has the name by which it would be found.
-    pub(crate) fn fill(&self, folder: &Path, makers: Makers<'_>) -> Result<()> {
+    pub(super) fn fill(&self, folder: &Path, makers: Makers<'_>) -> Result<()> {
         let data = folder.join(DATA);
-        copy_or_mend(&self.base, &data, makers)?;
+        self.base.copy_or_mend(&data, makers)?;
         let socket_folder = makers.place.socket_folder(folder);
         make_private(&socket_folder, makers.identity)?;
         let filled = self
