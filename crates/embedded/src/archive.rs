@@ -18,7 +18,7 @@ use tar::{EntryType, Header};
 
 use crate::cluster::Cluster;
 use crate::identity::Identity;
-use crate::persistent::Receipt;
+use crate::receipt::Receipt;
 use crate::{Error, Result, Version, VersionRequirement, digest};
 
 /// zstd's own choice between size and time.

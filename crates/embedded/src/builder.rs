@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::admin::{identifier, literal};
 use crate::binaries::Progress;
-use crate::cluster::{Cluster, DatabaseOwner, Job, Kind, READY_COUNT_MAX};
+use crate::cluster::{DatabaseOwner, Job, Kind, READY_COUNT_MAX};
+use crate::contents::{Contents, prepare};
 use crate::maker::Maker;
-use crate::names::{HOME, USER};
+use crate::names::USER;
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::preflight;
@@ -62,8 +62,34 @@ enum Home {
     App(String),
 }
 
+impl Postgres {
+    /// An isolated, empty database, dropped with the value.
+    ///
+    /// It lives in a server that this user's processes share; the first to come starts it, and it
+    /// ends with the last, however they end. Its data is in memory where there is room for it, and
+    /// is not made safe against a crash of the machine.
+    ///
+    /// Only the database is isolated. Roles, their settings and passwords, tablespaces, replication
+    /// slots and what `ALTER SYSTEM` sets belong to the whole server: other tests see them, and they
+    /// stay until the server ends. Tests of these take a server of their own
+    /// ([`fresh_cluster`](Builder::fresh_cluster)) or, for roles, a role for each database
+    /// ([`owner_role`](Builder::owner_role)).
+    ///
+    /// # Errors
+    ///
+    /// If no PostgreSQL is found and none can be fetched, or it does not start.
+    pub fn temporary() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// A database with wishes.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             requirement: VersionRequirement::ANY,
             home: Home::Shared,
@@ -405,100 +431,6 @@ impl Builder {
             settings: self.settings.clone(),
         }
     }
-}
-
-/// What a cluster holds before it is prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Contents {
-    /// Only what every cluster begins with.
-    New,
-    /// Somebody's data.
-    Kept,
-}
-
-/// Makes user and database where they are missing; a database that is made, or is new with the whole
-/// cluster, gets the schema. Among somebody's data it has its name only when it is whole.
-pub(crate) fn prepare(
-    cluster: &Cluster,
-    user: &str,
-    database: &str,
-    schema: &Schema,
-    contents: Contents,
-) -> Result<()> {
-    if user != USER {
-        let name = identifier(user);
-        let password = cluster
-            .password
-            .as_ref()
-            .map(|password| format!(" PASSWORD '{password}'"));
-        let password = password.unwrap_or_default();
-        if !cluster.has_role(user)? {
-            cluster.query(
-                "creating the user",
-                &format!("CREATE ROLE {name} SUPERUSER LOGIN{password}"),
-            )?;
-        } else if !password.is_empty() {
-            cluster.query(
-                "setting the password",
-                &format!("ALTER ROLE {name}{password}"),
-            )?;
-        }
-    }
-    let doing = "looking for the database";
-    let sql = format!(
-        "SELECT datallowconn FROM pg_database WHERE datname = {}",
-        literal(database)
-    );
-    let found = cluster.query(doing, &sql)?.into_iter().flatten().next();
-    if found.is_none() && contents == Contents::New {
-        // A cluster that is a copy of a prepared template has one of these already.
-        if schema.has_makers() && take_prepared(cluster, user, database, schema)? {
-            return Ok(());
-        }
-        if take_prepared(cluster, user, database, &schema.extensions())? {
-            return schema.after_extensions().apply(cluster, database);
-        }
-    }
-    match (found, contents) {
-        (None, Contents::Kept) if !schema.is_empty() => {
-            let mut session = cluster.open(HOME, doing)?;
-            let making = cluster.new_name();
-            cluster.create_blank(&making, user)?;
-            schema
-                .apply(cluster, &making)
-                .and_then(|()| cluster.name_database(&making, database, &mut session))
-                .inspect_err(|_| {
-                    let _ = cluster.drop_database(&making);
-                })
-        }
-        (None, _) => {
-            cluster.create_blank(database, user)?;
-            schema.apply(cluster, database)
-        }
-        (Some(_), Contents::New) => schema.apply(cluster, database),
-        // An owner that died while it copied the database left it so.
-        (Some(allowed), Contents::Kept) if allowed.as_deref() == Some("f") => {
-            cluster.allow_connections(database, true)
-        }
-        (Some(_), Contents::Kept) => Ok(()),
-    }
-}
-
-/// Makes the template of a schema that came with the cluster the database, and says whether there is one.
-fn take_prepared(cluster: &Cluster, user: &str, database: &str, schema: &Schema) -> Result<bool> {
-    if schema.is_empty() {
-        return Ok(false);
-    }
-    let template = schema.template_name();
-    let sql = format!(
-        "SELECT 1 FROM pg_database WHERE datname = {}",
-        literal(&template)
-    );
-    if cluster.query("looking for the template", &sql)?.is_empty() {
-        return Ok(false);
-    }
-    cluster.take_template(&template, database, user)?;
-    Ok(true)
 }
 
 fn app_folder(name: &str) -> Result<PathBuf> {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::added::{AddedExtension, Layout, Receipt, State, check_name, usable, write_files};
 use crate::binaries::{self, Progress, Stock};
 use crate::cache::Cache;
-use crate::{Error, Result, Version, VersionRequirement, preflight};
+use crate::{Error, Postgres, Result, Version, VersionRequirement, preflight};
 
 use self::select::Selection;
 use self::trial::TRIAL_TIMEOUT;
@@ -258,6 +258,23 @@ impl Extensions {
     fn lock(&self) -> Result<std::fs::File> {
         self.cache
             .lock(&format!("pg-{}-extensions", self.stock.version))
+    }
+}
+
+impl Postgres {
+    /// Makes extensions available ahead of their first use, which then waits for no download: each
+    /// that the server lacks is added from the package that is known for it, once, as `lookaside pg
+    /// extension add` does. See [`Extensions`] for other versions and sources.
+    ///
+    /// # Errors
+    ///
+    /// As [`Extensions::find`] and [`add`](Extensions::add).
+    pub fn preload_extensions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let extensions = Extensions::find(VersionRequirement::ANY, Arc::new(()))?;
+        for name in names {
+            extensions.add(name, &ExtensionSource::Known)?;
+        }
+        Ok(())
     }
 }
 

@@ -19,10 +19,11 @@ use crate::endpoint::Endpoint;
 use crate::file_lock::{is_free, take_lock};
 use crate::files::{DATA, PASSWORD};
 use crate::names::USER;
-use crate::persistent::{self, Listening, Purpose, Receipt, is_kept, is_starting, signature_of};
+use crate::persistent::{self, Listening, Purpose, is_kept, is_starting, signature_of};
 use crate::pidfile::server_pid;
 use crate::postgres::{Lease, Span, Tenure};
 use crate::process::{is_alive, number};
+use crate::receipt::Receipt;
 use crate::server::log_end;
 use crate::{
     Binaries, Builder, Error, ErrorKind, Postgres, Result, Version, VersionRequirement, digest,

@@ -14,7 +14,7 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
-use crate::builder::{Contents, prepare};
 use crate::cluster::{Address, Cluster, Hold, Job};
+use crate::contents::{Contents, prepare};
 use crate::file_lock::{is_free, sign, take_lock};
 use crate::files::{DATA, JOINED, LOCK, PASSWORD};
 use crate::identity::Identity;
@@ -36,6 +36,7 @@ use crate::password::set_password;
 use crate::pidfile::{forget_killed_server, server_file, server_pid};
 use crate::place::make_private;
 use crate::process::{is_alive, number, wait_until_gone};
+use crate::receipt::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
 use crate::schema::Schema;
 use crate::server::{Ending, Listen, Server, Spec, log_end};
 use crate::setup::Setup;
@@ -49,16 +50,6 @@ const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// What follows the process number in the lock while a server that will outlive its owner starts.
 const STARTING: &str = "starting";
-
-/// File that says what the folder is.
-const RECEIPT: &str = "lookaside.toml";
-
-/// The same before it is whole.
-const RECEIPT_PARTIAL: &str = "lookaside.toml.partial";
-
-/// The database of a folder, if no other name is wished for. Not `postgres`, where we are connected
-/// ourselves: it could not be copied for snapshots.
-const DATABASE: &str = "main";
 
 /// The way out of a full file system.
 const OTHER_PLACE: &str = "choose another place for the data";
@@ -111,68 +102,6 @@ impl Opened {
             .map_err(|error| Error::file("write", &cluster.folder.join(LOCK), error))?;
         cluster.outlive()
     }
-}
-
-/// What [`RECEIPT`] holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Receipt {
-    pub(crate) major: u32,
-    pub(crate) user: String,
-    pub(crate) database: String,
-    /// False until user, database and schema are whole.
-    pub(crate) is_complete: bool,
-}
-
-impl Receipt {
-    /// What a folder says of itself; `None` if it is not one of ours.
-    pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(RECEIPT);
-        match fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text)
-                .map(Some)
-                .map_err(|error| Error::bad_receipt(&path, &Self::example()).because(error)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                Err(Error::not_a_folder(folder))
-            }
-            Err(error) => Err(Error::file("read", &path, error)),
-        }
-    }
-
-    /// Safe against a crash of the machine: what it says of the data must not be older than that.
-    fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(RECEIPT);
-        let partial = folder.join(RECEIPT_PARTIAL);
-        let write = || {
-            let mut file = File::create(&partial)?;
-            file.write_all(self.text().as_bytes())?;
-            file.sync_all()?;
-            rename_for_good(&partial, &path)
-        };
-        write().map_err(|error| Error::file("write", &path, error))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        toml::to_string(self).expect("numbers and texts can be written")
-    }
-
-    /// What somebody who lost his can write.
-    fn example() -> String {
-        let receipt = Self {
-            major: 18,
-            user: USER.to_owned(),
-            database: DATABASE.to_owned(),
-            is_complete: true,
-        };
-        receipt.text().trim_end().replace('\n', ", ")
-    }
-}
-
-/// Renames, and waits until a crash of the machine cannot undo it.
-fn rename_for_good(from: &Path, to: &Path) -> io::Result<()> {
-    fs::rename(from, to)?;
-    let folder = to.parent().expect("files of ours are in a folder");
-    File::open(folder)?.sync_all()
 }
 
 /// Starts the server of a folder, which is made first if need be.

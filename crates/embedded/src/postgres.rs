@@ -8,14 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
-use crate::builder::Builder;
 use crate::cluster::{Cluster, Job, snapshot_prefix};
 use crate::endpoint::Endpoint;
 use crate::names::HOME;
-use crate::persistent::Receipt;
-use crate::{
-    Error, ExtensionSource, Extensions, Result, Version, VersionRequirement, archive, dump,
-};
+use crate::receipt::Receipt;
+use crate::{Error, Result, Version, archive, dump};
 
 /// How long a session may take to end; statements that need its database then say that it did not.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,45 +83,6 @@ pub struct Extension {
 }
 
 impl Postgres {
-    /// An isolated, empty database, dropped with the value.
-    ///
-    /// It lives in a server that this user's processes share; the first to come starts it, and it
-    /// ends with the last, however they end. Its data is in memory where there is room for it, and
-    /// is not made safe against a crash of the machine.
-    ///
-    /// Only the database is isolated. Roles, their settings and passwords, tablespaces, replication
-    /// slots and what `ALTER SYSTEM` sets belong to the whole server: other tests see them, and they
-    /// stay until the server ends. Tests of these take a server of their own
-    /// ([`fresh_cluster`](Builder::fresh_cluster)) or, for roles, a role for each database
-    /// ([`owner_role`](Builder::owner_role)).
-    ///
-    /// # Errors
-    ///
-    /// If no PostgreSQL is found and none can be fetched, or it does not start.
-    pub fn temporary() -> Result<Self> {
-        Self::builder().start()
-    }
-
-    /// A database with wishes.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// Makes extensions available ahead of their first use, which then waits for no download: each
-    /// that the server lacks is added from the package that is known for it, once, as `lookaside pg
-    /// extension add` does. See [`Extensions`](crate::Extensions) for other versions and sources.
-    ///
-    /// # Errors
-    ///
-    /// As [`Extensions::find`](crate::Extensions::find) and [`add`](crate::Extensions::add).
-    pub fn preload_extensions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
-        let extensions = Extensions::find(VersionRequirement::ANY, Arc::new(()))?;
-        for name in names {
-            extensions.add(name, &ExtensionSource::Known)?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn new(lease: Arc<Lease>, user: String, database: String, span: Span) -> Self {
         Self {
             lease,
@@ -155,7 +113,7 @@ impl Postgres {
     }
 
     /// A URL for 127.0.0.1 with the password in it, if the database was built with
-    /// [`tcp`](Builder::tcp): `postgresql://postgres:…@127.0.0.1:40123/t_1?sslmode=disable`.
+    /// [`tcp`](crate::Builder::tcp): `postgresql://postgres:…@127.0.0.1:40123/t_1?sslmode=disable`.
     pub fn tcp_url(&self) -> Option<String> {
         self.endpoint().tcp_url()
     }
@@ -165,8 +123,8 @@ impl Postgres {
         &self.database
     }
 
-    /// The user to connect as: a superuser, or with [`owner_role`](Builder::owner_role) the owner of
-    /// the database.
+    /// The user to connect as: a superuser, or with [`owner_role`](crate::Builder::owner_role) the
+    /// owner of the database.
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -365,9 +323,9 @@ impl Postgres {
         ))
     }
 
-    /// Writes the whole cluster into a `.tar.zst` file, from which [`Builder::restore`] makes it
-    /// again with any minor version of the same major one. The server keeps running and sessions
-    /// go on. It must be the value's own.
+    /// Writes the whole cluster into a `.tar.zst` file, from which
+    /// [`Builder::restore`](crate::Builder::restore) makes it again with any minor version of the same
+    /// major one. The server keeps running and sessions go on. It must be the value's own.
     ///
     /// # Errors
     ///
@@ -446,8 +404,8 @@ impl Postgres {
     /// # Errors
     ///
     /// If the server refuses to drop the database, or cannot be waited for. If the database's
-    /// [`owner_role`](Builder::owner_role) owns something in another database or has a privilege there:
-    /// then the database is dropped and the role stays.
+    /// [`owner_role`](crate::Builder::owner_role) owns something in another database or has a privilege
+    /// there: then the database is dropped and the role stays.
     pub fn close(mut self) -> Result<()> {
         if !self.is_shared() && Arc::strong_count(&self.lease) == 1 {
             return self.cluster().end_and_wait();

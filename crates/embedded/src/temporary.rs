@@ -16,7 +16,7 @@ use crate::files::{PASSWORD, PORT};
 use crate::folder::{self, Folder};
 use crate::names::USER;
 use crate::password::set_password;
-use crate::persistent::Receipt;
+use crate::receipt::Receipt;
 use crate::server::{self, Ending, Listen, Server, Spec};
 use crate::setup::Setup;
 use crate::wishes::Wishes;

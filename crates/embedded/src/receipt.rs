@@ -1,0 +1,82 @@
+//! What a persistent folder or an archive says of itself.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::USER;
+use crate::{Error, Result};
+
+/// File that says what the folder is.
+pub(crate) const RECEIPT: &str = "lookaside.toml";
+
+/// The same before it is whole.
+pub(crate) const RECEIPT_PARTIAL: &str = "lookaside.toml.partial";
+
+/// The database of a folder, if no other name is wished for. Not `postgres`, where we are connected
+/// ourselves: it could not be copied for snapshots.
+pub(crate) const DATABASE: &str = "main";
+
+/// What [`RECEIPT`] holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Receipt {
+    pub(crate) major: u32,
+    pub(crate) user: String,
+    pub(crate) database: String,
+    /// False until user, database and schema are whole.
+    pub(crate) is_complete: bool,
+}
+
+impl Receipt {
+    /// What a folder says of itself; `None` if it is not one of ours.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(RECEIPT);
+        match fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text)
+                .map(Some)
+                .map_err(|error| Error::bad_receipt(&path, &Self::example()).because(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Err(Error::not_a_folder(folder))
+            }
+            Err(error) => Err(Error::file("read", &path, error)),
+        }
+    }
+
+    /// Safe against a crash of the machine: what it says of the data must not be older than that.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(RECEIPT);
+        let partial = folder.join(RECEIPT_PARTIAL);
+        let write = || {
+            let mut file = File::create(&partial)?;
+            file.write_all(self.text().as_bytes())?;
+            file.sync_all()?;
+            rename_for_good(&partial, &path)
+        };
+        write().map_err(|error| Error::file("write", &path, error))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        toml::to_string(self).expect("numbers and texts can be written")
+    }
+
+    /// What somebody who lost his can write.
+    pub(crate) fn example() -> String {
+        let receipt = Self {
+            major: 18,
+            user: USER.to_owned(),
+            database: DATABASE.to_owned(),
+            is_complete: true,
+        };
+        receipt.text().trim_end().replace('\n', ", ")
+    }
+}
+
+/// Renames, and waits until a crash of the machine cannot undo it.
+pub(crate) fn rename_for_good(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let folder = to.parent().expect("files of ours are in a folder");
+    File::open(folder)?.sync_all()
+}
