@@ -21,11 +21,11 @@
 )]
 
 mod batch;
-mod bell;
 mod builder;
 mod counters;
 mod error;
 mod options;
+mod parker;
 mod pipeline;
 mod producer;
 mod ring;

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 use loom::thread;
 
-use crate::bell::Bell;
+use crate::parker::Parker;
 use crate::ring::{Layout, Ring};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, fence};
 use crate::worker::{LastWorker, Worker};
@@ -195,24 +195,24 @@ fn a_claimed_slot_that_stays_empty_ends_the_pipeline() {
 
 /// Who comes to sleep for another reason must not take the wake of somebody who is about to leave.
 #[test]
-fn a_bell_wakes_those_who_slept_when_it_rang() {
+fn a_parker_wakes_the_threads_that_slept_when_it_was_unparked() {
     check(|| {
-        let bell = Arc::new(Bell::new());
+        let parker = Arc::new(Parker::new());
         let news = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
         let sleepers = [0, 1].map(|index| {
-            let (bell, news) = (Arc::clone(&bell), Arc::clone(&news));
+            let (parker, news) = (Arc::clone(&parker), Arc::clone(&news));
             let has_news = move || news[index].load(Ordering::Relaxed) == 1;
             thread::spawn(move || {
                 while !has_news() {
-                    bell.sleep(&has_news);
+                    parker.park(&has_news);
                 }
             })
         });
         for (news, sleeper) in news.iter().zip(sleepers) {
             news.store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            if bell.has_sleepers() {
-                bell.ring();
+            if parker.has_sleepers() {
+                parker.unpark_all();
             }
             sleeper.join().unwrap();
         }

@@ -197,7 +197,7 @@ impl<T> Producer<T> {
         let mut spins = 0;
         while !has_news() {
             if spins >= ring.spin_count_max && ring.producer_wait() != Wait::Spin {
-                return ring.space.sleep(has_news);
+                return ring.space.park(has_news);
             }
             spin_loop();
             spins = spins.saturating_add(1);

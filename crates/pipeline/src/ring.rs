@@ -17,9 +17,9 @@
 
 use std::mem::MaybeUninit;
 
-use crate::bell::Bell;
 use crate::counters::Counters;
 use crate::options::StageOptions;
+use crate::parker::Parker;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use crate::{Reason, Wait};
 
@@ -46,9 +46,9 @@ pub(crate) struct Ring<T> {
     pub(crate) stages: Box<[Stage]>,
     life: Padded<Life>,
     /// Where stages sleep that want nothing but an empty pipeline to let them.
-    dawn: Bell,
+    idle_parker: Parker,
     /// Where producers sleep for a free slot.
-    pub(crate) space: Bell,
+    pub(crate) space: Parker,
     pub(crate) spin_count_max: u32,
     pub(crate) pause_count_max: u32,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Stage {
     /// With one thread: all positions below are through. With several: all below are claimed.
     cursor: Padded<AtomicU64>,
     /// Where its threads sleep for input.
-    pub(crate) input: Bell,
+    pub(crate) input: Parker,
     pub(crate) counters: Box<[Padded<Counters>]>,
 }
 
@@ -112,7 +112,7 @@ impl<T> Ring<T> {
             thread_count,
             options,
             cursor: Padded(AtomicU64::new(start)),
-            input: Bell::new(),
+            input: Parker::new(),
             counters: (0..thread_count)
                 .map(|_| Padded(Counters::default()))
                 .collect(),
@@ -133,8 +133,8 @@ impl<T> Ring<T> {
                 stop: AtomicU32::new(OPEN),
                 producer_count: AtomicUsize::new(1),
             }),
-            dawn: Bell::new(),
-            space: Bell::new(),
+            idle_parker: Parker::new(),
+            space: Parker::new(),
             spin_count_max: layout.spin_count_max,
             pause_count_max: layout.pause_count_max,
         };
@@ -252,7 +252,7 @@ impl<T> Ring<T> {
     /// Out of the way of rings that only spin.
     #[inline(never)]
     fn wake(&self, boundary: usize, count: u64) {
-        // The partner of the fence in `Bell::sleep`.
+        // The partner of the fence in `Parker::park`.
         fence(Ordering::SeqCst);
         if boundary == self.last() {
             self.wake_producers();
@@ -268,10 +268,10 @@ impl<T> Ring<T> {
         if next.input.has_sleepers() {
             let batch_count = count.div_ceil(u64::from(next.options.batch_max.get()));
             next.input
-                .ring_for(u32::try_from(batch_count).unwrap_or(u32::MAX));
+                .unpark(u32::try_from(batch_count).unwrap_or(u32::MAX));
         }
-        if boundary == 0 && self.dawn.has_sleepers() {
-            self.dawn.ring();
+        if boundary == 0 && self.idle_parker.has_sleepers() {
+            self.idle_parker.unpark_all();
         }
     }
 
@@ -283,7 +283,7 @@ impl<T> Ring<T> {
             let used = self.head().wrapping_sub(self.cursor(self.last() - 1));
             let free = self.size().saturating_sub(used);
             if free >= FREE_COUNT_WORTH_A_WAKE || free * 2 >= self.size() {
-                self.space.ring();
+                self.space.unpark_all();
             }
         }
     }
@@ -292,22 +292,22 @@ impl<T> Ring<T> {
     pub(crate) fn offer_space(&self) {
         fence(Ordering::SeqCst);
         if self.space.has_sleepers() {
-            self.space.ring();
+            self.space.unpark_all();
         }
     }
 
     /// One of the threads of `stage` has seen the end of it.
     pub(crate) fn wake_siblings(&self, stage: usize) {
         fence(Ordering::SeqCst);
-        if self.bed(stage).has_sleepers() {
-            self.bed(stage).ring();
+        if self.parker(stage).has_sleepers() {
+            self.parker(stage).unpark_all();
         }
     }
 
     /// Where a thread of `stage` sleeps.
-    pub(crate) fn bed(&self, stage: usize) -> &Bell {
+    pub(crate) fn parker(&self, stage: usize) -> &Parker {
         match self.stages[stage].options.wait {
-            Wait::UpstreamIdle if stage > 0 => &self.dawn,
+            Wait::UpstreamIdle if stage > 0 => &self.idle_parker,
             _ => &self.stages[stage].input,
         }
     }
@@ -440,12 +440,12 @@ impl<T> Ring<T> {
     }
 
     fn wake_all(&self) {
-        // The partner of the fence in `Bell::sleep`.
+        // The partner of the fence in `Parker::park`.
         fence(Ordering::SeqCst);
         let inputs = self.stages.iter().map(|stage| &stage.input);
-        for bell in inputs.chain([&self.dawn, &self.space]) {
-            if bell.has_sleepers() {
-                bell.ring();
+        for parker in inputs.chain([&self.idle_parker, &self.space]) {
+            if parker.has_sleepers() {
+                parker.unpark_all();
             }
         }
     }

@@ -73,7 +73,7 @@ impl Snapshot {
 
 fn stage<T>(ring: &Ring<T>, index: usize) -> StageSnapshot {
     let stage = &ring.stages[index];
-    let tally = ring.bed(index).tally();
+    let tally = ring.parker(index).tally();
     let mut snapshot = StageSnapshot {
         name: stage.name.clone(),
         thread_count: stage.thread_count,

@@ -244,7 +244,7 @@ impl<T> Hand<T> {
 
     fn sleep(&mut self) {
         let ring = Arc::clone(&self.ring);
-        ring.bed(self.stage).sleep(|| {
+        ring.parker(self.stage).park(|| {
             let waits_for_any = self.stage().options.wait == Wait::UpstreamIdle;
             self.has_news() || (waits_for_any && ring.head() != self.next())
         });

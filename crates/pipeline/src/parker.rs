@@ -1,4 +1,4 @@
-//! Where threads sleep until there is something to do, and how they are woken without a wake being
+//! Parking of threads until there is something to do, and unparking them without a wake being
 //! lost or paid for nothing.
 //!
 //! Waking a sleeping thread costs its waker a system call, as long as hundreds of items take.
@@ -7,8 +7,8 @@
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence};
 
-/// A place to sleep.
-pub(crate) struct Bell {
+/// A place where threads park.
+pub(crate) struct Parker {
     /// A copy of `State::asleep` for those who only want to know whether it is zero.
     asleep: Padded<AtomicU32>,
     state: Mutex<State>,
@@ -31,13 +31,13 @@ struct State {
     sleeps: u64,
 }
 
-/// What a bell has seen.
+/// How often a parker was used.
 pub(crate) struct Tally {
     pub(crate) wakes: u64,
     pub(crate) sleeps: u64,
 }
 
-impl Bell {
+impl Parker {
     pub(crate) fn new() -> Self {
         Self {
             asleep: Padded(AtomicU32::new(0)),
@@ -47,7 +47,7 @@ impl Bell {
     }
 
     /// Whether somebody sleeps here. The caller has published its news and put a `SeqCst` fence
-    /// between that and this: the partner of the fence in [`sleep`](Self::sleep). One of the two
+    /// between that and this: the partner of the fence in [`park`](Self::park). One of the two
     /// sees what the other did, so that either the sleeper finds the news or the waker the sleeper.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {
@@ -57,13 +57,13 @@ impl Bell {
 
     /// Wakes all threads that sleep here.
     #[cold]
-    pub(crate) fn ring(&self) {
-        self.ring_for(u32::MAX);
+    pub(crate) fn unpark_all(&self) {
+        self.unpark(u32::MAX);
     }
 
-    /// Wakes up to `count` of the threads that sleep here, for a bell where all sleep for the same reason.
+    /// Wakes up to `count` of the threads that sleep here, where all sleep for the same reason.
     #[cold]
-    pub(crate) fn ring_for(&self, count: u32) {
+    pub(crate) fn unpark(&self, count: u32) {
         let mut state = self.lock();
         if state.asleep == 0 {
             return;
@@ -87,9 +87,9 @@ impl Bell {
         }
     }
 
-    /// Sleeps until rung, unless `has_news` says that there is no reason to.
+    /// Sleeps until unparked, unless `has_news` says that there is no reason to.
     #[cold]
-    pub(crate) fn sleep(&self, mut has_news: impl FnMut() -> bool) {
+    pub(crate) fn park(&self, mut has_news: impl FnMut() -> bool) {
         let mut state = self.lock();
         state.asleep += 1;
         self.asleep.0.store(state.asleep, Ordering::Relaxed);
