@@ -100,7 +100,7 @@ impl Knowledge {
         self.unblock(Job::new(query, params), policy, ask).await
     }
 
-    /// The rows that [`Session::at_hand`] has not, without holding up a thread: by waiting for
+    /// The rows that [`Session::try_local`] has not, without holding up a thread: by waiting for
     /// another database, or on a thread of their own for SQLite. It needs no runtime. Dropping the
     /// future cancels a query of SQLite.
     ///

@@ -176,7 +176,7 @@ impl CounterSet {
     }
 
     /// An old answer stood in.
-    pub(crate) fn stood_in(&self, age: Duration) {
+    pub(crate) fn count_stale(&self, age: Duration) {
         self.shared.stale_answers.add_among(1);
         let age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
         self.stale_age_ms_max.fetch_max(age_ms, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lookaside_value::Text;
 
-use crate::cause::SqliteCause;
+use crate::sqlite_error::SqliteError;
 
 /// Whose fault a failure is, and so what can be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,7 +208,7 @@ impl Error {
     /// SQLite refused something while `doing`, which reads as "table `x`: create.sql".
     pub(crate) fn sqlite(doing: impl fmt::Display, source: rusqlite::Error) -> Self {
         let kind = Self::sqlite_kind(&source);
-        Self::with_source(kind, doing.to_string(), SqliteCause(source))
+        Self::with_source(kind, doing.to_string(), SqliteError(source))
     }
 
     /// Whose fault it is that SQLite refused something.

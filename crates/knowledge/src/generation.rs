@@ -158,7 +158,7 @@ impl Generation {
         let statement = block_on_unless(reader.cancel(), described)
             .unwrap_or_else(|| Err(Error::query_cancelled(&info.sql)))?;
         Ok(Prepared {
-            plan: Plan::elsewhere(remote.name(), remote.config.kind()),
+            plan: Plan::provider(remote.name(), remote.config.kind()),
             description: Description {
                 columns: statement.description.columns.to_vec().into(),
                 answerer: Answerer::Remote {

@@ -36,7 +36,7 @@ impl AnsweredBy {
     /// Who gave an entry that came by way of a provider to a query made `now`: one that was asked
     /// for before is the shared cache's.
     pub(crate) fn of_provider(entry: &Entry, now: Ticks) -> Self {
-        match entry.age(now).is_zero() || entry.stands_in() {
+        match entry.age(now).is_zero() || entry.is_stale() {
             true => Self::Provider,
             false => Self::L1,
         }
@@ -56,7 +56,7 @@ pub struct Provenance {
     /// and [`Duration::MAX`] for a native plan.
     pub fresh_for: Duration,
     /// It is an old answer in place of one that a provider did not give.
-    pub stands_in: bool,
+    pub is_stale: bool,
 }
 
 impl Provenance {
@@ -65,7 +65,7 @@ impl Provenance {
             by: AnsweredBy::Native,
             age: Duration::ZERO,
             fresh_for: Duration::MAX,
-            stands_in: false,
+            is_stale: false,
         }
     }
 
@@ -75,7 +75,7 @@ impl Provenance {
             by,
             age: entry.age(now),
             fresh_for: entry.fresh_for(now),
-            stands_in: entry.stands_in(),
+            is_stale: entry.is_stale(),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Provenance {
 /// Old answers of a batch in place of those that another database did not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct StandIns {
+pub struct StaleAnswers {
     /// How many parameter sets have one.
     pub count: u64,
     /// The age of the oldest.

@@ -19,7 +19,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::Result;
 use crate::error::Error;
-use crate::marks::Marks;
+use crate::file_stamp::FileStamps;
 
 /// Files must rest this long before they are read: a copy in progress is many changes.
 const REST: Duration = Duration::from_millis(100);
@@ -53,7 +53,7 @@ struct Shared {
 struct State {
     agenda: Agenda,
     /// The files to look at, as they were before the last attempt to load them.
-    seen: Marks,
+    seen: FileStamps,
     /// What is watched for their sake.
     folders: Folders,
     /// Whether the thread has to find out what to watch.
@@ -102,7 +102,7 @@ impl Reloader {
     pub(crate) fn start<T: Reload>(
         owner: Weak<T>,
         watch: bool,
-        seen: Marks,
+        seen: FileStamps,
         refresh: Option<Duration>,
     ) -> Result<Self> {
         let mut state = State {
@@ -128,7 +128,7 @@ impl Reloader {
     }
 
     /// Tells the thread what a reload changed.
-    pub(crate) fn renew(&self, seen: Marks, refresh: Option<Duration>) {
+    pub(crate) fn renew(&self, seen: FileStamps, refresh: Option<Duration>) {
         let mut state = self.shared.lock();
         state.seen = seen;
         state.renewed = true;

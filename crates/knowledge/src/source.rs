@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::Result;
 use crate::cache::CacheBytes;
 use crate::config::{CacheConfig, Config, ConfigOptions, LocalConfig};
+use crate::file_stamp::FileStamps;
 use crate::load::{LoadReport, Progress, load};
-use crate::marks::Marks;
 use crate::store::Store;
 
 /// Says which statements will be asked.
@@ -36,7 +36,7 @@ pub(crate) enum Source {
 /// What one load brought.
 pub(crate) struct Loaded {
     /// The files whose change means that the tables have to be loaded again, before they were read.
-    pub(crate) seen: Marks,
+    pub(crate) seen: FileStamps,
     /// Nothing for a SQLite database.
     pub(crate) config: Option<Config>,
     pub(crate) cache: CacheConfig,
@@ -75,7 +75,7 @@ impl Source {
                 ..
             } => self.load_config(open(path, variables, foreign_sections)?, progress),
             Self::SqliteFile { path, cache, local } => Ok(Loaded {
-                seen: Marks::of(vec![path.clone(), wal_of(path)]),
+                seen: FileStamps::of(vec![path.clone(), wal_of(path)]),
                 config: None,
                 cache: *cache,
                 local: *local,
@@ -104,7 +104,7 @@ impl Source {
 
     /// Loads what a configuration names that was read already.
     pub(crate) fn load_config(&self, config: Config, progress: &dyn Progress) -> Result<Loaded> {
-        let seen = Marks::of(config.watched_files());
+        let seen = FileStamps::of(config.watched_files());
         let statements = match self {
             Self::Folder {
                 statements: Some(statements),

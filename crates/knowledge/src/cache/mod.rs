@@ -25,7 +25,7 @@ pub(crate) use bounded::{BoundedCache, HeapSize, allocated, rows_size, value_siz
 pub(crate) use budget::{CacheBytes, LocalBudget};
 pub use call::CallCache;
 pub(crate) use local::{LocalCache, SlotIndex};
-pub(crate) use shared::{Fill, SharedCache, TryTurn};
+pub(crate) use shared::{Flight, Leader, SharedCache};
 
 /// How many of the rows an answer holds.
 // Part of the key.
@@ -162,7 +162,7 @@ pub(crate) struct Entry {
 }
 
 /// In [`Entry::age_ms`].
-const STANDS_IN: u32 = 1 << 31;
+const IS_STALE: u32 = 1 << 31;
 
 impl Entry {
     /// The answer to a question that was asked `lifetime` before it expires.
@@ -187,24 +187,24 @@ impl Entry {
     }
 
     fn capped_ms(age: Duration) -> u32 {
-        u32::try_from(age.as_millis()).map_or(STANDS_IN - 1, |ms| ms.min(STANDS_IN - 1))
+        u32::try_from(age.as_millis()).map_or(IS_STALE - 1, |ms| ms.min(IS_STALE - 1))
     }
 
     /// The same as an answer that stands in for a newer one.
-    pub(crate) fn standing_in(mut self) -> Self {
-        self.age_ms |= STANDS_IN;
+    pub(crate) fn stale(mut self) -> Self {
+        self.age_ms |= IS_STALE;
         self
     }
 
     /// Whether it stands in for an answer that a server did not give.
-    pub(crate) fn stands_in(&self) -> bool {
-        self.age_ms & STANDS_IN != 0
+    pub(crate) fn is_stale(&self) -> bool {
+        self.age_ms & IS_STALE != 0
     }
 
     /// How long ago it was asked for, in whole milliseconds, so that the rounding of ticks is not
     /// an age.
     pub(crate) fn age(&self, now: Ticks) -> Duration {
-        let at_expiry = Duration::from_millis((self.age_ms & !STANDS_IN).into());
+        let at_expiry = Duration::from_millis((self.age_ms & !IS_STALE).into());
         // One of the two is nothing: it expires later, or has expired.
         let age = at_expiry.saturating_sub(now.until(self.expires)) + self.expires.until(now);
         Duration::from_millis(age.as_millis() as u64)
@@ -285,7 +285,7 @@ pub(super) mod tests {
         assert_eq!(fresh.age(clock.now()), Duration::ZERO);
         clock.advance(Duration::from_millis(500));
         assert_eq!(fresh.age(clock.now()), Duration::from_millis(500));
-        assert!(!fresh.stands_in());
+        assert!(!fresh.is_stale());
         assert_eq!(fresh.fresh_for(clock.now()), Duration::from_millis(500));
         clock.advance(Duration::from_millis(1500));
         assert_eq!(fresh.age(clock.now()), Duration::from_secs(2));
@@ -293,8 +293,8 @@ pub(super) mod tests {
         let rows = fresh.rows.clone();
         let expires = clock.now().after(Duration::from_secs(1));
         let lifetime = Duration::from_secs(90);
-        let old = Entry::new(&key(&value, 1), rows, expires, lifetime).standing_in();
-        assert!(old.stands_in());
+        let old = Entry::new(&key(&value, 1), rows, expires, lifetime).stale();
+        assert!(old.is_stale());
         assert_eq!(old.age(clock.now()), Duration::from_secs(89));
     }
 

@@ -31,19 +31,19 @@ impl HeapSize for Entry {
     }
 }
 
-/// What a caller who missed has to do.
-pub(crate) enum TryTurn<'a> {
-    /// The answer is there; perhaps another caller brought it meanwhile.
+/// The part of a caller in the single flight of a key that it missed.
+pub(crate) enum Flight<'a> {
+    /// None: the answer is there; perhaps another caller brought it meanwhile.
     Answered(Entry),
-    /// Ask the database and give the answer to [`Fill::put`]. Dropping it instead, also by a panic,
-    /// passes the turn to the next caller who waits.
-    Ask(Fill<'a>),
-    /// Another caller is asking.
-    Busy,
+    /// It queries the database and gives the answer to [`Leader::put`]. If the leader is dropped instead,
+    /// also by a panic, the next caller that waits becomes the leader.
+    Lead(Leader<'a>),
+    /// Another caller is querying.
+    Follow,
 }
 
-/// The right and duty to bring the answer for one key.
-pub(crate) struct Fill<'a> {
+/// The one caller that queries the database for a key.
+pub(crate) struct Leader<'a> {
     cache: &'a SharedCache,
     guard: Guard<'a>,
 }
@@ -72,41 +72,41 @@ impl SharedCache {
             .filter(|entry| entry.is_fresh(now))
     }
 
-    /// The answer, the turn to ask, or that another caller is asking.
-    pub(crate) fn try_turn(&self, key: &Key, now: Ticks) -> TryTurn<'_> {
-        self.turn_within(key, now, Some(Duration::ZERO))
+    /// The answer, or the part of the caller in the flight of the key.
+    pub(crate) fn join(&self, key: &Key, now: Ticks) -> Flight<'_> {
+        self.join_within(key, now, Some(Duration::ZERO))
     }
 
-    /// After [`TryTurn::Busy`], waits until the other caller has brought the answer, until it is our
-    /// turn to ask for it, or for so long. The answer is taken whatever its age: its query was
-    /// under way when this call began.
-    pub(crate) fn wait(&self, key: &Key, timeout: Option<Duration>) -> TryTurn<'_> {
-        self.turn_within(key, Ticks::START, timeout)
+    /// After [`Flight::Follow`], waits until the leader has brought the answer, until this caller becomes
+    /// the leader, or for so long. The answer is taken whatever its age: its query was under way when
+    /// this call began.
+    pub(crate) fn follow(&self, key: &Key, timeout: Option<Duration>) -> Flight<'_> {
+        self.join_within(key, Ticks::START, timeout)
     }
 
-    /// As [`Self::wait`], without holding up a thread.
-    pub(crate) async fn wait_turn(&self, key: &Key) -> Result<Entry, Fill<'_>> {
-        let turn = self.entries.cache.get_value_or_guard_async(key).await;
-        turn.map_err(|guard| self.fill(guard))
+    /// As [`Self::follow`], without blocking a thread.
+    pub(crate) async fn follow_async(&self, key: &Key) -> Result<Entry, Leader<'_>> {
+        let flight = self.entries.cache.get_value_or_guard_async(key).await;
+        flight.map_err(|guard| self.leader(guard))
     }
 
-    fn fill<'a>(&'a self, guard: Guard<'a>) -> Fill<'a> {
-        Fill { cache: self, guard }
+    fn leader<'a>(&'a self, guard: Guard<'a>) -> Leader<'a> {
+        Leader { cache: self, guard }
     }
 
-    fn turn_within(&self, key: &Key, now: Ticks, timeout: Option<Duration>) -> TryTurn<'_> {
+    fn join_within(&self, key: &Key, now: Ticks, timeout: Option<Duration>) -> Flight<'_> {
         match self.entries.cache.get_value_or_guard(key, timeout) {
-            GuardResult::Value(entry) if entry.is_fresh(now) => return TryTurn::Answered(entry),
-            GuardResult::Guard(guard) => return TryTurn::Ask(self.fill(guard)),
-            GuardResult::Timeout => return TryTurn::Busy,
+            GuardResult::Value(entry) if entry.is_fresh(now) => return Flight::Answered(entry),
+            GuardResult::Guard(guard) => return Flight::Lead(self.leader(guard)),
+            GuardResult::Timeout => return Flight::Follow,
             GuardResult::Value(_) => {}
         }
         match self.entries.cache.entry(key, timeout, retain_fresh(now)) {
-            EntryResult::Retained(entry) => TryTurn::Answered(entry),
+            EntryResult::Retained(entry) => Flight::Answered(entry),
             EntryResult::Replaced(guard, _) | EntryResult::Vacant(guard) => {
-                TryTurn::Ask(self.fill(guard))
+                Flight::Lead(self.leader(guard))
             }
-            EntryResult::Timeout => TryTurn::Busy,
+            EntryResult::Timeout => Flight::Follow,
             EntryResult::Removed(..) => unreachable!("nothing was to be removed"),
         }
     }
@@ -140,7 +140,7 @@ fn retain_fresh(now: Ticks) -> impl FnMut(&Key, &mut Entry) -> EntryAction<Entry
     }
 }
 
-impl Fill<'_> {
+impl Leader<'_> {
     /// Gives the answer to that key to all callers who wait for it, and to the cache unless it took
     /// longer than an answer is kept.
     pub(crate) fn put(self, key: &KeyRef<'_>, entry: Entry, now: Ticks) {
@@ -167,18 +167,18 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    fn turn<'c>(cache: &'c SharedCache, key: &Key, now: Ticks) -> TryTurn<'c> {
-        match cache.try_turn(key, now) {
-            TryTurn::Busy => cache.wait(key, None),
-            turn => turn,
+    fn flight<'c>(cache: &'c SharedCache, key: &Key, now: Ticks) -> Flight<'c> {
+        match cache.join(key, now) {
+            Flight::Follow => cache.follow(key, None),
+            flight => flight,
         }
     }
 
-    fn fill(cache: &SharedCache, int: i64, text: &str) {
+    fn leader(cache: &SharedCache, int: i64, text: &str) {
         let value = [Value::Int(int)];
         let key = key(&value, (int as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match turn(cache, &key.to_key(), Clock::manual().now()) {
-            TryTurn::Ask(fill) => fill.put(&key, entry(key, text), Clock::manual().now()),
+        match flight(cache, &key.to_key(), Clock::manual().now()) {
+            Flight::Lead(leader) => leader.put(&key, entry(key, text), Clock::manual().now()),
             _ => panic!("{int} is there already"),
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         for capacity in [1, 2, 10, 1000] {
             let cache = SharedCache::new(capacity, 64 << 20);
             for int in 0..4 * capacity as i64 {
-                fill(&cache, int, "x");
+                leader(&cache, int, "x");
             }
             assert!(
                 (1..=capacity + 1).contains(&cache.len()),
@@ -202,7 +202,7 @@ mod tests {
     fn bytes_are_bounded() {
         let cache = SharedCache::new(1_000_000, 1 << 20);
         for int in 0..2000 {
-            fill(&cache, int, &"x".repeat(4000));
+            leader(&cache, int, &"x".repeat(4000));
         }
         assert!(cache.weight() <= 1 << 20);
         assert!((100..=262).contains(&cache.len()), "{}", cache.len());
@@ -216,14 +216,17 @@ mod tests {
         let mut rows = RowSetBuilder::new(["v"]);
         rows.push([Value::from("x".repeat(5000))]);
         let now = Clock::manual().now();
-        let TryTurn::Ask(fill) = turn(&cache, &key.to_key(), now) else {
+        let Flight::Lead(leader) = flight(&cache, &key.to_key(), now) else {
             panic!("the cache is empty");
         };
         let lifetime = Duration::from_secs(1);
         let large = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
-        fill.put(&key, large, now);
+        leader.put(&key, large, now);
         assert!(cache.find(&key, now).is_none());
-        assert!(matches!(turn(&cache, &key.to_key(), now), TryTurn::Ask(_)));
+        assert!(matches!(
+            flight(&cache, &key.to_key(), now),
+            Flight::Lead(_)
+        ));
     }
 
     #[test]
@@ -240,15 +243,15 @@ mod tests {
                 for _ in 0..thread_count {
                     scope.spawn(|| {
                         barrier.wait();
-                        match turn(&cache, &key.to_key(), now) {
-                            TryTurn::Busy => unreachable!("the wait has no end"),
-                            TryTurn::Answered(entry) => assert!(entry.is_fresh(now)),
-                            TryTurn::Ask(fill) => {
+                        match flight(&cache, &key.to_key(), now) {
+                            Flight::Follow => unreachable!("the wait has no end"),
+                            Flight::Answered(entry) => assert!(entry.is_fresh(now)),
+                            Flight::Lead(leader) => {
                                 asked.fetch_add(1, Ordering::Relaxed);
                                 let rows = RowSetBuilder::new(["v"]).build();
                                 let lifetime = Duration::from_secs(1);
                                 let expires = now.after(lifetime);
-                                fill.put(&key, Entry::new(&key, rows, expires, lifetime), now);
+                                leader.put(&key, Entry::new(&key, rows, expires, lifetime), now);
                             }
                         }
                     });
@@ -269,24 +272,24 @@ mod tests {
         let clock = Clock::manual();
         let value = [Value::Int(1)];
         let key = key(&value, 1);
-        let TryTurn::Ask(fill) = turn(&cache, &key.to_key(), clock.now()) else {
+        let Flight::Lead(leader) = flight(&cache, &key.to_key(), clock.now()) else {
             panic!("the cache is empty");
         };
         let late = entry(key, "x");
         let owned = key.to_key();
-        let mut waiter = std::pin::pin!(cache.wait_turn(&owned));
+        let mut waiter = std::pin::pin!(cache.follow_async(&owned));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(waiter.as_mut().poll(&mut context).is_pending());
         clock.advance(Duration::from_secs(2));
-        fill.put(&key, late, clock.now());
+        leader.put(&key, late, clock.now());
         assert_eq!(cache.len(), 0);
         let std::task::Poll::Ready(Ok(entry)) = waiter.poll(&mut context) else {
             panic!("the answer is there");
         };
         assert_eq!(entry.age(clock.now()), Duration::from_secs(2));
         assert!(matches!(
-            turn(&cache, &key.to_key(), clock.now()),
-            TryTurn::Ask(_)
+            flight(&cache, &key.to_key(), clock.now()),
+            Flight::Lead(_)
         ));
     }
 
@@ -296,19 +299,22 @@ mod tests {
         let value = [Value::Int(1)];
         let key = key(&value, 1);
         let now = Clock::manual().now();
-        let leader = turn(&cache, &key.to_key(), now);
-        assert!(matches!(leader, TryTurn::Ask(_)));
+        let leader = flight(&cache, &key.to_key(), now);
+        assert!(matches!(leader, Flight::Lead(_)));
         thread::scope(|scope| {
             let waiter =
-                scope.spawn(|| matches!(turn(&cache, &key.to_key(), now), TryTurn::Ask(_)));
+                scope.spawn(|| matches!(flight(&cache, &key.to_key(), now), Flight::Lead(_)));
             drop(leader);
             assert!(waiter.join().unwrap());
         });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _turn = turn(&cache, &key.to_key(), now);
+            let _turn = flight(&cache, &key.to_key(), now);
             panic!("the database is gone");
         }));
         assert!(result.is_err());
-        assert!(matches!(turn(&cache, &key.to_key(), now), TryTurn::Ask(_)));
+        assert!(matches!(
+            flight(&cache, &key.to_key(), now),
+            Flight::Lead(_)
+        ));
     }
 }

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::sql::SqlText;
-use crate::cause::SqliteCause;
 use crate::config::TableConfig;
 use crate::error::{Error, ErrorKind};
+use crate::sqlite_error::SqliteError;
 
 impl Error {
     /// A record of a data file is wrong.
@@ -56,12 +56,12 @@ impl Error {
             Some(limit) => Self::with_source(
                 ErrorKind::LimitReached,
                 format!("{place}: table {:?} does not fit: {limit}", table.name),
-                SqliteCause(source),
+                SqliteError(source),
             ),
             None => Self::with_source(
                 ErrorKind::Data,
                 format!("{place}: refused by {}", sql.place(table)),
-                SqliteCause(source),
+                SqliteError(source),
             ),
         }
     }
@@ -72,7 +72,7 @@ impl Error {
         Self::with_source(
             ErrorKind::Config,
             format!("{place}: refused by SQLite"),
-            SqliteCause(source),
+            SqliteError(source),
         )
     }
 
@@ -99,7 +99,7 @@ impl Error {
             Some(limit) => Self::with_source(
                 ErrorKind::LimitReached,
                 format!("table {:?} does not fit: {limit}", table.name),
-                SqliteCause(source),
+                SqliteError(source),
             ),
             None => Self::sqlite(doing, source),
         }

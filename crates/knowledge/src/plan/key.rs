@@ -74,16 +74,13 @@ pub(super) fn convert<'a>(
             text.push_str(itoa::Buffer::new().format(int));
             Converted::Key(Key::Text(text.as_bytes()))
         }
-        _ => convert_at_hand(value, affinity).expect("only integers become text"),
+        _ => convert_plain(value, affinity).expect("only integers become text"),
     }
 }
 
 /// The same, unless the result has to be written down first.
 #[inline]
-pub(super) fn convert_at_hand<'a>(
-    value: SqlValue<'a>,
-    affinity: Affinity,
-) -> Option<Converted<'a>> {
+pub(super) fn convert_plain<'a>(value: SqlValue<'a>, affinity: Affinity) -> Option<Converted<'a>> {
     Some(match (value, affinity) {
         (SqlValue::Int(_), Affinity::Text) => return None,
         (SqlValue::Null, _) => Converted::Null,

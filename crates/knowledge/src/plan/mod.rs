@@ -39,7 +39,7 @@ pub(crate) use self::bool_words::{BOOL_TEXT, BoolWords};
 use self::build::{Class, Interval, KEY_COLUMN_COUNT_MAX};
 pub(crate) use self::comparisons::equal_columns;
 pub use self::explain::{Explanation, PlanKind, ProviderPlan};
-use self::key::{Affinity, Converted, convert, convert_at_hand};
+use self::key::{Affinity, Converted, convert, convert_plain};
 use self::operand::{Operand, Scratch};
 pub use self::reads::{ReadKind, TableRead};
 use self::reason::Reason;
@@ -100,7 +100,7 @@ pub(crate) enum Probe {
     /// There is none.
     Absent,
     /// The plan cannot tell.
-    AskSqlite,
+    Fallback,
 }
 
 /// The answer of a plan for all rows.
@@ -109,7 +109,7 @@ pub(crate) enum ProbeAll {
     /// The rows are those that were handed over, perhaps none.
     Rows,
     /// The plan cannot tell.
-    AskSqlite,
+    Fallback,
 }
 
 impl Plan {
@@ -124,7 +124,7 @@ impl Plan {
     }
 
     /// The plan of a statement that another database answers.
-    pub(crate) fn elsewhere(name: &str, kind: ProviderKind) -> Self {
+    pub(crate) fn provider(name: &str, kind: ProviderKind) -> Self {
         Self(Err(Reason::provider(name, kind)))
     }
 
@@ -132,10 +132,10 @@ impl Plan {
     #[inline]
     pub(crate) fn first(&self, params: &[Value]) -> Probe {
         let Ok(native) = &self.0 else {
-            return Probe::AskSqlite;
+            return Probe::Fallback;
         };
         match native.find(params) {
-            None => Probe::AskSqlite,
+            None => Probe::Fallback,
             Some(Rows::None) => Probe::Absent,
             Some(Rows::One(row)) => Probe::Row(row as usize),
             Some(Rows::Many {
@@ -144,7 +144,7 @@ impl Plan {
                 if native.is_first_known && !tied_first {
                     Probe::Row(rows[0] as usize)
                 } else {
-                    Probe::AskSqlite
+                    Probe::Fallback
                 }
             }
         }
@@ -153,21 +153,21 @@ impl Plan {
     /// Appends the positions of all rows for parameters in the order of `params`.
     pub(crate) fn all(&self, params: &[Value], out: &mut Vec<usize>) -> ProbeAll {
         let Ok(native) = &self.0 else {
-            return ProbeAll::AskSqlite;
+            return ProbeAll::Fallback;
         };
         if native.is_limited {
             match self.first(params) {
-                Probe::AskSqlite => return ProbeAll::AskSqlite,
+                Probe::Fallback => return ProbeAll::Fallback,
                 Probe::Absent => {}
                 Probe::Row(row) => out.push(row),
             }
             return ProbeAll::Rows;
         }
         match native.find(params) {
-            None => return ProbeAll::AskSqlite,
+            None => return ProbeAll::Fallback,
             Some(Rows::None) => {}
             Some(Rows::One(row)) => out.push(row as usize),
-            Some(Rows::Many { tied: true, .. }) => return ProbeAll::AskSqlite,
+            Some(Rows::Many { tied: true, .. }) => return ProbeAll::Fallback,
             Some(Rows::Many { rows, .. }) => out.extend(rows.iter().map(|row| *row as usize)),
         }
         ProbeAll::Rows
@@ -193,7 +193,7 @@ impl Native {
             } => find_within(interval, self.list_order, low, high.as_ref(), params),
             NativeProbe::Ip4Between { interval, ip } => {
                 let mut scratch = Scratch::new();
-                let ip = match ip.value_at_hand(params) {
+                let ip = match ip.plain_value(params) {
                     Some(value) => value,
                     None => ip.value(params, &mut scratch)?,
                 };
@@ -211,7 +211,7 @@ impl Native {
 #[inline]
 fn find_equal<'a>(index: &'a HashIndex, parts: &[Compared], params: &[Value]) -> Option<Rows<'a>> {
     match parts {
-        [part] => match part.key_at_hand(params) {
+        [part] => match part.plain_key(params) {
             Some(Converted::Key(key)) => Some(index.rows(&[key])),
             Some(Converted::Null) => Some(Rows::None),
             Some(Converted::Doubtful) => None,
@@ -251,7 +251,7 @@ fn find_within<'a>(
     high: Option<&Compared>,
     params: &[Value],
 ) -> Option<Rows<'a>> {
-    match (high, low.key_at_hand(params)) {
+    match (high, low.plain_key(params)) {
         (None, Some(key)) => find_key_within(interval, order, key),
         _ => find_both_within(interval, order, low, high, params),
     }
@@ -298,8 +298,8 @@ fn find_key_within<'a>(
 impl Compared {
     /// The key to look for, if it needs no scratch: making and dropping one is a third of a probe.
     #[inline]
-    fn key_at_hand<'a>(&'a self, params: &'a [Value]) -> Option<Converted<'a>> {
-        convert_at_hand(self.operand.value_at_hand(params)?, self.affinity)
+    fn plain_key<'a>(&'a self, params: &'a [Value]) -> Option<Converted<'a>> {
+        convert_plain(self.operand.plain_value(params)?, self.affinity)
     }
 
     /// The key to look for; doubtful if SQLite would refuse the operand.

@@ -23,14 +23,14 @@ pub(super) enum Operand {
 impl Operand {
     /// The value for these parameters, if it is at hand: by far the commonest cases.
     #[inline]
-    pub(super) fn value_at_hand<'a>(&'a self, params: &'a [Value]) -> Option<SqlValue<'a>> {
+    pub(super) fn plain_value<'a>(&'a self, params: &'a [Value]) -> Option<SqlValue<'a>> {
         match self {
-            Self::Param(position) => at_hand(params.get(*position)?),
+            Self::Param(position) => plain(params.get(*position)?),
             Self::Bool(position, words) => match params.get(*position)? {
                 Value::Bool(bool) => Some(SqlValue::Text(words.word(*bool))),
-                value => at_hand(value),
+                value => plain(value),
             },
-            Self::Literal(value) => at_hand(value),
+            Self::Literal(value) => plain(value),
             Self::Call(Function::Ip4Int, args) => {
                 let [Self::Param(position)] = args.as_slice() else {
                     return None;
@@ -86,7 +86,7 @@ impl Operand {
 }
 
 #[inline]
-fn at_hand(value: &Value) -> Option<SqlValue<'_>> {
+fn plain(value: &Value) -> Option<SqlValue<'_>> {
     match value {
         Value::Int(int) => Some(SqlValue::Int(*int)),
         Value::Text(text) => Some(SqlValue::Text(text)),
@@ -141,7 +141,7 @@ impl Scratch {
     }
 
     fn sql_value<'a>(&'a mut self, value: &'a Value) -> SqlValue<'a> {
-        match at_hand(value) {
+        match plain(value) {
             Some(value) => value,
             None => SqlValue::of(value, self.text()),
         }

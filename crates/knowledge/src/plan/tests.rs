@@ -96,7 +96,7 @@ impl Fixture {
             ))
         };
         let first = match plan.first(values) {
-            Probe::AskSqlite => None,
+            Probe::Fallback => None,
             Probe::Absent => Some(Ok(vec![])),
             Probe::Row(index) => Some(Ok(vec![row(index)])),
         };
@@ -108,7 +108,7 @@ impl Fixture {
         }
         let mut positions = Vec::new();
         let all = match plan.all(values, &mut positions) {
-            ProbeAll::AskSqlite => None,
+            ProbeAll::Fallback => None,
             ProbeAll::Rows => Some(Ok(positions.into_iter().map(row).collect())),
         };
         if let Some(all) = &all {

@@ -24,7 +24,7 @@ pub(super) fn hint(
         _ => return None,
     };
     if reason.starts_with("no such function") || reason.contains("syntax error") {
-        return elsewhere(names);
+        return provider_hint(names);
     }
     let tables = tables(connection).ok()?;
     if let Some(missing) = reason.strip_prefix("no such table: ") {
@@ -51,7 +51,7 @@ pub(super) fn hint(
 }
 
 /// A statement that SQLite does not understand may be meant for another database.
-fn elsewhere(names: &Names) -> Option<String> {
+fn provider_hint(names: &Names) -> Option<String> {
     let others = names.all();
     let others: Vec<&&str> = others.iter().filter(|_| names.has_providers()).collect();
     let first = others.first()?;

@@ -4,9 +4,9 @@
 //! much at once as they miss, and get rows whose columns are those that the statement
 //! was described with.
 
-mod flight;
+mod errors;
 mod open;
-mod refusal;
+mod send;
 mod stale;
 mod statement;
 #[cfg(test)]
@@ -33,8 +33,8 @@ pub(crate) use self::statement::RemoteStatement;
 use crate::Result;
 use crate::cache::{CacheBytes, Extent};
 use crate::config::ProviderConfig;
-use crate::copy;
 use crate::error::Error;
+use crate::postgres_mirror;
 use crate::provider::{LocalTables, Names};
 use crate::runtime::Runtime;
 use crate::scan::Dialect;
@@ -44,16 +44,16 @@ use crate::statement::StatementInfo;
 const STATEMENT_COUNT_MAX: usize = 65_536;
 
 /// How long after a failure a server without a connection counts as away.
-const IS_AWAY: Duration = Duration::from_secs(30);
+const AWAY_PERIOD: Duration = Duration::from_secs(30);
 
 /// How long to wait for a server that is away: enough to connect to one that is back.
-const IMPATIENCE: Duration = Duration::from_millis(200);
+const AWAY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long somebody who has an old answer waits for a connection.
-const STALE_PATIENCE: Duration = Duration::from_secs(1);
+const STALE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often they look whether one is refused.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One provider with its connections.
 ///
@@ -75,7 +75,7 @@ pub(crate) struct Remote {
 }
 
 /// How long to wait.
-struct Patience {
+struct Timeouts {
     timeout: Option<Duration>,
     /// Why not as long as is configured.
     failure: Option<Error>,
@@ -105,7 +105,7 @@ impl Remote {
         statements.extend(
             embedded
                 .iter()
-                .map(|embedded| copy::session(&embedded.schema)),
+                .map(|embedded| postgres_mirror::session(&embedded.schema)),
         );
         let options = PoolOptions {
             connection_count_max: config.pool_size,
@@ -193,18 +193,18 @@ impl Remote {
 
     /// How long to wait for an answer. While the server is away, nobody waits for what the one
     /// before them waited for in vain; the first answer ends that.
-    fn patience(&self) -> Patience {
+    fn timeouts(&self) -> Timeouts {
         let timeout = self.config.query_timeout;
         let failure = Instant::now()
-            .checked_sub(IS_AWAY)
+            .checked_sub(AWAY_PERIOD)
             .and_then(|moment| self.failed_since(moment))
             .filter(|_| self.pool.status().connection_count == 0);
         match failure {
-            Some(failure) => Patience {
-                timeout: Some(timeout.map_or(IMPATIENCE, |timeout| timeout.min(IMPATIENCE))),
+            Some(failure) => Timeouts {
+                timeout: Some(timeout.map_or(AWAY_TIMEOUT, |timeout| timeout.min(AWAY_TIMEOUT))),
                 failure: Some(failure),
             },
-            None => Patience {
+            None => Timeouts {
                 timeout,
                 failure: None,
             },
@@ -213,10 +213,10 @@ impl Remote {
 
     /// Why there was no answer in time: what stands in the way of a connection, if that is it, else
     /// what it was the last time.
-    fn too_late(&self, info: &StatementInfo, patience: &Patience) -> Error {
+    fn timed_out(&self, info: &StatementInfo, timeouts: &Timeouts) -> Error {
         let status = self.pool.status();
         let in_the_way = status.open_error.filter(|_| status.connection_count == 0);
-        self.noted(match (in_the_way, &patience.failure) {
+        self.noted(match (in_the_way, &timeouts.failure) {
             (Some(error), _) => Error::provider(self, info, None, &error),
             (None, Some(failure)) => failure.clone(),
             (None, None) => Error::provider_timeout(self, info),
@@ -239,16 +239,16 @@ impl Remote {
         }
         let reading = statement::Reading::of(info, sql, self.dialect)?;
         let asked: Arc<str> = reading.all_sql().into();
-        let patience = self.patience();
+        let timeouts = self.timeouts();
         let described = self.runtime.within(async {
             let describing = self.pool.describe(asked);
-            match patience.timeout {
+            match timeouts.timeout {
                 Some(timeout) => tokio::time::timeout(timeout, describing).await.ok(),
                 None => Some(describing.await),
             }
         });
         let Some(described) = described.await else {
-            return Err(self.too_late(info, &patience));
+            return Err(self.timed_out(info, &timeouts));
         };
         let misled = |error| Error::provider_misled(self, info, &error, names, tables);
         let misled = |error| self.noted(misled(error));
@@ -268,12 +268,12 @@ impl Remote {
         info: &StatementInfo,
         sql: &str,
         (names, tables): (&Names, &LocalTables),
-        patience: Duration,
+        timeouts: Duration,
     ) -> Result<Arc<RemoteStatement>> {
         let is_known = lock(&self.statements).contains_key(sql);
-        if is_known || !patience.is_zero() {
+        if is_known || !timeouts.is_zero() {
             let describing = self.describe(info, sql, names, tables);
-            let turn = async { tokio::time::timeout(patience, describing).await };
+            let turn = async { tokio::time::timeout(timeouts, describing).await };
             if let Ok(described) = self.runtime.within(turn).await {
                 return described;
             }
@@ -294,21 +294,21 @@ impl Remote {
         extent: Extent,
         sets: &[&[Value]],
     ) -> Vec<Result<RowSet>> {
-        let patience = self.patience();
+        let timeouts = self.timeouts();
         // Whoever asks us asks for rows only, so queries may share their fate.
         let params = statement.batch(sets);
         let request = Request::many(Arc::clone(statement.sql(extent)), params).syncs(Syncs::Shared);
-        let request = match patience.timeout {
+        let request = match timeouts.timeout {
             Some(timeout) => request.deadline(Instant::now() + timeout),
             None => request,
         };
-        let answers = match self.runtime.within(flight::fly(&self.pool, request)).await {
+        let answers = match self.runtime.within(send::send(&self.pool, request)).await {
             Ok(answers) => answers,
             Err(error) => {
                 // A deadline says by itself nothing of why there was no connection until then.
                 let is_bare = error.kind() == ClientKind::Deadline && error.source().is_none();
                 let error = match is_bare {
-                    true => self.too_late(info, &patience),
+                    true => self.timed_out(info, &timeouts),
                     false => self.noted(Error::provider(self, info, Some(statement), &error)),
                 };
                 return sets.iter().map(|_| Err(error.clone())).collect();
@@ -326,7 +326,7 @@ impl Remote {
                     })
                     .clone()),
                 Err(error) if error.kind() == ClientKind::Deadline => {
-                    Err(self.too_late(info, &patience))
+                    Err(self.timed_out(info, &timeouts))
                 }
                 Err(error) => Err(self.noted(Error::provider(self, info, Some(statement), &error))),
             })
@@ -346,16 +346,16 @@ impl Remote {
         let failed_total = self.pool.status().open_failed_total;
         let mut asking = pin!(self.ask(info, statement, extent, sets));
         loop {
-            let turn = async { tokio::time::timeout(LOOK, &mut asking).await };
+            let turn = async { tokio::time::timeout(POLL_INTERVAL, &mut asking).await };
             if let Ok(answers) = self.runtime.within(turn).await {
                 return answers;
             }
             let status = self.pool.status();
             let is_refused = status.open_failed_total > failed_total;
-            if status.connection_count == 0 && (is_refused || began.elapsed() >= STALE_PATIENCE) {
+            if status.connection_count == 0 && (is_refused || began.elapsed() >= STALE_TIMEOUT) {
                 let error = self.noted(match &status.open_error {
                     Some(error) => Error::provider(self, info, None, error),
-                    None => Error::provider_unreached(self, STALE_PATIENCE),
+                    None => Error::provider_unreached(self, STALE_TIMEOUT),
                 });
                 return sets.iter().map(|_| Err(error.clone())).collect();
             }
@@ -394,7 +394,7 @@ impl Drop for Remote {
         let drop_sql = self
             .embedded
             .as_ref()
-            .map(|embedded| copy::drop_sql(&embedded.schema));
+            .map(|embedded| postgres_mirror::drop_sql(&embedded.schema));
         self.runtime.start_task(async move {
             if let Some(sql) = drop_sql {
                 // A server that is gone has taken the schema along.

@@ -8,8 +8,8 @@ use lookaside_client::{Config as Connection, Environment, PoolStatus};
 use super::{Remote, lock};
 use crate::Result;
 use crate::config::{Config, ProviderConfig, ProviderKind, ProviderServer};
-use crate::copy;
 use crate::error::Error;
+use crate::postgres_mirror;
 use crate::runtime::Runtime;
 use crate::source::Loaded;
 use crate::store::Store;
@@ -71,7 +71,7 @@ impl Providers {
                     ProviderServer::Embedded { extensions, .. } => {
                         let connection = self.resolve(provider)?;
                         let embedded = Embedded {
-                            schema: copy::new_schema(),
+                            schema: postgres_mirror::new_schema(),
                             _resolver: self.resolver.clone(),
                         };
                         // Dropped, it drops its schema, so a failed copy leaves nothing.
@@ -136,7 +136,7 @@ impl Remote {
             .embedded
             .as_ref()
             .expect("only an embedded one is filled");
-        copy::copy(
+        postgres_mirror::copy(
             &self.pool,
             &self.runtime,
             &embedded.schema,

@@ -18,7 +18,7 @@ pub(crate) struct Stale {
     pub(crate) age_max: Duration,
     answers: BoundedCache<Kept>,
     /// Whether old answers stand in now, as the log has it.
-    stands_in: AtomicBool,
+    is_stale: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Stale {
         Self {
             age_max,
             answers: BoundedCache::new(ANSWER_COUNT_MAX, size_max),
-            stands_in: AtomicBool::new(false),
+            is_stale: AtomicBool::new(false),
         }
     }
 
@@ -63,13 +63,13 @@ impl Stale {
     /// Notes that an old answer stands in, and says whether that begins with it. Relaxed, here and
     /// below: it decides who writes a line and nothing else.
     pub(crate) fn begins(&self) -> bool {
-        !self.stands_in.swap(true, Ordering::Relaxed)
+        !self.is_stale.swap(true, Ordering::Relaxed)
     }
 
     /// Notes that the server answered, and says whether old answers stood in until then.
     pub(crate) fn ends(&self) -> bool {
         // Nearly always there is nothing to write to what all threads share.
-        self.stands_in.load(Ordering::Relaxed) && self.stands_in.swap(false, Ordering::Relaxed)
+        self.is_stale.load(Ordering::Relaxed) && self.is_stale.swap(false, Ordering::Relaxed)
     }
 
     /// Whether there is a last good answer that is not too old.

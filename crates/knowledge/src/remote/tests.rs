@@ -8,7 +8,7 @@ use allocation_counter::measure;
 use lookaside_value::{Object, RowSetBuilder, StatementId, Text, Value};
 
 use super::stale::Stale;
-use crate::cache::{CacheBytes, Entry, Extent, KeyRef, LocalCache, SharedCache, TryTurn};
+use crate::cache::{CacheBytes, Entry, Extent, Flight, KeyRef, LocalCache, SharedCache};
 use crate::clock::Clock;
 
 /// Steps between two looks at what is kept.
@@ -76,9 +76,9 @@ impl Model {
         if self.locals[local].find(&key, now).is_some() {
             return;
         }
-        let entry = match self.shared.try_turn(&key.to_key(), now) {
-            TryTurn::Answered(entry) => entry,
-            TryTurn::Ask(fill) => {
+        let entry = match self.shared.join(&key.to_key(), now) {
+            Flight::Answered(entry) => entry,
+            Flight::Lead(leader) => {
                 let width = self.random.usize(1..=3);
                 // As answers of one statement have them.
                 let columns = self.columns[width - 1].clone();
@@ -95,10 +95,10 @@ impl Model {
                     stale.keep(&key, &rows, Instant::now());
                 }
                 let entry = Entry::new(&key, rows, now.after(lifetime), lifetime);
-                fill.put(&key, entry.clone(), now);
+                leader.put(&key, entry.clone(), now);
                 entry
             }
-            TryTurn::Busy => unreachable!("there is one thread"),
+            Flight::Follow => unreachable!("there is one thread"),
         };
         let _ = self.locals[local].insert(&key, entry, now);
         match self.random.u16(..) % 512 {
@@ -187,7 +187,7 @@ fn issue_12_small_documents_stay_within_the_bound() {
             let statement = StatementId::from_index(0);
             let key = KeyRef::new(&hasher, statement, Extent::First, &params);
             let now = clock.now();
-            let TryTurn::Ask(fill) = filled.try_turn(&key.to_key(), now) else {
+            let Flight::Lead(leader) = filled.join(&key.to_key(), now) else {
                 panic!("{number} is there already");
             };
             let mut rows = RowSetBuilder::with_columns(columns.clone());
@@ -195,7 +195,7 @@ fn issue_12_small_documents_stay_within_the_bound() {
             rows.push([Value::from(object)]);
             let lifetime = Duration::from_secs(60);
             let entry = Entry::new(&key, rows.build(), now.after(lifetime), lifetime);
-            fill.put(&key, entry, now);
+            leader.put(&key, entry, now);
         }
         cache = Some(filled);
     });

@@ -13,24 +13,24 @@ use crate::cache::{Entry, Extent, KeyRef, Prehashed, SlotIndex};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer};
-use crate::provenance::StandIns;
+use crate::provenance::StaleAnswers;
 use crate::wait::block_on_unless;
 
 /// Counts the stale answers of a batch.
 #[derive(Default)]
-pub(crate) struct StaleCount(Option<StandIns>);
+pub(crate) struct StaleCount(Option<StaleAnswers>);
 
 impl StaleCount {
     /// The stale answers, if there were any.
-    pub(crate) fn total(&self) -> Option<StandIns> {
+    pub(crate) fn total(&self) -> Option<StaleAnswers> {
         self.0
     }
 
     /// Counts the answer to so many parameter sets, given out now.
     fn add(&mut self, entry: &Entry, set_count: u64, now: Ticks) {
-        if entry.stands_in() {
+        if entry.is_stale() {
             let age = entry.age(now);
-            self.0 = Some(StandIns {
+            self.0 = Some(StaleAnswers {
                 count: self.0.map_or(0, |it| it.count) + set_count,
                 age_max: self.0.map_or(age, |it| it.age_max.max(age)),
             });

@@ -11,7 +11,7 @@ use lookaside_value::Value;
 
 use super::{Freshness, Provider, StatementContext};
 use crate::Result;
-use crate::cache::{Entry, Extent, Fill, KeyRef, SharedCache, TryTurn};
+use crate::cache::{Entry, Extent, Flight, KeyRef, Leader, SharedCache};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
@@ -64,31 +64,31 @@ impl MissBatch<'_> {
         let mut found: Vec<Option<Result<Entry>>> = vec![None; keys.len()];
         // Each key is counted once, as found or as asked for.
         let mut open: Vec<usize> = (0..keys.len()).collect();
-        let mut fills: Vec<(usize, Fill<'_>)> = Vec::new();
+        let mut leaders: Vec<(usize, Leader<'_>)> = Vec::new();
         let mut fresh_at = self.freshness.fresh_at;
         loop {
             let mut others = Vec::new();
             for index in open {
-                match cache.try_turn(&keys[index].to_key(), fresh_at) {
-                    TryTurn::Answered(entry) => {
+                match cache.join(&keys[index].to_key(), fresh_at) {
+                    Flight::Answered(entry) => {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));
                     }
-                    TryTurn::Ask(fill) => fills.push((index, fill)),
-                    TryTurn::Busy => others.push(index),
+                    Flight::Lead(leader) => leaders.push((index, leader)),
+                    Flight::Follow => others.push(index),
                 }
             }
-            if !fills.is_empty() {
-                let asked: Vec<usize> = fills.iter().map(|(index, _)| *index).collect();
+            if !leaders.is_empty() {
+                let asked: Vec<usize> = leaders.iter().map(|(index, _)| *index).collect();
                 for _ in &asked {
                     self.count(CacheOutcome::Miss);
                 }
                 let entries = self.send(&keys, &asked).await;
                 let now = self.context.engine.clock.now();
                 // A fill that is dropped passes the turn to one who waits.
-                for ((index, fill), entry) in fills.drain(..).zip(entries) {
+                for ((index, leader), entry) in leaders.drain(..).zip(entries) {
                     if let Ok(entry) = &entry {
-                        fill.put(&keys[index], entry.clone(), now);
+                        leader.put(&keys[index], entry.clone(), now);
                     }
                     found[index] = Some(entry);
                 }
@@ -99,7 +99,7 @@ impl MissBatch<'_> {
             // All that is found from here on arrived after this caller came, and goes to those who
             // wait for it, however long it took.
             fresh_at = Ticks::START;
-            match cache.wait_turn(&keys[next].to_key()).await {
+            match cache.follow_async(&keys[next].to_key()).await {
                 Ok(entry) => {
                     self.count(CacheOutcome::Hit);
                     found[next] = Some(Ok(entry));
@@ -107,16 +107,16 @@ impl MissBatch<'_> {
                 }
                 // Whoever asked for it failed. If it was the server, then this fails too: those
                 // who wait for one key would else wait for one time-out each.
-                Err(fill) => match self.provider.0.failed_since(began) {
+                Err(leader) => match self.provider.0.failed_since(began) {
                     Some(error) => {
-                        drop(fill);
+                        drop(leader);
                         for index in others {
                             found[index] = Some(self.stale_or(&keys[index], error.clone()));
                         }
                         break;
                     }
                     None => {
-                        fills.push((next, fill));
+                        leaders.push((next, leader));
                         others.remove(0);
                     }
                 },
@@ -187,14 +187,14 @@ impl MissBatch<'_> {
             let provider = remote.name();
             tracing::warn!(provider, %error, "a provider does not answer, and its old answers stand in");
         }
-        self.context.engine.counters.stood_in(age);
+        self.context.engine.counters.count_stale(age);
         if let Some(telemetry) = &self.context.engine.telemetry {
             telemetry.on_stale(remote.name(), age);
         }
         let rest = stale.age_max.saturating_sub(age);
         let lifetime = STALE_LIFETIME.min(self.context.generation.ttl).min(rest);
         let expires = self.context.engine.clock.now().after(lifetime);
-        Ok(Entry::new(key, rows, expires, age + lifetime).standing_in())
+        Ok(Entry::new(key, rows, expires, age + lifetime).stale())
     }
 
     fn tell<T>(&self, elapsed: Duration, answers: &[Result<T>]) {

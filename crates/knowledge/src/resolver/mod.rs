@@ -16,7 +16,7 @@ pub(crate) use self::batch::StaleCount;
 pub(crate) use self::context::StatementContext;
 pub(crate) use self::freshness::Freshness;
 use crate::Result;
-use crate::cache::{Entry, Extent, Fill, KeyRef, LocalCache, SharedCache, SlotIndex, TryTurn};
+use crate::cache::{Entry, Extent, Flight, KeyRef, Leader, LocalCache, SharedCache, SlotIndex};
 use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
 use crate::clock::Ticks;
 use crate::counters::Counters;
@@ -274,10 +274,10 @@ impl Resolver {
                 self.count(context, Layer::L1, CacheOutcome::Hit);
                 Ok((entry, AnsweredBy::L1))
             }
-            Err(fill) => {
+            Err(leader) => {
                 self.count(context, Layer::L1, CacheOutcome::Miss);
                 let entry = self.ask(context, key)?;
-                fill.put(key, entry.clone(), context.engine.clock.now());
+                leader.put(key, entry.clone(), context.engine.clock.now());
                 Ok((entry, AnsweredBy::Sqlite))
             }
         }
@@ -291,16 +291,16 @@ impl Resolver {
         shared: &'c SharedCache,
         key: &KeyRef<'_>,
         fresh_at: Ticks,
-    ) -> Result<std::result::Result<Entry, Fill<'c>>> {
+    ) -> Result<std::result::Result<Entry, Leader<'c>>> {
         let key = key.to_key();
         // Nearly always no other session asks for this key.
-        let mut turn = shared.try_turn(&key, fresh_at);
+        let mut flight = shared.join(&key, fresh_at);
         let mut began = None;
         loop {
-            match turn {
-                TryTurn::Answered(entry) => return Ok(Ok(entry)),
-                TryTurn::Ask(fill) => return Ok(Err(fill)),
-                TryTurn::Busy => {}
+            match flight {
+                Flight::Answered(entry) => return Ok(Ok(entry)),
+                Flight::Lead(leader) => return Ok(Err(leader)),
+                Flight::Follow => {}
             }
             let waited = began.get_or_insert_with(Instant::now).elapsed();
             self.check_cancelled(context)?;
@@ -310,7 +310,7 @@ impl Resolver {
                 }
                 _ => {}
             }
-            turn = shared.wait(&key, Some(CANCEL_CHECK_INTERVAL));
+            flight = shared.follow(&key, Some(CANCEL_CHECK_INTERVAL));
         }
     }
 

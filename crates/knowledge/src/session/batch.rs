@@ -79,7 +79,7 @@ impl Session {
                     answers.push_absent();
                     absent_count += 1;
                 }
-                Probe::AskSqlite => {
+                Probe::Fallback => {
                     let freshness = Freshness::cached(context.engine.clock.now());
                     let (first, global) = (Extent::First, Policy::Global);
                     match resolver.resolve(context, set, first, global, freshness) {

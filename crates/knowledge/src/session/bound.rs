@@ -162,7 +162,7 @@ impl<'a: 's, 's> Bound<'a, 's> {
                 self.resolver.counters.native(false);
                 Ok(None)
             }
-            Probe::AskSqlite => {
+            Probe::Fallback => {
                 let freshness = Freshness::cached(self.context.engine.clock.now());
                 let (context, first) = (&self.context, Extent::First);
                 let resolved =
@@ -226,7 +226,7 @@ fn plan_rows<'p>(
                 true
             }
             Probe::Absent => true,
-            Probe::AskSqlite => false,
+            Probe::Fallback => false,
         },
     };
     is_answered.then_some(rows)

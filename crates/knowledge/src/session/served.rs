@@ -1,6 +1,6 @@
 //! The way in for a service, which says with each answer who gave it and how old it is.
 //!
-//! A thread that serves many asks [`Session::at_hand`] first, which never waits. What is not at hand
+//! A thread that serves many asks [`Session::try_local`] first, which never waits. What is not at hand
 //! is asked for by [`Knowledge::answer_async`](crate::Knowledge::answer_async), on no thread of the service; a batch by
 //! [`Session::answer_each`], on a thread that may wait.
 
@@ -14,7 +14,7 @@ use crate::Result;
 use crate::cache::Extent;
 use crate::error::ErrorKind;
 use crate::policy::Policy;
-use crate::provenance::{Provenance, StandIns};
+use crate::provenance::{Provenance, StaleAnswers};
 use crate::resolver::{Freshness, StaleCount};
 use crate::rows::Rows;
 use crate::statement::Statement;
@@ -36,7 +36,7 @@ impl Session {
     /// # Errors
     /// When there is not one value a parameter, or the statement is of another engine.
     #[inline]
-    pub fn at_hand(
+    pub fn try_local(
         &mut self,
         statement: &Statement,
         params: &[Value],
@@ -88,7 +88,7 @@ impl Session {
         extent: Extent,
         age_max: Option<Duration>,
         mut visit: impl FnMut(Result<Rows<'_>>) -> ControlFlow<()>,
-    ) -> Result<Option<StandIns>> {
+    ) -> Result<Option<StaleAnswers>> {
         let mut bound = self.bind(statement)?;
         bound.context.info.check_count(params.width())?;
         if let Some(provider) = bound.context.provider() {
@@ -99,7 +99,7 @@ impl Session {
                 age_max,
             );
             let mut stale = StaleCount::default();
-            let (mut start, mut count) = (0, first_flight_count(extent));
+            let (mut start, mut count) = (0, first_batch_len(extent));
             while start < params.len() {
                 let range = start..params.len().min(start + count);
                 let mut size = 0;
@@ -117,7 +117,7 @@ impl Session {
                         return Ok(stale.total());
                     }
                 }
-                count = next_flight_count(range.len(), size);
+                count = next_batch_len(range.len(), size);
                 start = range.end;
             }
             return Ok(stale.total());
@@ -141,13 +141,13 @@ impl Session {
 }
 
 /// Bytes of rows that one flight brings, as far as the one before tells.
-const FLIGHT_SIZE: usize = 16 << 20;
+const BATCH_SIZE: usize = 16 << 20;
 
 /// How many times as many sets as the one before a flight has at most: its answers may be larger.
-const FLIGHT_GROWTH_MAX: usize = 16;
+const BATCH_GROWTH_MAX: usize = 16;
 
 /// Parameter sets of the first flight of a batch, whose answers may be of any size.
-fn first_flight_count(extent: Extent) -> usize {
+fn first_batch_len(extent: Extent) -> usize {
     match extent {
         Extent::First => 1024,
         Extent::All => 64,
@@ -155,9 +155,9 @@ fn first_flight_count(extent: Extent) -> usize {
 }
 
 /// Parameter sets of the next flight, after one of `count` brought `size` bytes.
-fn next_flight_count(count: usize, size: usize) -> usize {
-    let fitting = count.saturating_mul(FLIGHT_SIZE) / size.max(1);
-    fitting.clamp(1, count * FLIGHT_GROWTH_MAX)
+fn next_batch_len(count: usize, size: usize) -> usize {
+    let fitting = count.saturating_mul(BATCH_SIZE) / size.max(1);
+    fitting.clamp(1, count * BATCH_GROWTH_MAX)
 }
 
 #[cfg(test)]
@@ -170,10 +170,10 @@ mod tests {
             (1024, 1024 * 100, 16 * 1024),
             (64, 0, 1024),
             (64, 64 << 20, 16),
-            (64, FLIGHT_SIZE, 64),
+            (64, BATCH_SIZE, 64),
             (1, 1 << 40, 1),
         ] {
-            assert_eq!(next_flight_count(count, size), expected, "{count}, {size}");
+            assert_eq!(next_batch_len(count, size), expected, "{count}, {size}");
         }
     }
 }

@@ -40,7 +40,7 @@ fn an_answer_says_who_gave_it() {
         let id = [Value::Int(id)];
         for extent in [Extent::First, Extent::All] {
             let served = session
-                .at_hand(&native, &id, extent, None)
+                .try_local(&native, &id, extent, None)
                 .unwrap()
                 .unwrap();
             assert_eq!(served.rows.len(), count);
@@ -49,14 +49,22 @@ fn an_answer_says_who_gave_it() {
         }
     }
     let id = [Value::Int(1)];
-    let is_at_hand = session.at_hand(&sqlite, &id, Extent::First, None).unwrap();
+    let is_at_hand = session
+        .try_local(&sqlite, &id, Extent::First, None)
+        .unwrap();
     assert!(is_at_hand.is_none());
     assert_eq!(ask(&knowledge, &sqlite, None).by, AnsweredBy::Sqlite);
     for by in [AnsweredBy::L1, AnsweredBy::L0] {
-        let served = session.at_hand(&sqlite, &id, Extent::First, None).unwrap();
+        let served = session
+            .try_local(&sqlite, &id, Extent::First, None)
+            .unwrap();
         assert_eq!(served.unwrap().provenance.by, by);
     }
-    assert!(session.at_hand(&sqlite, &[], Extent::First, None).is_err());
+    assert!(
+        session
+            .try_local(&sqlite, &[], Extent::First, None)
+            .is_err()
+    );
 }
 
 #[test]
@@ -106,7 +114,7 @@ fn a_statement_that_is_let_go_stops_no_reload() {
     let mut session = knowledge.session();
     let id = [Value::Int(1)];
     let found = session
-        .at_hand(&statement, &id, Extent::First, None)
+        .try_local(&statement, &id, Extent::First, None)
         .unwrap();
     assert!(found.is_none());
     assert!(block_on(knowledge.answer_async(&statement, &id, Extent::First, None)).is_err());
@@ -130,14 +138,14 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     let id = [Value::Int(1)];
     assert!(
         session
-            .at_hand(&statement, &id, Extent::First, None)
+            .try_local(&statement, &id, Extent::First, None)
             .unwrap()
             .is_none()
     );
     let asked = ask(&knowledge, &statement, None);
-    assert_eq!((asked.by, asked.stands_in), (AnsweredBy::Provider, false));
+    assert_eq!((asked.by, asked.is_stale), (AnsweredBy::Provider, false));
     let served = session
-        .at_hand(&statement, &id, Extent::First, None)
+        .try_local(&statement, &id, Extent::First, None)
         .unwrap();
     assert_eq!(served.unwrap().provenance.by, AnsweredBy::L1);
     let young = ask(&knowledge, &statement, Some(Duration::ZERO));
@@ -164,14 +172,16 @@ fn a_provider_answers_and_an_old_answer_stands_in() {
     let begun = Instant::now();
     let (old, served) = loop {
         let old = ask(&knowledge, &statement, None);
-        assert!(old.stands_in, "{old:?}");
+        assert!(old.is_stale, "{old:?}");
         assert!(old.age >= TTL, "{old:?}");
-        let served = other.at_hand(&statement, &id, Extent::First, None).unwrap();
+        let served = other
+            .try_local(&statement, &id, Extent::First, None)
+            .unwrap();
         if let Some(served) = served {
             break (old, served);
         }
         assert!(begun.elapsed() < PATIENCE, "it is never at hand");
     };
-    assert!(served.provenance.stands_in);
+    assert!(served.provenance.is_stale);
     assert!(served.provenance.age >= old.age - TICK);
 }

@@ -74,7 +74,7 @@ impl Layer {
 
     /// Who gave an answer.
     pub(crate) fn of(provenance: &Provenance) -> Self {
-        if provenance.stands_in {
+        if provenance.is_stale {
             return Self::Stale;
         }
         match provenance.by {

@@ -46,7 +46,7 @@ fn check(sql: &str, expected: PlanKind) {
         if expected == PlanKind::Sqlite {
             assert_eq!(
                 plan.first(&[Value::Null, Value::Null, Value::Null]),
-                Probe::AskSqlite
+                Probe::Fallback
             );
             assert!(plan.rows().is_none());
         }
@@ -218,7 +218,7 @@ fn the_first_of_several_rows_is_known_where_sqlite_walks_in_scan_order() {
         let found = match plan.first(std::slice::from_ref(&value)) {
             Probe::Row(row) => Some(plan.rows().unwrap().row(row)[0].clone()),
             Probe::Absent => panic!("{sql}: no row"),
-            Probe::AskSqlite => None,
+            Probe::Fallback => None,
         };
         assert_eq!(found, first, "{sql}");
         fixture.compare(&plan, sql, &["x"], &[value]).unwrap();
@@ -241,10 +241,10 @@ fn doubtful_parameters_are_sqlites() {
     let sql = "select value from kv where id = :x";
     let plan = fixture.plan(sql, &["x"]);
     for text in [" 1", "1.0", "01", "1e0", "+1", "0x1", "9223372036854775808"] {
-        assert_eq!(plan.first(&[text.into()]), Probe::AskSqlite, "{text}");
+        assert_eq!(plan.first(&[text.into()]), Probe::Fallback, "{text}");
         assert_eq!(
             plan.all(&[text.into()], &mut Vec::new()),
-            ProbeAll::AskSqlite
+            ProbeAll::Fallback
         );
     }
     for (value, expected) in [
@@ -263,10 +263,10 @@ fn doubtful_parameters_are_sqlites() {
         );
     }
     // Too few parameters are no reason to panic.
-    assert_eq!(plan.first(&[]), Probe::AskSqlite);
+    assert_eq!(plan.first(&[]), Probe::Fallback);
     // A function that refuses its argument is SQLite's error to word.
     let plan = fixture.plan("select name from nets where lo = ip4_int(:x)", &["x"]);
-    assert_eq!(plan.first(&[Value::Int(5)]), Probe::AskSqlite);
+    assert_eq!(plan.first(&[Value::Int(5)]), Probe::Fallback);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn check_late(knowledge: &Knowledge, statement: &Statement, sql: &str, by: Answe
             by,
             age: 2 * SECOND,
             fresh_for: Duration::ZERO,
-            stands_in: false,
+            is_stale: false,
         };
         let provenance = answer(knowledge, statement, age_max);
         assert_eq!(provenance, expected, "{age_max:?}");
@@ -100,22 +100,22 @@ fn an_answer_is_as_old_as_its_question() {
         assert_eq!((provenance.by, provenance.age), (by, age));
         assert_eq!(provenance.fresh_for, 3 * SECOND - age);
     };
-    let at_hand = |session: &mut Session| {
+    let try_local = |session: &mut Session| {
         let id = [Value::Int(1)];
-        let served = session.at_hand(&statement, &id, Extent::First, None);
+        let served = session.try_local(&statement, &id, Extent::First, None);
         let provenance = served.unwrap().unwrap().provenance;
         (provenance.by, provenance.age)
     };
     check(None, AnsweredBy::Sqlite, 2 * SECOND);
     clock.advance(SECOND / 2);
     let mut session = knowledge.session();
-    assert_eq!(at_hand(&mut session), (AnsweredBy::L1, 5 * SECOND / 2));
-    assert_eq!(at_hand(&mut session), (AnsweredBy::L0, 5 * SECOND / 2));
+    assert_eq!(try_local(&mut session), (AnsweredBy::L1, 5 * SECOND / 2));
+    assert_eq!(try_local(&mut session), (AnsweredBy::L0, 5 * SECOND / 2));
     // Who wants a younger one gets one that is asked for anew, and the others find that.
     *queries.duration.lock().unwrap() = SECOND / 4;
     check(Some(2 * SECOND), AnsweredBy::Sqlite, SECOND / 4);
     let mut other = knowledge.session();
-    assert_eq!(at_hand(&mut other), (AnsweredBy::L1, SECOND / 4));
+    assert_eq!(try_local(&mut other), (AnsweredBy::L1, SECOND / 4));
     clock.advance(3 * SECOND);
     check(None, AnsweredBy::Sqlite, SECOND / 4);
 }
@@ -239,14 +239,14 @@ fn an_old_answer_grows_older_while_it_stands_in() {
     *queries.duration.lock().unwrap() = Duration::ZERO;
     let sql = "select id as name from t where id = :id";
     let statement = knowledge.prepare(sql).unwrap();
-    assert!(!answer(&knowledge, &statement, None).stands_in);
+    assert!(!answer(&knowledge, &statement, None).is_stale);
     drop(postgres);
     // The server takes a while to end.
     let begun = Instant::now();
     let old = loop {
         clock.advance(2 * SECOND);
         let answer = answer(&knowledge, &statement, None);
-        if answer.stands_in {
+        if answer.is_stale {
             break answer;
         }
         assert!(begun.elapsed() < 60 * SECOND, "the server never ended");
@@ -255,9 +255,9 @@ fn an_old_answer_grows_older_while_it_stands_in() {
     clock.advance(SECOND / 2);
     let mut session = knowledge.session();
     let id = [Value::Int(1)];
-    let served = session.at_hand(&statement, &id, Extent::First, None);
+    let served = session.try_local(&statement, &id, Extent::First, None);
     let kept = served.unwrap().unwrap().provenance;
-    assert!(kept.stands_in, "{kept:?}");
+    assert!(kept.is_stale, "{kept:?}");
     // Less a millisecond, because ticks round down.
     let grown = Duration::from_millis(499);
     assert!(kept.age >= old.age + grown, "{kept:?} after {old:?}");

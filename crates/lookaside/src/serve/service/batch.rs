@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use lookaside_http::{Reply, Request};
-use lookaside_knowledge::{Extent, Session, StandIns, Value};
+use lookaside_knowledge::{Extent, Session, StaleAnswers, Value};
 
 use super::super::catalog::Catalog;
 use super::super::counters::{Counters, Layer};
@@ -319,7 +319,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn finish(mut self, count: u64, stand_ins: Option<StandIns>) -> Result<Ready, Problem> {
+    fn finish(mut self, count: u64, stand_ins: Option<StaleAnswers>) -> Result<Ready, Problem> {
         let (counts, thread) = (&self.lookup.counts, self.counting.index);
         if let Some(problem) = self.problem {
             counts.add_failed(thread, count);

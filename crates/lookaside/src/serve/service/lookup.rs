@@ -86,7 +86,7 @@ impl Thread {
         let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
         let found = self
             .session
-            .at_hand(&prepared.statement, &self.values, extent, ttl);
+            .try_local(&prepared.statement, &self.values, extent, ttl);
         match found {
             Ok(Some(served)) => {
                 let paper = (&mut self.encoders[index], &mut self.body);
@@ -228,7 +228,7 @@ impl Face {
         let moment = (!is_of_tables).then(|| {
             let ttl = lookup.config.ttl.unwrap_or(self.catalog.cache_ttl);
             // One that stands in is older than that, and kept as long as the cache of the tables does.
-            let lifetime = match provenance.stands_in {
+            let lifetime = match provenance.is_stale {
                 true => provenance.fresh_for.min(ttl),
                 false => ttl.saturating_sub(provenance.age),
             };
@@ -237,7 +237,7 @@ impl Face {
                 age: provenance.age,
                 at: given.at,
                 expires: given.at + lifetime,
-                tag: (!provenance.stands_in && is_found).then(tag),
+                tag: (!provenance.is_stale && is_found).then(tag),
             }
         });
         let answer = Answer {

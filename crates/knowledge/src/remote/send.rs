@@ -1,13 +1,13 @@
-//! Questions on their way: all of a caller's at once, and what the connection lost once more.
+//! Sends the queries of a caller at once, and those that a lost connection did not answer once more.
 
 use lookaside_client::{Answer, Error, Pool, Request, Result};
 
-/// Asks, and asks again what was lost: the questions only read, and a server that came back
-/// meanwhile, or another connection, answers them.
+/// Queries that were lost are sent again: they only read, and a server that came back
+/// meanwhile, or another connection, may answer them.
 ///
 /// # Errors
 /// When nothing was sent.
-pub(super) async fn fly(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
+pub(super) async fn send(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
     let mut answers = match pool.request(request.clone()).await {
         Ok(answers) => answers,
         // Of what was not sent the pool has tried all that there is time for.

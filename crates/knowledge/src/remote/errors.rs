@@ -10,8 +10,8 @@ use lookaside_value::Text;
 use super::{Remote, RemoteStatement, ResolveError};
 use crate::error::{Error, ErrorKind};
 use crate::provider::{LocalTables, Names, unknown_prefix};
-use crate::refusal::shown;
 use crate::statement::StatementInfo;
+use crate::statement_errors::shown;
 
 /// Classes of SQLSTATE that are about the server and not the question: resources, an operator's
 /// step, the system, a transaction that was in the way.

@@ -7,9 +7,9 @@ use std::fmt;
 /// Shows what SQLite said, once. rusqlite's own error repeats the whole statement, and names a code
 /// behind it ("Error code 1: SQL logic error") that says less than the words before it.
 #[derive(Debug)]
-pub(crate) struct SqliteCause(pub(crate) rusqlite::Error);
+pub(crate) struct SqliteError(pub(crate) rusqlite::Error);
 
-impl fmt::Display for SqliteCause {
+impl fmt::Display for SqliteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             rusqlite::Error::SqlInputError {
@@ -23,7 +23,7 @@ impl fmt::Display for SqliteCause {
     }
 }
 
-impl Error for SqliteCause {}
+impl Error for SqliteError {}
 
 /// The line and column, counted from 1, of an offset that SQLite gave.
 pub(crate) fn place(sql: &str, offset: c_int) -> Option<String> {
@@ -43,12 +43,15 @@ mod tests {
     fn words_are_said_once_and_end_the_chain() {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         let error = connection.prepare("select 1,\n  nope").unwrap_err();
-        let cause = SqliteCause(error);
-        assert_eq!(cause.to_string(), "no such column: nope (line 2, column 3)");
-        assert!(cause.source().is_none());
+        let sqlite_error = SqliteError(error);
+        assert_eq!(
+            sqlite_error.to_string(),
+            "no such column: nope (line 2, column 3)"
+        );
+        assert!(sqlite_error.source().is_none());
         let error =
             connection.execute_batch("create table t (a not null); insert into t values (null)");
-        let cause = SqliteCause(error.unwrap_err());
-        assert_eq!(cause.to_string(), "NOT NULL constraint failed: t.a");
+        let sqlite_error = SqliteError(error.unwrap_err());
+        assert_eq!(sqlite_error.to_string(), "NOT NULL constraint failed: t.a");
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lookaside_value::{LookupError, LookupErrorKind, Text};
 
-use crate::cause;
 use crate::error::{Error, ErrorKind};
 use crate::provider::Names;
 use crate::scan::Dialect;
+use crate::sqlite_error;
 
 /// Characters of a statement that a message shows.
 const SQL_SHOWN_MAX: usize = 80;
@@ -224,7 +224,7 @@ impl Error {
 fn place_in(sql: &str, offset: std::ffi::c_int) -> Option<String> {
     match shown(sql) == sql {
         true => None,
-        false => cause::place(sql, offset),
+        false => sqlite_error::place(sql, offset),
     }
 }
 

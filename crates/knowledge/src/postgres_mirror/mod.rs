@@ -5,7 +5,7 @@
 //! serves, and a failed one drops what it built.
 
 mod declared;
-mod refusal;
+mod errors;
 mod source;
 
 use std::process;

@@ -6,27 +6,27 @@ use std::time::SystemTime;
 
 /// Files and what was seen of them at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Marks {
+pub(crate) struct FileStamps {
     files: Vec<PathBuf>,
-    marks: Vec<Option<Mark>>,
+    stamps: Vec<Option<FileStamp>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Mark {
+struct FileStamp {
     size: u64,
     modified: Option<SystemTime>,
     /// On Unix the file's number and the time of its last status change, which no tool sets back.
     identity: [i64; 4],
 }
 
-impl Marks {
+impl FileStamps {
     /// What is seen of the files now; a file that is not there is a state, too.
     pub(crate) fn of(files: Vec<PathBuf>) -> Self {
-        let marks = files
+        let stamps = files
             .iter()
             .map(|file| fs::metadata(file).ok().map(|meta| mark(&meta)));
-        let marks = marks.collect();
-        Self { files, marks }
+        let stamps = stamps.collect();
+        Self { files, stamps }
     }
 
     /// What is seen of the same files now.
@@ -39,7 +39,7 @@ impl Marks {
         let new = files.into_iter().filter(|file| !self.files.contains(file));
         let new = Self::of(new.collect());
         self.files.extend(new.files);
-        self.marks.extend(new.marks);
+        self.stamps.extend(new.stamps);
         self
     }
 
@@ -48,7 +48,7 @@ impl Marks {
     }
 }
 
-fn mark(meta: &fs::Metadata) -> Mark {
+fn mark(meta: &fs::Metadata) -> FileStamp {
     #[cfg(unix)]
     let identity = {
         use std::os::unix::fs::MetadataExt as _;
@@ -61,7 +61,7 @@ fn mark(meta: &fs::Metadata) -> Mark {
     };
     #[cfg(not(unix))]
     let identity = [0; 4];
-    Mark {
+    FileStamp {
         size: meta.len(),
         modified: meta.modified().ok(),
         identity,
@@ -76,7 +76,7 @@ mod tests {
     fn a_replaced_file_is_told_from_its_predecessor() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data.csv");
-        let none = Marks::of(vec![file.clone()]);
+        let none = FileStamps::of(vec![file.clone()]);
         assert_eq!(none, none.again());
         fs::write(&file, "a").unwrap();
         let first = none.again();
