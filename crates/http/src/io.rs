@@ -6,8 +6,8 @@ mod output;
 mod presence;
 mod reply;
 mod stream;
+mod submit;
 mod timer;
-mod travel;
 mod watch;
 
 pub use body::BodySink;
@@ -39,7 +39,7 @@ use crate::slab::{Key, Slab};
 use crate::ticket::SEQUENCE_MASK;
 use crate::wheel::Wheel;
 use crate::{Options, Ticket, Tls};
-use travel::Travel;
+use submit::Submissions;
 use watch::Watched;
 
 /// The poller, the connections and the timers of a thread. A [`Service`](crate::Service) may have
@@ -70,7 +70,7 @@ pub struct Io {
     /// The tickets of streamed replies that have room again.
     pub(crate) writable: Vec<u64>,
     /// The way to the serial stage.
-    pub(crate) travel: Travel,
+    pub(crate) submissions: Submissions,
     /// The name of the last deferred reply.
     pub(crate) sequence: u64,
     pub(crate) counters: Counters,
@@ -171,7 +171,7 @@ impl Io {
             headers: Vec::new(),
             dirty: Vec::new(),
             writable: Vec::new(),
-            travel: Travel::default(),
+            submissions: Submissions::default(),
             sequence: 0,
             counters: Counters::default(),
             unsent,

@@ -6,7 +6,7 @@ use lookaside_pipeline::Snapshot;
 
 use crate::Counters;
 use crate::counters::{Board, Unsent};
-use crate::station::Line;
+use crate::serial_executor::SerialQueue;
 
 /// A view of the counters of a server, for any thread.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Monitor {
 }
 
 /// The way to the serial stage, until the server has ended.
-pub(crate) type Ring = Mutex<Option<Line>>;
+pub(crate) type Ring = Mutex<Option<SerialQueue>>;
 
 impl Monitor {
     pub(crate) fn new(threads: Arc<[Board]>, ring: Arc<Ring>, unsent: Arc<Unsent>) -> Self {
@@ -36,7 +36,7 @@ impl Monitor {
     /// What the ring of the serial stage is doing, if the server has one.
     pub fn ring(&self) -> Option<Snapshot> {
         let ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.as_ref().map(|line| line.pipeline.snapshot())
+        ring.as_ref().map(|queue| queue.pipeline.snapshot())
     }
 
     /// What was counted so far.

@@ -6,7 +6,7 @@ use crate::status::{PROBLEM_TYPE, problem, reason};
 
 /// What of a request decides how its reply looks. It waits together with the request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct ResponseFraming {
     /// The request was a HEAD: no body is sent, but its length is told.
     pub(crate) is_head: bool,
     /// The client speaks HTTP/1.0, which knows no chunks.
@@ -23,7 +23,7 @@ pub(crate) struct Draft {
     pub(crate) out: Vec<u8>,
     /// Where the reply begins.
     start: usize,
-    pub(crate) manner: Manner,
+    pub(crate) framing: ResponseFraming,
     status: u16,
     /// Whether the status line is written.
     has_head: bool,
@@ -33,11 +33,11 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(out: Vec<u8>, manner: Manner) -> Self {
+    pub(crate) fn new(out: Vec<u8>, framing: ResponseFraming) -> Self {
         Self {
             start: out.len(),
             out,
-            manner,
+            framing,
             status: 200,
             has_head: false,
             is_broken: false,
@@ -104,9 +104,9 @@ impl Draft {
     /// Ends the headers.
     fn end_head(&mut self, stamp: &Stamp) {
         self.begin(stamp);
-        if self.manner.close {
+        if self.framing.close {
             self.out.extend_from_slice(b"Connection: close\r\n");
-        } else if self.manner.is_old {
+        } else if self.framing.is_old {
             self.out.extend_from_slice(b"Connection: keep-alive\r\n");
         }
     }
@@ -141,7 +141,7 @@ impl Draft {
             return false;
         }
         self.length(length);
-        !self.manner.is_head
+        !self.framing.is_head
     }
 
     /// Lets somebody append the body, and fills its length in.
@@ -170,7 +170,7 @@ impl Draft {
         }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(self.out.len() - body).as_bytes();
-        if self.manner.is_head {
+        if self.framing.is_head {
             self.out.truncate(body);
         }
         let place = field..field + size_guess;
@@ -186,18 +186,18 @@ impl Draft {
     /// Ends the head of a reply whose body follows in pieces, and says how they are written. `None`
     /// when it has become a whole reply that says that the handler made a mistake.
     pub(crate) fn stream(&mut self, stamp: &Stamp) -> Option<Pieces> {
-        if self.manner.is_old {
+        if self.framing.is_old {
             // Only the end of the connection can be the end of the body.
-            self.manner.close = true;
+            self.framing.close = true;
         }
         self.end_head(stamp);
-        let pieces = match self.manner {
-            Manner { is_head: true, .. } => Pieces::None,
+        let pieces = match self.framing {
+            ResponseFraming { is_head: true, .. } => Pieces::None,
             _ if self.is_bodiless() => Pieces::None,
-            Manner { is_old: true, .. } => Pieces::Plain,
+            ResponseFraming { is_old: true, .. } => Pieces::Plain,
             _ => Pieces::Chunked,
         };
-        if !self.manner.is_old && !self.is_bodiless() {
+        if !self.framing.is_old && !self.is_bodiless() {
             self.out
                 .extend_from_slice(b"Transfer-Encoding: chunked\r\n");
         }
@@ -211,7 +211,7 @@ impl Draft {
     pub(crate) fn interim(&mut self) {
         self.out.truncate(self.start);
         self.out.extend_from_slice(INTERIM);
-        *self = Self::new(std::mem::take(&mut self.out), self.manner);
+        *self = Self::new(std::mem::take(&mut self.out), self.framing);
     }
 
     /// The buffer, without what was written of this reply.
@@ -227,12 +227,12 @@ impl Draft {
 
     /// Gives up what was written and answers 500: the handler made a mistake.
     pub(crate) fn fail(&mut self, stamp: &Stamp) {
-        let manner = Manner {
+        let framing = ResponseFraming {
             close: true,
-            ..self.manner
+            ..self.framing
         };
         self.out.truncate(self.start);
-        let mut draft = Self::new(std::mem::take(&mut self.out), manner);
+        let mut draft = Self::new(std::mem::take(&mut self.out), framing);
         draft.is_lost = self.is_lost;
         draft.problem(stamp, 500, problem(500));
         *self = draft;

@@ -14,7 +14,7 @@ use crate::clock::Stamp;
 use crate::counters::Counters;
 use crate::peer::Peer;
 use crate::query::QueryPairs;
-use crate::render::{Draft, Manner};
+use crate::render::{Draft, ResponseFraming};
 use crate::request::Request;
 use crate::route::Params;
 use crate::status::problem;
@@ -79,7 +79,7 @@ pub(crate) struct Load {
 #[derive(Debug)]
 pub(crate) struct Item {
     tag: u32,
-    manner: Manner,
+    framing: ResponseFraming,
     method: Method,
     head: Range<usize>,
     path: Range<usize>,
@@ -98,7 +98,13 @@ impl Load {
     }
 
     /// Appends a request.
-    pub(crate) fn push(&mut self, request: &Request<'_>, head: &[u8], manner: Manner, tag: u32) {
+    pub(crate) fn push(
+        &mut self,
+        request: &Request<'_>,
+        head: &[u8],
+        framing: ResponseFraming,
+        tag: u32,
+    ) {
         let base = self.input.len();
         self.input.extend_from_slice(head);
         self.input.extend_from_slice(request.body());
@@ -109,7 +115,7 @@ impl Load {
         let body = base + head.len();
         self.requests.push(Item {
             tag,
-            manner,
+            framing,
             method: request.method(),
             head: base..body,
             path: place(request.path()),
@@ -130,7 +136,7 @@ impl Load {
             };
             let out = mem::take(&mut self.output);
             let reply = SerialReply {
-                draft: Draft::new(out, item.manner),
+                draft: Draft::new(out, item.framing),
                 job: self,
                 stamp,
                 is_done: false,
@@ -247,7 +253,7 @@ impl SerialReply<'_> {
 
     /// Closes the connection after this reply.
     pub fn close(mut self) -> Self {
-        self.draft.manner.close = true;
+        self.draft.framing.close = true;
         self
     }
 
@@ -295,7 +301,7 @@ impl SerialReply<'_> {
     fn finish(&mut self) {
         self.is_done = true;
         self.job.counters.reply(self.draft.sent_status());
-        self.job.close |= self.draft.manner.close;
+        self.job.close |= self.draft.framing.close;
         self.job.output = mem::take(&mut self.draft.out);
         if self.draft.is_lost {
             // The connection closes without a word.

@@ -10,7 +10,7 @@ use crate::counters::{Board, Unsent};
 use crate::listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::monitor::Ring;
-use crate::station::Line;
+use crate::serial_executor::SerialQueue;
 use crate::worker::Worker;
 use crate::{
     Address, Counters, Error, Io, Listen, Monitor, Options, Result, SerialPlace, SerialStage,
@@ -198,7 +198,7 @@ impl Server {
             .collect::<std::io::Result<_>>()
             .map_err(|error| Error::environment("make an event descriptor", error))?;
         let boards: Arc<[Board]> = (0..thread_count).map(|_| Board::default()).collect();
-        let (ring, entrances) = match serial {
+        let (ring, submitters) = match serial {
             Some(stage) => {
                 let server_name = options.server_name.as_deref();
                 let place = options.serial_place.unwrap_or(
@@ -208,12 +208,13 @@ impl Server {
                         false => SerialPlace::IoThreads,
                     },
                 );
-                let (line, entrances) = Line::start(stage, place, &mailboxes, server_name)?;
-                (Some(line), entrances)
+                let (queue, submitters) =
+                    SerialQueue::start(stage, place, &mailboxes, server_name)?;
+                (Some(queue), submitters)
             }
             None => (None, Vec::new()),
         };
-        let mut entrances = entrances.into_iter();
+        let mut submitters = submitters.into_iter();
         let ring = Arc::new(Mutex::new(ring));
         let stopper = Stopper {
             mailboxes: Arc::clone(&mailboxes),
@@ -238,7 +239,7 @@ impl Server {
         for (index, listeners) in shares.into_iter().enumerate() {
             let (options, tls) = (Arc::clone(&options), Arc::clone(&tls));
             let (mailboxes, unsent) = (Arc::clone(&mailboxes), Arc::clone(&unsent));
-            let entrance = entrances.next();
+            let submitter = submitters.next();
             let (make, boards, ready) = (Arc::clone(&make), Arc::clone(&boards), ready.clone());
             let ends = Arc::clone(&ends);
             let begin = move || {
@@ -248,7 +249,7 @@ impl Server {
                 };
                 let mut io = Io::new(index, options, listeners, tls, mailboxes, unsent)
                     .map_err(|error| Error::environment("make a poller", error))?;
-                io.travel.entrance = entrance;
+                io.submissions.submitter = submitter;
                 let service = make(&mut io);
                 drop(make);
                 // Nobody listens when another thread has failed.
@@ -351,7 +352,7 @@ impl Server {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        match ring.map(Line::join) {
+        match ring.map(SerialQueue::join) {
             Some(ended) => result.and(ended),
             None => result,
         }

@@ -2,11 +2,11 @@
 
 mod accept;
 mod body;
+mod drive;
 mod flush;
 mod read;
 mod receive;
 mod refuse;
-mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use crate::parse::Refusal;
 use crate::poller::Source;
 use crate::slab::Key;
 use crate::{Io, Readiness, Service, Ticket};
-use settle::Settled;
+use drive::Driven;
 
 /// Events of a batch. What is more waits for the next one, and costs one more call.
 const EVENT_COUNT_MAX: usize = 256;
@@ -101,12 +101,12 @@ impl<S: Service> Worker<S> {
     }
 
     fn open_mailbox(&mut self, messages: &mut Vec<Message>) {
-        let mut jobs = mem::take(&mut self.io.travel.returned);
+        let mut jobs = mem::take(&mut self.io.submissions.returned);
         self.io.mailbox.receive(messages, &mut jobs);
         for job in jobs.drain(..) {
-            self.io.arrive(job);
+            self.io.complete(job);
         }
-        self.io.travel.returned = jobs;
+        self.io.submissions.returned = jobs;
         for message in messages.drain(..) {
             self.receive(message);
         }
@@ -115,7 +115,7 @@ impl<S: Service> Worker<S> {
     /// How long to wait for events at most.
     fn timeout(&self) -> Option<Timespec> {
         let is_done = self.io.dirty.is_empty() && self.io.writable.is_empty();
-        if !is_done || self.io.travel.is_owing() {
+        if !is_done || self.io.submissions.has_work() {
             return Some(Timespec {
                 tv_sec: 0,
                 tv_nsec: 0,
@@ -138,7 +138,7 @@ impl<S: Service> Worker<S> {
     /// Lets the service send what it gathered, and sends what it answered meanwhile; that may make
     /// room for requests that waited, and so on.
     fn end_batch(&mut self) {
-        self.io.travel.renew();
+        self.io.submissions.renew();
         for _ in 0..ROUND_COUNT_MAX {
             self.hook(|service, io| service.batch_end(io));
             self.io.send_jobs();
@@ -149,7 +149,7 @@ impl<S: Service> Worker<S> {
             for key in dirty.drain(..) {
                 if let Some(connection) = self.io.connections.get_mut(key) {
                     connection.is_dirty = false;
-                    self.settle(key);
+                    self.drive_connection(key);
                 }
             }
             if self.io.dirty.is_empty() {
@@ -166,8 +166,8 @@ impl<S: Service> Worker<S> {
     }
 
     /// Sends what is to be sent, and goes on with requests that waited for that.
-    pub(crate) fn settle(&mut self, key: Key) {
-        while self.io.settle(key) == Settled::HasRoom {
+    pub(crate) fn drive_connection(&mut self, key: Key) {
+        while self.io.drive_connection(key) == Driven::HasRoom {
             self.consume_input(key);
         }
     }
@@ -215,7 +215,7 @@ impl<S: Service> Worker<S> {
         for key in keys {
             // A request that is on its way is answered.
             self.read(key);
-            self.settle(key);
+            self.drive_connection(key);
         }
     }
 
@@ -272,7 +272,7 @@ impl<S: Service> Worker<S> {
                     Some(receiving) => self.io.refuse_slow_body(key, *receiving),
                     None => self.io.refuse(key, Refusal(408)),
                 }
-                self.settle(key);
+                self.drive_connection(key);
             }
             _ => self.io.close(key),
         }

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::channel::Source;
-use crate::render::{Manner, Pieces};
+use crate::render::{Pieces, ResponseFraming};
 
 /// A request whose reply is not out.
 pub(crate) struct Pending {
     /// The name of its [`Ticket`](crate::Ticket).
     pub(crate) sequence: u64,
-    pub(crate) manner: Manner,
+    pub(crate) framing: ResponseFraming,
     pub(crate) progress: Answer,
     /// What is written of the reply and not in the connection's output.
     pub(crate) bytes: Vec<u8>,

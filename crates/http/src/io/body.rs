@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::reply::Place;
 use crate::connection::{Answer, Pending, Target};
-use crate::render::{INTERIM, Manner};
+use crate::render::{INTERIM, ResponseFraming};
 use crate::slab::Key;
 use crate::{BodyReader, Deferred, Io, Reply};
 
@@ -93,7 +93,7 @@ impl Reply<'_> {
         match self.io.claim_body(self.key) {
             None => Body::Empty,
             Some((close, is_expected)) => {
-                self.draft.manner.close = close || self.io.is_draining;
+                self.draft.framing.close = close || self.io.is_draining;
                 Body::Waits { is_expected }
             }
         }
@@ -141,7 +141,7 @@ impl Io {
         bytes.extend_from_slice(INTERIM);
         connection.pending.push_back(Pending {
             sequence: u64::MAX,
-            manner: Manner::default(),
+            framing: ResponseFraming::default(),
             progress: Answer::Done,
             bytes,
         });

@@ -27,7 +27,7 @@ impl Io {
             if !matches!(pending.progress, Answer::Done | Answer::Cut) {
                 return;
             }
-            let close = pending.manner.close || connection.is_cut;
+            let close = pending.framing.close || connection.is_cut;
             connection.pending.pop_front();
             if close {
                 connection.end_after_reply();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::channel::Source;
 use crate::connection::{Answer, Pending};
 use crate::parse::Refusal;
-use crate::render::{Draft, Manner};
+use crate::render::{Draft, ResponseFraming};
 use crate::slab::Key;
 use crate::status::{problem, refusal_problem};
 use crate::{Deferred, Io, Response, Ticket, Timer};
@@ -46,7 +46,7 @@ pub(super) enum Place {
 
 impl<'a> Reply<'a> {
     /// The reply to the request that is being called.
-    pub(crate) fn of_call(io: &'a mut Io, key: Key, manner: Manner) -> Self {
+    pub(crate) fn of_call(io: &'a mut Io, key: Key, framing: ResponseFraming) -> Self {
         let connection = io
             .connections
             .get_mut(key)
@@ -55,7 +55,7 @@ impl<'a> Reply<'a> {
             true => (Place::Direct, mem::take(&mut connection.output)),
             false => (Place::Queued, Vec::new()),
         };
-        Self::begin(io, key, place, out, manner, true)
+        Self::begin(io, key, place, out, framing, true)
     }
 
     fn of_ticket(io: &'a mut Io, ticket: Ticket) -> Option<Self> {
@@ -66,7 +66,7 @@ impl<'a> Reply<'a> {
         if !matches!(pending.progress, Answer::Waiting) {
             return None;
         }
-        let manner = pending.manner;
+        let framing = pending.framing;
         let out = match position {
             0 => mem::take(&mut connection.output),
             _ => mem::take(&mut pending.bytes),
@@ -77,7 +77,7 @@ impl<'a> Reply<'a> {
         };
         // Requests behind it were called already, and their replies are worth something.
         let is_last = position + 1 == connection.pending.len();
-        Some(Self::begin(io, key, place, out, manner, is_last))
+        Some(Self::begin(io, key, place, out, framing, is_last))
     }
 
     fn begin(
@@ -85,18 +85,18 @@ impl<'a> Reply<'a> {
         key: Key,
         place: Place,
         mut out: Vec<u8>,
-        mut manner: Manner,
+        mut framing: ResponseFraming,
         is_last: bool,
     ) -> Self {
         if out.capacity() == 0 {
             out = io.pool.take();
         }
-        manner.close |= io.is_draining && is_last;
+        framing.close |= io.is_draining && is_last;
         Self {
             io,
             key,
             place,
-            draft: Draft::new(out, manner),
+            draft: Draft::new(out, framing),
             is_done: false,
         }
     }
@@ -123,7 +123,7 @@ impl<'a> Reply<'a> {
 
     /// Closes the connection after this reply.
     pub fn close(mut self) -> Self {
-        self.draft.manner.close = true;
+        self.draft.framing.close = true;
         self
     }
 
@@ -188,7 +188,7 @@ impl<'a> Reply<'a> {
 
     /// Whether the request was a HEAD, so that a body would only be measured.
     pub fn is_head(&self) -> bool {
-        self.draft.manner.is_head
+        self.draft.framing.is_head
     }
 
     /// The thread: timers, descriptors, other replies.
@@ -261,7 +261,7 @@ impl<'a> Reply<'a> {
     /// The same without status and headers.
     pub(crate) fn without_head(mut self) -> Self {
         let out = self.draft.take_back();
-        self.draft = Draft::new(out, self.draft.manner);
+        self.draft = Draft::new(out, self.draft.framing);
         self
     }
 
@@ -270,7 +270,7 @@ impl<'a> Reply<'a> {
     pub(crate) fn try_file(mut self, file: Arc<File>, range: Range<u64>) -> Result<(), Self> {
         let Range { start: at, end } = range;
         let size = end.saturating_sub(at);
-        let close = self.draft.manner.close;
+        let close = self.draft.framing.close;
         if !self.draft.head_only(self.io.clock.stamp(), size) {
             self.finish();
             return Ok(());
@@ -282,7 +282,7 @@ impl<'a> Reply<'a> {
                 .read_exact_at(&mut self.draft.out[start..], at)
                 .is_err()
             {
-                self.draft.manner.close = close;
+                self.draft.framing.close = close;
                 return Err(self.without_head());
             }
             self.finish();
@@ -324,7 +324,7 @@ impl<'a> Reply<'a> {
         self.is_done = true;
         self.io.counters.reply(self.draft.sent_status());
         let out = mem::take(&mut self.draft.out);
-        let manner = self.draft.manner;
+        let framing = self.draft.framing;
         if self.draft.is_lost {
             return self.io.break_off(self.key);
         }
@@ -338,7 +338,7 @@ impl<'a> Reply<'a> {
             }
         } else if let Some(connection) = self.io.connections.get_mut(self.key) {
             connection.output = out;
-            if manner.close {
+            if framing.close {
                 connection.end_after_reply();
             }
         }
@@ -346,7 +346,7 @@ impl<'a> Reply<'a> {
 
     /// Puts the bytes back to where they belong, and notes how far the reply is.
     fn store(&mut self, progress: Answer, out: Vec<u8>) -> Ticket {
-        let manner = self.draft.manner;
+        let framing = self.draft.framing;
         let Self { io, key, place, .. } = self;
         let sequence = match *place {
             Place::Ticket { sequence, .. } => sequence,
@@ -368,22 +368,22 @@ impl<'a> Reply<'a> {
             Place::Direct | Place::Queued => {
                 connection.pending.push_back(Pending {
                     sequence,
-                    manner,
+                    framing,
                     progress,
                     bytes,
                 });
-                if manner.close {
+                if framing.close {
                     connection.end_before_reply();
                 }
             }
             Place::Ticket { .. } => {
                 if let Some(position) = connection.position(sequence) {
                     let pending = &mut connection.pending[position];
-                    (pending.progress, pending.manner) = (progress, manner);
+                    (pending.progress, pending.framing) = (progress, framing);
                     if !bytes.is_empty() {
                         pending.bytes = bytes;
                     }
-                    if manner.close {
+                    if framing.close {
                         connection.end_before_reply();
                     }
                 }

@@ -41,7 +41,7 @@ impl<S: Service> Worker<S> {
             connection.is_unread |= readiness.read;
             connection.is_peer_ended |= is_ending;
         }
-        self.settle(key);
+        self.drive_connection(key);
         if readiness.closed
             && let Some(connection) = self.io.connections.get(key)
             && connection.is_input_ended

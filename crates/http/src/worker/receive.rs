@@ -9,7 +9,7 @@ use crate::connection::{Answer, State, Target, is_short};
 use crate::io::Receiving;
 use crate::parse::{Framing, Head, Header, Outcome, Refusal, parse_head};
 use crate::peer::Origin;
-use crate::render::Manner;
+use crate::render::ResponseFraming;
 use crate::request::Request;
 use crate::slab::Key;
 use crate::{BodyMode, Io, Method, PanicStage, Reply, Route, Service, Ticket};
@@ -274,7 +274,7 @@ impl<S: Service> Worker<S> {
     /// Calls the service. The connection closes after the reply if the client wants that, or if
     /// `closes` says so and the call does not receive the body.
     fn call(&mut self, key: Key, request: &Request<'_>, head: &Head<'_>, closes: bool) {
-        let manner = Manner {
+        let framing = ResponseFraming {
             is_head: head.method == Method::Head,
             is_old: head.minor == 0,
             close: closes || !head.keep_alive,
@@ -286,11 +286,11 @@ impl<S: Service> Worker<S> {
             connection.end(false);
         }
         if let Some(tag) = request.route().serial {
-            return self.io.depart(key, request, head, manner, tag);
+            return self.io.submit(key, request, head, framing, tag);
         }
         let sequence = self.io.sequence;
         let Self { io, service } = self;
-        let result = caught::catch(|| service.call(request, Reply::of_call(io, key, manner)));
+        let result = caught::catch(|| service.call(request, Reply::of_call(io, key, framing)));
         if let Err(caught) = result {
             self.io
                 .note_panic(PanicStage::Service, request.peer(), &caught);

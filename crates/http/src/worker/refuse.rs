@@ -4,7 +4,7 @@ use crate::channel::SlowBody;
 use crate::connection::Target;
 use crate::io::Receiving;
 use crate::parse::Refusal;
-use crate::render::Manner;
+use crate::render::ResponseFraming;
 use crate::slab::Key;
 use crate::status::{PLAIN_PROBLEM, refusal_problem, too_long_problem};
 use crate::{Io, Reply, Ticket};
@@ -29,15 +29,15 @@ impl Io {
 
     fn refuse_as(&mut self, key: Key, status: u16, problem: &str) {
         self.counters.refused += 1;
-        let manner = Manner {
+        let framing = ResponseFraming {
             close: true,
-            ..Manner::default()
+            ..ResponseFraming::default()
         };
         let connection = self.connections.get(key);
         if connection.is_none_or(|connection| connection.says_close) {
             return;
         }
-        Reply::of_call(self, key, manner).problem(status, problem);
+        Reply::of_call(self, key, framing).problem(status, problem);
         if let Some(connection) = self.connections.get_mut(key) {
             connection.receiving = None;
             connection.end(true);
@@ -89,7 +89,7 @@ impl Io {
             connection.end(true);
             let position = connection.position(Ticket::from_u64(ticket).sequence());
             if let Some(pending) = position.and_then(|at| connection.pending.get_mut(at)) {
-                pending.manner.close = true;
+                pending.framing.close = true;
             }
         }
         feed.give_up(match is_idle {

@@ -22,7 +22,7 @@ const PENDING_COUNT_KEPT: usize = 16;
 
 /// What there is to do for a connection after it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum Driven {
     Nothing,
     /// Input was kept for lack of room, and there is room.
     HasRoom,
@@ -30,7 +30,7 @@ pub(crate) enum Settled {
 
 impl Io {
     /// Sends what the socket takes, and decides how the connection goes on.
-    pub(crate) fn settle(&mut self, key: Key) -> Settled {
+    pub(crate) fn drive_connection(&mut self, key: Key) -> Driven {
         if let Some(connection) = self.connections.get_mut(key)
             && connection.is_input_ended
             && let Some(receiving) = connection.receiving.take()
@@ -40,15 +40,15 @@ impl Io {
         }
         if self.flush(key).is_err() {
             self.close(key);
-            return Settled::Nothing;
+            return Driven::Nothing;
         }
         self.count_unsent(key);
         let Some(connection) = self.connections.get_mut(key) else {
-            return Settled::Nothing;
+            return Driven::Nothing;
         };
         if connection.state == State::Open {
             if connection.is_stalled && connection.has_room(&self.options) {
-                return Settled::HasRoom;
+                return Driven::HasRoom;
             }
             let is_idle = connection.input.is_empty() && connection.receiving.is_none();
             // A client that ends in the middle of a request gets no answer to that one.
@@ -70,19 +70,19 @@ impl Io {
                     let peer = connection.origin.peer;
                     self.note_panic(PanicStage::Tls, peer, &caught);
                     self.close(key);
-                    return Settled::Nothing;
+                    return Driven::Nothing;
                 }
                 // A client that cannot take so little now does without it.
                 let _ = self.flush(key);
             }
             let Some(connection) = self.connections.get_mut(key) else {
-                return Settled::Nothing;
+                return Driven::Nothing;
             };
             // A body that still comes is unread, too.
             let linger = linger || connection.receiving.is_some();
             if !linger || connection.is_input_ended || connection.is_cut {
                 self.close(key);
-                return Settled::Nothing;
+                return Driven::Nothing;
             }
             connection.receiving = None;
             connection.state = State::Lingering;
@@ -91,11 +91,11 @@ impl Io {
             let _ = shutdown(&connection.socket, Shutdown::Write);
         }
         let Some(connection) = self.connections.get_mut(key) else {
-            return Settled::Nothing;
+            return Driven::Nothing;
         };
         if connection.state == State::Lingering && connection.is_input_ended {
             self.close(key);
-            return Settled::Nothing;
+            return Driven::Nothing;
         }
         if connection.pending.is_empty() && connection.pending.capacity() > PENDING_COUNT_KEPT {
             connection.pending = VecDeque::new();
@@ -106,10 +106,10 @@ impl Io {
         };
         if self.set_interest(key, interest).is_err() {
             self.close(key);
-            return Settled::Nothing;
+            return Driven::Nothing;
         }
         self.set_deadline(key);
-        Settled::Nothing
+        Driven::Nothing
     }
 
     /// Says when the connection is given up unless something happens.

@@ -1,4 +1,4 @@
-//! Where the serial stage stands: at the end of a ring that takes jobs from all I/O threads.
+//! Executes the serial stage, at the end of a ring that takes jobs from all I/O threads.
 //!
 //! It has a thread of its own, or none: then whichever I/O thread has put jobs into the ring, and
 //! finds nobody at work, does all the work that is there. The state still has one owner at a time
@@ -22,15 +22,15 @@ const LG_SIZE: u32 = 12;
 
 const NAME: &str = "serial";
 
-/// The ring, and what stands at its end.
-pub(crate) struct Line {
+/// The ring, and what executes the jobs at its end.
+pub(crate) struct SerialQueue {
     pub(crate) pipeline: Pipeline<Job>,
     /// `None` where the stage has a thread of its own.
     shared: Option<Arc<Shared>>,
 }
 
 /// An I/O thread's way into the ring.
-pub(crate) struct Entrance {
+pub(crate) struct Submitter {
     producer: Producer<Job>,
     thread: usize,
     shared: Option<Arc<Shared>>,
@@ -38,18 +38,18 @@ pub(crate) struct Entrance {
 
 /// The stage, for whichever thread gets hold of it.
 struct Shared {
-    station: Mutex<Station>,
+    executor: Mutex<SharedExecutor>,
     /// Jobs in the ring.
     waiting: AtomicUsize,
 }
 
-struct Station {
+struct SharedExecutor {
     worker: Option<LastWorker<Job>>,
-    attendant: Attendant,
+    executor: Executor,
 }
 
-/// What runs jobs and gives them back.
-struct Attendant {
+/// Runs jobs and sends them back.
+struct Executor {
     stage: Box<dyn SerialStage>,
     clock: Clock,
     mailboxes: Arc<[Arc<Mailbox>]>,
@@ -57,8 +57,8 @@ struct Attendant {
     done: Vec<Vec<Job>>,
 }
 
-impl Attendant {
-    fn attend(&mut self, batch: &mut LastBatch<'_, Job>) {
+impl Executor {
+    fn run(&mut self, batch: &mut LastBatch<'_, Job>) {
         self.clock.update();
         for mut job in batch {
             job.run(&mut *self.stage, self.clock.stamp());
@@ -76,7 +76,7 @@ impl Attendant {
     }
 
     /// Sends jobs to their threads, those of one together.
-    fn give_back(&mut self) {
+    fn send_back(&mut self) {
         for (mailbox, jobs) in self.mailboxes.iter().zip(&mut self.done) {
             if !jobs.is_empty() {
                 mailbox.send_jobs(jobs);
@@ -85,7 +85,7 @@ impl Attendant {
     }
 }
 
-impl Entrance {
+impl Submitter {
     /// Puts jobs into the ring; those for which it has no room stay in the list. Jobs of this
     /// thread may come back at once, by `returned`. About `budget` jobs are done here, which may
     /// be those of other threads; `true` says that this thread has to go on soon. An error says
@@ -105,25 +105,25 @@ impl Entrance {
             // Partner: the fence below. Either whoever is at work sees our jobs when it has let go,
             // or we find that nobody is.
             fence(Ordering::SeqCst);
-            let mut station = match shared.station.try_lock() {
-                Ok(station) => station,
-                Err(TryLockError::Poisoned(station)) => station.into_inner(),
+            let mut locked = match shared.executor.try_lock() {
+                Ok(locked) => locked,
+                Err(TryLockError::Poisoned(locked)) => locked.into_inner(),
                 Err(TryLockError::WouldBlock) => return Ok(false),
             };
-            let Station { worker, attendant } = &mut *station;
+            let SharedExecutor { worker, executor } = &mut *locked;
             let Some(worker) = worker else {
                 return Ok(false);
             };
             while *budget > 0
-                && let Step::Handled(count) = worker.step(|batch| attendant.attend(batch))
+                && let Step::Handled(count) = worker.step(|batch| executor.run(batch))
             {
                 *budget = budget.saturating_sub(count);
                 // Relaxed: the fences order it against the lock.
                 shared.waiting.fetch_sub(count, Ordering::Relaxed);
-                returned.append(&mut attendant.done[self.thread]);
-                attendant.give_back();
+                returned.append(&mut executor.done[self.thread]);
+                executor.send_back();
             }
-            drop(station);
+            drop(locked);
             fence(Ordering::SeqCst);
             if shared.waiting.load(Ordering::Relaxed) == 0 {
                 return Ok(false);
@@ -133,15 +133,15 @@ impl Entrance {
     }
 }
 
-impl Line {
+impl SerialQueue {
     /// Makes the ring, and each I/O thread's way into it.
     pub(crate) fn start(
         stage: Box<dyn SerialStage>,
         place: SerialPlace,
         mailboxes: &Arc<[Arc<Mailbox>]>,
         server_name: Option<&str>,
-    ) -> Result<(Self, Vec<Entrance>)> {
-        let mut attendant = Some(Attendant {
+    ) -> Result<(Self, Vec<Submitter>)> {
+        let mut executor = Some(Executor {
             stage,
             clock: Clock::new(server_name),
             mailboxes: Arc::clone(mailboxes),
@@ -151,10 +151,10 @@ impl Line {
         let options = StageOptions::default();
         let ready = match place {
             SerialPlace::Thread => builder.last(NAME, 1, options, |_| {
-                let mut attendant = attendant.take().expect("the stage has one thread");
+                let mut executor = executor.take().expect("the stage has one thread");
                 move |batch: &mut LastBatch<'_, Job>| {
-                    attendant.attend(batch);
-                    attendant.give_back();
+                    executor.run(batch);
+                    executor.send_back();
                 }
             }),
             SerialPlace::IoThreads => builder.last_by_caller(NAME, 1, options),
@@ -162,37 +162,35 @@ impl Line {
         let mut pipeline = ready
             .start()
             .map_err(|error| Error::pipeline("start the serial stage", error))?;
-        let shared = attendant.map(|attendant| {
-            let station = Station {
+        let shared = executor.map(|executor| {
+            let shared = SharedExecutor {
                 worker: pipeline.last_workers().pop(),
-                attendant,
+                executor,
             };
             Arc::new(Shared {
-                station: Mutex::new(station),
+                executor: Mutex::new(shared),
                 waiting: AtomicUsize::new(0),
             })
         });
-        let entrances = (0..mailboxes.len()).map(|thread| Entrance {
+        let submitters = (0..mailboxes.len()).map(|thread| Submitter {
             producer: pipeline.producer(),
             thread,
             shared: shared.clone(),
         });
-        let entrances = entrances.collect();
-        Ok((Self { pipeline, shared }, entrances))
+        let submitters = submitters.collect();
+        Ok((Self { pipeline, shared }, submitters))
     }
 
     /// Ends it, once the I/O threads have ended.
     pub(crate) fn join(self) -> Result<()> {
         let joined = self.pipeline.join();
         if let Some(shared) = &self.shared {
-            let mut station = shared
-                .station
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let Station { worker, attendant } = &mut *station;
+            let executor = shared.executor.lock();
+            let mut locked = executor.unwrap_or_else(PoisonError::into_inner);
+            let SharedExecutor { worker, executor } = &mut *locked;
             while let Some(hand) = worker {
                 // What is left is for connections that are no more.
-                if hand.step(|batch| attendant.attend(batch)) == Step::Ended {
+                if hand.step(|batch| executor.run(batch)) == Step::Ended {
                     *worker = None;
                 }
             }
