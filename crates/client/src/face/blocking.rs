@@ -9,7 +9,7 @@ use std::time::Instant;
 use lookaside_value::{ParamBatch, Value};
 
 use crate::drive::{Drive, Fitness, Talk, Target};
-use crate::net::{Address, Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Search, Stream, part};
+use crate::net::{Address, Attempt, CANCEL_TIMEOUT, MaybeTls, READ_SIZE, Search, Stream, part};
 use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs, Ticket};
 
 pub use transaction::{RowStream, Transaction};
@@ -19,7 +19,7 @@ pub use transaction::{RowStream, Transaction};
 /// Each kind of server has a name for it: [`postgres::blocking::Connection`](crate::postgres::blocking::Connection).
 pub struct Connection<D: Drive> {
     stream: Stream,
-    driver: Link<D>,
+    driver: MaybeTls<D>,
     /// How many portals had a name.
     portal_count: u64,
 }
@@ -48,7 +48,7 @@ impl<D: Drive> Connection<D> {
         let driver = D::begin(config, &attempt.host, attempt.transport, options)?;
         let mut connection = Self {
             stream,
-            driver: Link::new(driver, way.peer),
+            driver: MaybeTls::new(driver, way.peer),
             portal_count: 0,
         };
         while !connection.driver.is_ready() {

@@ -25,7 +25,7 @@ use super::task::{End, Report, Task};
 use super::turn::{self, Turn};
 use crate::drive::{Drive, Fitness, Target};
 use crate::error::Sent;
-use crate::net::{Address, Attempt, Link, Search, part, tune_tcp};
+use crate::net::{Address, Attempt, MaybeTls, Search, part, tune_tcp};
 use crate::{Answer, Answers, Description, Error, Request, Result, Syncs, TargetSession};
 
 /// How many requests wait for the task before those who ask wait themselves.
@@ -123,7 +123,7 @@ impl<D: Drive> Client<D> {
             let left_count = addresses.len() + 1;
             let deadline = part(attempt.deadline, left_count, std::time::Instant::now());
             let driver = D::begin(config, &attempt.host, attempt.transport, options.clone())?;
-            let driver = Link::new(driver, way.peer.clone());
+            let driver = MaybeTls::new(driver, way.peer.clone());
             let began = std::time::Instant::now();
             let connected = match &address {
                 Address::Tcp(socket) => match connect_tcp(*socket, deadline).await {
@@ -160,7 +160,7 @@ impl<D: Drive> Client<D> {
     fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         stream: S,
         address: Address,
-        driver: Link<D>,
+        driver: MaybeTls<D>,
         target: TargetSession,
     ) -> (Self, Watch, oneshot::Receiver<Result<Fitness>>) {
         let (sender, receiver) = inbox(INBOX_COUNT_MAX);

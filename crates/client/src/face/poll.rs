@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use crate::drive::{Drive, Fitness, Talk, Target};
-use crate::net::{Attempt, CANCEL_TIMEOUT, Link, READ_SIZE, Stream};
+use crate::net::{Attempt, CANCEL_TIMEOUT, MaybeTls, READ_SIZE, Stream};
 use crate::{Error, Host, Reply, Request, Result, TargetSession, Ticket};
 
 /// How many reads follow one another at most, so that other descriptors have their turn.
@@ -25,9 +25,9 @@ const CANCEL_PERIOD: Duration = Duration::from_millis(5);
 /// Each kind of server has a name for it: [`postgres::poll::Connection`](crate::postgres::poll::Connection).
 pub struct Connection<D: Drive> {
     stream: Stream,
-    driver: Link<D>,
+    driver: MaybeTls<D>,
     entry: Entry,
-    cancel: Option<Cancel<Link<D::Errand>>>,
+    cancel: Option<Cancel<MaybeTls<D::Errand>>>,
     wants_write: bool,
     /// Whether the server has ever said anything.
     is_heard: bool,
@@ -77,7 +77,7 @@ impl<D: Drive> Connection<D> {
                     let driver = D::begin(&resolved, host, attempt.transport, options)?;
                     return Ok(Self {
                         stream,
-                        driver: Link::new(driver, way.peer),
+                        driver: MaybeTls::new(driver, way.peer),
                         entry: Entry::LogIn(attempt),
                         cancel: None,
                         wants_write: true,

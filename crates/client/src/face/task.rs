@@ -17,7 +17,7 @@ use super::activity::Activity;
 use super::intake::{Ask, Caller, Command, Intake, Next, Order};
 use crate::drive::{Drive, Fitness, Talk};
 use crate::error::Sent;
-use crate::net::{Address, CANCEL_TIMEOUT, Link, READ_SIZE};
+use crate::net::{Address, CANCEL_TIMEOUT, MaybeTls, READ_SIZE};
 use crate::tickets::Tickets;
 use crate::{Error, Request, Result, TargetSession};
 
@@ -55,7 +55,7 @@ impl Waiter {
 pub(super) struct Task<S, D> {
     stream: S,
     address: Address,
-    driver: Link<D>,
+    driver: MaybeTls<D>,
     /// What the session must be.
     target: TargetSession,
     intake: Intake,
@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     pub(super) fn new(
         stream: S,
         address: Address,
-        driver: Link<D>,
+        driver: MaybeTls<D>,
         target: TargetSession,
         intake: Intake,
         ready: oneshot::Sender<Result<Fitness>>,
@@ -433,7 +433,7 @@ mod tests {
         let mut task = Task::new(
             stream,
             Address::Unix("socket".into()),
-            Link::new(driver.unwrap(), None),
+            MaybeTls::new(driver.unwrap(), None),
             TargetSession::Any,
             intake,
             ready,

@@ -1,7 +1,7 @@
 //! Sockets: where all faces meet the operating system.
 
 mod keepalives;
-mod link;
+mod maybe_tls;
 mod search;
 mod stream;
 mod tls;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::{Error, Result};
 
 pub(crate) use keepalives::watch_peer;
-pub(crate) use link::Link;
+pub(crate) use maybe_tls::MaybeTls;
 pub(crate) use search::{Attempt, Search};
 pub(crate) use stream::{Address, Stream, tune_tcp};
 

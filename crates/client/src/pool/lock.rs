@@ -183,9 +183,9 @@ impl Drop for Return {
         // when that is done.
         let now = Instant::now();
         if self.is_shareable {
-            self.inner.hall.unlock(self.place, Outcome::GivenUp, now);
+            self.inner.state.unlock(self.place, Outcome::GivenUp, now);
         } else {
-            self.inner.hall.discard(self.place, now);
+            self.inner.state.discard(self.place, now);
         }
     }
 }

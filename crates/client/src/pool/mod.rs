@@ -1,8 +1,8 @@
 //! A pool of connections that are shared.
 //!
 //! - `plan` decides, without socket, task or clock;
-//! - `hall` is the lock around it, and wakes those who wait;
-//! - `keeper` has the tasks that connect and watch;
+//! - `state` is the lock around it, and wakes those who wait;
+//! - `maintenance` has the tasks that connect and watch;
 //! - `connection` has the kinds of servers.
 //!
 //! A statement that one connection's server knows no more is not forgotten on the others: each finds
@@ -10,11 +10,11 @@
 //! them would come no sooner than the next request.
 
 mod connection;
-mod hall;
-mod keeper;
 mod lock;
+mod maintenance;
 mod options;
 mod plan;
+mod state;
 mod status;
 
 use std::fmt;
@@ -35,10 +35,10 @@ use crate::{
     Answer, Answers, CancelToken, Config, Description, Error, ErrorKind, Request, Result, Syncs,
 };
 use connection::{Connection, Target};
-use hall::{Ask, Hall, Keeper, Served};
 use lock::Return;
 use options::FOREVER;
 use plan::{Outcome, Place, Refusal, Usage, Waiter};
+use state::{Ask, Maintenance, PoolState, Served};
 
 pub use lock::PoolLock;
 pub use options::PoolOptions;
@@ -102,10 +102,10 @@ pub struct Pool {
 }
 
 /// How late the pool's own task may be in saying that no connection came in time.
-const KEEPER_DELAY_MAX: Duration = Duration::from_secs(1);
+const MAINTENANCE_DELAY_MAX: Duration = Duration::from_secs(1);
 
 struct Inner {
-    hall: Hall<Connection, Mutex<hall::State<Connection>>>,
+    state: PoolState<Connection, Mutex<state::Inner<Connection>>>,
     target: Arc<Target>,
     options: PoolOptions,
 }
@@ -114,13 +114,13 @@ impl Pool {
     /// A pool that opens its first connection when it is asked for something.
     pub fn new(config: Config, options: PoolOptions) -> Self {
         let target = Arc::new(Target::new(config, &options));
-        let hall = Hall::new(
+        let state = PoolState::new(
             options.limits(target.depth_max()),
             || Handle::try_current().is_ok(),
             Instant::now(),
         );
         let inner = Inner {
-            hall,
+            state,
             target,
             options,
         };
@@ -284,9 +284,9 @@ impl Pool {
 
     /// What the pool does at the moment, and has done so far.
     pub fn status(&self) -> PoolStatus {
-        let (counts, totals, last_error) = self.inner.hall.look();
+        let (counts, totals, last_error) = self.inner.state.look();
         PoolStatus {
-            open_error: self.inner.hall.last_failure(),
+            open_error: self.inner.state.last_failure(),
             ..PoolStatus::new(&counts, &totals, last_error)
         }
     }
@@ -295,10 +295,10 @@ impl Pool {
     /// those that are under way, and ends the connections. All handles of the pool are closed then. It
     /// waits for a [`PoolLock`] until that is dropped, and for the connections' runtime to run.
     pub async fn close(&self) {
-        self.inner.hall.close(Instant::now());
+        self.inner.state.close(Instant::now());
         poll_fn(|cx| {
-            let (closed, keeper) = self.inner.hall.poll_closed(cx);
-            match self.inner.keep(keeper) {
+            let (closed, maintenance) = self.inner.state.poll_closed(cx);
+            match self.inner.maintain(maintenance) {
                 Ok(()) => closed,
                 // The runtime of the connections is gone, and they with it.
                 Err(_) => Poll::Ready(()),
@@ -320,7 +320,7 @@ impl Pool {
         if connection.is_closed() {
             // Its task will say so too, and perhaps later than the next request comes.
             let error = Some(error.clone());
-            self.inner.hall.ended(place, error, jitter(), now);
+            self.inner.state.ended(place, error, jitter(), now);
         }
         now < until
     }
@@ -333,12 +333,12 @@ impl Pool {
         token: Option<&CancelToken>,
     ) -> Result<(Place, Connection)> {
         let inner = &self.inner;
-        let (ask, keeper) = inner.hall.take(usage, until, Instant::now());
-        let kept = inner.keep(keeper);
+        let (ask, maintenance) = inner.state.take(usage, until, Instant::now());
+        let kept = inner.maintain(maintenance);
         let refusal = match ask {
             Ask::Have(found) => return Ok(found),
             Ask::Wait(waiter) => {
-                let seat = Seat {
+                let waiter_state = WaiterState {
                     inner,
                     waiter,
                     usage,
@@ -347,9 +347,9 @@ impl Pool {
                 // The pool's own task sees to it, unless its runtime is not driven.
                 let served = tokio::select! {
                     biased;
-                    served = seat => served?,
+                    served = waiter_state => served?,
                     () = CancelToken::canceled_of(token) => return Err(Error::canceled(Sent::Nothing)),
-                    () = passed(Some(until + KEEPER_DELAY_MAX)) => Err(Refusal::Late),
+                    () = passed(Some(until + MAINTENANCE_DELAY_MAX)) => Err(Refusal::Late),
                 };
                 match served {
                     Ok(found) => return Ok(found),
@@ -369,14 +369,14 @@ impl fmt::Debug for Pool {
 }
 
 impl Inner {
-    /// Begins a keeper where there is none.
-    fn keep(self: &Arc<Self>, keeper: Keeper) -> Result<()> {
-        match keeper {
-            Keeper::Hired => {}
-            Keeper::Missing => {
-                tokio::spawn(keeper::keep(Arc::downgrade(self)));
+    /// Spawns the maintenance task if there is none.
+    fn maintain(self: &Arc<Self>, maintenance: Maintenance) -> Result<()> {
+        match maintenance {
+            Maintenance::Running => {}
+            Maintenance::Missing => {
+                tokio::spawn(maintenance::maintain(Arc::downgrade(self)));
             }
-            Keeper::NoRuntime => return Err(Error::no_runtime()),
+            Maintenance::NoRuntime => return Err(Error::no_runtime()),
         }
         Ok(())
     }
@@ -391,10 +391,10 @@ impl Inner {
             Refusal::Closed => Error::pool_closed(),
             Refusal::Late if deadline == Some(until) => Error::deadline(Sent::Nothing),
             Refusal::Late => {
-                Error::no_connection(self.options.acquire_timeout, self.hall.last_failure())
+                Error::no_connection(self.options.acquire_timeout, self.state.last_failure())
             }
             Refusal::Failed => {
-                let error = self.hall.last_refusal();
+                let error = self.state.last_refusal();
                 error.expect("a refusal that lasts has its reason")
             }
         }
@@ -403,7 +403,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.hall.wake_keeper();
+        self.state.wake_maintenance();
     }
 }
 
@@ -417,23 +417,23 @@ struct Lease<'a> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
-        self.inner.hall.give_back(self.place, self.outcome, now);
+        self.inner.state.give_back(self.place, self.outcome, now);
     }
 }
 
 /// Somebody who waits for a connection.
-struct Seat<'a> {
+struct WaiterState<'a> {
     inner: &'a Arc<Inner>,
     waiter: Waiter,
     usage: Usage,
 }
 
-impl Future for Seat<'_> {
+impl Future for WaiterState<'_> {
     type Output = Result<Served<Connection>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (answer, keeper) = self.inner.hall.poll_seat(self.waiter, cx);
-        match (answer, self.inner.keep(keeper)) {
+        let (answer, maintenance) = self.inner.state.poll_seat(self.waiter, cx);
+        match (answer, self.inner.maintain(maintenance)) {
             (Poll::Ready(served), _) => Poll::Ready(Ok(served)),
             (Poll::Pending, kept) => {
                 kept.map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
@@ -442,10 +442,10 @@ impl Future for Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for WaiterState<'_> {
     fn drop(&mut self) {
-        let hall = &self.inner.hall;
-        hall.leave(self.waiter, self.usage, Instant::now());
+        let state = &self.inner.state;
+        state.leave(self.waiter, self.usage, Instant::now());
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::hall::Totals;
 use super::plan::Counts;
+use super::state::Totals;
 use crate::Error;
 
 /// A pool at one moment. What counts events only grows, so the difference of two is what happened

@@ -9,11 +9,11 @@ use lookaside_value::{RowSetBuilder, Text, Value};
 use lookaside_wire::mysql::{BulkWriter, ColumnType, ErrPacket};
 
 use super::Driver;
+use super::in_flight::InFlight;
+use super::query_range::{QueryRange, QueryRef};
 use super::session::{CANNOT_BE_PREPARED, Session};
-use super::span::{Run, Span};
 use super::statement::{Scratch, Statement};
-use super::step::Step;
-use super::verb::Verb;
+use super::statement_kind::StatementKind;
 use crate::request::{Goal, Params};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error, Result};
@@ -52,11 +52,11 @@ impl Extent {
 
 impl Driver {
     /// What a command can take of a span, if it may take more than one set.
-    pub(super) fn extent(&self, span: &Span) -> Option<Extent> {
-        let job = self.session.books.job(span.ticket)?;
+    pub(super) fn extent(&self, span: &QueryRange) -> Option<Extent> {
+        let job = self.session.requests.job(span.ticket)?;
         let may_be = job.is_bulk && job.goal == Goal::Run && self.connection.can_execute_last();
         let is_many = span.end - span.start > 1 && !job.params.set(span.start).is_empty();
-        if !may_be || !is_many || !Verb::takes_bulk(&job.sql) {
+        if !may_be || !is_many || !StatementKind::takes_bulk(&job.sql) {
             return None;
         }
         let extent = Extent::of(&job.params, span.start, span.end);
@@ -64,14 +64,14 @@ impl Driver {
     }
 
     /// Queues as much of a span as one command takes.
-    pub(super) fn bulk(&mut self, mut span: Span, statement: &Arc<Statement>) {
+    pub(super) fn bulk(&mut self, mut span: QueryRange, statement: &Arc<Statement>) {
         let Self {
             connection,
             session,
             scratch,
             ..
         } = self;
-        let (Some(job), Some(prepared)) = (session.books.job(span.ticket), &statement.prepared)
+        let (Some(job), Some(prepared)) = (session.requests.job(span.ticket), &statement.prepared)
         else {
             return;
         };
@@ -79,7 +79,7 @@ impl Driver {
         let wanted = prepared.parameter_count;
         if types.len() != wanted {
             let error = Error::parameter_count(types.len(), wanted);
-            return session.books.refuse(span, &error);
+            return session.requests.refuse(span, &error);
         }
         let mut end = span.start;
         let mut refused = None;
@@ -100,7 +100,7 @@ impl Driver {
             let error = refused.expect("the statement is for the types of the first set");
             let run = span.first();
             span.start += 1;
-            session.books.answer(run, Err(error));
+            session.requests.answer(run, Err(error));
         } else {
             let queued = connection.queue_bulk(prepared.id, scratch.types(), |writer| {
                 scratch.write_bulk(writer);
@@ -109,14 +109,14 @@ impl Driver {
             match queued {
                 Ok(_) => {
                     let moment = session.next_moment();
-                    session.push(Step::Bulk {
+                    session.push(InFlight::Bulk {
                         span: sent,
                         statement: Arc::clone(statement),
                         moment,
                         chunk: self.output.next_chunk(),
                     });
                 }
-                Err(error) => session.books.refuse(sent, &Error::request(error)),
+                Err(error) => session.requests.refuse(sent, &Error::request(error)),
             }
         }
         if !span.is_empty() {
@@ -156,7 +156,7 @@ impl Scratch {
 
 impl Session {
     /// All sets of a command are done.
-    pub(super) fn bulk_done(&mut self, span: &Span, row_count: u64) {
+    pub(super) fn bulk_done(&mut self, span: &QueryRange, row_count: u64) {
         for index in span.start..span.end {
             // They are counted together, so that the sum is right.
             let row_count = (index + 1 == span.end).then_some(row_count);
@@ -171,7 +171,7 @@ impl Session {
     /// None of them was done, unless a transaction is open.
     pub(super) fn bulk_failed(
         &mut self,
-        mut span: Span,
+        mut span: QueryRange,
         statement: &Arc<Statement>,
         error: ErrPacket<'static>,
     ) {
@@ -193,18 +193,18 @@ impl Session {
     }
 
     /// The server takes no bulk for this statement.
-    fn without_bulk(&mut self, span: Span) {
-        if let Some(job) = self.books.job_mut(span.ticket) {
+    fn without_bulk(&mut self, span: QueryRange) {
+        if let Some(job) = self.requests.job_mut(span.ticket) {
             job.is_bulk = false;
             self.backlog.push_front(span);
         }
     }
 
-    fn answer_one(&mut self, span: &Span, index: usize, answer: Result<Answer>) {
-        let run = Run {
+    fn answer_one(&mut self, span: &QueryRange, index: usize, answer: Result<Answer>) {
+        let run = QueryRef {
             index,
             ..span.first()
         };
-        self.books.answer(run, answer);
+        self.requests.answer(run, answer);
     }
 }

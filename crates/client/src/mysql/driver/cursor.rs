@@ -15,19 +15,19 @@ use lookaside_value::{RowSet, RowSetBuilder, Text};
 use lookaside_wire::mysql::{Cursor, ErrPacket, OkPacket, Request as Wire};
 
 use super::Driver;
+use super::in_flight::{InFlight, Work};
+use super::query_range::{QueryRange, QueryRef};
 use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
-use super::span::{Run, Span};
 use super::statement::{Key, Statement};
-use super::step::{Step, Work};
+use super::statement_kind::{SessionEffect, StatementKind};
 use super::stream::Source;
-use super::verb::{SessionEffect, Verb};
 use crate::request::{Fetch, Portal};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error};
 
 impl Driver {
     /// Begins with the statement of a stream, or goes on where its cursor is open.
-    pub(super) fn open(&mut self, span: Span, fetch: Fetch) {
+    pub(super) fn open(&mut self, span: QueryRange, fetch: Fetch) {
         if self.session.streams.contains_key(&fetch.portal) {
             return self.fetch(span, fetch);
         }
@@ -36,24 +36,32 @@ impl Driver {
             return self.change_mode(Mode::Full);
         }
         let run = span.first();
-        let Some(job) = self.session.books.job(run.ticket) else {
+        let Some(job) = self.session.requests.job(run.ticket) else {
             return;
         };
         match self.connection.queue(Wire::Prepare(&job.sql)) {
             // It only looks at what there is, whatever the statement does.
             Ok(_) => {
                 self.session.guard.count();
-                self.push_run(run, Work::Prepare, None, Verb::Read);
+                self.push_run(run, Work::Prepare, None, StatementKind::Read);
                 self.put_guard();
             }
-            Err(error) => self.session.books.answer(run, Err(Error::request(error))),
+            Err(error) => self
+                .session
+                .requests
+                .answer(run, Err(Error::request(error))),
         }
     }
 
     /// Queues the execution that opens the cursor.
-    pub(super) fn open_cursor(&mut self, span: Span, statement: &Arc<Statement>, fetch: Fetch) {
+    pub(super) fn open_cursor(
+        &mut self,
+        span: QueryRange,
+        statement: &Arc<Statement>,
+        fetch: Fetch,
+    ) {
         let run = span.first();
-        let cursor = match Verb::takes_cursor(&statement.key.sql) {
+        let cursor = match StatementKind::takes_cursor(&statement.key.sql) {
             true => Cursor::ReadOnly,
             false => Cursor::None,
         };
@@ -63,22 +71,22 @@ impl Driver {
             }
             Some(Err(error)) => {
                 self.session.statements.discard(Arc::clone(statement));
-                self.session.books.answer(run, Err(error));
+                self.session.requests.answer(run, Err(error));
             }
             None => self.session.statements.discard(Arc::clone(statement)),
         }
     }
 
     /// Queues what fetches the next rows, or takes them from those that are here.
-    pub(super) fn fetch(&mut self, span: Span, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, span: QueryRange, fetch: Fetch) {
         let run = span.first();
         let statement = match self.session.streams.get_mut(&fetch.portal) {
             Some(Source::Cursor { statement, .. }) => Arc::clone(statement),
             Some(Source::Rows { rows, next }) => {
                 let answer = answer(chunk(rows, next, fetch.row_count));
-                return self.session.books.answer(run, Ok(answer));
+                return self.session.requests.answer(run, Ok(answer));
             }
-            None => return self.session.books.answer(run, Err(Error::no_portal())),
+            None => return self.session.requests.answer(run, Err(Error::no_portal())),
         };
         let prepared = statement.prepared.as_ref();
         let prepared = prepared.expect("a cursor is of a statement that the server knows");
@@ -87,16 +95,24 @@ impl Driver {
             row_count_max: fetch.row_count,
         });
         match queued {
-            Ok(_) => self.push_run(run, Work::Fetch(fetch), Some(&statement), Verb::Read),
-            Err(error) => self.session.books.answer(run, Err(Error::request(error))),
+            Ok(_) => self.push_run(
+                run,
+                Work::Fetch(fetch),
+                Some(&statement),
+                StatementKind::Read,
+            ),
+            Err(error) => self
+                .session
+                .requests
+                .answer(run, Err(Error::request(error))),
         }
     }
 }
 
 impl Session {
     /// What the statement of a stream is, for those of its values.
-    pub(super) fn key_of(&self, run: Run) -> Key {
-        match self.books.job(run.ticket) {
+    pub(super) fn key_of(&self, run: QueryRef) -> Key {
+        match self.requests.job(run.ticket) {
             Some(job) => Key {
                 sql: Arc::clone(&job.sql),
                 types: job
@@ -115,24 +131,25 @@ impl Session {
     }
 
     /// The statement of a stream is prepared.
-    pub(super) fn resume_stream(&mut self, run: Run, statement: Statement) {
+    pub(super) fn resume_stream(&mut self, run: QueryRef, statement: Statement) {
         let statement = Arc::new(statement);
-        if self.books.contains(run.ticket) {
-            self.backlog.push_front(Span::of(run, Some(statement)));
+        if self.requests.contains(run.ticket) {
+            self.backlog
+                .push_front(QueryRange::of(run, Some(statement)));
         } else {
             self.statements.discard(statement);
         }
     }
 
     /// The statement of a stream was not prepared.
-    pub(super) fn stream_refused(&mut self, run: Run, moment: u64, error: ErrPacket<'static>) {
+    pub(super) fn stream_refused(&mut self, run: QueryRef, moment: u64, error: ErrPacket<'static>) {
         let key = self.key_of(run);
         let is_full = error.is_statement_limit();
         if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
             return self.resume_stream(
                 run,
                 Statement {
-                    verb: Verb::of(&key.sql),
+                    verb: StatementKind::of(&key.sql),
                     effect: SessionEffect::of(&key.sql),
                     key,
                     moment,
@@ -142,22 +159,23 @@ impl Session {
         }
         let is_victim = self.cancel.is_victim(&error, moment);
         if is_victim && run.retry_count < VICTIM_RETRY_COUNT_MAX {
-            self.backlog.push_front(Span::again(run));
+            self.backlog.push_front(QueryRange::again(run));
         } else if is_full && self.statements.evict_all() {
             // Behind those that still hold what is to be forgotten. Each time there is less, so this
             // ends.
-            self.backlog.push_back(Span::of(run, None));
+            self.backlog.push_back(QueryRange::of(run, None));
         } else if is_full {
-            self.books.answer(run, Err(Error::statement_limit(error)));
+            self.requests
+                .answer(run, Err(Error::statement_limit(error)));
         } else {
-            self.books.answer(run, Err(Error::mysql_refused(error)));
+            self.requests.answer(run, Err(Error::mysql_refused(error)));
         }
     }
 
     /// The rows of a stream wait in its cursor, or all of them came.
     pub(super) fn opened(
         &mut self,
-        run: Run,
+        run: QueryRef,
         fetch: Fetch,
         statement: Option<Arc<Statement>>,
         ok: &OkPacket<'_>,
@@ -174,7 +192,7 @@ impl Session {
             let source = Source::Cursor { statement, plan };
             self.streams.insert(fetch.portal, source);
             // The first rows are still to be fetched, if anybody wants them.
-            self.backlog.push_front(Span::of(run, None));
+            self.backlog.push_front(QueryRange::of(run, None));
             return;
         }
         if let Some(statement) = statement {
@@ -190,12 +208,12 @@ impl Session {
                 .insert(fetch.portal, Source::Rows { rows, next });
             answer(first)
         });
-        self.books.answer(run, result);
+        self.requests.answer(run, result);
     }
 
     /// Rows that are fetched come without their columns.
     pub(super) fn begin_chunk(&mut self) {
-        let Some(Step::Run {
+        let Some(InFlight::Run {
             run,
             work: Work::Fetch(fetch),
             ..
@@ -229,10 +247,10 @@ impl Session {
     }
 
     /// Nobody wants more of a result.
-    pub(super) fn close_stream(&mut self, run: Run, portal: Portal) {
+    pub(super) fn close_stream(&mut self, run: QueryRef, portal: Portal) {
         self.release(portal);
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
-        self.books.answer(run, Ok(answer(none.build())));
+        self.requests.answer(run, Ok(answer(none.build())));
     }
 
     fn release(&mut self, portal: Portal) {

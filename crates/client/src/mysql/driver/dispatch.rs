@@ -6,13 +6,13 @@ use std::time::Instant;
 use lookaside_wire::mysql::{Capabilities, Cursor, Request as Wire, StatementId};
 
 use super::Driver;
+use super::in_flight::{InFlight, Work};
 use super::placeholders::placeholder_count;
+use super::query_range::{QueryRange, QueryRef};
 use super::session::{Faith, Mode, WHERE};
-use super::span::{Run, Span};
 use super::statement::{self, Key, KeyRef, Statement};
+use super::statement_kind::{SessionEffect, StatementKind, classify};
 use super::statements::Found;
-use super::step::{Step, Work};
-use super::verb::{SessionEffect, Verb, classify};
 use crate::request::{Goal, Place, Shape};
 use crate::types::mysql::ParamType;
 use crate::{Error, Result, Ticket};
@@ -38,7 +38,7 @@ impl Driver {
             let Some(mut span) = self.session.backlog.pop_front() else {
                 return;
             };
-            let Some(job) = self.session.books.job(span.ticket) else {
+            let Some(job) = self.session.requests.job(span.ticket) else {
                 // It was given up, perhaps after the statement of its stream was prepared.
                 if let Some(statement) = span.statement {
                     self.session.statements.discard_uncached(statement);
@@ -47,7 +47,7 @@ impl Driver {
             };
             match job.goal {
                 Goal::Copy => {
-                    self.session.books.refuse(span, &Error::no_copy_here());
+                    self.session.requests.refuse(span, &Error::no_copy_here());
                     continue;
                 }
                 // Nothing is sent for it now, and it is done whatever became of the transaction.
@@ -66,7 +66,7 @@ impl Driver {
             let is_shared_run = job.goal == Goal::Run && job.place == Place::Shared;
             if is_shared_run && !self.session.status.began_with_autocommit {
                 let error = Error::begins_without_autocommit();
-                self.session.books.refuse(span, &error);
+                self.session.requests.refuse(span, &error);
                 continue;
             }
             if job.place == Place::Transaction {
@@ -81,13 +81,15 @@ impl Driver {
                     return;
                 }
                 if self.session.faith == Faith::Lost {
-                    self.session.books.refuse(span, &Error::transaction_gone());
+                    self.session
+                        .requests
+                        .refuse(span, &Error::transaction_gone());
                     continue;
                 }
             }
             let login = self.login.as_ref();
             if job.place != Place::Shared && login.is_some_and(|login| login.database().is_none()) {
-                self.session.has_chosen |= Verb::chooses_database(&job.sql);
+                self.session.has_chosen |= StatementKind::chooses_database(&job.sql);
             }
             if let Some(statement) = span.statement.take() {
                 self.proceed(span, &statement, now);
@@ -110,7 +112,7 @@ impl Driver {
                 if job.place == Place::Shared
                     && let Some(error) = effect.refusal()
                 {
-                    self.session.books.refuse(span, &error);
+                    self.session.requests.refuse(span, &error);
                     continue;
                 }
                 if verb.is_bare() {
@@ -119,7 +121,7 @@ impl Driver {
                 }
             }
             let extent = self.extent(&span);
-            let job = self.session.books.job(span.ticket);
+            let job = self.session.requests.job(span.ticket);
             let Some(job) = job else { continue };
             let values = job.params.set(span.start);
             self.types.clear();
@@ -133,12 +135,12 @@ impl Driver {
             };
             match self.session.statements.find(key, self.session.valid_from) {
                 Found::Ready(statement) => match statement.effect.refusal() {
-                    Some(error) if is_shared_run => self.session.books.refuse(span, &error),
+                    Some(error) if is_shared_run => self.session.requests.refuse(span, &error),
                     _ => self.proceed(span, &statement, now),
                 },
                 found => {
                     if is_shared_run && let Some(error) = SessionEffect::of(&job.sql).refusal() {
-                        self.session.books.refuse(span, &error);
+                        self.session.requests.refuse(span, &error);
                         continue;
                     }
                     if matches!(found, Found::Absent) && self.session.mode != Mode::Full {
@@ -176,7 +178,7 @@ impl Driver {
 
     /// Whether the server is about to forget what is sent now.
     fn is_resetting(&self) -> bool {
-        matches!(self.session.steps.front(), Some(Step::Reset { .. }))
+        matches!(self.session.steps.front(), Some(InFlight::Reset { .. }))
     }
 
     fn has_room(&self) -> bool {
@@ -197,18 +199,18 @@ impl Driver {
         }
     }
 
-    fn prepare(&mut self, mut span: Span, key: Key) {
+    fn prepare(&mut self, mut span: QueryRange, key: Key) {
         if let Err(error) = self.connection.queue(Wire::Prepare(&key.sql)) {
-            return self.session.books.refuse(span, &Error::request(error));
+            return self.session.requests.refuse(span, &Error::request(error));
         }
         let moment = self.session.next_moment();
-        let step = Step::Prepare {
+        let step = InFlight::Prepare {
             key: key.clone(),
             moment,
         };
         self.session.push(step);
         if self.extent(&span).is_none() && self.executes_along(span.first(), &key) {
-            self.push_run(span.first(), Work::Last, None, Verb::of(&key.sql));
+            self.push_run(span.first(), Work::Last, None, StatementKind::of(&key.sql));
             span.start += 1;
         }
         self.session.guard.count();
@@ -218,14 +220,14 @@ impl Driver {
 
     /// Queues the execution of what is being prepared, where the server can and it is known that the
     /// values are those that it needs.
-    fn executes_along(&mut self, run: Run, key: &Key) -> bool {
+    fn executes_along(&mut self, run: QueryRef, key: &Key) -> bool {
         let Self {
             connection,
             session,
             scratch,
             ..
         } = self;
-        let Some(job) = session.books.job(run.ticket) else {
+        let Some(job) = session.requests.job(run.ticket) else {
             return false;
         };
         let values = job.params.set(run.index);
@@ -242,12 +244,12 @@ impl Driver {
     }
 
     /// Queues a statement that is not worth preparing, or cannot be prepared.
-    pub(super) fn run_bare(&mut self, mut span: Span) {
+    pub(super) fn run_bare(&mut self, mut span: QueryRange) {
         let run = span.first();
-        let Some(job) = self.session.books.job(span.ticket) else {
+        let Some(job) = self.session.requests.job(span.ticket) else {
             return;
         };
-        let verb = Verb::of(&job.sql);
+        let verb = StatementKind::of(&job.sql);
         let work = match job.goal {
             Goal::Open(fetch) => Work::Open(fetch),
             _ => Work::Execute,
@@ -259,7 +261,10 @@ impl Driver {
                 self.session.note_size(size);
                 self.push_run(span.first(), work, None, verb);
             }
-            Err(error) => self.session.books.answer(run, Err(Error::request(error))),
+            Err(error) => self
+                .session
+                .requests
+                .answer(run, Err(Error::request(error))),
         }
         span.start += 1;
         if !span.is_empty() {
@@ -268,12 +273,12 @@ impl Driver {
     }
 
     /// Does with a statement what was asked.
-    fn proceed(&mut self, span: Span, statement: &Arc<Statement>, now: Instant) {
-        let goal = self.session.books.job(span.ticket).map(|job| job.goal);
+    fn proceed(&mut self, span: QueryRange, statement: &Arc<Statement>, now: Instant) {
+        let goal = self.session.requests.job(span.ticket).map(|job| job.goal);
         match (goal, &statement.prepared) {
             (Some(Goal::Describe), _) => {
                 let answer = self.session.describe(statement);
-                self.session.books.answer(span.first(), Ok(answer));
+                self.session.requests.answer(span.first(), Ok(answer));
             }
             (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
             (Some(Goal::Run | Goal::Open(_)), None) => self.run_bare(span),
@@ -290,8 +295,8 @@ impl Driver {
     }
 
     /// Queues the queries of a span that this statement is for, as many as have room.
-    fn run(&mut self, mut span: Span, statement: &Arc<Statement>, now: Instant) {
-        let job = self.session.books.job(span.ticket);
+    fn run(&mut self, mut span: QueryRange, statement: &Arc<Statement>, now: Instant) {
+        let job = self.session.requests.job(span.ticket);
         let is_alone = job.is_some_and(|job| job.place == Place::Transaction);
         while !span.is_empty() && self.has_room() && self.session.end.is_none() {
             if is_alone && !self.session.steps.is_empty() {
@@ -313,7 +318,7 @@ impl Driver {
                     }
                     self.push_run(run, Work::Execute, Some(statement), statement.verb);
                 }
-                Some(Err(error)) => self.session.books.answer(run, Err(error)),
+                Some(Err(error)) => self.session.requests.answer(run, Err(error)),
                 None => break,
             }
             span.start += 1;
@@ -326,7 +331,7 @@ impl Driver {
     /// Whether the caller says what the columns are, and that is of use here.
     fn pins(&self, ticket: Ticket) -> bool {
         let capabilities = self.connection.capabilities();
-        let job = self.session.books.job(ticket);
+        let job = self.session.requests.job(ticket);
         self.pinned_check_after.is_some()
             && capabilities.contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
             && job.is_some_and(|job| job.shape == Shape::Pinned)
@@ -360,13 +365,13 @@ impl Driver {
             return self.session.end(Error::request(error), &self.output);
         }
         let moment = self.session.next_moment();
-        self.session.push(Step::Own { moment });
+        self.session.push(InFlight::Own { moment });
     }
 
     /// Queues one query, unless its values are of other types.
     pub(super) fn queue_run(
         &mut self,
-        run: Run,
+        run: QueryRef,
         statement: &Statement,
         cursor: Cursor,
     ) -> Option<Result<()>> {
@@ -376,7 +381,7 @@ impl Driver {
             scratch,
             ..
         } = self;
-        let job = session.books.job(run.ticket)?;
+        let job = session.requests.job(run.ticket)?;
         let values = job.params.set(run.index);
         if !statement.takes(values) {
             return None;
@@ -394,13 +399,13 @@ impl Driver {
 
     pub(super) fn push_run(
         &mut self,
-        run: Run,
+        run: QueryRef,
         work: Work,
         statement: Option<&Arc<Statement>>,
-        verb: Verb,
+        verb: StatementKind,
     ) {
         let moment = self.session.next_moment();
-        self.session.push(Step::Run {
+        self.session.push(InFlight::Run {
             run,
             work,
             statement: statement.cloned(),

@@ -8,7 +8,7 @@
 use lookaside_wire::mysql::{Request as Wire, StatementId};
 
 use super::Driver;
-use super::step::Step;
+use super::in_flight::InFlight;
 
 /// Executed in place of another, it leaves everything as it is.
 const NOTHING: &str = "do 0";
@@ -53,7 +53,7 @@ impl Driver {
         if self.connection.queue(Wire::Prepare(NOTHING)).is_ok() {
             let moment = self.session.next_moment();
             let count = self.session.guard.prepare_count;
-            self.session.push(Step::Guard { moment, count });
+            self.session.push(InFlight::Guard { moment, count });
         }
     }
 }

@@ -48,24 +48,24 @@
 //! one of a statement that may have changed it, the server is asked before anything else is sent.
 
 mod answer;
-mod books;
 mod bulk;
 mod cursor;
 mod dispatch;
 mod end;
 mod guard;
+mod in_flight;
 mod options;
 mod placeholders;
 mod plan;
+mod query_range;
+mod requests;
 mod reset;
 mod session;
-mod span;
 mod statement;
+mod statement_kind;
 mod statements;
 mod status;
-mod step;
 mod stream;
-mod verb;
 
 use std::time::{Duration, Instant};
 
@@ -226,7 +226,7 @@ impl Talk for Driver {
     fn advance(&mut self, now: Instant) {
         self.take_events();
         self.silence.advance(now);
-        while let Some(ticket) = self.session.books.overdue(now) {
+        while let Some(ticket) = self.session.requests.overdue(now) {
             self.session.give_up(ticket, Error::deadline);
         }
         self.session.choose_cancel(now);
@@ -278,16 +278,16 @@ impl Drive for Driver {
             return Err(Error::too_many_parameters(request.params.width()));
         }
         let count = request.params.len();
-        if self.session.books.query_count + count > self.query_count_max {
+        if self.session.requests.query_count + count > self.query_count_max {
             return Err(Error::too_many_queries(self.query_count_max));
         }
-        let (ticket, span) = self.session.books.add(request);
+        let (ticket, span) = self.session.requests.add(request);
         self.session.backlog.extend(span);
         Ok(ticket)
     }
 
     fn abandon(&mut self, ticket: Ticket) {
-        self.session.books.remove(ticket);
+        self.session.requests.remove(ticket);
         if self.session.is_answering(ticket) {
             self.session.incoming.give_up();
         }
@@ -302,7 +302,7 @@ impl Drive for Driver {
         let room = self.window.saturating_sub(self.session.steps.len());
         let tickets = self.session.backlog.iter().map(|span| span.ticket);
         // Others were given up.
-        let open = tickets.filter(|&ticket| self.session.books.contains(ticket));
+        let open = tickets.filter(|&ticket| self.session.requests.contains(ticket));
         for ticket in unwanted(open, room, is_unwanted) {
             self.abandon(ticket);
         }
@@ -321,16 +321,16 @@ impl Drive for Driver {
     }
 
     fn next_reply(&mut self) -> Option<Reply> {
-        self.session.books.replies.pop_front()
+        self.session.requests.replies.pop_front()
     }
 
     fn has_reply(&self) -> bool {
-        !self.session.books.replies.is_empty()
+        !self.session.requests.replies.is_empty()
     }
 
     fn deadline(&self) -> Option<Instant> {
         let deadlines = [
-            self.session.books.deadline(),
+            self.session.requests.deadline(),
             self.session.cancel.deadline(),
             self.silence.deadline(),
         ];
@@ -347,11 +347,11 @@ impl Drive for Driver {
     }
 
     fn is_idle(&self) -> bool {
-        self.session.books.is_empty() && self.session.steps.is_empty()
+        self.session.requests.is_empty() && self.session.steps.is_empty()
     }
 
     fn query_count(&self) -> usize {
-        self.session.books.query_count
+        self.session.requests.query_count
     }
 
     fn end(&self) -> Option<&Error> {

@@ -10,9 +10,9 @@ use lookaside_wire::mysql::Request as Wire;
 
 use super::Driver;
 use super::guard::Guard;
+use super::in_flight::InFlight;
+use super::query_range::QueryRange;
 use super::session::{Faith, Mode, Session};
-use super::span::Span;
-use super::step::Step;
 use crate::mysql::login::Login;
 use crate::{Answer, Error};
 
@@ -21,7 +21,7 @@ const CHARACTER_SET: &str = "set names utf8mb4";
 
 impl Driver {
     /// Queues it with nothing else on its way; says whether it was time for it.
-    pub(super) fn reset(&mut self, span: Span) -> bool {
+    pub(super) fn reset(&mut self, span: QueryRange) -> bool {
         if !self.session.steps.is_empty() {
             self.session.backlog.push_front(span);
             return false;
@@ -35,11 +35,13 @@ impl Driver {
             return true;
         }
         if let Err(error) = self.connection.queue(Wire::ResetConnection) {
-            self.session.books.answer(run, Err(Error::request(error)));
+            self.session
+                .requests
+                .answer(run, Err(Error::request(error)));
             return true;
         }
         let moment = self.session.next_moment();
-        self.session.push(Step::Reset {
+        self.session.push(InFlight::Reset {
             run,
             moment,
             chunk: self.output.next_chunk(),
@@ -56,7 +58,7 @@ impl Driver {
 impl Session {
     /// The server has forgotten what belonged to the session.
     pub(super) fn was_reset(&mut self) {
-        let Some(Step::Reset { run, .. }) = self.pop() else {
+        let Some(InFlight::Reset { run, .. }) = self.pop() else {
             panic!("only a reset resets");
         };
         self.incoming.reset();
@@ -67,6 +69,6 @@ impl Session {
         self.faith = Faith::Kept;
         self.valid_from = self.next_moment();
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
-        self.books.answer(run, Ok(Answer::of_rows(none.build())));
+        self.requests.answer(run, Ok(Answer::of_rows(none.build())));
     }
 }

@@ -13,17 +13,17 @@ use lookaside_wire::RequestId;
 use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, SessionChange};
 
 use super::answer::Incoming;
-use super::books::Books;
 use super::guard::Guard;
+use super::in_flight::{InFlight, Work};
 use super::options::Options;
 use super::plan::Plan;
-use super::span::{Run, Span};
+use super::query_range::{QueryRange, QueryRef};
+use super::requests::Requests;
 use super::statement::{self, Key, Statement};
+use super::statement_kind::{SessionEffect, StatementKind};
 use super::statements::Statements;
 use super::status::Status;
-use super::step::{Step, Work};
 use super::stream::Source;
-use super::verb::{SessionEffect, Verb};
 use crate::mysql::kill::Peer;
 use crate::output::Output;
 use crate::request::Portal;
@@ -53,13 +53,13 @@ pub(super) struct Session {
     request_size: usize,
     /// Whom to tell that something is to be cancelled.
     pub(super) peer: Peer,
-    pub(super) books: Books,
+    pub(super) requests: Requests,
     /// Queries that are not sent and wait for nothing but room.
-    pub(super) backlog: VecDeque<Span>,
+    pub(super) backlog: VecDeque<QueryRange>,
     /// A database was chosen where the log-in named none.
     pub(super) has_chosen: bool,
     pub(super) statements: Statements,
-    pub(super) steps: VecDeque<Step>,
+    pub(super) steps: VecDeque<InFlight>,
     pub(super) guard: Guard,
     /// Where the rest of each result is that comes in chunks.
     pub(super) streams: HashMap<Portal, Source, RandomState>,
@@ -124,7 +124,7 @@ impl Session {
             has_password: true,
             request_size: 0,
             peer: Peer::default(),
-            books: Books::default(),
+            requests: Requests::default(),
             backlog: VecDeque::new(),
             has_chosen: false,
             statements: Statements::new(options.statement_count_max),
@@ -149,9 +149,10 @@ impl Session {
     }
 
     /// Notes that something was queued.
-    pub(super) fn push(&mut self, step: Step) {
-        if let Step::Run {
-            verb: Verb::Begin, ..
+    pub(super) fn push(&mut self, step: InFlight) {
+        if let InFlight::Run {
+            verb: StatementKind::Begin,
+            ..
         } = step
         {
             self.begin_count += 1;
@@ -187,12 +188,14 @@ impl Session {
             }
             Event::Unreadable { ok, .. } => self.unreadable(&ok, output),
             Event::LocalInfile { .. } => self.incoming.fail(Error::local_infile_refused()),
-            Event::Failed { error, .. } if matches!(self.steps.front(), Some(Step::Own { .. })) => {
+            Event::Failed { error, .. }
+                if matches!(self.steps.front(), Some(InFlight::Own { .. })) =>
+            {
                 // What the answers that follow look like is not known then.
                 self.end(Error::mysql_refused(error.into_owned()), output);
             }
             Event::Failed { error, .. }
-                if matches!(self.steps.front(), Some(Step::Ping { .. })) =>
+                if matches!(self.steps.front(), Some(InFlight::Ping { .. })) =>
             {
                 if !is_interrupted(&error) {
                     return self.end(Error::mysql_refused(error.into_owned()), output);
@@ -219,9 +222,9 @@ impl Session {
     }
 
     /// The query that is being answered, if it is somebody's.
-    fn head(&self) -> Option<(Run, Option<&Arc<Statement>>)> {
+    fn head(&self) -> Option<(QueryRef, Option<&Arc<Statement>>)> {
         match self.steps.front() {
-            Some(Step::Run { run, statement, .. }) => Some((*run, statement.as_ref())),
+            Some(InFlight::Run { run, statement, .. }) => Some((*run, statement.as_ref())),
             _ => None,
         }
     }
@@ -244,8 +247,8 @@ impl Session {
     }
 
     /// Rows of a query follow, which are kept if its caller waits for them.
-    pub(super) fn begin_rows(&mut self, run: Run, plan: Arc<Plan>) {
-        match self.books.job(run.ticket).map(|job| &job.discards) {
+    pub(super) fn begin_rows(&mut self, run: QueryRef, plan: Arc<Plan>) {
+        match self.requests.job(run.ticket).map(|job| &job.discards) {
             Some(None) => self.incoming.begin(plan),
             Some(Some(error)) => self.incoming.fail(error.clone()),
             None => self.incoming.discard(),
@@ -254,15 +257,17 @@ impl Session {
 
     /// Whether all results of the query that is being answered are wanted.
     fn keeps_results(&self) -> bool {
-        let job = self.head().and_then(|(run, _)| self.books.job(run.ticket));
+        let job = self
+            .head()
+            .and_then(|(run, _)| self.requests.job(run.ticket));
         job.is_some_and(|job| job.keeps_results)
     }
 
     /// Nothing was done for a query, because its statement was not prepared.
-    fn voided(&mut self, run: Run, error: Option<Error>) {
+    fn voided(&mut self, run: QueryRef, error: Option<Error>) {
         match error {
-            Some(error) => self.books.answer(run, Err(error)),
-            None => self.backlog.push_back(Span::of(run, None)),
+            Some(error) => self.requests.answer(run, Err(error)),
+            None => self.backlog.push_back(QueryRange::of(run, None)),
         }
     }
 
@@ -290,18 +295,18 @@ impl Session {
         if self.report(ok.status, output).is_err() {
             return;
         }
-        if let Some(Step::Reset { .. }) = self.steps.front() {
+        if let Some(InFlight::Reset { .. }) = self.steps.front() {
             return self.was_reset();
         }
         let (run, verb) = match self.pop() {
-            Some(Step::Run {
+            Some(InFlight::Run {
                 run,
                 work: Work::Open(fetch),
                 statement,
                 ..
             }) => return self.opened(run, fetch, statement, ok),
-            Some(Step::Run { run, verb, .. }) => (run, verb),
-            Some(Step::Own { .. }) => {
+            Some(InFlight::Run { run, verb, .. }) => (run, verb),
+            Some(InFlight::Own { .. }) => {
                 if self.faith == Faith::Asked {
                     self.faith = if self.status.is_in_transaction {
                         Faith::Kept
@@ -311,33 +316,33 @@ impl Session {
                 }
                 return self.incoming = Incoming::default();
             }
-            Some(Step::Ping { .. }) => {
+            Some(InFlight::Ping { .. }) => {
                 self.status.pinged();
                 return self.incoming.reset();
             }
-            Some(Step::Bulk { span, .. }) => {
+            Some(InFlight::Bulk { span, .. }) => {
                 self.incoming.reset();
                 return self.bulk_done(&span, ok.affected_row_count);
             }
-            Some(Step::Void { run, error, .. }) => {
+            Some(InFlight::Void { run, error, .. }) => {
                 self.incoming.reset();
                 // What does nothing has neither.
                 if has_rows || ok.affected_row_count > 0 {
                     let error = Error::unprepared_execution();
-                    return self.books.answer(run, Err(error));
+                    return self.requests.answer(run, Err(error));
                 }
                 return self.voided(run, error);
             }
             step => panic!("{step:?} is not done this way"),
         };
-        if verb == Verb::Begin {
+        if verb == StatementKind::Begin {
             self.faith = Faith::Kept;
         }
-        if verb == Verb::Set {
+        if verb == StatementKind::Set {
             self.valid_from = self.next_moment();
         }
         if let Some(answer) = self.incoming.finish() {
-            self.books.answer(run, answer);
+            self.requests.answer(run, answer);
         }
         self.statements.trim();
     }
@@ -347,7 +352,7 @@ impl Session {
         let Some((run, statement)) = self.head() else {
             return self.done(ok, output);
         };
-        let is_read = self.steps.front().is_some_and(Step::is_repeatable);
+        let is_read = self.steps.front().is_some_and(InFlight::is_repeatable);
         if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
             self.statements.uncheck(id);
         }
@@ -355,7 +360,7 @@ impl Session {
         if is_last && is_read && run.retry_count == 0 && self.can_repeat() {
             self.incoming.discard();
             self.done(ok, output);
-            self.backlog.push_front(Span::again(run));
+            self.backlog.push_front(QueryRange::again(run));
         } else {
             self.incoming.fail(Error::columns_unknown());
             self.done(ok, output);
@@ -364,14 +369,14 @@ impl Session {
 
     fn prepared(&mut self, prepared: Prepared) {
         let (key, moment, stream) = match self.pop() {
-            Some(Step::Prepare { key, moment }) => (key, moment, None),
-            Some(Step::Run {
+            Some(InFlight::Prepare { key, moment }) => (key, moment, None),
+            Some(InFlight::Run {
                 run,
                 work: Work::Prepare,
                 moment,
                 ..
             }) => (self.key_of(run), moment, Some(run)),
-            Some(Step::Guard { count, .. }) => {
+            Some(InFlight::Guard { count, .. }) => {
                 if let Some(before) = self.guard.prepared(count, prepared.statement) {
                     self.statements.close(before);
                 }
@@ -383,7 +388,7 @@ impl Session {
             self.statements.plan(prepared.statement, columns);
         }
         let statement = Statement {
-            verb: Verb::of(&key.sql),
+            verb: StatementKind::of(&key.sql),
             effect: SessionEffect::of(&key.sql),
             key,
             moment,
@@ -423,7 +428,7 @@ impl Session {
 
     /// What was sent along with the Prepare is an execution like any other.
     fn goes_along(&mut self, prepared: &Arc<Statement>) {
-        if let Some(Step::Run {
+        if let Some(InFlight::Run {
             work: work @ Work::Last,
             statement,
             ..
@@ -438,7 +443,7 @@ impl Session {
     /// Prepare, it is sent again then.
     fn void(&mut self, error: impl FnOnce() -> Option<Error>) {
         if let Some(step) = self.steps.front_mut()
-            && let Step::Run {
+            && let InFlight::Run {
                 run,
                 work: Work::Last,
                 moment,
@@ -446,12 +451,12 @@ impl Session {
             } = *step
         {
             let error = error();
-            *step = Step::Void { run, error, moment };
+            *step = InFlight::Void { run, error, moment };
         }
     }
 
     /// Puts spans where they are next.
-    fn resume(&mut self, spans: Vec<Span>) {
+    fn resume(&mut self, spans: Vec<QueryRange>) {
         for span in spans.into_iter().rev() {
             self.backlog.push_front(span);
         }
@@ -462,23 +467,23 @@ impl Session {
             self.faith = Faith::Doubtful;
         }
         match self.pop() {
-            Some(Step::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
+            Some(InFlight::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
             // The next Prepare then has no execution with it.
-            Some(Step::Guard { .. }) => {}
-            Some(Step::Void { run, error, .. }) => self.voided(run, error),
-            Some(Step::Reset { run, .. }) => {
-                self.books.answer(run, Err(Error::mysql_refused(error)));
+            Some(InFlight::Guard { .. }) => {}
+            Some(InFlight::Void { run, error, .. }) => self.voided(run, error),
+            Some(InFlight::Reset { run, .. }) => {
+                self.requests.answer(run, Err(Error::mysql_refused(error)));
             }
-            Some(Step::Bulk {
+            Some(InFlight::Bulk {
                 span, statement, ..
             }) => self.bulk_failed(span, &statement, error),
-            Some(Step::Run {
+            Some(InFlight::Run {
                 run,
                 work: Work::Prepare,
                 moment,
                 ..
             }) => self.stream_refused(run, moment, error),
-            Some(Step::Run {
+            Some(InFlight::Run {
                 run,
                 work,
                 statement,
@@ -498,15 +503,15 @@ impl Session {
                 let is_victim = self.cancel.is_victim(&error, moment);
                 let retry_count_max = match (is_stale, is_victim) {
                     (true, _) => 1,
-                    (_, true) if verb == Verb::Read && work.is_repeatable() => {
+                    (_, true) if verb == StatementKind::Read && work.is_repeatable() => {
                         VICTIM_RETRY_COUNT_MAX
                     }
                     _ => 0,
                 };
                 if run.retry_count < retry_count_max && self.can_repeat() {
-                    self.backlog.push_front(Span::again(run));
+                    self.backlog.push_front(QueryRange::again(run));
                 } else {
-                    self.books.answer(run, Err(Error::mysql_refused(error)));
+                    self.requests.answer(run, Err(Error::mysql_refused(error)));
                 }
             }
             step => panic!("{step:?} does not fail this way"),
@@ -522,7 +527,7 @@ impl Session {
     fn prepare_failed(&mut self, key: Key, moment: u64, error: ErrPacket<'static>) {
         if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
             return self.ready(Statement {
-                verb: Verb::of(&key.sql),
+                verb: StatementKind::of(&key.sql),
                 effect: SessionEffect::of(&key.sql),
                 key,
                 moment,
@@ -547,7 +552,7 @@ impl Session {
             Error::mysql_refused(error)
         };
         for span in waiting {
-            self.books.refuse(span, &error);
+            self.requests.refuse(span, &error);
         }
         self.void(|| Some(error));
     }
@@ -571,13 +576,14 @@ impl Session {
     }
 
     /// Takes the first step, which is done.
-    pub(super) fn pop(&mut self) -> Option<Step> {
+    pub(super) fn pop(&mut self) -> Option<InFlight> {
         let step = self.steps.pop_front();
         if self.steps.is_empty() {
             self.request_size = 0;
         }
-        if let Some(Step::Run {
-            verb: Verb::Begin, ..
+        if let Some(InFlight::Run {
+            verb: StatementKind::Begin,
+            ..
         }) = step
         {
             self.begin_count -= 1;

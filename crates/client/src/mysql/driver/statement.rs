@@ -10,7 +10,7 @@ use lookaside_wire::mysql::{
     ColumnType, Columns, Connection, Cursor, Execute, ParameterType, ParameterWriter, StatementId,
 };
 
-use super::verb::{SessionEffect, Verb};
+use super::statement_kind::{SessionEffect, StatementKind};
 use crate::types::mysql::{self as types, ParamType};
 use crate::{Error, Result};
 
@@ -51,7 +51,7 @@ impl Equivalent<Key> for KeyRef<'_> {
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) key: Key,
-    pub(super) verb: Verb,
+    pub(super) verb: StatementKind,
     /// What it leaves behind in the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use lookaside_wire::mysql::{Columns, StatementId};
 
 use super::plan::Plan;
-use super::span::Span;
+use super::query_range::QueryRange;
 use super::statement::{Key, KeyRef, Statement};
 use crate::Ticket;
 
@@ -38,7 +38,7 @@ struct Entry {
 
 enum State {
     /// Its description is on the way; these wait for it.
-    Preparing(Vec<Span>),
+    Preparing(Vec<QueryRange>),
     Ready(Arc<Statement>),
 }
 
@@ -83,7 +83,7 @@ impl Statements {
     }
 
     /// The statement is being prepared, and `span` waits for it, if there is something left of it.
-    pub(super) fn begin(&mut self, key: Key, span: Span) {
+    pub(super) fn begin(&mut self, key: Key, span: QueryRange) {
         let waiting = (!span.is_empty()).then_some(span);
         let entry = Entry {
             state: State::Preparing(Vec::from_iter(waiting)),
@@ -94,7 +94,7 @@ impl Statements {
     }
 
     /// `span` waits for a statement that is being prepared.
-    pub(super) fn wait(&mut self, key: KeyRef<'_>, span: Span) {
+    pub(super) fn wait(&mut self, key: KeyRef<'_>, span: QueryRange) {
         match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
             Some(State::Preparing(waiting)) => waiting.push(span),
             _ => panic!("only what is being prepared is waited for"),
@@ -102,7 +102,7 @@ impl Statements {
     }
 
     /// Who waits for a statement that is being prepared.
-    pub(super) fn waiting(&self, key: &Key) -> &[Span] {
+    pub(super) fn waiting(&self, key: &Key) -> &[QueryRange] {
         match self.entries.get(key).map(|entry| &entry.state) {
             Some(State::Preparing(waiting)) => waiting,
             _ => &[],
@@ -118,7 +118,7 @@ impl Statements {
     }
 
     /// The statement is prepared; those that waited for it come back.
-    pub(super) fn prepared(&mut self, statement: Arc<Statement>) -> Vec<Span> {
+    pub(super) fn prepared(&mut self, statement: Arc<Statement>) -> Vec<QueryRange> {
         let Some(entry) = self.entries.get_mut(&statement.key) else {
             panic!("what is being prepared stays in the cache");
         };
@@ -131,7 +131,7 @@ impl Statements {
     }
 
     /// The statement was refused; those that waited for it come back.
-    pub(super) fn refused(&mut self, key: &Key) -> Vec<Span> {
+    pub(super) fn refused(&mut self, key: &Key) -> Vec<QueryRange> {
         match self.entries.remove(key).map(|entry| entry.state) {
             Some(State::Preparing(waiting)) => waiting,
             _ => panic!("what is being prepared stays in the cache"),

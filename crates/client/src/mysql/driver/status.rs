@@ -8,7 +8,7 @@
 use lookaside_wire::mysql::{Request as Wire, StatusFlags};
 
 use super::Driver;
-use super::step::Step;
+use super::in_flight::InFlight;
 use crate::Error;
 use crate::request::Place;
 
@@ -115,7 +115,7 @@ impl Driver {
         match self.connection.queue(Wire::Ping) {
             Ok(_) => {
                 let moment = self.session.next_moment();
-                self.session.push(Step::Ping { moment });
+                self.session.push(InFlight::Ping { moment });
             }
             Err(error) => self.session.end(Error::request(error), &self.output),
         }

@@ -146,7 +146,7 @@ pub(super) enum Step {
     /// End a connection whatever is under way; then say `ended`.
     Abort(Place),
     Serve(Waiter, Place),
-    Dismiss(Waiter, Refusal),
+    Reject(Waiter, Refusal),
 }
 
 /// How much of what there is.
@@ -354,7 +354,7 @@ impl Plan {
     /// Does what the time asks for.
     pub(super) fn advance(&mut self, now: Instant) {
         while let Some(waiter) = self.queue.pop_overdue(now) {
-            self.steps.push_back(Step::Dismiss(waiter, Refusal::Late));
+            self.steps.push_back(Step::Reject(waiter, Refusal::Late));
         }
         for index in 0..self.slots.len() {
             let slot = &mut self.slots[index];
@@ -398,7 +398,7 @@ impl Plan {
     pub(super) fn close_all(&mut self, now: Instant) {
         self.is_closing = true;
         self.is_changed = true;
-        self.dismiss_all(Refusal::Closed);
+        self.reject_all(Refusal::Closed);
         for index in 0..self.slots.len() {
             match self.slots[index].state {
                 State::Opening => self.abort(index),
@@ -475,9 +475,9 @@ impl Plan {
         kept.count()
     }
 
-    fn dismiss_all(&mut self, refusal: Refusal) {
+    fn reject_all(&mut self, refusal: Refusal) {
         while let Some(waiter) = self.queue.pop() {
-            self.steps.push_back(Step::Dismiss(waiter, refusal));
+            self.steps.push_back(Step::Reject(waiter, refusal));
         }
     }
 

@@ -13,7 +13,7 @@ impl Plan {
             return;
         }
         if self.is_refused(now) {
-            self.dismiss_all(Refusal::Failed);
+            self.reject_all(Refusal::Failed);
         }
         loop {
             self.trim_reserved();

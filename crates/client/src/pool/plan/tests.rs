@@ -146,7 +146,7 @@ impl World {
                     let usage = self.forget(waiter);
                     self.hold(usage, place);
                 }
-                Step::Dismiss(waiter, refusal) => {
+                Step::Reject(waiter, refusal) => {
                     let is_late = refusal == Refusal::Late;
                     if let (true, Some(since)) = (is_late, self.calm_since) {
                         let until = self.waiting.iter().find(|entry| entry.0 == waiter);
@@ -269,7 +269,7 @@ impl World {
     }
 
     /// Something happens.
-    fn happen(&mut self) {
+    fn wake_all(&mut self) {
         match self.random.u32(0..100) {
             0..25 => drop(self.take(Usage::Shared, ms(10_000))),
             25..29 => drop(self.take(Usage::Exclusive, ms(10_000))),
@@ -370,7 +370,7 @@ fn whatever_happens_the_rules_hold_and_everybody_is_served() {
         };
         let mut world = World::new(limits.clone(), random.fork());
         for _ in 0..EVENT_COUNT {
-            world.happen();
+            world.wake_all();
         }
         world.calm_down();
         assert!(world.served_count > 0);

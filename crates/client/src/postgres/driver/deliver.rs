@@ -2,10 +2,10 @@
 
 use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 
+use super::in_flight::{Outcome, Settled, Stage};
+use super::query_range::{QueryRange, QueryRef};
 use super::session::Session;
-use super::span::{Run, Span};
-use super::step::{Outcome, Settled, Stage};
-use super::verb::Verb;
+use super::statement_kind::StatementKind;
 use crate::answers::ONCE;
 use crate::output::Output;
 use crate::request::Place;
@@ -55,14 +55,14 @@ impl Session {
         {
             let answer = match (outcome, &sync_error) {
                 (Outcome::Skipped, _) => {
-                    retries.push(Span::of(run));
+                    retries.push(QueryRange::of(run));
                     continue;
                 }
                 // Whose fault it was nobody knows, and none was done.
                 (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
                     if shares_sync =>
                 {
-                    retries.push(Span::of(run));
+                    retries.push(QueryRange::of(run));
                     continue;
                 }
                 (
@@ -71,10 +71,10 @@ impl Session {
                 ) => Err(Error::refused(error.clone())),
                 (Outcome::Unforeseen(error), None) => {
                     // What reads can be asked again.
-                    let can_retry = can_retry && statement.verb == Verb::Read;
+                    let can_retry = can_retry && statement.verb == StatementKind::Read;
                     if can_retry && run.retry_count == 0 {
                         let retry_count = 1;
-                        retries.push(Span::of(Run { retry_count, ..run }));
+                        retries.push(QueryRange::of(QueryRef { retry_count, ..run }));
                         continue;
                     }
                     Err(error)
@@ -105,7 +105,7 @@ impl Session {
                     };
                     if can_retry && run.retry_count < retry_count_max {
                         let retry_count = run.retry_count + 1;
-                        retries.push(Span::of(Run { retry_count, ..run }));
+                        retries.push(QueryRange::of(QueryRef { retry_count, ..run }));
                         continue;
                     }
                     Err(Error::refused(error))
@@ -145,7 +145,7 @@ impl Session {
     }
 
     /// A query has its answer.
-    pub(super) fn answer(&mut self, run: Run, answer: Result<Answer>) {
+    pub(super) fn answer(&mut self, run: QueryRef, answer: Result<Answer>) {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// All queries of a span have this error.
-    pub(super) fn refuse(&mut self, mut span: Span, error: &Error) {
+    pub(super) fn refuse(&mut self, mut span: QueryRange, error: &Error) {
         while !span.is_empty() {
             self.answer(span.first(), Err(error.clone()));
             span.start += 1;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use lookaside_wire::postgres::{Parse, Request as Wire, TransactionStatus};
 
+use super::in_flight::InFlight;
 use super::portal::portal_name;
 use super::statement::{PortalName, Statement};
+use super::statement_kind::{SessionEffect, StatementKind};
 use super::statements::Found;
-use super::step::Step;
-use super::verb::{SessionEffect, Verb};
-use super::{Driver, Key, SMALL, Span};
+use super::{Driver, Key, QueryRange, SMALL};
 use crate::Syncs;
 use crate::request::{Fetch, Goal, Place};
 use crate::{Error, ErrorKind};
@@ -39,7 +39,7 @@ impl Driver {
     fn dispatch_backlog(&mut self) {
         let is_held = self.session.cancel.is_under_way()
             || self.session.is_copying()
-            || matches!(self.session.steps.front(), Some(Step::Script { .. }));
+            || matches!(self.session.steps.front(), Some(InFlight::Script { .. }));
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
@@ -93,7 +93,7 @@ impl Driver {
                     let is_shared = is_run && span.place == Place::Shared;
                     if is_shared && let Some(error) = SessionEffect::of(&key.sql).refusal() {
                         self.session.refuse(span, &error);
-                    } else if is_run && Verb::of(&key.sql).is_control() {
+                    } else if is_run && StatementKind::of(&key.sql).is_control() {
                         self.control(span, key);
                     } else {
                         self.prepare(span, key);
@@ -107,7 +107,7 @@ impl Driver {
     /// Whether one more query may be queued.
     fn has_room(&self) -> bool {
         let session = &self.session;
-        let is_synced = matches!(session.steps.back(), Some(Step::Sync));
+        let is_synced = matches!(session.steps.back(), Some(InFlight::Sync));
         session.in_flight_count < self.window && !(session.is_pooled && is_synced)
     }
 
@@ -127,7 +127,7 @@ impl Driver {
     /// It is not prepared, because it must not depend on what the server remembers: in a
     /// transaction that has failed nothing can be prepared again, and one that cannot be rolled back
     /// stays open.
-    fn control(&mut self, span: Span, key: Key) {
+    fn control(&mut self, span: QueryRange, key: Key) {
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
         self.run(span, Arc::new(statement), None);
@@ -135,15 +135,15 @@ impl Driver {
 
     /// Queues a COPY, with nothing else on its way.
     #[cold]
-    fn copy(&mut self, span: Span, key: Key) {
-        if Verb::of(&key.sql) != Verb::Copy {
+    fn copy(&mut self, span: QueryRange, key: Key) {
+        if StatementKind::of(&key.sql) != StatementKind::Copy {
             return self.session.refuse(span, &Error::no_copy());
         }
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
         match statement.execute(&mut self.connection, &[]) {
             Ok(execute) => {
-                self.session.steps.push_back(Step::Run {
+                self.session.steps.push_back(InFlight::Run {
                     run: span.first(),
                     statement: Arc::new(statement),
                     execute,
@@ -160,7 +160,7 @@ impl Driver {
 
     /// Queues a script, or leaves it where it was until nothing else is under way.
     #[cold]
-    fn script(&mut self, span: Span, row_count_max: usize) {
+    fn script(&mut self, span: QueryRange, row_count_max: usize) {
         if !self.session.steps.is_empty() {
             return self.session.backlog.push_front(span);
         }
@@ -176,8 +176,8 @@ impl Driver {
 
     /// Queues what prepares a statement, in a flight of its own.
     #[cold]
-    fn prepare(&mut self, span: Span, key: Key) {
-        if Verb::of(&key.sql) == Verb::Copy {
+    fn prepare(&mut self, span: QueryRange, key: Key) {
+        if StatementKind::of(&key.sql) == StatementKind::Copy {
             return self.session.refuse(span, &Error::copy_refused());
         }
         self.end_flight();
@@ -188,7 +188,7 @@ impl Driver {
             };
             let close = self.connection.queue(Wire::CloseStatement(&name));
             close.expect(SMALL);
-            self.session.steps.push_back(Step::Close(None));
+            self.session.steps.push_back(InFlight::Close(None));
         }
         let name = self.session.statements.new_name();
         let parse = self.connection.queue(Wire::Parse(Parse {
@@ -205,7 +205,7 @@ impl Driver {
                 self.session.in_flight_count += 1;
                 self.session
                     .steps
-                    .push_back(Step::Prepare { key, name, moment });
+                    .push_back(InFlight::Prepare { key, name, moment });
             }
             Err(error) => self.session.refuse(span, &Error::request(error)),
         }
@@ -213,7 +213,7 @@ impl Driver {
     }
 
     /// Does with a prepared statement what was asked.
-    fn proceed(&mut self, span: Span, statement: Arc<Statement>) {
+    fn proceed(&mut self, span: QueryRange, statement: Arc<Statement>) {
         let job = self.session.jobs.get(span.ticket);
         match job.map(|job| job.goal) {
             Some(Goal::Run) => self.run(span, statement, None),
@@ -232,7 +232,7 @@ impl Driver {
 
     /// Queues the queries of a span, as many as have room; or the only one, whose rows are fetched
     /// part by part.
-    fn run(&mut self, mut span: Span, statement: Arc<Statement>, fetch: Option<Fetch>) {
+    fn run(&mut self, mut span: QueryRange, statement: Arc<Statement>, fetch: Option<Fetch>) {
         let session = &self.session;
         if span.place == Place::Shared
             && let Some(error) = statement.effect.refusal()
@@ -240,7 +240,7 @@ impl Driver {
             return self.session.refuse(span, &error);
         }
         let shares = span.syncs == Syncs::Shared
-            && statement.verb == Verb::Read
+            && statement.verb == StatementKind::Read
             && session.begin_count == 0
             && self.connection.transaction_status() == TransactionStatus::Idle;
         let flight_count_max = if shares { FLIGHT_COUNT_MAX } else { 1 };
@@ -267,7 +267,7 @@ impl Driver {
             match queued {
                 Ok(execute) => {
                     let moment = self.session.next_moment();
-                    self.session.steps.push_back(Step::Run {
+                    self.session.steps.push_back(InFlight::Run {
                         run,
                         statement: statement.clone(),
                         execute,
@@ -276,7 +276,7 @@ impl Driver {
                         portal: fetch.map(|fetch| fetch.portal),
                     });
                     self.session.in_flight_count += 1;
-                    if statement.verb == Verb::Begin {
+                    if statement.verb == StatementKind::Begin {
                         self.session.begin_count += 1;
                     }
                     self.flight_count += 1;
@@ -308,7 +308,7 @@ impl Driver {
 
     pub(super) fn sync(&mut self) {
         self.connection.queue(Wire::Sync).expect(SMALL);
-        self.session.steps.push_back(Step::Sync);
+        self.session.steps.push_back(InFlight::Sync);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
+use super::in_flight::InFlight;
 use super::session::{Job, Rows, Script, Session};
-use super::step::Step;
 use crate::Error;
 use crate::error::Sent;
 use crate::output::Output;
@@ -19,13 +19,13 @@ impl Session {
         for step in &self.steps {
             // What is queued will be sent, even if no byte of it is yet.
             match step {
-                Step::Run { run, .. } if run.ticket == ticket => {
+                InFlight::Run { run, .. } if run.ticket == ticket => {
                     is_under_way = true;
                     job.answers
                         .at(run.index)
                         .get_or_insert_with(|| Err(error(Sent::Something)));
                 }
-                Step::Script { ticket: of, .. } if *of == ticket => {
+                InFlight::Script { ticket: of, .. } if *of == ticket => {
                     is_under_way = true;
                     job.answers = Script::cut(self.script.take(), error(Sent::Something));
                 }
@@ -49,12 +49,12 @@ impl Session {
     /// The request whose answer is coming in, if rows of it are kept.
     pub(super) fn collecting(&self) -> Option<Ticket> {
         match self.steps.front() {
-            Some(Step::Run { run, .. })
+            Some(InFlight::Run { run, .. })
                 if matches!(self.rows, Rows::Begun { .. } | Rows::Raw { .. }) =>
             {
                 Some(run.ticket)
             }
-            Some(Step::Script { ticket, .. }) if self.script.is_some() => Some(*ticket),
+            Some(InFlight::Script { ticket, .. }) if self.script.is_some() => Some(*ticket),
             _ => None,
         }
     }
@@ -62,7 +62,7 @@ impl Session {
     /// Keeps no rows of the answers to a request that goes on.
     #[cold]
     pub(super) fn discard(&mut self, ticket: Ticket) {
-        if let Some(Step::Script { ticket: of, .. }) = self.steps.front()
+        if let Some(InFlight::Script { ticket: of, .. }) = self.steps.front()
             && *of == ticket
         {
             // The rest of it is discarded once it is out of the books.
@@ -82,7 +82,7 @@ impl Session {
     /// Keeps no more rows of an answer whose caller is gone.
     pub(super) fn discard_rows(&mut self, ticket: Ticket, rows: impl FnOnce() -> Rows) {
         let head = self.steps.front();
-        let is_head = matches!(head, Some(Step::Run { run, .. }) if run.ticket == ticket);
+        let is_head = matches!(head, Some(InFlight::Run { run, .. }) if run.ticket == ticket);
         if is_head && matches!(self.rows, Rows::Begun { .. } | Rows::Raw { .. }) {
             self.rows = rows();
         }
@@ -97,14 +97,14 @@ impl Session {
         let sent = error.of_query(Sent::Something);
         for step in self.steps.drain(..) {
             match step {
-                Step::Run { run, chunk, .. } if output.is_sent(chunk) => {
+                InFlight::Run { run, chunk, .. } if output.is_sent(chunk) => {
                     if let Some(job) = self.jobs.get_mut(run.ticket) {
                         job.answers
                             .at(run.index)
                             .get_or_insert_with(|| Err(sent.clone()));
                     }
                 }
-                Step::Script { ticket, chunk, .. } if output.is_sent(chunk) => {
+                InFlight::Script { ticket, chunk, .. } if output.is_sent(chunk) => {
                     if let Some(job) = self.jobs.get_mut(ticket) {
                         job.answers = Script::cut(self.script.take(), sent.clone());
                     }

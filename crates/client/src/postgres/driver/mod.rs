@@ -47,17 +47,17 @@ mod deliver;
 mod dispatch;
 mod end;
 mod hook;
+mod in_flight;
 mod login;
 mod notices;
 mod options;
 mod portal;
+mod query_range;
+mod server_role;
 mod session;
-mod span;
-mod standing;
 mod statement;
+mod statement_kind;
 mod statements;
-mod step;
-mod verb;
 
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -77,8 +77,8 @@ use crate::{
 pub use hook::{Hook, Notification};
 pub use notices::Notices;
 pub use options::{Options, Route};
+use query_range::QueryRange;
 use session::{CopyIn, Rows, Session};
-use span::Span;
 use statement::Key;
 use statements::NONCE_SIZE;
 
@@ -356,7 +356,7 @@ impl Drive for Driver {
     }
 
     fn fitness(&self, wanted: TargetSession) -> Fitness {
-        self.session.standing.fitness(wanted)
+        self.session.server_role.fitness(wanted)
     }
 
     fn is_idle(&self) -> bool {

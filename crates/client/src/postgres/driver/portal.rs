@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use lookaside_wire::postgres::Request as Wire;
 
+use super::in_flight::InFlight;
+use super::query_range::QueryRef;
 use super::session::Session;
-use super::span::Run;
 use super::statement::{Columns, Statement};
-use super::step::Step;
-use super::{Driver, SMALL, Span};
+use super::{Driver, QueryRange, SMALL};
 use crate::request::{Fetch, Portal};
 use crate::{Answer, Error};
 
@@ -22,7 +22,7 @@ pub(super) fn portal_name(portal: Portal) -> String {
 
 impl Driver {
     /// Queues what fetches the next rows.
-    pub(super) fn fetch(&mut self, span: Span, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, span: QueryRange, fetch: Fetch) {
         self.end_flight();
         let Some(statement) = self.session.portals.get(&fetch.portal).cloned() else {
             return self.session.refuse(span, &Error::no_portal());
@@ -32,7 +32,7 @@ impl Driver {
             row_count_max: fetch.row_count,
         });
         let moment = self.session.next_moment();
-        self.session.steps.push_back(Step::Run {
+        self.session.steps.push_back(InFlight::Run {
             run: span.first(),
             statement,
             execute: execute.expect(SMALL),
@@ -45,7 +45,7 @@ impl Driver {
     }
 
     /// Queues what closes a portal, whether or not there is one.
-    pub(super) fn close_portal(&mut self, span: Span, portal: Portal) {
+    pub(super) fn close_portal(&mut self, span: QueryRange, portal: Portal) {
         self.end_flight();
         self.session.portals.remove(&portal);
         let close = self
@@ -54,7 +54,7 @@ impl Driver {
         close.expect(SMALL);
         self.session
             .steps
-            .push_back(Step::Close(Some(span.first())));
+            .push_back(InFlight::Close(Some(span.first())));
         self.sync();
     }
 }
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// A Close is done, one way or the other.
-    pub(super) fn closed(&mut self, run: Option<Run>) {
+    pub(super) fn closed(&mut self, run: Option<QueryRef>) {
         let Some(run) = run else { return };
         let answer = Answer::of_rows(Columns::default().rows().build());
         self.answer(run, Ok(answer));

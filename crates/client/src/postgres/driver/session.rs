@@ -17,13 +17,13 @@ use lookaside_wire::postgres::{
 };
 
 use super::hook::{Hook, Notification};
+use super::in_flight::{InFlight, Outcome, Settled, Stage};
 use super::notices::Notices;
-use super::standing::Standing;
+use super::server_role::ServerRole;
 use super::statement::{Columns, MESSAGE_SIZE, Statement};
+use super::statement_kind::StatementKind;
 use super::statements::Statements;
-use super::step::{Outcome, Settled, Stage, Step};
-use super::verb::Verb;
-use super::{Key, Options, Route, Span};
+use super::{Key, Options, QueryRange, Route};
 use crate::Error;
 use crate::answers::Places;
 use crate::copy::CopyEnd;
@@ -63,7 +63,7 @@ pub(super) enum CopyIn {
 /// All of a driver but the wire.
 pub(super) struct Session {
     pub(super) is_ready: bool,
-    pub(super) standing: Standing,
+    pub(super) server_role: ServerRole,
     pub(super) end: Option<Error>,
     /// Queries without an answer, sent or not.
     pub(super) query_count: usize,
@@ -74,9 +74,9 @@ pub(super) struct Session {
     /// Whether a pooler stands before the server, so that each transaction may run elsewhere.
     pub(super) is_pooled: bool,
     /// Queries that are not sent and wait for nothing but room.
-    pub(super) backlog: VecDeque<Span>,
+    pub(super) backlog: VecDeque<QueryRange>,
     pub(super) statements: Statements,
-    pub(super) steps: VecDeque<Step>,
+    pub(super) steps: VecDeque<InFlight>,
     /// The portals that have more rows.
     pub(super) portals: HashMap<Portal, Arc<Statement>, RandomState>,
     /// How many steps prepare or run something.
@@ -174,7 +174,7 @@ impl Session {
     pub(super) fn new(options: &Options) -> Self {
         Self {
             is_ready: false,
-            standing: Standing::default(),
+            server_role: ServerRole::default(),
             end: None,
             query_count: 0,
             replies: VecDeque::new(),
@@ -249,7 +249,7 @@ impl Session {
         if let Some(deadline) = request.deadline {
             self.deadlines.insert(deadline, ticket);
         }
-        self.backlog.push_back(Span {
+        self.backlog.push_back(QueryRange {
             ticket,
             start: 0,
             end: count,
@@ -298,12 +298,12 @@ impl Session {
     /// Whether the server may be waiting for data, or be sending some.
     pub(super) fn is_copying(&self) -> bool {
         let step = self.steps.front();
-        matches!(step, Some(Step::Run { statement, .. }) if statement.verb == Verb::Copy)
+        matches!(step, Some(InFlight::Run { statement, .. }) if statement.verb == StatementKind::Copy)
     }
 
     /// What a server shall get that waits for the data of a COPY.
     fn copy_in(&mut self) -> Option<CopyIn> {
-        let Some(Step::Run { run, .. }) = self.steps.front() else {
+        let Some(InFlight::Run { run, .. }) = self.steps.front() else {
             panic!("only what runs waits for data");
         };
         let job = self.jobs.get(run.ticket);
@@ -326,7 +326,7 @@ impl Session {
 
     /// Where the data of a COPY goes, if it does not come whole.
     fn copy_out(&self) -> Option<Arc<CopyEnd>> {
-        let Some(Step::Run { run, .. }) = self.steps.front() else {
+        let Some(InFlight::Run { run, .. }) = self.steps.front() else {
             panic!("only what runs sends data");
         };
         let copy = self.jobs.get(run.ticket)?.copy.as_ref()?;
@@ -352,7 +352,7 @@ impl Session {
     #[inline]
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         // Nothing but a script takes an event away, and to look for one needs no event.
-        if let Some(&Step::Script { ticket, .. }) = self.steps.front() {
+        if let Some(&InFlight::Script { ticket, .. }) = self.steps.front() {
             return match self.take_of_script(ticket, event) {
                 ControlFlow::Continue(event) => self.take_rare(event, output),
                 ControlFlow::Break(copies) => copies.then_some(CopyIn::Refused),
@@ -365,7 +365,10 @@ impl Session {
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
             Event::Ready { id, status } if id != RequestId::STARTUP => {
                 let sync = self.steps.pop_front();
-                assert!(matches!(sync, Some(Step::Sync)), "only a Sync gets ready");
+                assert!(
+                    matches!(sync, Some(InFlight::Sync)),
+                    "only a Sync gets ready"
+                );
                 self.deliver(status, output);
             }
             event => return self.take_rare(event, output),
@@ -390,7 +393,7 @@ impl Session {
             Event::RowDescription { description, .. } => self.described(Some(description)),
             Event::NoData { .. } => self.described(None),
             Event::CloseComplete { .. } => {
-                let Some(Step::Close(run)) = self.steps.pop_front() else {
+                let Some(InFlight::Close(run)) = self.steps.pop_front() else {
                     panic!("only a Close closes");
                 };
                 self.closed(run);
@@ -439,7 +442,7 @@ impl Session {
     }
 
     fn row(&mut self, row: DataRow<'_>) {
-        let Some(Step::Run { run, statement, .. }) = self.steps.front() else {
+        let Some(InFlight::Run { run, statement, .. }) = self.steps.front() else {
             panic!("only queries have rows");
         };
         if matches!(self.rows, Rows::Empty) {
@@ -483,7 +486,7 @@ impl Session {
 
     /// All rows came that were asked for.
     fn suspended(&mut self) {
-        let Some(Step::Run {
+        let Some(InFlight::Run {
             statement, portal, ..
         }) = self.steps.front()
         else {
@@ -499,14 +502,14 @@ impl Session {
     }
 
     fn complete(&mut self, tag: Option<CommandTag<'_>>) {
-        let Some(Step::Run { run, statement, .. }) = self.pop() else {
+        let Some(InFlight::Run { run, statement, .. }) = self.pop() else {
             panic!("only queries are completed");
         };
-        if statement.verb == Verb::Set {
+        if statement.verb == StatementKind::Set {
             self.settings_changed = true;
         }
         let is_undone = tag.is_some_and(|tag| tag.as_bytes() == b"ROLLBACK");
-        if statement.verb == Verb::Commit && is_undone {
+        if statement.verb == StatementKind::Commit && is_undone {
             self.rows = Rows::Failed(Error::rolled_back());
         }
         self.end_copy();
@@ -545,7 +548,7 @@ impl Session {
 
     /// A statement is described, or a portal that is about to be executed.
     fn described(&mut self, description: Option<RowDescription<'_>>) {
-        let Some(Step::Run { statement, .. }) = self.steps.front() else {
+        let Some(InFlight::Run { statement, .. }) = self.steps.front() else {
             return self.prepared(description);
         };
         let statement = Arc::clone(statement);
@@ -561,7 +564,7 @@ impl Session {
 
     #[cold]
     fn prepared(&mut self, description: Option<RowDescription<'_>>) {
-        let Some(Step::Prepare { key, name, moment }) = self.pop() else {
+        let Some(InFlight::Prepare { key, name, moment }) = self.pop() else {
             panic!("only what is being prepared is described");
         };
         let parameters = std::mem::take(&mut self.parameters);
@@ -575,7 +578,7 @@ impl Session {
     }
 
     /// Puts spans where they are next.
-    pub(super) fn resume(&mut self, spans: Vec<Span>) {
+    pub(super) fn resume(&mut self, spans: Vec<QueryRange>) {
         for span in spans.into_iter().rev() {
             self.backlog.push_front(span);
         }
@@ -583,12 +586,12 @@ impl Session {
 
     #[cold]
     fn failed(&mut self, id: RequestId, error: ErrorResponse<'static>) {
-        if matches!(self.steps.front(), Some(Step::Sync)) {
+        if matches!(self.steps.front(), Some(InFlight::Sync)) {
             self.sync_error = Some(error);
             return;
         }
         match self.pop() {
-            Some(Step::Prepare { key, name, moment }) => {
+            Some(InFlight::Prepare { key, name, moment }) => {
                 let waiting = self.statements.refused(&key);
                 // Parse may have been done, and only Describe refused.
                 self.statements.forget(name);
@@ -601,7 +604,7 @@ impl Session {
                     self.refuse(span, &error);
                 }
             }
-            Some(Step::Run {
+            Some(InFlight::Run {
                 run,
                 statement,
                 execute,
@@ -629,7 +632,7 @@ impl Session {
                 });
             }
             // What could not be closed is not used any more either.
-            Some(Step::Close(run)) => self.closed(run),
+            Some(InFlight::Close(run)) => self.closed(run),
             step => panic!("{step:?} cannot fail"),
         }
     }
@@ -637,36 +640,36 @@ impl Session {
     /// All that shares the Sync of what failed.
     #[cold]
     fn skipped(&mut self) {
-        while !matches!(self.steps.front(), Some(Step::Sync) | None) {
+        while !matches!(self.steps.front(), Some(InFlight::Sync) | None) {
             match self.pop() {
-                Some(Step::Run { run, statement, .. }) => self.settled.push(Settled {
+                Some(InFlight::Run { run, statement, .. }) => self.settled.push(Settled {
                     run,
                     statement,
                     outcome: Outcome::Skipped,
                 }),
                 // Something before it could not be closed, which is not tried again.
-                Some(Step::Prepare { key, .. }) => {
+                Some(InFlight::Prepare { key, .. }) => {
                     let waiting = self.statements.refused(&key);
                     self.resume(waiting);
                 }
-                Some(Step::Close(run)) => self.closed(run),
+                Some(InFlight::Close(run)) => self.closed(run),
                 _ => {}
             }
         }
     }
 
     /// Takes the first step, which is done.
-    fn pop(&mut self) -> Option<Step> {
+    fn pop(&mut self) -> Option<InFlight> {
         let step = self.steps.pop_front();
         match &step {
-            Some(Step::Run { statement, .. }) => {
+            Some(InFlight::Run { statement, .. }) => {
                 self.in_flight_count -= 1;
-                if statement.verb == Verb::Begin {
+                if statement.verb == StatementKind::Begin {
                     self.begin_count -= 1;
                 }
             }
-            Some(Step::Prepare { .. }) => self.in_flight_count -= 1,
-            Some(Step::Close(_) | Step::Sync | Step::Script { .. }) | None => {}
+            Some(InFlight::Prepare { .. }) => self.in_flight_count -= 1,
+            Some(InFlight::Close(_) | InFlight::Sync | InFlight::Script { .. }) | None => {}
         }
         step
     }
@@ -686,7 +689,7 @@ impl Session {
             }
             return self.end(error, output);
         }
-        self.standing.report(status.name, status.value);
+        self.server_role.report(status.name, status.value);
         if NAMING_SETTINGS.contains(&status.name.to_bytes()) {
             self.settings_changed = true;
         }

@@ -8,7 +8,7 @@ use lookaside_wire::postgres::{
 };
 use lookaside_wire::{RequestError, RequestId};
 
-use super::verb::{SessionEffect, Verb};
+use super::statement_kind::{SessionEffect, StatementKind};
 use crate::Answer;
 use crate::raw_rows::RawRows;
 use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
@@ -31,7 +31,7 @@ pub(super) struct Key {
 pub(super) struct Statement {
     pub(super) key: Key,
     pub(super) name: Box<str>,
-    pub(super) verb: Verb,
+    pub(super) verb: StatementKind,
     /// What it leaves behind in the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
@@ -72,7 +72,7 @@ impl Statement {
             parameter_types: parameters.iter().map(type_name).collect(),
         };
         Self {
-            verb: Verb::of(&key.sql),
+            verb: StatementKind::of(&key.sql),
             effect: SessionEffect::of(&key.sql),
             key,
             name,

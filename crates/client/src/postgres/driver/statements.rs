@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
 use super::options::Route;
-use super::span::Span;
+use super::query_range::QueryRange;
 use super::statement::{Key, Statement};
 use crate::Ticket;
 
@@ -46,7 +46,7 @@ struct Entry {
 #[derive(Debug)]
 enum State {
     /// Its description is on the way; these wait for it.
-    Preparing(Vec<Span>),
+    Preparing(Vec<QueryRange>),
     Ready(Arc<Statement>),
 }
 
@@ -126,7 +126,7 @@ impl Statements {
     }
 
     /// The statement is being prepared, and `span` waits for it.
-    pub(super) fn begin(&mut self, key: Key, span: Span) {
+    pub(super) fn begin(&mut self, key: Key, span: QueryRange) {
         let entry = Entry {
             state: State::Preparing(vec![span]),
             used_at: 0,
@@ -136,7 +136,7 @@ impl Statements {
     }
 
     /// `span` waits for a statement that is being prepared.
-    pub(super) fn wait(&mut self, key: &Key, span: Span) {
+    pub(super) fn wait(&mut self, key: &Key, span: QueryRange) {
         match self.entries.get_mut(key).map(|entry| &mut entry.state) {
             Some(State::Preparing(waiting)) => waiting.push(span),
             _ => panic!("only what is being prepared is waited for"),
@@ -144,7 +144,7 @@ impl Statements {
     }
 
     /// Who waits for a statement that is being prepared.
-    pub(super) fn waiting(&self, key: &Key) -> &[Span] {
+    pub(super) fn waiting(&self, key: &Key) -> &[QueryRange] {
         match self.entries.get(key).map(|entry| &entry.state) {
             Some(State::Preparing(waiting)) => waiting,
             _ => &[],
@@ -157,7 +157,7 @@ impl Statements {
     }
 
     /// The statement is prepared; those that waited for it come back.
-    pub(super) fn prepared(&mut self, statement: Arc<Statement>) -> Vec<Span> {
+    pub(super) fn prepared(&mut self, statement: Arc<Statement>) -> Vec<QueryRange> {
         let Some(entry) = self.entries.get_mut(&statement.key) else {
             panic!("what is being prepared stays in the cache");
         };
@@ -171,7 +171,7 @@ impl Statements {
     }
 
     /// The statement was refused; those that waited for it come back.
-    pub(super) fn refused(&mut self, key: &Key) -> Vec<Span> {
+    pub(super) fn refused(&mut self, key: &Key) -> Vec<QueryRange> {
         match self.entries.remove(key).map(|entry| entry.state) {
             Some(State::Preparing(waiting)) => waiting,
             _ => panic!("what is being prepared stays in the cache"),

@@ -6,7 +6,7 @@ use lookaside_wire::mysql::ErrPacket;
 
 use super::Session;
 use crate::Ticket;
-use crate::mysql::driver::step::{Step, Work};
+use crate::mysql::driver::in_flight::{InFlight, Work};
 
 /// `ER_QUERY_INTERRUPTED`
 const INTERRUPTED: u16 = 1317;
@@ -57,10 +57,10 @@ impl Cancel {
     }
 
     /// Whether this was given up.
-    fn wants(&self, step: &Step) -> bool {
+    fn wants(&self, step: &InFlight) -> bool {
         match step {
-            Step::Run { run, .. } => self.wanted.contains(&run.ticket),
-            Step::Bulk { span, .. } => self.wanted.contains(&span.ticket),
+            InFlight::Run { run, .. } => self.wanted.contains(&run.ticket),
+            InFlight::Bulk { span, .. } => self.wanted.contains(&span.ticket),
             _ => false,
         }
     }
@@ -84,14 +84,14 @@ impl Session {
         let (steps, statements) = (&self.steps, &self.statements);
         self.cancel.wanted.retain(|&ticket| {
             steps.iter().any(|step| match step {
-                Step::Own { .. }
-                | Step::Ping { .. }
-                | Step::Reset { .. }
-                | Step::Guard { .. }
-                | Step::Void { .. } => false,
-                Step::Run { run, .. } => run.ticket == ticket,
-                Step::Bulk { span, .. } => span.ticket == ticket,
-                Step::Prepare { key, .. } => {
+                InFlight::Own { .. }
+                | InFlight::Ping { .. }
+                | InFlight::Reset { .. }
+                | InFlight::Guard { .. }
+                | InFlight::Void { .. } => false,
+                InFlight::Run { run, .. } => run.ticket == ticket,
+                InFlight::Bulk { span, .. } => span.ticket == ticket,
+                InFlight::Prepare { key, .. } => {
                     let mut waiting = statements.waiting(key).iter();
                     waiting.any(|span| span.ticket == ticket)
                 }
@@ -121,18 +121,18 @@ impl Session {
     fn unwanted(&self) -> Option<u64> {
         let step = self.steps.front()?;
         let is_unwanted = match step {
-            Step::Own { .. }
-            | Step::Ping { .. }
-            | Step::Reset { .. }
-            | Step::Guard { .. }
-            | Step::Void { .. } => false,
-            Step::Run { .. } | Step::Bulk { .. } => self.cancel.wants(step),
+            InFlight::Own { .. }
+            | InFlight::Ping { .. }
+            | InFlight::Reset { .. }
+            | InFlight::Guard { .. }
+            | InFlight::Void { .. } => false,
+            InFlight::Run { .. } | InFlight::Bulk { .. } => self.cancel.wants(step),
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.
-            Step::Prepare { key, .. } => {
+            InFlight::Prepare { key, .. } => {
                 let waiting = self.statements.waiting(key).iter();
                 let along = match self.steps.get(1) {
-                    Some(Step::Run {
+                    Some(InFlight::Run {
                         run,
                         work: Work::Last,
                         ..
@@ -140,7 +140,7 @@ impl Session {
                     _ => None,
                 };
                 let mut tickets = waiting.map(|span| span.ticket).chain(along);
-                let is_open = tickets.clone().any(|ticket| self.books.contains(ticket));
+                let is_open = tickets.clone().any(|ticket| self.requests.contains(ticket));
                 !is_open && tickets.any(|ticket| self.cancel.wanted.contains(&ticket))
             }
         };

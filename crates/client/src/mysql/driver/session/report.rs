@@ -3,7 +3,7 @@
 use lookaside_wire::mysql::StatusFlags;
 
 use super::Session;
-use crate::mysql::driver::step::Step;
+use crate::mysql::driver::in_flight::InFlight;
 use crate::output::Output;
 use crate::request::Place;
 use crate::{Error, Result};
@@ -25,9 +25,9 @@ impl Session {
         let was_clean = self.status.is_clean();
         self.status.report(flags);
         let run = match self.steps.front() {
-            Some(Step::Run { run, .. } | Step::Void { run, .. }) => Some(*run),
-            Some(Step::Bulk { span, .. }) => Some(span.first()),
-            Some(Step::Ping { .. }) => None,
+            Some(InFlight::Run { run, .. } | InFlight::Void { run, .. }) => Some(*run),
+            Some(InFlight::Bulk { span, .. }) => Some(span.first()),
+            Some(InFlight::Ping { .. }) => None,
             _ => return Ok(()),
         };
         if run.is_some_and(|run| run.place == Place::Session) {
@@ -43,7 +43,7 @@ impl Session {
         };
         // Nobody else can have done it.
         if was_clean && let Some(run) = run {
-            self.books.answer(run, Err(error.clone()));
+            self.requests.answer(run, Err(error.clone()));
         }
         self.incoming.reset();
         self.end(error, output);
@@ -54,7 +54,7 @@ impl Session {
     /// read.
     pub(super) fn has_other_charset(&mut self, name: &[u8], value: &[u8], output: &Output) -> bool {
         let run = match self.steps.front() {
-            Some(Step::Run { run, .. } | Step::Void { run, .. }) => *run,
+            Some(InFlight::Run { run, .. } | InFlight::Void { run, .. }) => *run,
             _ => return false,
         };
         if !CHARACTER_SETS.contains(&name) || value == CHARACTER_SET.as_bytes() {
@@ -62,7 +62,7 @@ impl Session {
         }
         let [name, value] = [name, value].map(String::from_utf8_lossy);
         let error = Error::other_encoding(&name, &value, CHARACTER_SET);
-        self.books.answer(run, Err(error.clone()));
+        self.requests.answer(run, Err(error.clone()));
         self.incoming.reset();
         self.end(error, output);
         true

@@ -6,8 +6,8 @@ use lookaside_wire::postgres::ErrorResponse;
 
 use super::Session;
 use crate::Ticket;
-use crate::postgres::driver::span::Span;
-use crate::postgres::driver::step::Step;
+use crate::postgres::driver::in_flight::InFlight;
+use crate::postgres::driver::query_range::QueryRange;
 
 /// Requests to cancel, of which there is at most one at a time.
 #[derive(Default)]
@@ -75,26 +75,28 @@ impl Session {
             let (steps, statements) = (&self.steps, &self.statements);
             self.cancel.wanted.retain(|&ticket| {
                 steps.iter().any(|step| match step {
-                    Step::Run { run, .. } => run.ticket == ticket,
-                    Step::Script { ticket: of, .. } => *of == ticket,
-                    Step::Prepare { key, .. } => statements.is_awaited(key, ticket),
-                    Step::Close(_) | Step::Sync => false,
+                    InFlight::Run { run, .. } => run.ticket == ticket,
+                    InFlight::Script { ticket: of, .. } => *of == ticket,
+                    InFlight::Prepare { key, .. } => statements.is_awaited(key, ticket),
+                    InFlight::Close(_) | InFlight::Sync => false,
                 })
             });
         }
         let unwanted = match self.steps.front() {
-            Some(Step::Run { run, moment, .. }) if self.cancel.wanted.contains(&run.ticket) => {
+            Some(InFlight::Run { run, moment, .. }) if self.cancel.wanted.contains(&run.ticket) => {
                 Some(*moment)
             }
-            Some(Step::Script { ticket, moment, .. }) if self.cancel.wanted.contains(ticket) => {
+            Some(InFlight::Script { ticket, moment, .. })
+                if self.cancel.wanted.contains(ticket) =>
+            {
                 Some(*moment)
             }
             // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.
-            Some(Step::Prepare { key, moment, .. }) => {
+            Some(InFlight::Prepare { key, moment, .. }) => {
                 let waiting = self.statements.waiting(key);
-                let is_open = |span: &Span| self.jobs.contains(span.ticket);
-                let is_given_up = |span: &Span| self.cancel.wanted.contains(&span.ticket);
+                let is_open = |span: &QueryRange| self.jobs.contains(span.ticket);
+                let is_given_up = |span: &QueryRange| self.cancel.wanted.contains(&span.ticket);
                 let is_unwanted = !waiting.iter().any(is_open) && waiting.iter().any(is_given_up);
                 is_unwanted.then_some(*moment)
             }

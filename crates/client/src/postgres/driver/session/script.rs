@@ -11,8 +11,8 @@ use lookaside_wire::postgres::{CommandTag, DataRow, Event, RowDescription, Trans
 
 use super::Session;
 use crate::answers::Places;
+use crate::postgres::driver::in_flight::InFlight;
 use crate::postgres::driver::statement::{MESSAGE_SIZE, row_size};
-use crate::postgres::driver::step::Step;
 use crate::types::postgres::PgType;
 use crate::{Answer, Description, Error, Reply, Result, ScriptPart, Ticket};
 
@@ -40,7 +40,7 @@ impl Session {
     ) {
         let moment = self.next_moment();
         self.script = Some(Script::new(row_count_max, self.result_size_max));
-        self.steps.push_back(Step::Script {
+        self.steps.push_back(InFlight::Script {
             ticket,
             moment,
             chunk,

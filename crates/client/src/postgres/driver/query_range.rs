@@ -8,7 +8,7 @@ use crate::{Syncs, Ticket};
 
 /// The queries `start..end` of a request.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct QueryRange {
     pub(super) ticket: Ticket,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -23,16 +23,16 @@ pub(super) struct Span {
 
 /// One query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct QueryRef {
     pub(super) ticket: Ticket,
     pub(super) index: usize,
     pub(super) place: Place,
     pub(super) retry_count: u8,
 }
 
-impl Span {
+impl QueryRange {
     /// One query, to be sent alone.
-    pub(super) fn of(run: Run) -> Self {
+    pub(super) fn of(run: QueryRef) -> Self {
         Self {
             ticket: run.ticket,
             start: run.index,
@@ -45,8 +45,8 @@ impl Span {
     }
 
     /// Its first query.
-    pub(super) fn first(&self) -> Run {
-        Run {
+    pub(super) fn first(&self) -> QueryRef {
+        QueryRef {
             ticket: self.ticket,
             index: self.start,
             place: self.place,

@@ -8,7 +8,7 @@ use crate::request::Place;
 
 /// The queries `start..end` of a request.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct QueryRange {
     pub(super) ticket: Ticket,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -22,14 +22,14 @@ pub(super) struct Span {
 
 /// One query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct QueryRef {
     pub(super) ticket: Ticket,
     pub(super) index: usize,
     pub(super) place: Place,
     pub(super) retry_count: u8,
 }
 
-impl Span {
+impl QueryRange {
     /// All queries of a request.
     pub(super) fn all(ticket: Ticket, count: usize, place: Place) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Span {
     }
 
     /// One query, as if it had not been sent yet.
-    pub(super) fn of(run: Run, statement: Option<Arc<Statement>>) -> Self {
+    pub(super) fn of(run: QueryRef, statement: Option<Arc<Statement>>) -> Self {
         Self {
             ticket: run.ticket,
             start: run.index,
@@ -55,7 +55,7 @@ impl Span {
     }
 
     /// One query once more.
-    pub(super) fn again(run: Run) -> Self {
+    pub(super) fn again(run: QueryRef) -> Self {
         Self {
             ticket: run.ticket,
             start: run.index,
@@ -67,8 +67,8 @@ impl Span {
     }
 
     /// Its first query.
-    pub(super) fn first(&self) -> Run {
-        Run {
+    pub(super) fn first(&self) -> QueryRef {
+        QueryRef {
             ticket: self.ticket,
             index: self.start,
             place: self.place,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::span::{Run, Span};
+use super::query_range::{QueryRange, QueryRef};
 use crate::answers::{ONCE, Places};
 use crate::deadlines::Deadlines;
 use crate::request::{Goal, Params, Place, Shape};
@@ -13,7 +13,7 @@ use crate::{Answer, Error, Reply, Request, Result, Ticket};
 
 /// What callers wait for.
 #[derive(Default)]
-pub(super) struct Books {
+pub(super) struct Requests {
     jobs: Tickets<Job>,
     pub(super) replies: VecDeque<Reply>,
     deadlines: Deadlines,
@@ -51,9 +51,9 @@ impl Job {
     }
 }
 
-impl Books {
+impl Requests {
     /// Enters a request; says where to begin with it, unless it asks nothing.
-    pub(super) fn add(&mut self, request: Request) -> (Ticket, Option<Span>) {
+    pub(super) fn add(&mut self, request: Request) -> (Ticket, Option<QueryRange>) {
         self.ticket_count += 1;
         let ticket = Ticket(self.ticket_count);
         let count = request.params.len();
@@ -81,7 +81,7 @@ impl Books {
             open_count: count,
         };
         self.jobs.insert(ticket, job);
-        (ticket, Some(Span::all(ticket, count, place)))
+        (ticket, Some(QueryRange::all(ticket, count, place)))
     }
 
     /// The request, unless it was given up.
@@ -117,7 +117,7 @@ impl Books {
     }
 
     /// A query has its answer.
-    pub(super) fn answer(&mut self, run: Run, answer: Result<Answer>) {
+    pub(super) fn answer(&mut self, run: QueryRef, answer: Result<Answer>) {
         let Some(job) = self.jobs.get_mut(run.ticket) else {
             return;
         };
@@ -138,7 +138,7 @@ impl Books {
     }
 
     /// All queries of a span have this error.
-    pub(super) fn refuse(&mut self, mut span: Span, error: &Error) {
+    pub(super) fn refuse(&mut self, mut span: QueryRange, error: &Error) {
         while !span.is_empty() {
             self.answer(span.first(), Err(error.clone()));
             span.start += 1;

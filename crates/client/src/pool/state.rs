@@ -1,11 +1,12 @@
-//! Where those who want connections meet the [`Plan`]: a lock, and who is woken when.
+//! The state that callers and connections of a pool share: the [`Plan`] behind a lock, and the wakers of
+//! tasks that wait.
 //!
-//! The hall knows no runtime. Whoever calls holds the lock for a few dozen instructions and never
-//! while he waits. Wakers are called once it is free again.
+//! The state knows no runtime. Callers hold the lock for a few dozen instructions and never while they
+//! wait. Wakers are called after the lock is released.
 //!
-//! One future, the keeper, does what takes a runtime: it connects, checks, and looks at the clock.
-//! It lives on a runtime that may end before the pool does. So whoever finds that there is none is
-//! told that it is [missing](Keeper::Missing).
+//! One task, the maintenance task, does what takes a runtime: it connects, checks, and watches deadlines.
+//! It runs on a runtime that may end before the pool does. A caller that finds no such task is told that
+//! it is [missing](Maintenance::Missing).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
@@ -17,7 +18,7 @@ use super::plan::{
 use crate::Error;
 use crate::sync::Lock;
 
-/// What the keeper is to do.
+/// What the maintenance task does next.
 #[derive(Debug)]
 pub(super) enum Job<C> {
     /// Connect; then `opened` or `open_failed`, and `ended` in the end.
@@ -45,9 +46,9 @@ pub(super) type Served<C> = Result<(Place, C), Refusal>;
 
 /// Whether there is somebody to do the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeper {
-    Hired,
-    /// The caller is to begin one; he is taken to do so.
+pub(super) enum Maintenance {
+    Running,
+    /// The caller must spawn one.
     Missing,
     /// There is none, and the caller has no runtime to begin one on.
     NoRuntime,
@@ -64,22 +65,22 @@ pub(super) struct Totals {
     pub(super) late: u64,
 }
 
-pub(super) struct Hall<C, L> {
+pub(super) struct PoolState<C, L> {
     state: L,
-    /// Whether its caller is on a runtime, and so can begin a keeper.
+    /// Whether its caller is on a runtime, and so can spawn the maintenance task.
     has_runtime: fn() -> bool,
     connection: std::marker::PhantomData<fn(C)>,
 }
 
-pub(super) struct State<C> {
+pub(super) struct Inner<C> {
     plan: Plan,
     /// By the index of their places.
     connections: Box<[Option<C>]>,
-    seats: BTreeMap<Waiter, Seat<C>>,
+    waiters: BTreeMap<Waiter, WaiterState<C>>,
     jobs: VecDeque<Job<C>>,
-    has_keeper: bool,
-    keeper: Option<Waker>,
-    /// What the keeper's alarm is set to.
+    has_maintenance: bool,
+    maintenance: Option<Waker>,
+    /// When the maintenance task wakes by itself.
     alarm: Option<Instant>,
     /// Those who wait for the end of everything.
     closers: Vec<Waker>,
@@ -92,26 +93,26 @@ pub(super) struct State<C> {
     refusal: Option<Error>,
 }
 
-/// Where somebody waits.
-enum Seat<C> {
+/// How far a waiter is.
+enum WaiterState<C> {
     Waiting(Option<Waker>, Instant),
     Served(Place, C),
-    Dismissed(Refusal),
+    Rejected(Refusal),
 }
 
-impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
-    /// `has_runtime` says whether its caller is on a runtime, and so can begin a keeper; it is asked under
+impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
+    /// `has_runtime` says whether its caller is on a runtime, and so can spawn the maintenance task; it is called under
     /// the lock.
     pub(super) fn new(limits: Limits, has_runtime: fn() -> bool, now: Instant) -> Self {
         let connections = (0..limits.count_max).map(|_| None).collect();
         Self {
-            state: L::new(State {
+            state: L::new(Inner {
                 plan: Plan::new(limits, now),
                 connections,
-                seats: BTreeMap::new(),
+                waiters: BTreeMap::new(),
                 jobs: VecDeque::new(),
-                has_keeper: false,
-                keeper: None,
+                has_maintenance: false,
+                maintenance: None,
                 alarm: None,
                 closers: Vec::new(),
                 totals: Totals::default(),
@@ -130,19 +131,21 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         usage: Usage,
         until: Instant,
         now: Instant,
-    ) -> (Ask<(Place, C)>, Keeper) {
+    ) -> (Ask<(Place, C)>, Maintenance) {
         self.change(now, |state| {
-            let keeper = state.hire(self.has_runtime);
+            let maintenance = state.start_maintenance(self.has_runtime);
             let ask = match state.plan.take(usage, until, now) {
                 Take::Now(place) => Ask::Have((place, state.connection(place))),
                 Take::Wait(waiter) => {
                     state.totals.waits += 1;
-                    state.seats.insert(waiter, Seat::Waiting(None, now));
+                    state
+                        .waiters
+                        .insert(waiter, WaiterState::Waiting(None, now));
                     Ask::Wait(waiter)
                 }
                 Take::Refused(refusal) => Ask::Refused(refusal),
             };
-            (ask, keeper)
+            (ask, maintenance)
         })
     }
 
@@ -151,39 +154,42 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         &self,
         waiter: Waiter,
         cx: &mut Context<'_>,
-    ) -> (Poll<Served<C>>, Keeper) {
+    ) -> (Poll<Served<C>>, Maintenance) {
         self.state.with(|state| {
-            let keeper = state.hire(self.has_runtime);
-            let seat = state.seats.get_mut(&waiter).expect("who waits has a seat");
-            if let Seat::Waiting(waker, _) = seat {
+            let maintenance = state.start_maintenance(self.has_runtime);
+            let waiter_state = state
+                .waiters
+                .get_mut(&waiter)
+                .expect("a waiter has a state");
+            if let WaiterState::Waiting(waker, _) = waiter_state {
                 *waker = Some(cx.waker().clone());
-                return (Poll::Pending, keeper);
+                return (Poll::Pending, maintenance);
             }
-            let answer = match state.seats.remove(&waiter) {
-                Some(Seat::Served(place, connection)) => Ok((place, connection)),
-                Some(Seat::Dismissed(refusal)) => Err(refusal),
-                _ => unreachable!("the seat was just looked at"),
+            let answer = match state.waiters.remove(&waiter) {
+                Some(WaiterState::Served(place, connection)) => Ok((place, connection)),
+                Some(WaiterState::Rejected(refusal)) => Err(refusal),
+                _ => unreachable!("the state was just looked at"),
             };
-            (Poll::Ready(answer), keeper)
+            (Poll::Ready(answer), maintenance)
         })
     }
 
     /// Somebody waits no more, served or not. Who was answered by [`poll_seat`](Self::poll_seat) is
     /// gone already.
     pub(super) fn leave(&self, waiter: Waiter, usage: Usage, now: Instant) {
-        let connection = self.change(now, |state| match state.seats.remove(&waiter) {
-            Some(Seat::Waiting(..)) => {
+        let connection = self.change(now, |state| match state.waiters.remove(&waiter) {
+            Some(WaiterState::Waiting(..)) => {
                 state.plan.leave(waiter, now);
                 None
             }
-            Some(Seat::Served(place, connection)) => {
+            Some(WaiterState::Served(place, connection)) => {
                 match usage {
                     Usage::Shared => state.plan.give_back(place, Outcome::Unused, now),
                     Usage::Exclusive => state.plan.unlock(place, Outcome::Unused, now),
                 }
                 Some(connection)
             }
-            Some(Seat::Dismissed(_)) | None => None,
+            Some(WaiterState::Rejected(_)) | None => None,
         });
         // Not under the lock, as in `ended`.
         drop(connection);
@@ -267,46 +273,50 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         drop(connection);
     }
 
-    /// What the keeper does next. Before it sleeps, its waker is kept.
+    /// What the maintenance task does next. Before it sleeps, its waker is kept.
     pub(super) fn next_job(&self, cx: &mut Context<'_>, now: Instant) -> Job<C> {
-        let (job, aftermath) = self.state.with(|state| {
+        let (job, wakes) = self.state.with(|state| {
             // It need not wake itself.
-            state.keeper = None;
+            state.maintenance = None;
             if state.jobs.is_empty() {
                 state.plan.advance(now);
             }
-            let aftermath = state.settle(now);
+            let wakes = state.settle(now);
             let job = state.jobs.pop_front().unwrap_or_else(|| {
                 if state.plan.is_closed() {
                     return Job::End;
                 }
-                state.keeper = Some(cx.waker().clone());
+                state.maintenance = Some(cx.waker().clone());
                 state.alarm = state.plan.deadline(now);
                 Job::Sleep(state.alarm)
             });
-            (job, aftermath)
+            (job, wakes)
         });
-        aftermath.happen();
+        wakes.wake_all();
         job
     }
 
-    /// The keeper has ended, perhaps with its runtime. Those who wait hire another.
-    pub(super) fn keeper_ended(&self) {
+    /// The maintenance task has ended, perhaps with its runtime. Tasks that wait spawn another.
+    pub(super) fn maintenance_ended(&self) {
         let wakers: Vec<_> = self.state.with(|state| {
-            state.has_keeper = false;
-            state.keeper = None;
-            let waiting = state.seats.values_mut().filter_map(|seat| match seat {
-                Seat::Waiting(waker, _) => waker.take(),
-                Seat::Served(..) | Seat::Dismissed(_) => None,
-            });
+            state.has_maintenance = false;
+            state.maintenance = None;
+            let waiting =
+                state
+                    .waiters
+                    .values_mut()
+                    .filter_map(|waiter_state| match waiter_state {
+                        WaiterState::Waiting(waker, _) => waker.take(),
+                        WaiterState::Served(..) | WaiterState::Rejected(_) => None,
+                    });
             waiting.chain(state.closers.drain(..)).collect()
         });
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Has the keeper look at the world again: nobody else may be left.
-    pub(super) fn wake_keeper(&self) {
-        let waker = self.state.with(|state| state.keeper.take());
+    /// Wakes the maintenance task: no other task may be left.
+    pub(super) fn wake_maintenance(&self) {
+        let waker = self.state.with(|state| state.maintenance.take());
         waker.into_iter().for_each(Waker::wake);
     }
 
@@ -316,14 +326,14 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
     }
 
     /// Whether everything has ended after [`close`](Self::close).
-    pub(super) fn poll_closed(&self, cx: &mut Context<'_>) -> (Poll<()>, Keeper) {
+    pub(super) fn poll_closed(&self, cx: &mut Context<'_>) -> (Poll<()>, Maintenance) {
         self.state.with(|state| {
-            let keeper = state.hire(self.has_runtime);
+            let maintenance = state.start_maintenance(self.has_runtime);
             if state.plan.is_closed() {
-                return (Poll::Ready(()), keeper);
+                return (Poll::Ready(()), maintenance);
             }
             state.closers.push(cx.waker().clone());
-            (Poll::Pending, keeper)
+            (Poll::Pending, maintenance)
         })
     }
 
@@ -345,40 +355,40 @@ impl<C: Clone, L: Lock<State<C>>> Hall<C, L> {
         })
     }
 
-    fn change<R>(&self, now: Instant, act: impl FnOnce(&mut State<C>) -> R) -> R {
-        let (result, aftermath) = self.state.with(|state| {
+    fn change<R>(&self, now: Instant, act: impl FnOnce(&mut Inner<C>) -> R) -> R {
+        let (result, wakes) = self.state.with(|state| {
             let result = act(state);
             (result, state.settle(now))
         });
-        aftermath.happen();
+        wakes.wake_all();
         result
     }
 }
 
-/// What is done once the lock is free.
-struct Aftermath<C> {
+/// What is done after the lock is released.
+struct DeferredWakes<C> {
     wakers: Vec<Waker>,
     /// The last handle of a connection wakes its task.
     ended: Vec<C>,
 }
 
-impl<C> Aftermath<C> {
-    fn happen(self) {
+impl<C> DeferredWakes<C> {
+    fn wake_all(self) {
         self.wakers.into_iter().for_each(Waker::wake);
         drop(self.ended);
     }
 }
 
-impl<C: Clone> State<C> {
-    fn hire(&mut self, has_runtime: fn() -> bool) -> Keeper {
-        if self.has_keeper || self.plan.is_closed() {
-            return Keeper::Hired;
+impl<C: Clone> Inner<C> {
+    fn start_maintenance(&mut self, has_runtime: fn() -> bool) -> Maintenance {
+        if self.has_maintenance || self.plan.is_closed() {
+            return Maintenance::Running;
         }
         if !has_runtime() {
-            return Keeper::NoRuntime;
+            return Maintenance::NoRuntime;
         }
-        self.has_keeper = true;
-        Keeper::Missing
+        self.has_maintenance = true;
+        Maintenance::Missing
     }
 
     fn connection(&self, place: Place) -> C {
@@ -387,13 +397,13 @@ impl<C: Clone> State<C> {
     }
 
     /// Passes on what the plan says after a change.
-    fn settle(&mut self, now: Instant) -> Aftermath<C> {
-        let mut aftermath = Aftermath {
+    fn settle(&mut self, now: Instant) -> DeferredWakes<C> {
+        let mut wakes = DeferredWakes {
             wakers: Vec::new(),
             ended: Vec::new(),
         };
         if !self.plan.take_changed() {
-            return aftermath;
+            return wakes;
         }
         while let Some(step) = self.plan.next_step() {
             match step {
@@ -403,35 +413,44 @@ impl<C: Clone> State<C> {
                     self.jobs.push_back(job);
                 }
                 Step::Close(place) => {
-                    aftermath.ended.extend(self.connections[place.index].take());
+                    wakes.ended.extend(self.connections[place.index].take());
                 }
                 Step::Abort(place) => {
-                    aftermath.ended.extend(self.connections[place.index].take());
+                    wakes.ended.extend(self.connections[place.index].take());
                     self.jobs.push_back(Job::Abort(place));
                 }
                 Step::Serve(waiter, place) => {
-                    let seat = Seat::Served(place, self.connection(place));
-                    aftermath.wakers.extend(self.reseat(waiter, seat, now));
+                    let waiter_state = WaiterState::Served(place, self.connection(place));
+                    wakes
+                        .wakers
+                        .extend(self.answer_waiter(waiter, waiter_state, now));
                 }
-                Step::Dismiss(waiter, refusal) => {
+                Step::Reject(waiter, refusal) => {
                     self.totals.late += u64::from(refusal == Refusal::Late);
-                    let seat = Seat::Dismissed(refusal);
-                    aftermath.wakers.extend(self.reseat(waiter, seat, now));
+                    let waiter_state = WaiterState::Rejected(refusal);
+                    wakes
+                        .wakers
+                        .extend(self.answer_waiter(waiter, waiter_state, now));
                 }
             }
         }
         if self.plan.is_closed() {
-            aftermath.wakers.append(&mut self.closers);
+            wakes.wakers.append(&mut self.closers);
         }
-        if self.is_keeper_wanted(now) {
-            aftermath.wakers.extend(self.keeper.take());
+        if self.is_maintenance_due(now) {
+            wakes.wakers.extend(self.maintenance.take());
         }
-        aftermath
+        wakes
     }
 
-    fn reseat(&mut self, waiter: Waiter, seat: Seat<C>, now: Instant) -> Option<Waker> {
-        match self.seats.insert(waiter, seat) {
-            Some(Seat::Waiting(waker, since)) => {
+    fn answer_waiter(
+        &mut self,
+        waiter: Waiter,
+        waiter_state: WaiterState<C>,
+        now: Instant,
+    ) -> Option<Waker> {
+        match self.waiters.insert(waiter, waiter_state) {
+            Some(WaiterState::Waiting(waker, since)) => {
                 self.totals.waited += now.saturating_duration_since(since);
                 waker
             }
@@ -439,8 +458,8 @@ impl<C: Clone> State<C> {
         }
     }
 
-    /// Whether the keeper sleeps for longer than he may.
-    fn is_keeper_wanted(&self, now: Instant) -> bool {
+    /// Whether the maintenance task sleeps for longer than it may.
+    fn is_maintenance_due(&self, now: Instant) -> bool {
         let deadline = self.plan.deadline(now);
         let is_nearer = match (deadline, self.alarm) {
             (Some(deadline), Some(alarm)) => deadline < alarm,

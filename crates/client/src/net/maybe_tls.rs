@@ -8,7 +8,7 @@ use crate::Error;
 use crate::drive::{Drive, Sealed, Talk, Upgrade};
 
 /// A dialogue, inside of TLS once it wants that. Without, bytes go straight through.
-pub(crate) struct Link<T> {
+pub(crate) struct MaybeTls<T> {
     talk: T,
     stage: Stage,
 }
@@ -21,7 +21,7 @@ enum Stage {
     Inside(Box<Channel>),
 }
 
-impl<T: Upgrade> Link<T> {
+impl<T: Upgrade> MaybeTls<T> {
     /// The peer is whom to speak TLS with, if it comes to that.
     pub(crate) fn new(talk: T, peer: Option<Peer>) -> Self {
         let stage = peer.map_or(Stage::Plain, Stage::Before);
@@ -29,12 +29,12 @@ impl<T: Upgrade> Link<T> {
     }
 
     /// Gives an errand the same protection.
-    pub(crate) fn pair<E: Upgrade>(&self, errand: E) -> Link<E> {
+    pub(crate) fn pair<E: Upgrade>(&self, errand: E) -> MaybeTls<E> {
         let peer = match &self.stage {
             Stage::Inside(channel) => Some(channel.peer().clone()),
             Stage::Plain | Stage::Before(_) => None,
         };
-        Link::new(errand, peer)
+        MaybeTls::new(errand, peer)
     }
 
     fn begin_tls(&mut self) {
@@ -48,7 +48,7 @@ impl<T: Upgrade> Link<T> {
     }
 }
 
-impl<D: Drive> Link<D> {
+impl<D: Drive> MaybeTls<D> {
     /// Ends the connection; the output holds the farewell.
     pub(crate) fn close(&mut self) {
         self.talk.close();
@@ -59,7 +59,7 @@ impl<D: Drive> Link<D> {
 }
 
 /// All but the bytes is the dialogue's own affair.
-impl<T> Deref for Link<T> {
+impl<T> Deref for MaybeTls<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -67,15 +67,15 @@ impl<T> Deref for Link<T> {
     }
 }
 
-impl<T> DerefMut for Link<T> {
+impl<T> DerefMut for MaybeTls<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.talk
     }
 }
 
-impl<T> Sealed for Link<T> {}
+impl<T> Sealed for MaybeTls<T> {}
 
-impl<T: Upgrade> Talk for Link<T> {
+impl<T: Upgrade> Talk for MaybeTls<T> {
     fn output(&mut self) -> &[u8] {
         if matches!(self.stage, Stage::Before(_))
             && self.talk.wants_tls()

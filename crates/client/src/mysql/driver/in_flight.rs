@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::span::{Run, Span};
+use super::query_range::{QueryRange, QueryRef};
 use super::statement::{Key, Statement};
-use super::verb::Verb;
+use super::statement_kind::StatementKind;
 use crate::Error;
 use crate::request::Fetch;
 
 /// A request on the wire that is answered.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum InFlight {
     /// COM_QUERY of ours: whether definitions are sent, or where the session is.
     Own {
         /// When it was queued.
@@ -23,7 +23,7 @@ pub(super) enum Step {
     },
     /// COM_RESET_CONNECTION
     Reset {
-        run: Run,
+        run: QueryRef,
         /// When it was queued.
         moment: u64,
         /// The chunk of the output that it is in.
@@ -44,10 +44,10 @@ pub(super) enum Step {
     },
     /// A part of what answers a query.
     Run {
-        run: Run,
+        run: QueryRef,
         work: Work,
         statement: Option<Arc<Statement>>,
-        verb: Verb,
+        verb: StatementKind,
         /// When it was queued.
         moment: u64,
         /// The chunk of the output that it is in.
@@ -55,7 +55,7 @@ pub(super) enum Step {
     },
     /// COM_STMT_BULK_EXECUTE
     Bulk {
-        span: Span,
+        span: QueryRange,
         statement: Arc<Statement>,
         /// When it was queued.
         moment: u64,
@@ -64,7 +64,7 @@ pub(super) enum Step {
     },
     /// COM_STMT_EXECUTE of what was not prepared, so that nothing comes of it.
     Void {
-        run: Run,
+        run: QueryRef,
         /// Why it was not; without, the query is to be sent again.
         error: Option<Error>,
         /// When it was queued.
@@ -87,7 +87,7 @@ pub(super) enum Work {
     Fetch(Fetch),
 }
 
-impl Step {
+impl InFlight {
     pub(super) fn moment(&self) -> u64 {
         match *self {
             Self::Own { moment }
@@ -109,7 +109,7 @@ impl Step {
             Self::Ping { .. } | Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => {
                 true
             }
-            Self::Run { work, verb, .. } => *verb == Verb::Read && work.is_repeatable(),
+            Self::Run { work, verb, .. } => *verb == StatementKind::Read && work.is_repeatable(),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::Error;
 
 /// What the driver has to know about a statement before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum StatementKind {
     /// It reads, unless a function in it writes.
     Read,
     /// It reads what the statement before has left, which would be gone if it were prepared.
@@ -49,7 +49,7 @@ impl SessionEffect {
 }
 
 /// What a statement does, and what it leaves behind.
-pub(super) fn classify(sql: &str) -> (Verb, SessionEffect) {
+pub(super) fn classify(sql: &str) -> (StatementKind, SessionEffect) {
     use SessionEffect::{None, Settings, Transaction};
     let (word, rest) = first_word(sql);
     let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
@@ -58,43 +58,43 @@ pub(super) fn classify(sql: &str) -> (Verb, SessionEffect) {
         words.iter().any(|other| next.eq_ignore_ascii_case(other))
     };
     if is(&["show"]) && follows(&["warnings", "errors"]) {
-        (Verb::Diagnostics, None)
+        (StatementKind::Diagnostics, None)
     } else if is(&[
         "select", "values", "table", "show", "explain", "describe", "desc",
     ]) {
-        (Verb::Read, None)
+        (StatementKind::Read, None)
     } else if is(&[
         "insert", "update", "delete", "replace", "with", "load", "do",
     ]) {
-        (Verb::Write, None)
+        (StatementKind::Write, None)
     } else if is(&["set"]) && follows(&["transaction"]) {
         // Of the next transaction only.
-        (Verb::End, Settings)
+        (StatementKind::End, Settings)
     } else if is(&["set"]) && follows(&["statement"]) {
         // Of MariaDB: settings for the rest of the statement, which may give rows.
-        (Verb::Other, effect_behind_for(first_word(rest).1))
+        (StatementKind::Other, effect_behind_for(first_word(rest).1))
     } else if is(&["set", "use"]) {
-        (Verb::Set, Settings)
+        (StatementKind::Set, Settings)
     } else if is(&["begin"]) && !follows(&["not"]) || is(&["start"]) && follows(&["transaction"]) {
         // `BEGIN NOT ATOMIC` is a block of MariaDB's, and a replica can be started as well.
-        (Verb::Begin, Transaction)
+        (StatementKind::Begin, Transaction)
     } else if is(&["commit", "rollback", "savepoint", "release"]) {
-        (Verb::End, None)
+        (StatementKind::End, None)
     } else if is(&["xa"]) && follows(&["start", "begin", "end", "prepare"]) {
-        (Verb::Other, Transaction)
+        (StatementKind::Other, Transaction)
     } else if is(&["lock", "unlock", "handler", "prepare", "deallocate"])
         || is(&["execute"]) && follows(&["immediate"])
         || is(&["backup"])
         || is(&["flush"]) && locks_tables(rest)
     {
         // What is executed immediately may be anything.
-        (Verb::Other, Settings)
+        (StatementKind::Other, Settings)
     } else {
-        (Verb::Other, None)
+        (StatementKind::Other, None)
     }
 }
 
-impl Verb {
+impl StatementKind {
     pub(super) fn of(sql: &str) -> Self {
         classify(sql).0
     }
@@ -313,7 +313,7 @@ mod tests {
             ("select ?", false),
             ("call p(?)", false),
         ] {
-            assert_eq!(Verb::takes_bulk(sql), expected, "{sql}");
+            assert_eq!(StatementKind::takes_bulk(sql), expected, "{sql}");
         }
     }
 
@@ -400,36 +400,36 @@ mod tests {
     #[test]
     fn the_first_word_tells() {
         for (sql, expected) in [
-            ("select 1", Verb::Read),
-            (" \n((VALUES (1)))", Verb::Read),
-            ("/* a */ # b\n-- c\n Table t", Verb::Read),
-            ("/*! select */ 1", Verb::Other),
-            ("/*M! select */ 1", Verb::Other),
-            ("--1", Verb::Other),
-            ("with a as (select 1) select * from a", Verb::Write),
-            ("insert into t select 1", Verb::Write),
-            ("do 0", Verb::Write),
-            ("SHOW warnings limit 1", Verb::Diagnostics),
-            ("show tables", Verb::Read),
-            ("BEGIN", Verb::Begin),
-            ("start transaction", Verb::Begin),
-            ("begin work", Verb::Begin),
-            ("begin not atomic end", Verb::Other),
-            ("start replica", Verb::Other),
-            ("rollback to a", Verb::End),
-            ("use other", Verb::Set),
-            ("Set @@sql_mode = ''", Verb::Set),
-            ("set transaction read only", Verb::End),
-            ("set session transaction read only", Verb::Set),
+            ("select 1", StatementKind::Read),
+            (" \n((VALUES (1)))", StatementKind::Read),
+            ("/* a */ # b\n-- c\n Table t", StatementKind::Read),
+            ("/*! select */ 1", StatementKind::Other),
+            ("/*M! select */ 1", StatementKind::Other),
+            ("--1", StatementKind::Other),
+            ("with a as (select 1) select * from a", StatementKind::Write),
+            ("insert into t select 1", StatementKind::Write),
+            ("do 0", StatementKind::Write),
+            ("SHOW warnings limit 1", StatementKind::Diagnostics),
+            ("show tables", StatementKind::Read),
+            ("BEGIN", StatementKind::Begin),
+            ("start transaction", StatementKind::Begin),
+            ("begin work", StatementKind::Begin),
+            ("begin not atomic end", StatementKind::Other),
+            ("start replica", StatementKind::Other),
+            ("rollback to a", StatementKind::End),
+            ("use other", StatementKind::Set),
+            ("Set @@sql_mode = ''", StatementKind::Set),
+            ("set transaction read only", StatementKind::End),
+            ("set session transaction read only", StatementKind::Set),
             (
                 "set statement max_statement_time = 1 for select 1",
-                Verb::Other,
+                StatementKind::Other,
             ),
-            ("call p()", Verb::Other),
-            ("/* without end", Verb::Other),
-            ("", Verb::Other),
+            ("call p()", StatementKind::Other),
+            ("/* without end", StatementKind::Other),
+            ("", StatementKind::Other),
         ] {
-            assert_eq!(Verb::of(sql), expected, "{sql}");
+            assert_eq!(StatementKind::of(sql), expected, "{sql}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The hall under a model checker, which tries each order in which threads can meet at its lock. A
+//! The state under a model checker, which tries each order in which threads can meet at its lock. A
 //! wake-up that is lost leaves a thread parked for ever, and that is a failure.
 
 use std::cell::Cell;
@@ -14,11 +14,11 @@ use loom::thread;
 use super::*;
 use crate::sync::model::block_on;
 
-type Model = Hall<Arc<Socket>, LoomMutex<State<Arc<Socket>>>>;
+type Model = PoolState<Arc<Socket>, LoomMutex<Inner<Arc<Socket>>>>;
 
 /// A connection that says so when its last handle is gone, as one does in the end.
 struct Socket {
-    hall: Weak<Model>,
+    state: Weak<Model>,
     place: Place,
     now: Instant,
 }
@@ -31,8 +31,8 @@ impl std::fmt::Debug for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if let Some(hall) = self.hall.upgrade() {
-            hall.ended(self.place, None, 0, self.now);
+        if let Some(state) = self.state.upgrade() {
+            state.ended(self.place, None, 0, self.now);
         }
     }
 }
@@ -42,7 +42,7 @@ fn check(model: impl Fn(Arc<Model>, Instant) + Send + Sync + 'static) {
     // Nearly all there is to find needs no more; without a bound it takes minutes.
     builder.preemption_bound = Some(3);
     let now = Instant::now();
-    builder.check(move || model(Arc::new(Hall::new(limits(), || true, now)), now));
+    builder.check(move || model(Arc::new(PoolState::new(limits(), || true, now)), now));
 }
 
 /// One connection for one request, for as long as anybody likes.
@@ -59,135 +59,135 @@ fn limits() -> Limits {
     }
 }
 
-fn take(hall: &Model, usage: Usage, now: Instant) -> Result<Place, Refusal> {
-    let (ask, _) = hall.take(usage, now + Duration::from_secs(1), now);
+fn take(state: &Model, usage: Usage, now: Instant) -> Result<Place, Refusal> {
+    let (ask, _) = state.take(usage, now + Duration::from_secs(1), now);
     match ask {
         Ask::Have((place, _)) => Ok(place),
         Ask::Refused(refusal) => Err(refusal),
         Ask::Wait(waiter) => {
-            let served = poll_fn(|cx| hall.poll_seat(waiter, cx).0);
+            let served = poll_fn(|cx| state.poll_seat(waiter, cx).0);
             block_on(served).map(|(place, _)| place)
         }
     }
 }
 
-/// What the keeper does until he has opened a connection.
-fn open(hall: &Arc<Model>, now: Instant) -> Place {
-    let job = block_on(poll_fn(|cx| match hall.next_job(cx, now) {
+/// What the maintenance task does until it has opened a connection.
+fn open(state: &Arc<Model>, now: Instant) -> Place {
+    let job = block_on(poll_fn(|cx| match state.next_job(cx, now) {
         Job::Sleep(_) => Poll::Pending,
         job => Poll::Ready(job),
     }));
     let Job::Open(place) = job else {
         panic!("a connection is wanted");
     };
-    opened(hall, place, now);
+    opened(state, place, now);
     place
 }
 
-fn opened(hall: &Arc<Model>, place: Place, now: Instant) {
+fn opened(state: &Arc<Model>, place: Place, now: Instant) {
     let socket = Socket {
-        hall: Arc::downgrade(hall),
+        state: Arc::downgrade(state),
         place,
         now,
     };
-    hall.opened(place, Arc::new(socket), Duration::ZERO, 0, now);
+    state.opened(place, Arc::new(socket), Duration::ZERO, 0, now);
 }
 
-fn counts(hall: &Model) -> Counts {
-    hall.look().0
+fn counts(state: &Model) -> Counts {
+    state.look().0
 }
 
 #[test]
 fn everybody_who_waits_is_woken() {
-    check(|hall, now| {
+    check(|state, now| {
         let tasks: Vec<_> = (0..2)
             .map(|_| {
-                let hall = Arc::clone(&hall);
+                let state = Arc::clone(&state);
                 thread::spawn(move || {
-                    let place = take(&hall, Usage::Shared, now).unwrap();
-                    hall.give_back(place, Outcome::Answered, now);
+                    let place = take(&state, Usage::Shared, now).unwrap();
+                    state.give_back(place, Outcome::Answered, now);
                 })
             })
             .collect();
-        open(&hall, now);
+        open(&state, now);
         tasks.into_iter().for_each(|task| task.join().unwrap());
-        let counts = counts(&hall);
+        let counts = counts(&state);
         assert_eq!((counts.in_flight, counts.waiting, counts.idle), (0, 0, 1));
     });
 }
 
 #[test]
 fn a_locked_connection_has_one_holder() {
-    check(|hall, now| {
+    check(|state, now| {
         let is_held = Arc::new(AtomicBool::new(false));
         let tasks: Vec<_> = (0..2)
             .map(|_| {
-                let (hall, is_held) = (Arc::clone(&hall), Arc::clone(&is_held));
+                let (state, is_held) = (Arc::clone(&state), Arc::clone(&is_held));
                 thread::spawn(move || {
-                    let place = take(&hall, Usage::Exclusive, now).unwrap();
+                    let place = take(&state, Usage::Exclusive, now).unwrap();
                     assert!(!is_held.swap(true, Ordering::AcqRel));
                     is_held.store(false, Ordering::Release);
-                    hall.unlock(place, Outcome::Answered, now);
+                    state.unlock(place, Outcome::Answered, now);
                 })
             })
             .collect();
-        open(&hall, now);
+        open(&state, now);
         tasks.into_iter().for_each(|task| task.join().unwrap());
-        assert_eq!(counts(&hall).idle, 1);
+        assert_eq!(counts(&state).idle, 1);
     });
 }
 
 #[test]
 fn who_leaves_takes_nothing_along() {
-    check(|hall, now| {
+    check(|state, now| {
         let leaving = thread::spawn({
-            let hall = Arc::clone(&hall);
+            let state = Arc::clone(&state);
             move || {
-                let (ask, _) = hall.take(Usage::Exclusive, now + Duration::from_secs(1), now);
+                let (ask, _) = state.take(Usage::Exclusive, now + Duration::from_secs(1), now);
                 match ask {
-                    Ask::Have((place, _)) => hall.unlock(place, Outcome::Unused, now),
-                    Ask::Wait(waiter) => hall.leave(waiter, Usage::Exclusive, now),
+                    Ask::Have((place, _)) => state.unlock(place, Outcome::Unused, now),
+                    Ask::Wait(waiter) => state.leave(waiter, Usage::Exclusive, now),
                     Ask::Refused(refusal) => panic!("{refusal:?}"),
                 }
             }
         });
         let staying = thread::spawn({
-            let hall = Arc::clone(&hall);
+            let state = Arc::clone(&state);
             move || {
-                let place = take(&hall, Usage::Exclusive, now).unwrap();
-                hall.unlock(place, Outcome::Answered, now);
+                let place = take(&state, Usage::Exclusive, now).unwrap();
+                state.unlock(place, Outcome::Answered, now);
             }
         });
-        open(&hall, now);
+        open(&state, now);
         leaving.join().unwrap();
         staying.join().unwrap();
-        let counts = counts(&hall);
+        let counts = counts(&state);
         assert_eq!((counts.locked, counts.waiting, counts.idle), (0, 0, 1));
     });
 }
 
 #[test]
 fn a_connection_that_ends_is_opened_again_for_who_waits() {
-    check(|hall, now| {
+    check(|state, now| {
         let is_done = Arc::new(AtomicBool::new(false));
         let task = thread::spawn({
-            let (hall, is_done) = (Arc::clone(&hall), Arc::clone(&is_done));
+            let (state, is_done) = (Arc::clone(&state), Arc::clone(&is_done));
             move || {
                 for _ in 0..2 {
-                    let place = take(&hall, Usage::Shared, now).unwrap();
-                    hall.give_back(place, Outcome::Answered, now);
+                    let place = take(&state, Usage::Shared, now).unwrap();
+                    state.give_back(place, Outcome::Answered, now);
                 }
                 is_done.store(true, Ordering::Release);
-                hall.wake_keeper();
+                state.wake_maintenance();
             }
         });
-        let first = open(&hall, now);
-        hall.ended(first, None, 0, now);
+        let first = open(&state, now);
+        state.ended(first, None, 0, now);
         // If it was not used before, there is a pause, which is over then.
         let later = now + Duration::from_millis(100);
         block_on(poll_fn(|cx| {
-            while let Job::Open(place) = hall.next_job(cx, later) {
-                opened(&hall, place, later);
+            while let Job::Open(place) = state.next_job(cx, later) {
+                opened(&state, place, later);
             }
             match is_done.load(Ordering::Acquire) {
                 true => Poll::Ready(()),
@@ -195,43 +195,43 @@ fn a_connection_that_ends_is_opened_again_for_who_waits() {
             }
         }));
         task.join().unwrap();
-        assert_eq!(counts(&hall).in_flight, 0);
+        assert_eq!(counts(&state).in_flight, 0);
     });
 }
 
 #[test]
-fn a_keeper_that_is_gone_is_replaced() {
-    check(|hall, now| {
+fn a_maintenance_task_that_is_gone_is_replaced() {
+    check(|state, now| {
         // The first has ended with its runtime, before or after somebody began to wait.
         let task = thread::spawn({
-            let hall = Arc::clone(&hall);
+            let state = Arc::clone(&state);
             move || {
                 let until = now + Duration::from_secs(1);
-                let (ask, mut keeper) = hall.take(Usage::Shared, until, now);
+                let (ask, mut maintenance) = state.take(Usage::Shared, until, now);
                 let Ask::Wait(waiter) = ask else {
                     panic!("nothing is open");
                 };
                 let place = block_on(poll_fn(|cx| {
-                    if keeper == Keeper::Missing {
-                        open(&hall, now);
+                    if maintenance == Maintenance::Missing {
+                        open(&state, now);
                     }
-                    let (served, missing) = hall.poll_seat(waiter, cx);
-                    keeper = missing;
-                    if keeper == Keeper::Missing {
+                    let (served, missing) = state.poll_seat(waiter, cx);
+                    maintenance = missing;
+                    if maintenance == Maintenance::Missing {
                         cx.waker().wake_by_ref();
                     }
                     served
                 }));
-                hall.give_back(place.unwrap().0, Outcome::Answered, now);
+                state.give_back(place.unwrap().0, Outcome::Answered, now);
             }
         });
-        // Somebody else has hired a keeper, whose runtime ends without a job being done.
-        let (_, keeper) = hall.poll_closed(&mut Context::from_waker(Waker::noop()));
-        if keeper == Keeper::Missing {
-            hall.keeper_ended();
+        // Another caller has spawned a maintenance task, whose runtime ends without a job being done.
+        let (_, maintenance) = state.poll_closed(&mut Context::from_waker(Waker::noop()));
+        if maintenance == Maintenance::Missing {
+            state.maintenance_ended();
         }
         task.join().unwrap();
-        assert_eq!(counts(&hall).idle, 1);
+        assert_eq!(counts(&state).idle, 1);
     });
 }
 
@@ -240,73 +240,73 @@ loom::thread_local! {
 }
 
 #[test]
-fn a_caller_without_a_runtime_starts_no_keeper_and_blocks_no_other() {
+fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     let now = Instant::now();
     builder.check(move || {
         let has_runtime = || HAS_RUNTIME.with(Cell::get);
-        let hall: Arc<Model> = Arc::new(Hall::new(limits(), has_runtime, now));
+        let state: Arc<Model> = Arc::new(PoolState::new(limits(), has_runtime, now));
         let until = now + Duration::from_secs(1);
         let outside = thread::spawn({
-            let hall = Arc::clone(&hall);
+            let state = Arc::clone(&state);
             move || {
                 HAS_RUNTIME.with(|has_runtime| has_runtime.set(false));
-                let place = match hall.take(Usage::Shared, until, now) {
-                    (Ask::Wait(waiter), Keeper::NoRuntime) => {
-                        return hall.leave(waiter, Usage::Shared, now);
+                let place = match state.take(Usage::Shared, until, now) {
+                    (Ask::Wait(waiter), Maintenance::NoRuntime) => {
+                        return state.leave(waiter, Usage::Shared, now);
                     }
-                    (Ask::Wait(waiter), Keeper::Hired) => {
-                        let served = poll_fn(|cx| hall.poll_seat(waiter, cx).0);
+                    (Ask::Wait(waiter), Maintenance::Running) => {
+                        let served = poll_fn(|cx| state.poll_seat(waiter, cx).0);
                         block_on(served).unwrap().0
                     }
-                    (Ask::Have((place, _)), Keeper::Hired) => place,
+                    (Ask::Have((place, _)), Maintenance::Running) => place,
                     other => panic!("{other:?}"),
                 };
-                hall.give_back(place, Outcome::Answered, now);
+                state.give_back(place, Outcome::Answered, now);
             }
         });
-        let (ask, keeper) = hall.take(Usage::Shared, until, now);
-        assert_eq!(keeper, Keeper::Missing);
+        let (ask, maintenance) = state.take(Usage::Shared, until, now);
+        assert_eq!(maintenance, Maintenance::Missing);
         let Ask::Wait(waiter) = ask else {
             panic!("nothing is open");
         };
-        open(&hall, now);
-        let served = poll_fn(|cx| hall.poll_seat(waiter, cx).0);
+        open(&state, now);
+        let served = poll_fn(|cx| state.poll_seat(waiter, cx).0);
         let (place, _) = block_on(served).unwrap();
-        hall.give_back(place, Outcome::Answered, now);
+        state.give_back(place, Outcome::Answered, now);
         outside.join().unwrap();
-        let counts = counts(&hall);
+        let counts = counts(&state);
         assert_eq!((counts.in_flight, counts.waiting, counts.idle), (0, 0, 1));
     });
 }
 
 #[test]
 fn the_end_is_heard_of() {
-    check(|hall, now| {
+    check(|state, now| {
         let task = thread::spawn({
-            let hall = Arc::clone(&hall);
-            move || match take(&hall, Usage::Shared, now) {
-                Ok(place) => hall.give_back(place, Outcome::Answered, now),
+            let state = Arc::clone(&state);
+            move || match take(&state, Usage::Shared, now) {
+                Ok(place) => state.give_back(place, Outcome::Answered, now),
                 Err(refusal) => assert_eq!(refusal, Refusal::Closed),
             }
         });
         let closing = thread::spawn({
-            let hall = Arc::clone(&hall);
+            let state = Arc::clone(&state);
             move || {
-                hall.close(now);
-                block_on(poll_fn(|cx| hall.poll_closed(cx).0));
+                state.close(now);
+                block_on(poll_fn(|cx| state.poll_closed(cx).0));
             }
         });
-        // The keeper, until he is told to go.
+        // The maintenance task, until it is told to end.
         loop {
-            let job = block_on(poll_fn(|cx| match hall.next_job(cx, now) {
+            let job = block_on(poll_fn(|cx| match state.next_job(cx, now) {
                 Job::Sleep(_) => Poll::Pending,
                 job => Poll::Ready(job),
             }));
             match job {
-                Job::Open(place) => opened(&hall, place, now),
-                Job::Abort(place) => hall.ended(place, None, 0, now),
+                Job::Open(place) => opened(&state, place, now),
+                Job::Abort(place) => state.ended(place, None, 0, now),
                 Job::End => break,
                 Job::Check(..) | Job::Sleep(_) => panic!("that is nothing to do at the end"),
             }
@@ -326,30 +326,30 @@ impl Wake for Count {
 }
 
 #[test]
-fn the_keeper_is_woken_where_nobody_waits() {
+fn the_maintenance_task_is_woken_where_nobody_waits() {
     let now = Instant::now();
     let limits = Limits {
         count_max: 2,
         ..limits()
     };
-    let hall: Hall<u32, std::sync::Mutex<State<u32>>> = Hall::new(limits, || true, now);
+    let state: PoolState<u32, std::sync::Mutex<Inner<u32>>> = PoolState::new(limits, || true, now);
     let woken = Arc::new(Count(0.into()));
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
     let until = now + Duration::from_secs(1);
-    let (Ask::Wait(waiter), Keeper::Missing) = hall.take(Usage::Shared, until, now) else {
+    let (Ask::Wait(waiter), Maintenance::Missing) = state.take(Usage::Shared, until, now) else {
         panic!("nothing is there");
     };
-    let Job::Open(place) = hall.next_job(&mut cx, now) else {
+    let Job::Open(place) = state.next_job(&mut cx, now) else {
         panic!("a connection is wanted");
     };
-    hall.opened(place, 7, Duration::ZERO, 0, now);
-    assert!(hall.poll_seat(waiter, &mut cx).0.is_ready());
-    assert!(matches!(hall.next_job(&mut cx, now), Job::Sleep(None)));
+    state.opened(place, 7, Duration::ZERO, 0, now);
+    assert!(state.poll_seat(waiter, &mut cx).0.is_ready());
+    assert!(matches!(state.next_job(&mut cx, now), Job::Sleep(None)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     // The connection is full, and takes one more while another is opened.
-    let (ask, _) = hall.take(Usage::Shared, until, now);
+    let (ask, _) = state.take(Usage::Shared, until, now);
     assert!(matches!(ask, Ask::Have(_)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert!(matches!(hall.next_job(&mut cx, now), Job::Open(_)));
+    assert!(matches!(state.next_job(&mut cx, now), Job::Open(_)));
 }

@@ -4,7 +4,7 @@ use crate::Error;
 
 /// What the driver has to know about a statement before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum StatementKind {
     /// It reads, unless a function in it writes.
     Read,
     /// It changes rows: all of them or none.
@@ -23,7 +23,7 @@ pub(super) enum Verb {
     Other,
 }
 
-impl Verb {
+impl StatementKind {
     pub(super) fn of(sql: &str) -> Self {
         let word = first_word(sql);
         let is = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
@@ -83,7 +83,7 @@ impl SessionEffect {
             "load",
         ];
         let word = first_word(sql);
-        if Verb::of(sql) == Verb::Begin {
+        if StatementKind::of(sql) == StatementKind::Begin {
             Self::Transaction
         } else if SETTINGS
             .iter()
@@ -191,30 +191,33 @@ mod tests {
     #[test]
     fn the_first_word_tells() {
         for (sql, expected) in [
-            ("select 1", Verb::Read),
-            (" \n((VALUES (1)))", Verb::Read),
-            ("/* a /* b */ c */ -- d\n Table t", Verb::Read),
-            ("with a as (delete from t returning *) table a", Verb::Write),
-            ("insert into t select 1", Verb::Write),
-            ("selection", Verb::Other),
-            ("BEGIN", Verb::Begin),
-            ("start transaction", Verb::Begin),
-            ("COMMIT and chain", Verb::Commit),
-            ("end", Verb::Commit),
-            ("rollback", Verb::Control),
-            ("release savepoint a", Verb::Control),
-            ("set search_path to a", Verb::Set),
-            (";;set search_path to a", Verb::Set),
-            ("; commit", Verb::Commit),
-            ("select Set_Config('a.b', 'c', false)", Verb::Set),
-            ("discard all", Verb::Set),
-            ("/**/copy t from stdin", Verb::Copy),
-            ("call p()", Verb::Other),
-            ("/* without end", Verb::Other),
-            ("-- without end", Verb::Other),
-            ("", Verb::Other),
+            ("select 1", StatementKind::Read),
+            (" \n((VALUES (1)))", StatementKind::Read),
+            ("/* a /* b */ c */ -- d\n Table t", StatementKind::Read),
+            (
+                "with a as (delete from t returning *) table a",
+                StatementKind::Write,
+            ),
+            ("insert into t select 1", StatementKind::Write),
+            ("selection", StatementKind::Other),
+            ("BEGIN", StatementKind::Begin),
+            ("start transaction", StatementKind::Begin),
+            ("COMMIT and chain", StatementKind::Commit),
+            ("end", StatementKind::Commit),
+            ("rollback", StatementKind::Control),
+            ("release savepoint a", StatementKind::Control),
+            ("set search_path to a", StatementKind::Set),
+            (";;set search_path to a", StatementKind::Set),
+            ("; commit", StatementKind::Commit),
+            ("select Set_Config('a.b', 'c', false)", StatementKind::Set),
+            ("discard all", StatementKind::Set),
+            ("/**/copy t from stdin", StatementKind::Copy),
+            ("call p()", StatementKind::Other),
+            ("/* without end", StatementKind::Other),
+            ("-- without end", StatementKind::Other),
+            ("", StatementKind::Other),
         ] {
-            assert_eq!(Verb::of(sql), expected, "{sql}");
+            assert_eq!(StatementKind::of(sql), expected, "{sql}");
         }
     }
 }

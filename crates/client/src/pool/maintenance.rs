@@ -1,7 +1,7 @@
-//! The tasks of a pool: the keeper, and one for each connection.
+//! The tasks of a pool: the maintenance task, and one for each connection.
 //!
 //! None of them holds the pool, only the way to it while it is there. When the last handle of a
-//! pool is gone, the keeper ends, the connections' tasks with it, and so the connections.
+//! pool is gone, the maintenance task ends, the connections' tasks with it, and so the connections.
 
 use std::future::{Future as _, poll_fn};
 use std::sync::{Arc, Weak};
@@ -13,15 +13,15 @@ use tokio::time::sleep_until;
 
 use super::Inner;
 use super::connection::Connection;
-use super::hall::Job;
 use super::plan::{Failure, Place};
+use super::state::Job;
 use crate::jitter::jitter;
 use crate::{Answers, Error, ErrorKind, Request};
 
-/// Does what the pool's hall says, for as long as the pool and this runtime live.
-pub(super) async fn keep(pool: Weak<Inner>) {
-    let vacancy = Vacancy(pool);
-    let pool = &vacancy.0;
+/// Does the jobs of the pool's state, for as long as the pool and this runtime live.
+pub(super) async fn maintain(pool: Weak<Inner>) {
+    let notice = EndNotice(pool);
+    let pool = &notice.0;
     // The sender of each place ends its connection.
     let mut enders: Vec<Option<oneshot::Sender<()>>> = Vec::new();
     loop {
@@ -56,7 +56,7 @@ async fn next_job(pool: &Weak<Inner>) -> Job<Connection> {
             return Poll::Ready(Job::End);
         };
         loop {
-            let deadline = match inner.hall.next_job(cx, Instant::now()) {
+            let deadline = match inner.state.next_job(cx, Instant::now()) {
                 Job::Sleep(None) => return Poll::Pending,
                 Job::Sleep(Some(deadline)) => deadline,
                 job => return Poll::Ready(job),
@@ -87,7 +87,7 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
         Ok((connection, watch)) => {
             let round_trip = watch.round_trip();
             inner
-                .hall
+                .state
                 .opened(*place, connection, round_trip, jitter(), now);
             watch
         }
@@ -99,7 +99,7 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
             } else {
                 Failure::Lasting
             };
-            return inner.hall.open_failed(*place, why, error, jitter(), now);
+            return inner.state.open_failed(*place, why, error, jitter(), now);
         }
     };
     drop(inner);
@@ -127,17 +127,17 @@ async fn check(pool: Weak<Inner>, place: Place, connection: Connection) {
     let is_lost = answer.is_err_and(|error| error.is_connection_lost());
     // Any word of the server's is a sign of life. The end is seen by who stays with it.
     if let Some(inner) = pool.upgrade().filter(|_| !is_lost) {
-        inner.hall.checked(place, Instant::now());
+        inner.state.checked(place, Instant::now());
     }
 }
 
-/// Says when the keeper is gone, also where its runtime ends.
-struct Vacancy(Weak<Inner>);
+/// Tells the pool that the maintenance task has ended, also where its runtime ends.
+struct EndNotice(Weak<Inner>);
 
-impl Drop for Vacancy {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         if let Some(inner) = self.0.upgrade() {
-            inner.hall.keeper_ended();
+            inner.state.maintenance_ended();
         }
     }
 }
@@ -148,7 +148,7 @@ struct Leaving(Weak<Inner>, Place);
 impl Leaving {
     fn leave(&self, error: Option<Error>) {
         if let Some(inner) = self.0.upgrade() {
-            inner.hall.ended(self.1, error, jitter(), Instant::now());
+            inner.state.ended(self.1, error, jitter(), Instant::now());
         }
     }
 }

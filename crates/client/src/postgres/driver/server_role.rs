@@ -7,12 +7,12 @@ use crate::drive::Fitness;
 
 /// What the server has reported, which it does since PostgreSQL 14.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct ServerRole {
     is_standby: Option<bool>,
     is_read_only_by_default: Option<bool>,
 }
 
-impl Standing {
+impl ServerRole {
     /// Takes a setting that was reported.
     pub(super) fn report(&mut self, name: &CStr, value: &CStr) {
         let is_on = Some(value.to_bytes() == b"on");
@@ -60,15 +60,15 @@ mod tests {
 
     #[track_caller]
     fn check(reports: &[(&CStr, &CStr)], fit: &[TargetSession], unfit: &[TargetSession]) {
-        let mut standing = Standing::default();
+        let mut server_role = ServerRole::default();
         for (name, value) in reports {
-            standing.report(name, value);
+            server_role.report(name, value);
         }
         for &wanted in fit {
-            assert_eq!(standing.fitness(wanted), Fitness::Fit, "{wanted:?}");
+            assert_eq!(server_role.fitness(wanted), Fitness::Fit, "{wanted:?}");
         }
         for &wanted in unfit {
-            assert_eq!(standing.fitness(wanted), Fitness::Unfit, "{wanted:?}");
+            assert_eq!(server_role.fitness(wanted), Fitness::Unfit, "{wanted:?}");
         }
     }
 
@@ -99,11 +99,11 @@ mod tests {
     fn who_does_not_report_is_asked() {
         use TargetSession::{Primary, ReadOnly, ReadWrite, Standby};
         for wanted in [Primary, ReadOnly, ReadWrite, Standby] {
-            let fitness = Standing::default().fitness(wanted);
+            let fitness = ServerRole::default().fitness(wanted);
             assert!(matches!(fitness, Fitness::Ask(_)), "{wanted:?}");
         }
         assert_eq!(
-            Standing::default().fitness(TargetSession::Any),
+            ServerRole::default().fitness(TargetSession::Any),
             Fitness::Fit
         );
     }

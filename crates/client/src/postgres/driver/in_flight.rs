@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lookaside_wire::RequestId;
 use lookaside_wire::postgres::ErrorResponse;
 
-use super::span::Run;
+use super::query_range::QueryRef;
 use super::statement::{Key, Statement};
 use crate::Answer;
 use crate::Error;
@@ -14,9 +14,9 @@ use crate::request::Portal;
 
 /// One or two requests on the wire that belong together.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum InFlight {
     /// A Close; somebody may have asked for it.
-    Close(Option<Run>),
+    Close(Option<QueryRef>),
     /// Parse and Describe.
     Prepare {
         key: Key,
@@ -25,7 +25,7 @@ pub(super) enum Step {
     },
     /// Bind and Execute; without a name for the statement, what prepares it as well.
     Run {
-        run: Run,
+        run: QueryRef,
         statement: Arc<Statement>,
         execute: RequestId,
         /// When it was queued.
@@ -48,7 +48,7 @@ pub(super) enum Step {
 /// A query whose fate is known as soon as the Sync behind it is answered.
 #[derive(Debug)]
 pub(super) struct Settled {
-    pub(super) run: Run,
+    pub(super) run: QueryRef,
     pub(super) statement: Arc<Statement>,
     pub(super) outcome: Outcome,
 }
