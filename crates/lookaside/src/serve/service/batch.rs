@@ -19,7 +19,7 @@ use super::head::form;
 use super::lookup::{no_lookup, too_many_rows};
 use super::share::{ANSWER_GROWTH_MAX, Share};
 use super::wait::Ready;
-use super::{Thread, Visit};
+use super::{RequestContext, Thread};
 
 /// A body that is answered on the I/O thread: a thousand addresses, a third of a millisecond.
 const BODY_AT_HAND_SIZE_MAX: usize = 32 << 10;
@@ -33,23 +33,23 @@ const FAILED: &str = "X-Failed";
 impl Thread {
     pub(super) fn batch(
         &mut self,
-        mut visit: Visit,
+        mut context: RequestContext,
         name: &str,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
-        let face = &self.face;
-        let Some(index) = face.catalog.position(name) else {
-            let problem = no_lookup(&face.catalog, name);
-            return face.refuse(visit, Some(request), reply, &problem);
+        let responder = &self.responder;
+        let Some(index) = responder.catalog.position(name) else {
+            let problem = no_lookup(&responder.catalog, name);
+            return responder.refuse(context, Some(request), reply, &problem);
         };
-        let lookup = &face.catalog.lookups[index];
+        let lookup = &responder.catalog.lookups[index];
         let Some(prepared) = &lookup.prepared else {
-            let problem = face.not_ready(lookup);
-            return face.refuse(visit, Some(request), reply, &problem);
+            let problem = responder.not_ready(lookup);
+            return responder.refuse(context, Some(request), reply, &problem);
         };
         let body = request.body();
-        let body_size_max = face.shared.body_size_max;
+        let body_size_max = responder.shared.body_size_max;
         let reading = content_coding(request).and_then(|coding| {
             Ok(Reading {
                 coding,
@@ -59,21 +59,21 @@ impl Thread {
         });
         let reading = match reading {
             Ok(reading) => reading,
-            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let is_short = body.len() <= BODY_AT_HAND_SIZE_MAX && reading.coding.is_none();
         if prepared.is_native() && is_short {
             let counting = Counting {
-                index: face.index,
-                counters: face.counters(),
+                index: responder.index,
+                counters: responder.counters(),
             };
             let answer = answer(
                 &mut self.session,
-                (&face.catalog, counting),
+                (&responder.catalog, counting),
                 index,
                 body,
                 reading,
-                &mut Share::new(&face.shared),
+                &mut Share::new(&responder.shared),
             );
             return match answer {
                 Ok(ready) => {
@@ -82,19 +82,23 @@ impl Thread {
                         extra: ready.extra,
                         ..super::head::Head::new(200, ready.content_type)
                     };
-                    face.send(visit, Some(request), reply, &head, &ready.body);
+                    responder.send(context, Some(request), reply, &head, &ready.body);
                 }
-                Err(problem) => face.refuse(visit, Some(request), reply, &problem),
+                Err(problem) => responder.refuse(context, Some(request), reply, &problem),
             };
         }
-        if let Err(problem) = face.begin_waiting(body.len()) {
-            return face.refuse(visit, Some(request), reply, &problem);
+        if let Err(problem) = responder.begin_waiting(body.len()) {
+            return responder.refuse(context, Some(request), reply, &problem);
         }
-        face.note(&mut visit, request);
-        let (shared, catalog, thread) = (face.shared.clone(), face.catalog.clone(), face.index);
+        responder.keep_log_fields(&mut context, request);
+        let (shared, catalog, thread) = (
+            responder.shared.clone(),
+            responder.catalog.clone(),
+            responder.index,
+        );
         let body = body.to_vec();
         let ticket = reply.defer();
-        let mut later = self.face.later(visit, ticket);
+        let mut later = self.responder.later(context, ticket);
         later.share().set(body.len());
         self.hand_over(ticket, move |session| {
             let counting = Counting {

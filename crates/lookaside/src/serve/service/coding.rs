@@ -13,7 +13,7 @@ use lookaside_http::negotiate::Encoding;
 use lookaside_http::{Reply, Request};
 
 use super::head::Head;
-use super::{Face, Visit};
+use super::{RequestContext, Responder};
 
 /// A shorter answer fills one packet with its head, compressed or not.
 pub(super) const CODED_SIZE_MIN: usize = 1024;
@@ -39,14 +39,14 @@ pub(super) fn coding(request: &Request<'_>) -> Encoding {
 
 /// What one thread compresses with.
 #[derive(Default)]
-pub(super) struct Press(RefCell<Option<Tools>>);
+pub(super) struct BodyCompressor(RefCell<Option<Tools>>);
 
 struct Tools {
     compressor: Compressor,
     scratch: Vec<u8>,
 }
 
-impl Press {
+impl BodyCompressor {
     /// Lets somebody have a body in a coding.
     pub(super) fn with<T>(
         &self,
@@ -71,42 +71,46 @@ impl Press {
     }
 }
 
-impl Face {
+impl Responder {
     /// The coding for an answer to a request that is here, or that was put off.
-    pub(super) fn coding(&self, visit: &Visit, request: Option<&Request<'_>>) -> Encoding {
-        request.map_or(visit.coding, coding)
+    pub(super) fn coding(
+        &self,
+        context: &RequestContext,
+        request: Option<&Request<'_>>,
+    ) -> Encoding {
+        request.map_or(context.coding, coding)
     }
 
     /// Sends an answer that is long enough to be compressed.
     pub(super) fn send_long(
         &self,
-        mut visit: Visit,
+        mut context: RequestContext,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
         head: &Head<'_>,
         body: &[u8],
     ) {
-        let coding = self.coding(&visit, request);
+        let coding = self.coding(&context, request);
         let head = Head {
             coding: Some(coding),
             ..*head
         };
         if coding != Encoding::Identity && body.len() > AT_HAND_SIZE_MAX {
             if let Err(problem) = self.begin_waiting(body.len()) {
-                return self.refuse(visit, request, reply, &problem);
+                return self.refuse(context, request, reply, &problem);
             }
             if let Some(request) = request {
-                self.note(&mut visit, request);
+                self.keep_log_fields(&mut context, request);
             }
-            let mut later = self.later(visit, reply.defer());
+            let mut later = self.later(context, reply.defer());
             later.share().set(body.len());
             let (head, body) = (head.kept(), body.to_vec());
             let runtime = &self.shared.runtime;
             runtime.spawn_blocking(move || later.compress(head, coding, &body));
             return;
         }
-        self.press.with(coding, body, |body| {
-            self.send_as_is(visit, request, reply, &head, body);
+        self.compressor.with(coding, body, |body| {
+            self.send_encoded(context, request, reply, &head, body);
         });
     }
 }

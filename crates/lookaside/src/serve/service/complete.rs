@@ -10,18 +10,18 @@ use super::super::answers::Key;
 use super::super::counters::Layer;
 use super::Thread;
 use super::head::Head;
-use super::lookup::{Asked, Given, encode, no_row};
+use super::lookup::{LookupRequest, LookupResult, encode, no_row};
 use super::wait::{Completion, Outcome};
 
 impl Thread {
     /// Answers a request that waited, if its client is still there.
     pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
         self.waiters.remove(completion.ticket);
-        let face = &self.face;
-        face.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        let responder = &self.responder;
+        responder.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         let Completion {
             ticket,
-            visit,
+            context,
             outcome,
             share,
         } = completion;
@@ -41,26 +41,26 @@ impl Thread {
                     coding,
                     ..Head::new(200, ready.content_type)
                 };
-                return face.send_as_is(visit, None, reply, &head, &ready.body);
+                return responder.send_encoded(context, None, reply, &head, &ready.body);
             }
             Outcome::Coded(head, body) => {
-                return face.send_as_is(visit, None, reply, &head.as_head(), &body);
+                return responder.send_encoded(context, None, reply, &head.as_head(), &body);
             }
             Outcome::Unanswered => unreachable!("it was replaced when it was sent"),
-            Outcome::Body(Err(problem)) => return face.refuse(visit, None, reply, &problem),
+            Outcome::Body(Err(problem)) => return responder.refuse(context, None, reply, &problem),
             Outcome::Rows(question, rows, at) => (question, rows, at),
         };
         let lookup = &question.catalog.lookups[question.index];
         let (rows, provenance) = match rows {
             Ok(answer) => answer,
             Err(error) => {
-                lookup.counts.add_failed(face.index, 1);
-                let problem = face.failed(lookup, &error);
-                return face.refuse(visit, None, reply, &problem);
+                lookup.counts.add_failed(responder.index, 1);
+                let problem = responder.failed(lookup, &error);
+                return responder.refuse(context, None, reply, &problem);
             }
         };
         // The lookup may be another one by now, or be gone: then its answer is the last one.
-        if question.catalog.number != face.catalog.number {
+        if question.catalog.number != responder.catalog.number {
             let mut body = Vec::new();
             let paper = (&mut Default::default(), &mut body);
             let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
@@ -74,14 +74,14 @@ impl Thread {
                         layer: Some(Layer::of(&provenance)),
                         ..Head::new(200, question.form.content_type())
                     };
-                    face.send(visit, None, reply, &head, &body);
+                    responder.send(context, None, reply, &head, &body);
                 }
-                Err(problem) => face.refuse(visit, None, reply, &problem),
+                Err(problem) => responder.refuse(context, None, reply, &problem),
             };
         }
         let paper = (&mut self.encoders[question.index], &mut self.body);
         let encoded = encode(lookup, question.form, rows.columns(), rows.iter(), paper);
-        let asked = Asked {
+        let lookup_request = LookupRequest {
             key: Key {
                 // A file holds fewer.
                 lookup: question.index as u32,
@@ -94,12 +94,19 @@ impl Thread {
             // The batch of events may have begun before they came.
             now: now.max(at),
         };
-        let given = Given {
+        let result = LookupResult {
             provenance,
             at,
             encoded,
             body: &mut self.body,
         };
-        face.give(visit, &asked, given, &mut self.answers, None, reply);
+        responder.send_result(
+            context,
+            &lookup_request,
+            result,
+            &mut self.answers,
+            None,
+            reply,
+        );
     }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::counters::sums;
 use super::super::problem::chain;
 use super::coding::coding;
-use super::{Face, Shared, Visit};
+use super::{RequestContext, Responder, Shared};
 
 /// The page without its style and its script.
 const FRAME: &str = include_str!("../console/page.html");
@@ -53,10 +53,10 @@ pub(in crate::serve) fn policy() -> String {
     )
 }
 
-impl Face {
+impl Responder {
     /// The page. It tells nothing but that it is there; what it shows it asks for, with a key where
     /// one is needed.
-    pub(super) fn console(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+    pub(super) fn console(&self, context: RequestContext, request: &Request<'_>, reply: Reply<'_>) {
         let coding = coding(request);
         let reply = match coding.name() {
             Some(name) => reply.header("Content-Encoding", name),
@@ -68,9 +68,9 @@ impl Face {
             .header("X-Content-Type-Options", "nosniff")
             .header("Referrer-Policy", "no-referrer")
             .header("Cache-Control", "no-cache");
-        self.press.with(coding, PAGE.as_bytes(), |page| {
+        self.compressor.with(coding, PAGE.as_bytes(), |page| {
             reply.send("text/html; charset=utf-8", page);
-            self.count(&visit, Some(request), 200, page.len());
+            self.count(&context, Some(request), 200, page.len());
         });
     }
 }

@@ -22,13 +22,13 @@ use super::super::encode::{Encoder, Form, Item};
 use super::super::models::Served;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
 use super::super::target::model_name;
-use super::coding::{CODED_SIZE_MIN, Press};
+use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::decoding::{Coding, LiveBody, content_coding};
+use super::event_body::{Out, Progress, lock};
 use super::head::{EXPOSED, vary};
 use super::lookups_seen::{LookupsSeen, at_line};
-use super::outflow::{Out, Progress, lock};
 use super::waiters::Cancel;
-use super::{Noted, Shared, Thread, Visit, log_line};
+use super::{LogFields, RequestContext, Shared, Thread, log_line};
 use crate::models::transform::ModelTransform;
 use crate::suggestion::did_you_mean;
 
@@ -58,48 +58,50 @@ const REASON_LENGTH_MAX: usize = 200;
 impl Thread {
     pub(super) fn enrich(
         &mut self,
-        mut visit: Visit,
+        mut context: RequestContext,
         name: &str,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
-        let face = &self.face;
+        let responder = &self.responder;
         let name = model_name(name);
-        let found = name.as_deref().and_then(|it| face.catalog.models.find(it));
+        let found = name
+            .as_deref()
+            .and_then(|it| responder.catalog.models.find(it));
         let prepared = match found {
             Some(model) => content_coding(request)
-                .and_then(|coding| Ok((model.clone(), coding, wanted(request, face)?))),
-            None => Err(not_found(face, name.as_deref().unwrap_or_default())),
+                .and_then(|coding| Ok((model.clone(), coding, wanted(request, responder)?))),
+            None => Err(not_found(responder, name.as_deref().unwrap_or_default())),
         };
         let (model, body_coding, wanted) = match prepared {
             Ok(prepared) => prepared,
-            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
-        let Some(slot) = Slot::take(&face.shared) else {
+        let Some(slot) = Slot::take(&responder.shared) else {
             let problem = Problem::new(503, "too many concurrent streams")
                 .detail(format!(
                     "stream_count_max of [server] is {}",
-                    face.shared.stream_count_max
+                    responder.shared.stream_count_max
                 ))
                 .retry_after(1);
-            return face.refuse(visit, Some(request), reply, &problem);
+            return responder.refuse(context, Some(request), reply, &problem);
         };
-        face.note(&mut visit, request);
-        let allow_origin = visit.origin.clone();
-        let varies_by_origin = face.catalog.access.has_cors();
+        responder.keep_log_fields(&mut context, request);
+        let allow_origin = context.origin.clone();
+        let varies_by_origin = responder.catalog.access.has_cors();
         // Who says how much there is sends it at once; who does not may wait for each answer, which
         // a coding would hold back.
         let is_sized = request.content_length().is_some();
-        let coding = visit.coding;
+        let coding = context.coding;
         let (reader, deferred) = reply.receive_remote();
-        let session = face.shared.knowledge.session();
+        let session = responder.shared.knowledge.session();
         let cancel = Cancel::Session(session.cancel_handle());
         self.waiters.add(deferred.ticket().into(), cancel);
-        let face = &self.face;
+        let responder = &self.responder;
         let stream = Stream {
             slot,
-            index: face.index,
-            visit,
+            index: responder.index,
+            context,
             model,
             body_coding,
             wanted,
@@ -111,7 +113,7 @@ impl Thread {
             })),
             allow_origin,
             varies_by_origin,
-            error_detail: face.catalog.error_detail,
+            error_detail: responder.catalog.error_detail,
             coding: is_sized.then_some(coding),
             whole_size_max: if is_sized { WHOLE_SIZE_MAX } else { 0 },
         };
@@ -122,12 +124,12 @@ impl Thread {
 }
 
 /// Why no model of that name can be used.
-fn not_found(face: &super::Face, name: &str) -> Problem {
-    if let Some(waiting) = face.catalog.models.find_waiting(name) {
+fn not_found(responder: &super::Responder, name: &str) -> Problem {
+    if let Some(waiting) = responder.catalog.models.find_waiting(name) {
         let silent = waiting.silent.iter().map(|silent| &silent.error);
         return Problem::model_not_ready(name, silent);
     }
-    let hint = did_you_mean(name, face.catalog.models.names());
+    let hint = did_you_mean(name, responder.catalog.models.names());
     let problem = Problem::new(404, "there is no model of that name");
     problem.detail(format!("GET /v1/lookups lists them{hint}"))
 }
@@ -142,8 +144,8 @@ struct Wanted {
 }
 
 /// How events are read and written: by the request's types, else as `[enrich]` says, else JSON.
-fn wanted(request: &Request<'_>, face: &super::Face) -> Result<Wanted, Problem> {
-    let settings = &face.catalog.enrich;
+fn wanted(request: &Request<'_>, responder: &super::Responder) -> Result<Wanted, Problem> {
+    let settings = &responder.catalog.enrich;
     let bad = |error: &lookaside_stream::Error| {
         Problem::new(400, "this format is not known, or lacks an option").detail(chain(error))
     };
@@ -255,7 +257,7 @@ struct Stream {
     slot: Slot,
     /// The I/O thread that it came from.
     index: usize,
-    visit: Visit,
+    context: RequestContext,
     model: Arc<Served>,
     body_coding: Option<Coding>,
     wanted: Wanted,
@@ -332,7 +334,7 @@ impl Stream {
                 let coding = self.coding.filter(|_| body.len() >= CODED_SIZE_MIN);
                 let body = match coding {
                     None | Some(Encoding::Identity) => body,
-                    Some(coding) => Press::default().with(coding, &body, <[u8]>::to_vec),
+                    Some(coding) => BodyCompressor::default().with(coding, &body, <[u8]>::to_vec),
                 };
                 let size = body.len();
                 deferred.respond(self.counted(coding, &summary).body(body));
@@ -378,15 +380,15 @@ impl Stream {
             }
             (_, Progress::Over) => (500, 0),
         };
-        let elapsed = self.visit.begun.elapsed();
-        shared.counters[self.index].answered(self.visit.path, status, elapsed);
-        if let (Some(log), Some(noted)) = (
+        let elapsed = self.context.begun.elapsed();
+        shared.counters[self.index].answered(self.context.path, status, elapsed);
+        if let (Some(log), Some(log_fields)) = (
             shared.log.as_ref().map(AccessLog::writer),
-            &self.visit.noted,
+            &self.context.log_fields,
         ) {
             let mut log = log;
-            let noted: &Noted = noted;
-            log_line(&mut log, &self.visit, noted, status, size as usize);
+            let log_fields: &LogFields = log_fields;
+            log_line(&mut log, &self.context, log_fields, status, size as usize);
             log.flush();
         }
     }

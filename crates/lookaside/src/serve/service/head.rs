@@ -10,7 +10,7 @@ use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::{PROBLEM_TYPE, Problem};
 use super::super::tag::Tag;
-use super::Visit;
+use super::RequestContext;
 use super::decoding::CODINGS;
 
 /// What stands before a body.
@@ -83,7 +83,7 @@ impl Head<'_> {
     pub(super) fn write<'a>(
         &self,
         reply: Reply<'a>,
-        visit: &Visit,
+        context: &RequestContext,
         varies_by_origin: bool,
         text: &mut String,
     ) -> Reply<'a> {
@@ -114,7 +114,7 @@ impl Head<'_> {
             }
             reply = reply.header("X-Cache", text.as_str());
             text.clear();
-            let elapsed = visit.begun.elapsed();
+            let elapsed = context.begun.elapsed();
             write!(
                 text,
                 "lookup;dur={}.{:03}",
@@ -156,7 +156,7 @@ impl Head<'_> {
         if let Some((name, number)) = self.extra {
             reply = reply.header_number(name, number);
         }
-        if let Some(origin) = &visit.origin {
+        if let Some(origin) = &context.origin {
             reply = reply
                 .header("Access-Control-Allow-Origin", origin)
                 .header("Access-Control-Expose-Headers", EXPOSED);

@@ -12,35 +12,40 @@ use super::super::keeper::{ONLY_TABLES, Reloaded};
 use super::super::problem::Problem;
 use super::head::Head;
 use super::wait::Ready;
-use super::{Face, Shared, Thread, Visit};
+use super::{RequestContext, Responder, Shared, Thread};
 
 pub(super) const JSON: &str = "application/json";
 
 /// The text format of Prometheus.
 pub(super) const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-impl Face {
+impl Responder {
     /// A document that a catalog brings along.
     pub(super) fn document(
         &self,
-        visit: Visit,
+        context: RequestContext,
         body: &[u8],
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
-        self.send(visit, Some(request), reply, &Head::new(200, JSON), body);
+        self.send(context, Some(request), reply, &Head::new(200, JSON), body);
     }
 
     /// Whether the process lives: it answers.
-    pub(super) fn health(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
-        self.document(visit, b"{\"status\":\"ok\"}\n", request, reply);
+    pub(super) fn health(&self, context: RequestContext, request: &Request<'_>, reply: Reply<'_>) {
+        self.document(context, b"{\"status\":\"ok\"}\n", request, reply);
     }
 
     /// Whether requests are wanted here: not while the server ends, nor while there are lookups or
     /// models and all of them wait for providers that never answered. A provider that goes away later,
     /// or one of several, makes nothing but its own lookups and models fail, so it is told, where
     /// no key is needed, and decides nothing.
-    pub(super) fn ready_state(&self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
+    pub(super) fn ready_state(
+        &self,
+        context: RequestContext,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
         let is_draining = self.shared.is_draining.load(Ordering::Relaxed);
         let word = match self.catalog.is_waiting() {
             _ if is_draining => "draining",
@@ -67,7 +72,7 @@ impl Face {
         let body = format!("{state}\n");
         let status = if word == "ready" { 200 } else { 503 };
         self.send(
-            visit,
+            context,
             Some(request),
             reply,
             &Head::new(status, JSON),
@@ -79,21 +84,21 @@ impl Face {
 impl Thread {
     /// Answers with what `write` says of the state. To add numbers up takes locks that lookups take,
     /// too, so it happens elsewhere.
-    pub(super) fn told(
+    pub(super) fn document_of(
         &mut self,
-        mut visit: Visit,
+        mut context: RequestContext,
         request: &Request<'_>,
         reply: Reply<'_>,
         content_type: &'static str,
         write: fn(&Shared) -> String,
     ) {
-        let face = &self.face;
+        let responder = &self.responder;
         // However many requests wait for a database: just then the operator needs to know.
-        face.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        face.note(&mut visit, request);
-        let shared = face.shared.clone();
-        let later = self.face.later(visit, reply.defer());
-        self.face.shared.teller.run(move || {
+        responder.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        responder.keep_log_fields(&mut context, request);
+        let shared = responder.shared.clone();
+        let later = self.responder.later(context, reply.defer());
+        self.responder.shared.teller.run(move || {
             later.answer(Ok(Ready {
                 content_type,
                 body: write(&shared).into_bytes(),
@@ -105,14 +110,19 @@ impl Thread {
     }
 
     /// Loads everything again; the answer comes when it is done, and requests are answered meanwhile.
-    pub(super) fn reload(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
-        let face = &self.face;
-        if let Err(problem) = face.begin_waiting(0) {
-            return face.refuse(visit, Some(request), reply, &problem);
+    pub(super) fn reload(
+        &mut self,
+        mut context: RequestContext,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let responder = &self.responder;
+        if let Err(problem) = responder.begin_waiting(0) {
+            return responder.refuse(context, Some(request), reply, &problem);
         }
-        face.note(&mut visit, request);
-        let later = self.face.later(visit, reply.defer());
-        self.face.shared.keeper.reload(move |result| {
+        responder.keep_log_fields(&mut context, request);
+        let later = self.responder.later(context, reply.defer());
+        self.responder.shared.keeper.reload(move |result| {
             later.answer(match result {
                 Ok(Reloaded {
                     generation,

@@ -20,26 +20,26 @@ use super::super::tag::Tag;
 use super::coding::{CODED_SIZE_MIN, coding};
 use super::head::{Head, Held, form, held, is_any};
 use super::wait::Question;
-use super::{Face, Thread, Visit};
+use super::{RequestContext, Responder, Thread};
 use crate::suggestion::did_you_mean;
 
 impl Thread {
     pub(super) fn lookup(
         &mut self,
-        mut visit: Visit,
+        mut context: RequestContext,
         name: &str,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
-        let face = &self.face;
-        let Some(index) = face.catalog.position(name) else {
-            let problem = no_lookup(&face.catalog, name);
-            return face.refuse(visit, Some(request), reply, &problem);
+        let responder = &self.responder;
+        let Some(index) = responder.catalog.position(name) else {
+            let problem = no_lookup(&responder.catalog, name);
+            return responder.refuse(context, Some(request), reply, &problem);
         };
-        let lookup = &face.catalog.lookups[index];
+        let lookup = &responder.catalog.lookups[index];
         let form = match form(request, &Form::ALL) {
             Ok(form) => form,
-            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let now = reply.now();
         let generation = self.session.generation();
@@ -51,36 +51,43 @@ impl Thread {
             query: request.query().unwrap_or_default(),
         };
         let if_none_match = request.header("If-None-Match");
-        let asked = Asked {
+        let lookup_request = LookupRequest {
             key,
             generation,
             if_none_match,
             now,
         };
         let Some(prepared) = &lookup.prepared else {
-            let problem = face.not_ready(lookup);
-            return face.refuse(visit, Some(request), reply, &problem);
+            let problem = responder.not_ready(lookup);
+            return responder.refuse(context, Some(request), reply, &problem);
         };
         if lookup.keeps_bodies(prepared)
             && let Some(answer) = self.answers.find(key, generation, now)
         {
-            lookup.counts.add(face.index, answer.is_found);
+            lookup.counts.add(responder.index, answer.is_found);
             return match answer.body.len() < CODED_SIZE_MIN {
-                true => face.answer(visit, &asked, answer, Layer::Body, Some(request), reply),
-                false => self.answer_long(visit, asked, request, reply),
+                true => responder.answer(
+                    context,
+                    &lookup_request,
+                    answer,
+                    Layer::Body,
+                    Some(request),
+                    reply,
+                ),
+                false => self.answer_long(context, lookup_request, request, reply),
             };
         }
         self.values.clear();
         if let Err(faults) = read_query(key.query, &prepared.params, &mut self.values) {
-            return face.refuse(visit, Some(request), reply, &Problem::params(faults));
+            return responder.refuse(context, Some(request), reply, &Problem::params(faults));
         }
         if prepared.validity == Validity::Tables
             && let Some(known) = if_none_match
         {
-            let tag = face.tables_tag(generation, form);
+            let tag = responder.tables_tag(generation, form);
             if let Some(held) = held(known, tag.as_str()) {
                 // What has this validator has it as long as the tables: nothing needs to be asked.
-                return face.not_modified(visit, (&tag, held), None, Some(request), reply);
+                return responder.not_modified(context, (&tag, held), None, Some(request), reply);
             }
         }
         let (extent, ttl) = (lookup.extent(), lookup.config.ttl);
@@ -92,28 +99,28 @@ impl Thread {
                 let paper = (&mut self.encoders[index], &mut self.body);
                 let (rows, provenance) = (served.rows, served.provenance);
                 let encoded = encode(lookup, form, rows.columns(), rows.iter(), paper);
-                let given = Given {
+                let result = LookupResult {
                     provenance,
                     at: now,
                     encoded,
                     body: &mut self.body,
                 };
-                face.give(
-                    visit,
-                    &asked,
-                    given,
+                responder.send_result(
+                    context,
+                    &lookup_request,
+                    result,
                     &mut self.answers,
                     Some(request),
                     reply,
                 );
             }
             Ok(None) => {
-                if let Err(problem) = face.begin_waiting(0) {
-                    return face.refuse(visit, Some(request), reply, &problem);
+                if let Err(problem) = responder.begin_waiting(0) {
+                    return responder.refuse(context, Some(request), reply, &problem);
                 }
-                face.note(&mut visit, request);
+                responder.keep_log_fields(&mut context, request);
                 let question = Question {
-                    catalog: face.catalog.clone(),
+                    catalog: responder.catalog.clone(),
                     index,
                     form,
                     query: key.query.into(),
@@ -122,12 +129,12 @@ impl Thread {
                 };
                 let params = self.values.clone();
                 let ticket = reply.defer();
-                self.wait_for_answer(visit, question, params, ticket);
+                self.wait_for_answer(context, question, params, ticket);
             }
             Err(error) => {
-                lookup.counts.add_failed(face.index, 1);
-                let problem = face.failed(lookup, &error);
-                face.refuse(visit, Some(request), reply, &problem);
+                lookup.counts.add_failed(responder.index, 1);
+                let problem = responder.failed(lookup, &error);
+                responder.refuse(context, Some(request), reply, &problem);
             }
         }
     }
@@ -137,37 +144,42 @@ impl Thread {
     /// Sends a body that is kept and is long enough to be compressed; that, too, is done once.
     fn answer_long(
         &mut self,
-        visit: Visit,
-        asked: Asked<'_>,
+        context: RequestContext,
+        lookup_request: LookupRequest<'_>,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
-        let (face, answers) = (&self.face, &mut self.answers);
-        let (generation, now) = (asked.generation, asked.now);
+        let (responder, answers) = (&self.responder, &mut self.answers);
+        let (generation, now) = (lookup_request.generation, lookup_request.now);
         let key = Key {
             coding: coding(request),
-            ..asked.key
+            ..lookup_request.key
         };
-        let asked_coded = Asked { key, ..asked };
+        let coded_lookup = LookupRequest {
+            key,
+            ..lookup_request
+        };
         if let Some(answer) = answers.find(key, generation, now) {
-            return face.answer(
-                visit,
-                &asked_coded,
+            return responder.answer(
+                context,
+                &coded_lookup,
                 answer,
                 Layer::Body,
                 Some(request),
                 reply,
             );
         }
-        let plain = answers.find(asked.key, generation, now);
+        let plain = answers.find(lookup_request.key, generation, now);
         let plain = plain.expect("it was found a moment ago");
-        let coded = face.press.with(key.coding, &plain.body, |body| Answer {
-            body: body.to_vec(),
-            ..*plain
-        });
-        face.answer(
-            visit,
-            &asked_coded,
+        let coded = responder
+            .compressor
+            .with(key.coding, &plain.body, |body| Answer {
+                body: body.to_vec(),
+                ..*plain
+            });
+        responder.answer(
+            context,
+            &coded_lookup,
             &coded,
             Layer::Body,
             Some(request),
@@ -177,18 +189,18 @@ impl Thread {
     }
 }
 
-/// What was asked for, as far as its answer depends on it.
+/// The parts of a request on which the answer of a lookup depends.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct LookupRequest<'a> {
     pub(super) key: Key<'a>,
-    /// The tables that were served when it was asked.
+    /// The generation of the tables that were served when the request came.
     pub(super) generation: u64,
     pub(super) if_none_match: Option<&'a [u8]>,
     pub(super) now: Instant,
 }
 
-/// What came back.
-pub(super) struct Given<'b> {
+/// The rows of a lookup, encoded.
+pub(super) struct LookupResult<'b> {
     pub(super) provenance: Provenance,
     /// When it was as old as its provenance says.
     pub(super) at: Instant,
@@ -197,30 +209,30 @@ pub(super) struct Given<'b> {
     pub(super) body: &'b mut Vec<u8>,
 }
 
-impl Face {
+impl Responder {
     /// Sends an answer, and keeps it if it would cost more to find again.
-    pub(super) fn give(
+    pub(super) fn send_result(
         &self,
-        visit: Visit,
-        asked: &Asked<'_>,
-        given: Given<'_>,
+        context: RequestContext,
+        lookup_request: &LookupRequest<'_>,
+        result: LookupResult<'_>,
         answers: &mut Answers,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
     ) {
-        let lookup = &self.catalog.lookups[asked.key.lookup as usize];
-        let is_found = match given.encoded {
+        let lookup = &self.catalog.lookups[lookup_request.key.lookup as usize];
+        let is_found = match result.encoded {
             Ok(is_found) => is_found,
             Err(problem) => {
                 lookup.counts.add_failed(self.index, 1);
-                return self.refuse(visit, request, reply, &problem);
+                return self.refuse(context, request, reply, &problem);
             }
         };
         lookup.counts.add(self.index, is_found);
         if !is_found {
-            given.body.extend_from_slice(NO_ROW);
+            result.body.extend_from_slice(NO_ROW);
         }
-        let provenance = given.provenance;
+        let provenance = result.provenance;
         let is_of_tables = lookup
             .prepared
             .as_ref()
@@ -232,23 +244,23 @@ impl Face {
                 true => provenance.fresh_for.min(ttl),
                 false => ttl.saturating_sub(provenance.age),
             };
-            let tag = || Tag::of_body(given.body, asked.key.form);
+            let tag = || Tag::of_body(result.body, lookup_request.key.form);
             Moment {
                 age: provenance.age,
-                at: given.at,
-                expires: given.at + lifetime,
+                at: result.at,
+                expires: result.at + lifetime,
                 tag: (!provenance.is_stale && is_found).then(tag),
             }
         });
         let answer = Answer {
-            body: std::mem::take(given.body),
+            body: std::mem::take(result.body),
             is_found,
-            generation: asked.generation,
+            generation: lookup_request.generation,
             moment,
         };
         self.answer(
-            visit,
-            asked,
+            context,
+            lookup_request,
             &answer,
             Layer::of(&provenance),
             request,
@@ -257,40 +269,40 @@ impl Face {
         if let Some(prepared) = &lookup.prepared
             && lookup.keeps_bodies(prepared)
         {
-            answers.keep(asked.key, &answer, asked.now);
+            answers.keep(lookup_request.key, &answer, lookup_request.now);
         }
-        *given.body = answer.body;
+        *result.body = answer.body;
     }
 
     /// Sends an answer that is right.
     fn answer(
         &self,
-        visit: Visit,
-        asked: &Asked<'_>,
+        context: RequestContext,
+        lookup_request: &LookupRequest<'_>,
         answer: &Answer,
         layer: Layer,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
     ) {
         self.counters().layer(layer, 1);
-        let form = asked.key.form;
+        let form = lookup_request.key.form;
         let (tag, freshness) = match &answer.moment {
             None => (
                 answer
                     .is_found
-                    .then(|| self.tables_tag(asked.generation, form)),
+                    .then(|| self.tables_tag(lookup_request.generation, form)),
                 None,
             ),
-            Some(moment) => (moment.tag, Some(moment.freshness(asked.now))),
+            Some(moment) => (moment.tag, Some(moment.freshness(lookup_request.now))),
         };
-        if let (Some(tag), Some(known)) = (&tag, asked.if_none_match)
+        if let (Some(tag), Some(known)) = (&tag, lookup_request.if_none_match)
             && let Some(held) = match is_any(known) {
-                true => Some(self.held_now(&visit, asked, answer, request)),
+                true => Some(self.held_now(&context, lookup_request, answer, request)),
                 false => held(known, tag.as_str()),
             }
         {
             let from = Some((layer, freshness));
-            return self.not_modified(visit, (tag, held), from, request, reply);
+            return self.not_modified(context, (tag, held), from, request, reply);
         }
         let head = match answer.is_found {
             true => Head::new(200, form.content_type()),
@@ -306,12 +318,12 @@ impl Face {
             coding: Some(Encoding::Identity),
             ..head
         };
-        match asked.key.coding {
-            Encoding::Identity => self.send(visit, request, reply, &head, &answer.body),
+        match lookup_request.key.coding {
+            Encoding::Identity => self.send(context, request, reply, &head, &answer.body),
             coding => {
                 let coding = Some(coding);
                 let head = Head { coding, ..head };
-                self.send_as_is(visit, request, reply, &head, &answer.body);
+                self.send_encoded(context, request, reply, &head, &answer.body);
             }
         }
     }
@@ -319,14 +331,14 @@ impl Face {
     /// How the validator of an answer would be written if it were sent.
     fn held_now(
         &self,
-        visit: &Visit,
-        asked: &Asked<'_>,
+        context: &RequestContext,
+        lookup_request: &LookupRequest<'_>,
         answer: &Answer,
         request: Option<&Request<'_>>,
     ) -> Held {
-        let coding = match asked.key.coding {
+        let coding = match lookup_request.key.coding {
             Encoding::Identity if answer.body.len() < CODED_SIZE_MIN => Encoding::Identity,
-            Encoding::Identity => self.coding(visit, request),
+            Encoding::Identity => self.coding(context, request),
             coding => coding,
         };
         match coding.name() {
@@ -337,7 +349,7 @@ impl Face {
 
     fn not_modified(
         &self,
-        visit: Visit,
+        context: RequestContext,
         (tag, held): (&Tag, Held),
         from: Option<(Layer, Option<(Duration, Duration)>)>,
         request: Option<&Request<'_>>,
@@ -355,7 +367,7 @@ impl Face {
             }),
             ..Head::new(304, "")
         };
-        self.send(visit, request, reply, &head, &[]);
+        self.send(context, request, reply, &head, &[]);
     }
 
     /// The validator of what this catalog makes of the tables of a generation; the last one is kept,

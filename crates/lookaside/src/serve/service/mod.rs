@@ -6,12 +6,12 @@ mod complete;
 mod console;
 mod decoding;
 mod enrich;
+mod event_body;
 mod head;
 mod info;
 mod job;
 mod lookup;
 mod lookups_seen;
-mod outflow;
 mod project;
 mod query;
 mod share;
@@ -32,7 +32,7 @@ use lookaside_knowledge::{Error, Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 
-use self::coding::{CODED_SIZE_MIN, Press, coding};
+use self::coding::{BodyCompressor, CODED_SIZE_MIN, coding};
 pub(super) use self::console::policy as console_policy;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
@@ -130,7 +130,7 @@ impl Shared {
 
 /// What one I/O thread answers with.
 pub(crate) struct Thread {
-    face: Face,
+    responder: Responder,
     session: Session,
     /// Parameters of the request.
     values: Vec<Value>,
@@ -145,8 +145,8 @@ pub(crate) struct Thread {
 /// What a validator is of: the tables, the catalog, the form.
 type TagOf = (u64, u64, Form);
 
-/// The part of a thread that speaks: it sends, counts and logs.
-struct Face {
+/// The part of a thread that responds: it sends, counts and logs.
+struct Responder {
     shared: Arc<Shared>,
     index: usize,
     catalog: Arc<Catalog>,
@@ -154,14 +154,14 @@ struct Face {
     text: RefCell<String>,
     /// The validator that was sent last, and what it is of.
     tag: Cell<Option<(TagOf, Tag)>>,
-    press: Press,
+    compressor: BodyCompressor,
     waker: Waker,
     sender: Sender<Completion>,
     log: Option<RefCell<LogWriter>>,
 }
 
-/// What is known of a request while it is answered.
-struct Visit {
+/// What is known of a request while it is handled.
+struct RequestContext {
     begun: Instant,
     path: Path,
     /// Its key's name.
@@ -169,15 +169,15 @@ struct Visit {
     /// The page's origin, if it may read the answer.
     origin: Option<Box<[u8]>>,
     /// For the log of requests that are answered later.
-    noted: Option<Box<Noted>>,
+    log_fields: Option<Box<LogFields>>,
     /// What such a request likes its answer to be in.
     coding: Encoding,
     /// Who had the answer, for the log.
     layer: Option<&'static str>,
 }
 
-/// A request as the log shows it.
-struct Noted {
+/// The fields of a request in the access log.
+struct LogFields {
     peer: String,
     method: String,
     path: String,
@@ -202,11 +202,11 @@ impl Thread {
             body: Vec::new(),
             completions,
             waiters: Waiters::default(),
-            face: Face {
+            responder: Responder {
                 index: io.thread_index(),
                 text: RefCell::default(),
                 tag: Cell::new(None),
-                press: Press::default(),
+                compressor: BodyCompressor::default(),
                 waker,
                 sender,
                 log: shared.log.as_ref().map(AccessLog::writer).map(RefCell::new),
@@ -219,31 +219,31 @@ impl Thread {
     /// Changes over to the newest catalog.
     #[inline]
     fn renew(&mut self) {
-        let face = &mut self.face;
+        let responder = &mut self.responder;
         // Acquire pairs with the release in `Shared::publish`.
-        if face.shared.catalog_number.load(Ordering::Acquire) != face.catalog.number {
-            face.catalog = face.shared.catalog.load_full();
-            self.encoders = encoders(&face.catalog);
+        if responder.shared.catalog_number.load(Ordering::Acquire) != responder.catalog.number {
+            responder.catalog = responder.shared.catalog.load_full();
+            self.encoders = encoders(&responder.catalog);
             self.answers.clear();
         }
     }
 
-    fn visit(&mut self, request: &Request<'_>, reply: Reply<'_>) {
-        let face = &self.face;
+    fn dispatch(&mut self, request: &Request<'_>, reply: Reply<'_>) {
+        let responder = &self.responder;
         let target = Target::of(request.path());
         let caller = caller(request);
-        let access = &face.catalog.access;
-        let mut visit = Visit {
+        let access = &responder.catalog.access;
+        let mut context = RequestContext {
             begun: Instant::now(),
             path: target.path(request.method()),
             key: None,
             origin: access.allowed_origin(caller.origin).map(Into::into),
-            noted: None,
+            log_fields: None,
             coding: Encoding::Identity,
             layer: None,
         };
         if request.method() == Method::Options {
-            return face.preflight(&visit, request, reply, target);
+            return responder.preflight(&context, request, reply, target);
         }
         if !target.methods().contains(&request.method()) {
             let problem = match target {
@@ -253,7 +253,7 @@ impl Thread {
                     .allow(target.allow())
                     .detail(format!("allowed methods: {}", target.allow())),
             };
-            return face.refuse(visit, Some(request), reply, &problem);
+            return responder.refuse(context, Some(request), reply, &problem);
         }
         if !target.is_open() {
             let want = match target {
@@ -264,45 +264,49 @@ impl Thread {
                 | Target::Reload => Want::Admin,
                 _ => Want::Read,
             };
-            match access.admit(&caller, want, face.shared.started.elapsed()) {
-                Ok(key) => visit.key = key,
-                Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            match access.admit(&caller, want, responder.shared.started.elapsed()) {
+                Ok(key) => context.key = key,
+                Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
             }
         }
         match target {
             Target::Lookup(name) if request.method() == Method::Post => {
-                self.batch(visit, name, request, reply);
+                self.batch(context, name, request, reply);
             }
-            Target::Lookup(name) => self.lookup(visit, name, request, reply),
-            Target::Enrich(name) => self.enrich(visit, name, request, reply),
-            Target::Query => self.query(visit, request, reply),
-            Target::Explain => self.explain(visit, request, reply),
-            Target::Project => self.told(visit, request, reply, JSON, project::project),
-            Target::Table(name) => self.table(visit, name, request, reply),
-            Target::Reload => self.reload(visit, request, reply),
-            Target::Console => face.console(visit, request, reply),
-            Target::Status => self.told(visit, request, reply, JSON, console::status),
-            Target::Lookups => face.document(visit, &face.catalog.overview, request, reply),
-            Target::OpenApi => face.document(visit, &face.catalog.openapi, request, reply),
-            Target::Metrics => self.told(visit, request, reply, PROMETHEUS, info::metrics),
-            Target::Health => face.health(visit, request, reply),
-            Target::Ready => face.ready_state(visit, request, reply),
+            Target::Lookup(name) => self.lookup(context, name, request, reply),
+            Target::Enrich(name) => self.enrich(context, name, request, reply),
+            Target::Query => self.query(context, request, reply),
+            Target::Explain => self.explain(context, request, reply),
+            Target::Project => self.document_of(context, request, reply, JSON, project::project),
+            Target::Table(name) => self.table(context, name, request, reply),
+            Target::Reload => self.reload(context, request, reply),
+            Target::Console => responder.console(context, request, reply),
+            Target::Status => self.document_of(context, request, reply, JSON, console::status),
+            Target::Lookups => {
+                responder.document(context, &responder.catalog.overview, request, reply)
+            }
+            Target::OpenApi => {
+                responder.document(context, &responder.catalog.openapi, request, reply)
+            }
+            Target::Metrics => self.document_of(context, request, reply, PROMETHEUS, info::metrics),
+            Target::Health => responder.health(context, request, reply),
+            Target::Ready => responder.ready_state(context, request, reply),
             Target::Unknown => unreachable!("it has no methods"),
         }
     }
 }
 
-impl Face {
+impl Responder {
     /// Tells a browser whether a page may ask.
     fn preflight(
         &self,
-        visit: &Visit,
+        context: &RequestContext,
         request: &Request<'_>,
         reply: Reply<'_>,
         target: Target<'_>,
     ) {
         let mut reply = reply.status(204).header("Allow", target.allow());
-        if let Some(origin) = &visit.origin {
+        if let Some(origin) = &context.origin {
             reply = reply
                 .header("Access-Control-Allow-Origin", origin)
                 .header("Access-Control-Allow-Methods", target.allow())
@@ -316,41 +320,41 @@ impl Face {
             reply = reply.header("Vary", "Origin");
         }
         reply.empty();
-        self.count(visit, Some(request), 204, 0);
+        self.count(context, Some(request), 204, 0);
     }
 
     /// Answers with what is wrong.
     fn refuse(
         &self,
-        visit: Visit,
+        context: RequestContext,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
         problem: &Problem,
     ) {
         let mut body = Vec::new();
         problem.write(self.catalog.error_detail, &mut body);
-        self.send(visit, request, reply, &Head::problem(problem), &body);
+        self.send(context, request, reply, &Head::problem(problem), &body);
     }
 
     /// Sends an answer whose parts are all here.
     fn send(
         &self,
-        visit: Visit,
+        context: RequestContext,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
         head: &Head<'_>,
         body: &[u8],
     ) {
         match body.len() < CODED_SIZE_MIN {
-            true => self.send_as_is(visit, request, reply, head, body),
-            false => self.send_long(visit, request, reply, head, body),
+            true => self.send_encoded(context, request, reply, head, body),
+            false => self.send_long(context, request, reply, head, body),
         }
     }
 
     /// Sends an answer whose body is in its coding.
-    fn send_as_is(
+    fn send_encoded(
         &self,
-        mut visit: Visit,
+        mut context: RequestContext,
         request: Option<&Request<'_>>,
         reply: Reply<'_>,
         head: &Head<'_>,
@@ -359,39 +363,45 @@ impl Face {
         if body.len() > SMALL_ANSWER_SIZE_MAX
             && let Err(problem) = self.shared.check_room(body.len())
         {
-            return self.refuse(visit, request, reply, &problem);
+            return self.refuse(context, request, reply, &problem);
         }
-        visit.layer = head.layer.map(Layer::name);
+        context.layer = head.layer.map(Layer::name);
         let varies_by_origin = self.catalog.access.has_cors();
         let mut text = self.text.borrow_mut();
-        let reply = head.write(reply, &visit, varies_by_origin, &mut text);
+        let reply = head.write(reply, &context, varies_by_origin, &mut text);
         match head.status {
             304 => reply.empty(),
             _ => reply.send(head.content_type, body),
         }
-        self.count(&visit, request, head.status, body.len());
+        self.count(&context, request, head.status, body.len());
     }
 
     /// Counts and logs an answer.
-    fn count(&self, visit: &Visit, request: Option<&Request<'_>>, status: u16, size: usize) {
-        let elapsed = visit.begun.elapsed();
-        self.counters().answered(visit.path, status, elapsed);
+    fn count(
+        &self,
+        context: &RequestContext,
+        request: Option<&Request<'_>>,
+        status: u16,
+        size: usize,
+    ) {
+        let elapsed = context.begun.elapsed();
+        self.counters().answered(context.path, status, elapsed);
         let Some(log) = &self.log else {
             return;
         };
-        let noted = match (&visit.noted, request) {
-            (Some(noted), _) => noted,
-            (None, Some(request)) => &Box::new(Noted::of(request)),
+        let log_fields = match (&context.log_fields, request) {
+            (Some(log_fields), _) => log_fields,
+            (None, Some(request)) => &Box::new(LogFields::of(request)),
             (None, None) => return,
         };
-        log_line(&mut log.borrow_mut(), visit, noted, status, size);
+        log_line(&mut log.borrow_mut(), context, log_fields, status, size);
     }
 
     /// Keeps what is needed of a request that is answered later.
-    fn note(&self, visit: &mut Visit, request: &Request<'_>) {
-        visit.coding = coding(request);
+    fn keep_log_fields(&self, context: &mut RequestContext, request: &Request<'_>) {
+        context.coding = coding(request);
         if self.log.is_some() {
-            visit.noted = Some(Box::new(Noted::of(request)));
+            context.log_fields = Some(Box::new(LogFields::of(request)));
         }
     }
 
@@ -416,19 +426,19 @@ impl Service for Thread {
     fn route(&mut self, head: &Request<'_>) -> Route {
         match Target::of(head.path()) {
             Target::Enrich(_) if head.method() == Method::Post => Route::streamed().live(),
-            Target::Lookup(_) => Route::buffered().limit(self.face.shared.body_size_max),
+            Target::Lookup(_) => Route::buffered().limit(self.responder.shared.body_size_max),
             _ => Route::buffered().limit(SMALL_BODY_SIZE_MAX),
         }
     }
 
     fn call(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         self.renew();
-        self.visit(request, reply);
+        self.dispatch(request, reply);
     }
 
     fn batch_end(&mut self, io: &mut Io) {
         self.waiters.set_timer(io);
-        if let Some(log) = &self.face.log {
+        if let Some(log) = &self.responder.log {
             log.borrow_mut().flush();
         }
     }
@@ -446,13 +456,13 @@ impl Service for Thread {
             let ticket = completion.ticket();
             io.contain(ticket, |io| self.complete(io, completion));
         }
-        if self.face.shared.knowledge.is_cancelled() {
+        if self.responder.shared.knowledge.is_cancelled() {
             self.waiters.cancel_all();
         }
     }
 }
 
-impl Noted {
+impl LogFields {
     fn of(request: &Request<'_>) -> Self {
         Self {
             peer: match request.peer() {
@@ -467,17 +477,23 @@ impl Noted {
 }
 
 /// Logs a request that was answered.
-fn log_line(log: &mut LogWriter, visit: &Visit, noted: &Noted, status: u16, size: usize) {
+fn log_line(
+    log: &mut LogWriter,
+    context: &RequestContext,
+    log_fields: &LogFields,
+    status: u16,
+    size: usize,
+) {
     log.log(&Entry {
-        peer: &noted.peer,
-        key: visit.key.as_deref(),
-        method: &noted.method,
-        path: &noted.path,
+        peer: &log_fields.peer,
+        key: context.key.as_deref(),
+        method: &log_fields.method,
+        path: &log_fields.path,
         status,
         size,
-        elapsed: visit.begun.elapsed(),
-        cache: visit.layer,
-        agent: noted.agent.as_deref(),
+        elapsed: context.begun.elapsed(),
+        cache: context.layer,
+        agent: log_fields.agent.as_deref(),
     });
 }
 

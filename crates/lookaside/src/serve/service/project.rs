@@ -16,7 +16,7 @@ use super::info::JSON;
 use super::query::{failed, read, switched_off, write};
 use super::share::Share;
 use super::wait::{Ready, rows_size};
-use super::{SMALL_BODY_SIZE_MAX, Shared, Thread, Visit};
+use super::{RequestContext, SMALL_BODY_SIZE_MAX, Shared, Thread};
 use crate::models::lookups::answered;
 
 /// Rows of a table that are shown: enough to see what is in it.
@@ -98,19 +98,19 @@ impl Thread {
     /// Answers with the first rows of a table or view.
     pub(super) fn table(
         &mut self,
-        visit: Visit,
+        context: RequestContext,
         name: &str,
         request: &Request<'_>,
         reply: Reply<'_>,
     ) {
-        let face = &self.face;
+        let responder = &self.responder;
         let form = match form(request, &Form::ALL) {
             Ok(form) => form,
-            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
         let name = model_name(name).unwrap_or_default().into_owned();
-        let knowledge = face.shared.knowledge.clone();
-        self.answer_elsewhere(visit, request, reply, move |session, share| {
+        let knowledge = responder.shared.knowledge.clone();
+        self.answer_elsewhere(context, request, reply, move |session, share| {
             let tables = knowledge.tables().map_err(|error| failed(&error))?;
             if !tables.contains(&name) {
                 return Err(Problem::new(404, "there is no such table")
@@ -128,10 +128,15 @@ impl Thread {
     }
 
     /// Answers with how a statement would be answered.
-    pub(super) fn explain(&mut self, visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
-        let face = &self.face;
-        if face.catalog.query_rows_max.is_none() {
-            return face.refuse(visit, Some(request), reply, &switched_off());
+    pub(super) fn explain(
+        &mut self,
+        context: RequestContext,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let responder = &self.responder;
+        if responder.catalog.query_rows_max.is_none() {
+            return responder.refuse(context, Some(request), reply, &switched_off());
         }
         let sql = content_coding(request).and_then(|coding| {
             Ok(match coding {
@@ -142,9 +147,9 @@ impl Thread {
         });
         let sql = match sql {
             Ok(sql) => sql,
-            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
-        self.answer_elsewhere(visit, request, reply, move |session, _| {
+        self.answer_elsewhere(context, request, reply, move |session, _| {
             let explanation = session.explain(&sql).map_err(|error| failed(&error))?;
             let plan = json!({
                 "summary": answered(&explanation),
@@ -163,18 +168,18 @@ impl Thread {
     /// Answers with what a thread beside the I/O threads makes.
     fn answer_elsewhere(
         &mut self,
-        mut visit: Visit,
+        mut context: RequestContext,
         request: &Request<'_>,
         reply: Reply<'_>,
         make: impl FnOnce(&mut Session, &mut Share) -> Result<Ready, Problem> + Send + 'static,
     ) {
-        let face = &self.face;
-        if let Err(problem) = face.begin_waiting(request.body().len()) {
-            return face.refuse(visit, Some(request), reply, &problem);
+        let responder = &self.responder;
+        if let Err(problem) = responder.begin_waiting(request.body().len()) {
+            return responder.refuse(context, Some(request), reply, &problem);
         }
-        face.note(&mut visit, request);
+        responder.keep_log_fields(&mut context, request);
         let ticket = reply.defer();
-        let mut later = self.face.later(visit, ticket);
+        let mut later = self.responder.later(context, ticket);
         self.hand_over(ticket, move |session| {
             let ready = make(session, later.share());
             later.answer(ready);

@@ -11,17 +11,22 @@ use super::super::problem::{Problem, chain};
 use super::decoding::{content_coding, decode};
 use super::head::form;
 use super::wait::{Ready, rows_size};
-use super::{SMALL_BODY_SIZE_MAX, Thread, Visit};
+use super::{RequestContext, SMALL_BODY_SIZE_MAX, Thread};
 use crate::columns::{DOUBLED_HELP, doubled};
 
 /// Header that says after how many rows the answer was cut.
 const CUT: &str = "X-Rows-Cut";
 
 impl Thread {
-    pub(super) fn query(&mut self, mut visit: Visit, request: &Request<'_>, reply: Reply<'_>) {
-        let face = &self.face;
-        let Some(rows_max) = face.catalog.query_rows_max else {
-            return face.refuse(visit, Some(request), reply, &switched_off());
+    pub(super) fn query(
+        &mut self,
+        mut context: RequestContext,
+        request: &Request<'_>,
+        reply: Reply<'_>,
+    ) {
+        let responder = &self.responder;
+        let Some(rows_max) = responder.catalog.query_rows_max else {
+            return responder.refuse(context, Some(request), reply, &switched_off());
         };
         let prepared = form(request, &Form::ALL).and_then(|form| {
             let query = match content_coding(request)? {
@@ -32,14 +37,14 @@ impl Thread {
         });
         let (form, (sql, params)) = match prepared {
             Ok(prepared) => prepared,
-            Err(problem) => return face.refuse(visit, Some(request), reply, &problem),
+            Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
         };
-        if let Err(problem) = face.begin_waiting(request.body().len()) {
-            return face.refuse(visit, Some(request), reply, &problem);
+        if let Err(problem) = responder.begin_waiting(request.body().len()) {
+            return responder.refuse(context, Some(request), reply, &problem);
         }
-        face.note(&mut visit, request);
+        responder.keep_log_fields(&mut context, request);
         let ticket = reply.defer();
-        let mut later = self.face.later(visit, ticket);
+        let mut later = self.responder.later(context, ticket);
         later.share().set(sql.len());
         self.hand_over(ticket, move |session| {
             let rows = ask(session, &sql, &params, rows_max);

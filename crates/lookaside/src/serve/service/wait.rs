@@ -17,12 +17,12 @@ use super::super::catalog::Catalog;
 use super::super::counters::Layer;
 use super::super::encode::Form;
 use super::super::problem::Problem;
-use super::coding::{CODED_SIZE_MIN, Press};
+use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::head::KeptHead;
 use super::job::Job;
 use super::share::Share;
 use super::waiters::Cancel;
-use super::{Face, Thread, Visit};
+use super::{RequestContext, Responder, Thread};
 
 /// Requests that wait at once. Each costs about a kilobyte here, and the databases behind them serve
 /// fewer: beyond that, waiting only gets longer.
@@ -41,7 +41,7 @@ pub(super) struct Question {
 /// An answer on its way to its I/O thread.
 pub(super) struct Completion {
     pub(super) ticket: u64,
-    pub(super) visit: Visit,
+    pub(super) context: RequestContext,
     pub(super) outcome: Outcome,
     /// What it takes until it is written to its connection.
     pub(super) share: Share,
@@ -83,7 +83,7 @@ impl Ready {
             return (self, None);
         }
         if coding != Encoding::Identity {
-            self.body = Press::default().with(coding, &self.body, <[u8]>::to_vec);
+            self.body = BodyCompressor::default().with(coding, &self.body, <[u8]>::to_vec);
         }
         (self, Some(coding))
     }
@@ -101,7 +101,7 @@ impl Later {
     /// Sends a body, or what is wrong. It is compressed here, where there is time.
     pub(super) fn answer(mut self, body: Result<Ready, Problem>) {
         if let Some(completion) = &mut self.completion {
-            let coding = completion.visit.coding;
+            let coding = completion.context.coding;
             let body = body.map(|ready| ready.coded(coding));
             let size = body.as_ref().map_or(0, |(ready, _)| ready.body.capacity());
             completion.share.set(size);
@@ -118,7 +118,7 @@ impl Later {
     /// Compresses a body, and sends it.
     pub(super) fn compress(mut self, head: KeptHead, coding: Encoding, body: &[u8]) {
         if let Some(completion) = &mut self.completion {
-            let body = Press::default().with(coding, body, <[u8]>::to_vec);
+            let body = BodyCompressor::default().with(coding, body, <[u8]>::to_vec);
             completion.share.set(body.capacity());
             completion.outcome = Outcome::Coded(Box::new(head), body);
         }
@@ -160,7 +160,7 @@ pub(super) fn rows_size(rows: &RowSet) -> usize {
         .sum()
 }
 
-impl Face {
+impl Responder {
     /// Takes a place among the requests that wait, for one that takes so many bytes meanwhile.
     pub(super) fn begin_waiting(&self, size: usize) -> Result<(), Problem> {
         self.shared.check_room(size)?;
@@ -174,11 +174,11 @@ impl Face {
     }
 
     /// What sends the answer of a request that was put off, after `begin_waiting`.
-    pub(super) fn later(&self, visit: Visit, ticket: Ticket) -> Later {
+    pub(super) fn later(&self, context: RequestContext, ticket: Ticket) -> Later {
         Later {
             completion: Some(Completion {
                 ticket: ticket.into(),
-                visit,
+                context,
                 outcome: Outcome::Unanswered,
                 share: Share::new(&self.shared),
             }),
@@ -192,18 +192,18 @@ impl Thread {
     /// Asks for what is not at hand.
     pub(super) fn wait_for_answer(
         &mut self,
-        visit: Visit,
+        context: RequestContext,
         question: Question,
         params: Vec<Value>,
         ticket: Ticket,
     ) {
-        let later = self.face.later(visit, ticket);
-        let shared = self.face.shared.clone();
+        let later = self.responder.later(context, ticket);
+        let shared = self.responder.shared.clone();
         let lookup = &question.catalog.lookups[question.index];
         let prepared = lookup.prepared.as_ref();
         // A provider's queries are bounded by its own limit, and shared by all who ask the same.
         let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
-        let task = self.face.shared.runtime.spawn(async move {
+        let task = self.responder.shared.runtime.spawn(async move {
             let lookup = &question.catalog.lookups[question.index];
             let prepared = lookup.prepared.as_ref();
             let statement = &prepared.expect("it was asked whether it is").statement;
@@ -236,7 +236,7 @@ impl Thread {
         ticket: Ticket,
         work: impl FnOnce(&mut Session) + Send + 'static,
     ) {
-        let shared = &self.face.shared;
+        let shared = &self.responder.shared;
         let mut session = shared.knowledge.session();
         let handle = session.cancel_handle();
         let job = Job::new(move || work(&mut session));
