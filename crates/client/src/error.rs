@@ -349,7 +349,7 @@ impl Error {
             TargetSession::ReadWrite => "the session takes no writes",
             TargetSession::ReadOnly => "the session takes writes",
             TargetSession::Primary => "the server is a standby",
-            _ => "the server is no standby",
+            _ => "the server is not a standby",
         };
         let message = format!("{message}, against `target_session_attrs`");
         Self::new(ErrorKind::Connection, Sent::Nothing, message)
@@ -465,7 +465,7 @@ impl Error {
     }
 
     pub(crate) fn copy_direction(wanted: &str) -> Self {
-        let message = format!("the statement is no {wanted}");
+        let message = format!("the statement is not {wanted}");
         Self::new(ErrorKind::Misuse, Sent::Something, message)
     }
 
@@ -476,7 +476,7 @@ impl Error {
 
     pub(crate) fn no_channel(channel: &str) -> Self {
         let message = format!(
-            "{channel:?} is no channel: their names have up to 63 bytes, none of which is a NUL"
+            "{channel:?} is not a channel: their names have up to 63 bytes, none of which is a NUL"
         );
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
@@ -494,7 +494,7 @@ impl Error {
 
     pub(crate) fn copy_refused() -> Self {
         let message =
-            "a COPY from or to the client is no query; see `Request::copy_in` and `copy_out`";
+            "a COPY from or to the client is not a query; see `Request::copy_in` and `copy_out`";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
 

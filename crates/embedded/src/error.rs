@@ -90,7 +90,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{text}` is no version of PostgreSQL; write a major version such as 17, or 17.11"
+                "`{text}` is not a version of PostgreSQL; write a major version such as 17, or 17.11"
             ),
         )
     }
@@ -128,7 +128,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the cache `{}` is no folder; set LOOKASIDE_CACHE to another place",
+                "the cache `{}` is not a folder; set LOOKASIDE_CACHE to another place",
                 path.display()
             ),
         )
@@ -811,7 +811,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{}` is no archive that `lookaside pg dump` wrote",
+                "`{}` is not an archive that `lookaside pg dump` wrote",
                 file.display()
             ),
         )

@@ -60,7 +60,7 @@ impl Error {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "`{}` is no address to listen on; write it as 127.0.0.1:8300, [::1]:8300 or \
+                "`{}` is not an address to listen on; write it as 127.0.0.1:8300, [::1]:8300 or \
                  unix:/path/to/socket",
                 text.escape_debug()
             ),

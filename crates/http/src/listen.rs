@@ -121,7 +121,7 @@ mod tests {
         }
         for text in ["", "8300", "localhost", "unix:", "127.0.0.1", "tcp:1"] {
             let error = text.parse::<Address>().unwrap_err().to_string();
-            assert!(error.contains("is no address"), "{error}");
+            assert!(error.contains("is not an address"), "{error}");
         }
         let error = format!("unix:/{}", "x".repeat(107)).parse::<Address>();
         assert!(error.unwrap_err().to_string().contains("shorter"));

@@ -103,7 +103,7 @@ impl Error {
     pub(crate) fn bad_pattern(error: regex::Error) -> Self {
         Self::new(
             ErrorKind::Misuse,
-            "format `regex`, option `pattern`: this is no regular expression",
+            "format `regex`, option `pattern`: this is not a regular expression",
         )
         .because(error)
     }

@@ -15,7 +15,7 @@ pub struct ConvertError {
 
 impl fmt::Display for ConvertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this {} is no {}", self.from, self.to)
+        write!(f, "this {} is not a valid {}", self.from, self.to)
     }
 }
 

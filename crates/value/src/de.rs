@@ -473,12 +473,12 @@ mod tests {
             assert_eq!(error.to_string(), expected);
         }
         let rows = one(["a", "b"], [Value::from("secret"), Value::Int(300)]);
-        check::<(i64, i64)>(&rows, "row 0, column `a`: this text is no i64");
-        check::<(String, u8)>(&rows, "row 0, column `b`: this int is no u8");
+        check::<(i64, i64)>(&rows, "row 0, column `a`: this text is not a valid i64");
+        check::<(String, u8)>(&rows, "row 0, column `b`: this int is not a valid u8");
         check::<(String, String)>(&rows, "row 0, column `b`: this int is not a string");
         check::<(String, Option<Mood>)>(
             &rows,
-            "row 0, column `b`: this int is no variant of an enum",
+            "row 0, column `b`: this int is not a valid variant of an enum",
         );
         check::<(Mood, u16)>(&rows, "row 0, column `a`: this text is none of good, rated");
         check::<(IpAddr, u16)>(&rows, "row 0, column `a`: invalid IP address syntax");
@@ -487,7 +487,7 @@ mod tests {
         check::<Host>(&rows, "row 0: missing field `id`");
         check::<Vec<i64>>(
             &one(["a"], [Value::Null]),
-            "row 0, column `a`: this null is no i64",
+            "row 0, column `a`: this null is not a valid i64",
         );
     }
 }

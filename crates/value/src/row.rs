@@ -117,7 +117,7 @@ impl RowSet {
     /// let read = rows.map(|row| Ok((row.get::<u32>("asn")?, row.get::<Option<&str>>(1)?)))?;
     /// assert_eq!(read, [(64500, None)]);
     /// let error = rows.map(|row| row.get::<&str>("asn")).unwrap_err();
-    /// assert_eq!(error.to_string(), "row 0, column `asn`: this int is no &str");
+    /// assert_eq!(error.to_string(), "row 0, column `asn`: this int is not a valid &str");
     /// # Ok::<(), lookaside_value::RowError>(())
     /// ```
     ///

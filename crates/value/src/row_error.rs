@@ -38,7 +38,7 @@ impl RowError {
     }
 
     pub(crate) fn misfit(found: Type, wanted: &str) -> Self {
-        Self::new(format!("this {found} is no {wanted}"))
+        Self::new(format!("this {found} is not a valid {wanted}"))
     }
 
     pub(crate) fn no_column(wanted: &dyn ColumnIndex, columns: &[Text]) -> Self {

@@ -171,7 +171,7 @@ impl fmt::Display for Reason {
             Self::NoNul => write!(f, "a text without its end"),
             Self::NegativeCount(count) => write!(f, "a count of {count}"),
             Self::NegativeLength(length) => write!(f, "a length of {length}"),
-            Self::UnknownValue { what, value } => write!(f, "{value} is no {what}"),
+            Self::UnknownValue { what, value } => write!(f, "{value} is not a valid {what}"),
             Self::UnknownMessage(tag) => {
                 write!(f, "there is no message of type `{}`", tag.escape_ascii())
             }
@@ -190,7 +190,7 @@ impl fmt::Display for Reason {
             ),
             Self::TlsAnswer(byte) => write!(
                 f,
-                "`{}` is no answer to the request for TLS; is this a PostgreSQL server?",
+                "`{}` is not an answer to the request for TLS; is this a PostgreSQL server?",
                 byte.escape_ascii()
             ),
             // What it says is not shown: anybody on the way could have written it (CVE-2024-10977).
@@ -240,7 +240,7 @@ impl fmt::Display for Reason {
                     "packet number {found} came in place of number {expected}"
                 )
             }
-            Self::ColumnCount(count) => write!(f, "{count} is no number of columns"),
+            Self::ColumnCount(count) => write!(f, "{count} is not a valid number of columns"),
             Self::MetadataMissing => {
                 write!(
                     f,
@@ -253,7 +253,7 @@ impl fmt::Display for Reason {
             ),
             Self::HandshakeVersion(version) => write!(
                 f,
-                "{version} is no version of the handshake that is known; is this a MySQL server?"
+                "{version} is not a version of the handshake that is known; is this a MySQL server?"
             ),
             Self::ServerTooOld => write!(
                 f,

@@ -28,7 +28,7 @@ impl ConfigError {
     }
 
     pub(super) fn no_url() -> Self {
-        Self::new("this is no connection URL, which looks like postgres://USER@HOST/DATABASE")
+        Self::new("this is not a connection URL, which looks like postgres://USER@HOST/DATABASE")
     }
 
     pub(super) fn unknown_scheme(scheme: &str, known: &[&str]) -> Self {
@@ -52,7 +52,7 @@ impl ConfigError {
 
     pub(super) fn bad_encoding(part: &str) -> Self {
         Self::new(format!(
-            "the URL's {part} has a `%` without two hexadecimal digits, or ones that are no UTF-8; \
+            "the URL's {part} has a `%` without two hexadecimal digits, or ones that are not UTF-8; \
              a `%` itself is written %25"
         ))
     }
@@ -63,7 +63,7 @@ impl ConfigError {
 
     pub(super) fn bad_port(number: usize) -> Self {
         Self::new(format!(
-            "the port of host {number} is no number from 1 to 65535; {ENCODE}"
+            "the port of host {number} is not a number from 1 to 65535; {ENCODE}"
         ))
     }
 

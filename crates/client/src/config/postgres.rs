@@ -65,7 +65,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("oauth_client_secret", "there is no OAuth"),
     ("oauth_issuer", "there is no OAuth"),
     ("oauth_scope", "there is no OAuth"),
-    ("replication", "this is no replication client"),
+    ("replication", "this is not a replication client"),
     (
         "require_auth",
         "use `channel_binding=require` or `sslmode=verify-full`",

@@ -44,5 +44,5 @@ pub(super) fn fixed<const SIZE: usize>(field: &[u8]) -> Result<[u8; SIZE], Flaw>
 
 /// A field that must be ASCII or UTF-8.
 pub(super) fn utf8(field: &[u8]) -> Result<&str, Flaw> {
-    str::from_utf8(field).map_err(|error| Flaw::at(error.valid_up_to(), "is no UTF-8"))
+    str::from_utf8(field).map_err(|error| Flaw::at(error.valid_up_to(), "is not UTF-8"))
 }

@@ -112,7 +112,7 @@ fn binary_and_text_say_the_same() {
 fn elements(array: &Value) -> &[Value] {
     match array {
         Value::Array(values) => values,
-        other => panic!("{other:?} is no array"),
+        other => panic!("{other:?} is not an array"),
     }
 }
 

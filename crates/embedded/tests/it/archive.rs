@@ -188,7 +188,7 @@ fn check_refused(what: &str, file: &Path, folder: &Path) {
     let told = chain(&error);
     assert!(told.contains(file.to_str().unwrap()), "{what}: {told}");
     assert!(
-        told.contains("damaged") || told.contains("no archive"),
+        told.contains("damaged") || told.contains("not an archive"),
         "{what}: {told}"
     );
     assert!(!folder.exists(), "{what}");

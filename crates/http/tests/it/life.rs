@@ -194,7 +194,7 @@ fn unix_sockets_serve_and_their_files_come_and_go() {
     drop(server);
     assert!(!path.exists());
     fs::write(&path, "precious").unwrap();
-    assert!(begin().is_err(), "a file that is no socket stays");
+    assert!(begin().is_err(), "a file that is not a socket stays");
     assert_eq!(fs::read(&path).unwrap(), b"precious");
 }
 

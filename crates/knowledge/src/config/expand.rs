@@ -119,7 +119,7 @@ fn parse(text: &str) -> Result<Expression<'_>, String> {
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !named {
         return Err(format!(
-            "${{{name}}} is no variable: a name is letters, digits and _; write \\u0024{{ in a \
+            "${{{name}}} is not a variable: a name is letters, digits and _; write \\u0024{{ in a \
              string to mean the characters"
         ));
     }
@@ -243,7 +243,7 @@ mod tests {
         );
         check(
             "a = \"${a-b}\"",
-            "1: ${a-b} is no variable: a name is letters, digits and _; write \\u0024{ in a string \
+            "1: ${a-b} is not a variable: a name is letters, digits and _; write \\u0024{ in a string \
              to mean the characters",
         );
         check(

@@ -113,7 +113,7 @@ fn read(file: &Path) -> Result<String> {
         return Err(Error::config(
             file,
             1,
-            &format!("larger than {CONFIG_SIZE_MAX} bytes; this is no configuration"),
+            &format!("larger than {CONFIG_SIZE_MAX} bytes; this is not a configuration"),
         ));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
@@ -307,7 +307,7 @@ fn read_intranet(section: Option<Section<'_>>) -> Result<Option<IntranetNets>> {
     let mode = section.word("mode", &words)?.unwrap_or(IntranetMode::Add);
     let mut nets = Vec::new();
     for net in section.strs("nets")? {
-        let problem = || format!("holds {net:?}, which is no network; write \"10.0.0.0/8\"");
+        let problem = || format!("holds {net:?}, which is not a network; write \"10.0.0.0/8\"");
         let net: IpNet = net.parse().map_err(|_| section.bad("nets", &problem()))?;
         nets.push(net.trunc());
     }

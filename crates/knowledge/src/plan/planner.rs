@@ -48,7 +48,7 @@ pub(super) fn plan(
     let (probe, key_columns) = match shape.condition {
         Condition::Equal(_) if is_ordered => {
             return Err(Reason::fixed(
-                "it is ordered, and its condition is no interval",
+                "it is ordered, and its condition is not an interval",
             ));
         }
         Condition::Equal(terms) => {

@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
         match self.token(0) {
             Token::Word(word) => Part::Bare(word),
             Token::Quoted(quoted) => Part::Quoted(unquoted(quoted)),
-            other => unreachable!("{other:?} is no name"),
+            other => unreachable!("{other:?} is not a name"),
         }
     }
 }

@@ -248,7 +248,7 @@ fn wrong_types_and_values_name_their_key() {
     );
     check_below(
         "[intranet_nets]\nnets = [\n'10.0.0.0/8', '10.0.0.0/33']",
-        "knowdb.toml:3: intranet_nets.nets holds \"10.0.0.0/33\", which is no network; write \
+        "knowdb.toml:3: intranet_nets.nets holds \"10.0.0.0/33\", which is not a network; write \
          \"10.0.0.0/8\"",
     );
     check_below(

@@ -24,7 +24,7 @@ enum KeyCommand {
 /// Make a key, and the lines that let it in
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The key is shown once and kept nowhere; knowdb.toml gets its hash, which is no secret.
+The key is shown once and kept nowhere; knowdb.toml gets its hash, which is not a secret.
 
 Example:
   lookaside key new --name dashboard >>my-project/knowdb.toml")]

@@ -188,7 +188,7 @@ fn answer(mut stream: TcpStream, text: impl FnOnce() -> String) -> io::Result<()
         Route::BadMethod => ("405 Method Not Allowed", "only GET\n".to_owned()),
         Route::BadRequest => (
             "400 Bad Request",
-            "this is no HTTP/1.1 request\n".to_owned(),
+            "this is not an HTTP/1.1 request\n".to_owned(),
         ),
     };
     let allow = match status {

@@ -243,6 +243,7 @@ impl Subject<'_> {
                 reject.reason
             ));
         }
-        serde_json::from_str(&text).map_err(|error| format!("  the output is no object: {error}\n"))
+        serde_json::from_str(&text)
+            .map_err(|error| format!("  the output is not an object: {error}\n"))
     }
 }

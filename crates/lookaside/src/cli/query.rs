@@ -106,7 +106,7 @@ fn json(text: &str) -> Result<Value, String> {
             (None, None) => Err(format!("{number} is out of range")),
         },
         Ok(Json::Array(_) | Json::Object(_)) => Err("SQL has no lists and objects".to_owned()),
-        Err(error) => Err(format!("this is no JSON: {error}")),
+        Err(error) => Err(format!("this is not JSON: {error}")),
     }
 }
 

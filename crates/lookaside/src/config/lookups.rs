@@ -90,7 +90,7 @@ fn read_lookup(
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > NAME_LENGTH_MAX || !name.bytes().all(is_plain) {
         let problem = format!(
-            "is no name for a lookup; write letters, digits, _ and -, {NAME_LENGTH_MAX} at most"
+            "is not a name for a lookup; write letters, digits, _ and -, {NAME_LENGTH_MAX} at most"
         );
         return Err(all.bad(name, &problem));
     }

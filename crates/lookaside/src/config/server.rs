@@ -350,7 +350,7 @@ fn read_keys(section: &Section<'_>) -> Result<Vec<KeyConfig>, Failure> {
         key_name(name).map_err(|wanted| key.bad("name", wanted))?;
         let hash = key.needed_string("sha256", make)?;
         let hash = KeyHash::parse(hash).ok_or_else(|| {
-            let problem = "is no SHA-256 in hexadecimal; `lookaside key new` makes a key and prints \
+            let problem = "is not a SHA-256 in hexadecimal; `lookaside key new` makes a key and prints \
                            the line to put here";
             key.bad("sha256", problem)
         })?;
@@ -401,7 +401,7 @@ fn read_hosts(section: &Section<'_>) -> Result<Vec<String>, Failure> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
         if host.is_empty() || !host.chars().all(is_plain) {
             let problem = format!(
-                "holds {host:?}, which is no host name; write lookups.example or \
+                "holds {host:?}, which is not a host name; write lookups.example or \
                  lookups.example:8300, without scheme and path"
             );
             return Err(section.bad("hosts", &problem));
@@ -424,7 +424,7 @@ fn read_origins(section: &Section<'_>) -> Result<Vec<String>, Failure> {
         });
         if !is_plain {
             let problem = format!(
-                "holds {origin:?}, which is no origin; write https://app.example.com, in lower case \
+                "holds {origin:?}, which is not an origin; write https://app.example.com, in lower case \
                  and with nothing behind the host and port"
             );
             return Err(section.bad("cors", &problem));

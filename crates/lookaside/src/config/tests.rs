@@ -104,7 +104,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[lookups.'a/b']\nsql = ''",
-            "FILE:2: lookups.a/b is no name for a lookup",
+            "FILE:2: lookups.a/b is not a name for a lookup",
         ),
         (
             "[lookups.a]\nsql = ''\nparams.ip = 'decimall'",
@@ -153,7 +153,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[server]\ncors = '*'",
-            "FILE:3: server.cors holds \"*\", which is no origin",
+            "FILE:3: server.cors holds \"*\", which is not an origin",
         ),
         (
             "[server]\ncors = 'https://a.b/'",
@@ -165,7 +165,7 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (
             "[server]\nthreads = 1\n[[server.keys]]\nname = 'a'\nsha256 = 'b'",
-            "FILE:6: server.keys.0.sha256 is no SHA-256",
+            "FILE:6: server.keys.0.sha256 is not a SHA-256",
         ),
         (
             "[server]\n[[server.keys]]\nname = 'a'\nsha256 = '0'\nname2 = ''",

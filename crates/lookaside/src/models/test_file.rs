@@ -18,7 +18,7 @@ pub(crate) struct Test {
 impl Test {
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let object: Map<String, Value> = serde_json::from_str(line)
-            .map_err(|error| format!("this is no JSON object: {error}"))?;
+            .map_err(|error| format!("this is not a JSON object: {error}"))?;
         let (mut name, mut input, mut output) = (None, None, None);
         for (key, value) in object {
             match (key.as_str(), value) {

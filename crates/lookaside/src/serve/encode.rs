@@ -158,7 +158,7 @@ impl Encoder {
             Form::Json => out.push(b'['),
             Form::JsonLines => {}
             Form::MessagePack => msgpack::write_array_size(count, out),
-            Form::Csv => unreachable!("a batch is no CSV"),
+            Form::Csv => unreachable!("a batch is not CSV"),
         }
     }
 

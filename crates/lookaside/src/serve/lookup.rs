@@ -177,7 +177,7 @@ fn statement_params(config: &LookupConfig, statement: &Statement) -> Result<Vec<
     for (name, text) in &config.example {
         let Some(param) = names.iter().find(|known| *known == name.as_str()) else {
             let problem =
-                format!("has an example of {name}, which is no parameter of its statement");
+                format!("has an example of {name}, which is not a parameter of its statement");
             return Err(Failure::new(place(&problem)));
         };
         let kind = kind(param);

@@ -72,7 +72,7 @@ fn the_postgres_example_runs() {
     assert_eq!(said.out, "{\"name\":\"Grace\"}\n");
     run_with(&url, &["query", folder, by_id, "-p", "id=x"])
         .ended(1)
-        .err_has(&["provider `shop` refuses it: parameter `id`: this text is no int4"]);
+        .err_has(&["provider `shop` refuses it: parameter `id`: this text is not a valid int4"]);
     run_with(&url, &["explain", folder, by_id])
         .ended(0)
         .out_has(&[
@@ -91,7 +91,7 @@ fn the_mysql_example_runs() {
     let connect = |database: &str| {
         let url = server.url(database);
         let Ok(Config::Mysql(config)) = Config::parse(&url, &Environment::empty()) else {
-            panic!("{url} is no MySQL");
+            panic!("{url} is not MySQL");
         };
         Connection::connect(&config, Options::default()).unwrap()
     };

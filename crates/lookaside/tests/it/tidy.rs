@@ -53,7 +53,7 @@ fn tracked_texts() -> Vec<(String, String)> {
         .current_dir(root())
         .output()
         .expect("git is at hand where the tests run");
-    assert!(output.status.success(), "this is no git checkout");
+    assert!(output.status.success(), "this is not a git checkout");
     let names = String::from_utf8(output.stdout).expect("tracked names are text");
     let texts: Vec<_> = names
         .split_terminator('\0')

@@ -147,7 +147,7 @@ impl Parser<'_> {
             Some(value) => Ok((value, start)),
             None => Err(Diagnostic::error(
                 span,
-                format!("`{text}` is no number of 64 bits"),
+                format!("`{text}` is not a number of 64 bits"),
             )),
         }
     }

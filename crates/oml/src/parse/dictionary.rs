@@ -42,7 +42,7 @@ impl Parser<'_> {
             _ => {
                 let line = self.line_of(constant.span);
                 Err(
-                    Diagnostic::error(span, format!("the constant `{name}` is no object"))
+                    Diagnostic::error(span, format!("the constant `{name}` is not an object"))
                         .help(format!("it stands in line {line}")),
                 )
             }

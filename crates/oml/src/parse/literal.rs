@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
         let (text, span) = self.literal_text(word)?;
         literal_value(word, &text).map_err(|expected| {
-            Diagnostic::error(span, format!("`{text}` is no {word}"))
+            Diagnostic::error(span, format!("`{text}` is not a valid {word}"))
                 .help(format!("write {expected}"))
         })
     }

@@ -257,7 +257,7 @@ fn unknown_condition(word: &str, span: Span) -> Fault {
 
 fn number(name: &str, Piece { text, span, .. }: &Piece<'_>) -> Parsed<f64> {
     parse_float(text).ok_or_else(|| {
-        Diagnostic::error(*span, format!("`{text}` is no number"))
+        Diagnostic::error(*span, format!("`{text}` is not a number"))
             .help(format!("`{name}` compares with numbers"))
     })
 }
@@ -271,6 +271,6 @@ fn regex(pattern: &Piece<'_>) -> Parsed<Regex> {
         // The library draws a picture; its last line says what is wrong.
         let reason = error.lines().last().unwrap_or_default().trim();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-        Diagnostic::error(pattern.span, "this is no regular expression").help(reason.to_owned())
+        Diagnostic::error(pattern.span, "this is not a regular expression").help(reason.to_owned())
     })
 }

@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
     fn build(&self, name: &str, build: Build, arguments: &[Piece<'_>]) -> Parsed<PipeFunction> {
         build(arguments).map_err(|wrong| {
             let Piece { text, span, .. } = &arguments[wrong.index];
-            let message = format!("`{text}` is no argument for `{name}`");
+            let message = format!("`{text}` is not an argument for `{name}`");
             Diagnostic::error(*span, message).help(format!("it takes {}", wrong.expected))
         })
     }

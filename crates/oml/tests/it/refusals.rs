@@ -180,19 +180,19 @@ fn errors_of_accesses_and_literals() {
         ),
         (
             "x = digit(abc) ;",
-            "t:3:11: error: `abc` is no digit (write a whole number of 64 bits, such as `digit(42)`)",
+            "t:3:11: error: `abc` is not a valid digit (write a whole number of 64 bits, such as `digit(42)`)",
         ),
         (
             "x = bool(TRUE) ;",
-            "t:3:10: error: `TRUE` is no bool (write `bool(true)` or `bool(false)`)",
+            "t:3:10: error: `TRUE` is not a valid bool (write `bool(true)` or `bool(false)`)",
         ),
         (
             "x = ip(10.0.0) ;",
-            "t:3:8: error: `10.0.0` is no ip (write an address, such as `ip(10.0.0.1)`)",
+            "t:3:8: error: `10.0.0` is not a valid ip (write an address, such as `ip(10.0.0.1)`)",
         ),
         (
             "x = time(2026-13-01 00:00:00) ;",
-            "t:3:10: error: `2026-13-01 00:00:00` is no time (write a date and time, such as `time(2026-01-31 08:00:00)`)",
+            "t:3:10: error: `2026-13-01 00:00:00` is not a valid time (write a date and time, such as `time(2026-01-31 08:00:00)`)",
         ),
         (
             "x = port(80) ;",
@@ -232,11 +232,11 @@ fn errors_of_functions() {
         ),
         (
             "x = @a | base64_decode(Utf7) ;",
-            "t:3:24: error: `Utf7` is no argument for `base64_decode` (it takes an encoding, such as Utf8, Utf16le, Utf16be, Gbk, Gb18030, Big5, EucJp, Windows31j, Koi8R, Windows1252, Iso88591, Imap)",
+            "t:3:24: error: `Utf7` is not an argument for `base64_decode` (it takes an encoding, such as Utf8, Utf16le, Utf16be, Gbk, Gb18030, Big5, EucJp, Windows31j, Koi8R, Windows1252, Iso88591, Imap)",
         ),
         (
             "x = @a | nth(b) ;",
-            "t:3:14: error: `b` is no argument for `nth` (it takes a position, counted from 0)",
+            "t:3:14: error: `b` is not an argument for `nth` (it takes a position, counted from 0)",
         ),
         (
             "x = @a | to_json(b) ;",
@@ -248,19 +248,19 @@ fn errors_of_functions() {
         ),
         (
             "x = @a | Time::to_ts_zone(8, h) ;",
-            "t:3:30: error: `h` is no argument for `Time::to_ts_zone` (it takes `s`, `ms` or `us` as its unit)",
+            "t:3:30: error: `h` is not an argument for `Time::to_ts_zone` (it takes `s`, `ms` or `us` as its unit)",
         ),
         (
             "x = @a | Time::to_ts_ms(19) ;",
-            "t:3:25: error: `19` is no argument for `Time::to_ts_ms` (it takes hours east of UTC, such as `8`, `-5` or `5:30`)",
+            "t:3:25: error: `19` is not an argument for `Time::to_ts_ms` (it takes hours east of UTC, such as `8`, `-5` or `5:30`)",
         ),
         (
             "x = @a | url(port) ;",
-            "t:3:14: error: `port` is no argument for `url` (it takes `domain`, `host`, `uri`, `path` or `params`)",
+            "t:3:14: error: `port` is not an argument for `url` (it takes `domain`, `host`, `uri`, `path` or `params`)",
         ),
         (
             "x = @a | map_to(b) ;",
-            "t:3:17: error: `b` is no argument for `map_to` (it takes `true`, `false`, a number or a quoted text)",
+            "t:3:17: error: `b` is not an argument for `map_to` (it takes `true`, `false`, a number or a quoted text)",
         ),
         (
             "x = @a | on_fail('b ;",
@@ -288,11 +288,11 @@ fn errors_of_functions() {
         ),
         (
             "x = calc(99999999999999999999) ;",
-            "t:3:10: error: `99999999999999999999` is no number of 64 bits",
+            "t:3:10: error: `99999999999999999999` is not a number of 64 bits",
         ),
         (
             "static { d = digit(1) ; } x = lookup_nocase(d, @a, 'b') ;",
-            "t:3:45: error: the constant `d` is no object (it stands in line 3)",
+            "t:3:45: error: the constant `d` is not an object (it stands in line 3)",
         ),
         (
             "x = lookup_nocase(d, @a, 'b') ;",
@@ -348,11 +348,11 @@ fn errors_of_blocks() {
         ),
         (
             "x = match @a { regex_match('a(') => chars(c) } ;",
-            "t:3:29: error: this is no regular expression (unclosed group)",
+            "t:3:29: error: this is not a regular expression (unclosed group)",
         ),
         (
             "x = match @a { gt(b) => chars(c) } ;",
-            "t:3:19: error: `b` is no number (`gt` compares with numbers)",
+            "t:3:19: error: `b` is not a number (`gt` compares with numbers)",
         ),
         (
             "x = match @a { in_range(1) => chars(c) } ;",

@@ -174,7 +174,7 @@ fn errors_have_their_place() {
         ),
         (
             "select a from t where b = digit(x) ;",
-            "4:37: error: `x` is no digit (write a whole number of 64 bits, such as `digit(42)`)",
+            "4:37: error: `x` is not a valid digit (write a whole number of 64 bits, such as `digit(42)`)",
         ),
         ("select a from t where b = collect(read(x)) ;", "ok"),
     ] {

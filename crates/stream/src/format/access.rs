@@ -263,7 +263,7 @@ fn push_number(
             record.push(name, number);
             Ok(())
         }
-        None => Err(format!("the {what} `{text}` is no number").into()),
+        None => Err(format!("the {what} `{text}` is not a number").into()),
     }
 }
 

@@ -111,7 +111,7 @@ fn fuzz(format: &str, options: &[(&str, &str)], data: &[u8]) {
     let whole = framing.whole(data, false);
     assert!(
         whole == 0 || data[whole - 1] == b'\n',
-        "a cut that is no line end"
+        "a cut that is not a line end"
     );
     assert_eq!(
         framing.whole(&data[..whole], false),

@@ -226,7 +226,7 @@ fn priority(line: &str) -> Result<Option<(u8, &str)>, Reason> {
         Ok(priority) if plain && usize::from(priority >> 3) < FACILITIES.len() => {
             Ok(Some((priority, rest)))
         }
-        _ => Err("the priority is no number from 0 to 191".into()),
+        _ => Err("the priority is not a number from 0 to 191".into()),
     }
 }
 

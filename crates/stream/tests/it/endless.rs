@@ -120,7 +120,7 @@ fn a_silent_pipe_hears_a_stop() {
     write!(writer, "whole\npart").unwrap();
     live.expect(&["whole"]);
     let (rest, summary) = live.stop();
-    assert!(rest.is_empty(), "a part of a line is no line: {rest:?}");
+    assert!(rest.is_empty(), "a part of a line is not a line: {rest:?}");
     assert_eq!((summary.end, summary.events_out), (End::Stopped, 1));
 }
 

@@ -104,7 +104,7 @@ fn broken_compression_names_the_file() {
         assert!(std::error::Error::source(&error).is_some());
     }
     File::create(&path).unwrap();
-    assert_eq!(read(&[&path], 1 << 20).unwrap(), "", "empty is no gzip");
+    assert_eq!(read(&[&path], 1 << 20).unwrap(), "", "empty is not gzip");
 }
 
 #[test]

@@ -97,7 +97,7 @@ mod tests {
             ),
             (
                 b"HTTP/1.1 400",
-                "answer to SSLRequest at byte 0: `H` is no answer to the request for TLS; \
+                "answer to SSLRequest at byte 0: `H` is not an answer to the request for TLS; \
                  is this a PostgreSQL server?",
             ),
         ] {

@@ -114,7 +114,7 @@ fn methods_that_we_do_not_speak_are_named() {
     check(
         &mut connection,
         &message(b'R', b"\0\0\0\x63"),
-        "error: Authentication at byte 0: 99 is no authentication method",
+        "error: Authentication at byte 0: 99 is not a valid authentication method",
     );
 }
 

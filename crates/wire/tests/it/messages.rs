@@ -232,13 +232,13 @@ fn a_wrong_message_is_named_with_the_place() {
             DESCRIBE,
             PARAMETERS,
             message(b'T', b"\0\x01a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02"),
-            "RowDescription at byte 20: 2 is no format code",
+            "RowDescription at byte 20: 2 is not a valid format code",
         ),
         (
             QUERY,
             b"",
             message(b'H', b"\x02\0\0"),
-            "CopyOutResponse at byte 0: 2 is no format of COPY",
+            "CopyOutResponse at byte 0: 2 is not a valid format of COPY",
         ),
         (
             QUERY,
@@ -262,7 +262,7 @@ fn a_wrong_message_is_named_with_the_place() {
             &[Request::Sync],
             b"",
             message(b'Z', b"X"),
-            "ReadyForQuery at byte 0: 88 is no transaction status",
+            "ReadyForQuery at byte 0: 88 is not a valid transaction status",
         ),
         (
             &[],
@@ -498,13 +498,13 @@ fn an_older_server_lowers_the_version() {
             ProtocolVersion::V3_0,
             b"\0\x03\0\x02\0\0\0\0",
             "error: NegotiateProtocolVersion at byte 0: \
-             196610 is no protocol version that we asked for",
+             196610 is not a valid answer to our protocol version",
         ),
         (
             ProtocolVersion::V3_2,
             b"\0\x03\0\x01\0\0\0\0",
             "error: NegotiateProtocolVersion at byte 0: \
-             196609 is no protocol version that we asked for",
+             196609 is not a valid answer to our protocol version",
         ),
         (
             ProtocolVersion::V3_2,

@@ -250,7 +250,7 @@ fn mistakes_are_named() {
     for (url, expected) in [
         (
             "db",
-            "this is no connection URL, which looks like postgres://USER@HOST/DATABASE",
+            "this is not a connection URL, which looks like postgres://USER@HOST/DATABASE",
         ),
         (
             "postgre://db",
@@ -324,7 +324,7 @@ fn mistakes_are_named() {
         ),
         (
             "postgres://h/100%",
-            "the URL's database name has a `%` without two hexadecimal digits, or ones that are no \
+            "the URL's database name has a `%` without two hexadecimal digits, or ones that are not \
              UTF-8; a `%` itself is written %25",
         ),
     ] {

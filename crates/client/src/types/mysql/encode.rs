@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn values_that_would_not() {
-        check_loss(f64::NAN, "this float is no number");
-        check_loss(f64::NEG_INFINITY, "this float is no number");
-        check_loss(decimal("NaN"), "this decimal is no number");
-        check_loss(decimal("-Infinity"), "this decimal is no number");
+        check_loss(f64::NAN, "this float is not a number");
+        check_loss(f64::NEG_INFINITY, "this float is not a number");
+        check_loss(decimal("NaN"), "this decimal is not a number");
+        check_loss(decimal("-Infinity"), "this decimal is not a number");
         check_loss(decimal(&"9".repeat(66)), "this decimal has more digits");
         check_loss(
             decimal(&format!("0.{}", "1".repeat(31))),

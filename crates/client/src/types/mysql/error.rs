@@ -85,7 +85,10 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self.from;
         match self.loss {
-            Loss::NoNumber => write!(f, "this {from} is no number, and MySQL knows numbers only"),
+            Loss::NoNumber => write!(
+                f,
+                "this {from} is not a number, and MySQL knows numbers only"
+            ),
             Loss::Digits => write!(
                 f,
                 "this {from} has more digits than MySQL keeps: 65, of which 30 behind the point"

@@ -127,7 +127,7 @@ impl Literal<'_> {
     /// The array whose opening brace is here, `depth` of them with it.
     fn array(&mut self, scalar: Scalar, depth: usize) -> Result<Value, Flaw> {
         if self.peek()? != b'{' {
-            return Err(Flaw::at(self.at, "is no array"));
+            return Err(Flaw::at(self.at, "is not an array"));
         }
         if depth > DIMENSION_COUNT_MAX {
             return Err(Flaw::at(self.at, "has more dimensions than an array can"));
@@ -165,7 +165,7 @@ impl Literal<'_> {
                     self.at += 1;
                     let decoded = text::decode(scalar, &element);
                     // Escapes move the bytes, so that the element's begin is what can be named.
-                    return decoded.map_err(|_| Flaw::at(begin, "is no element of this type"));
+                    return decoded.map_err(|_| Flaw::at(begin, "is not an element of this type"));
                 }
                 b'\\' => {
                     self.at += 1;

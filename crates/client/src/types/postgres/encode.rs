@@ -468,11 +468,11 @@ mod tests {
 
     #[test]
     fn values_that_do_not_fit() {
-        check_misfit(INT4, "abc", "this text is no int4");
-        check_misfit(INT4, "", "this text is no int4");
-        check_misfit(INT4, "4.5", "this text is no int4");
-        check_misfit(INT4, 4.5, "this float is no int4");
-        check_misfit(INT4, f64::NAN, "this float is no int4");
+        check_misfit(INT4, "abc", "this text is not a valid int4");
+        check_misfit(INT4, "", "this text is not a valid int4");
+        check_misfit(INT4, "4.5", "this text is not a valid int4");
+        check_misfit(INT4, 4.5, "this float is not a valid int4");
+        check_misfit(INT4, f64::NAN, "this float is not a valid int4");
         check_misfit(INT4, "2147483648", "this text is out of range for int4");
         check_misfit(INT2, 40_000_i64, "this int is out of range for int2");
         check_misfit(OID, -1_i64, "this int is out of range for oid");
@@ -487,14 +487,14 @@ mod tests {
             "99999999999999999999",
             "this text is out of range for int8",
         );
-        check_misfit(BOOL, "o", "this text is no bool");
-        check_misfit(BOOL, "", "this text is no bool");
-        check_misfit(BOOL, 2_i64, "this int is no bool");
+        check_misfit(BOOL, "o", "this text is not a valid bool");
+        check_misfit(BOOL, "", "this text is not a valid bool");
+        check_misfit(BOOL, 2_i64, "this int is not a valid bool");
         check_misfit(FLOAT4, 1e300, "this float is out of range for float4");
         check_misfit(FLOAT4, 1e-300, "this float is out of range for float4");
         check_misfit(FLOAT8, "1e400", "this text is out of range for float8");
         check_misfit(FLOAT8, "1e-400", "this text is out of range for float8");
-        check_misfit(NUMERIC, "x", "this text is no numeric");
+        check_misfit(NUMERIC, "x", "this text is not a valid numeric");
         check_misfit(
             TEXT,
             "a\0b",
@@ -515,24 +515,23 @@ mod tests {
                  its offset, such as 2026-01-31T08:00:00+01:00, which becomes UTC",
             );
         }
-        check_misfit(UUID, "x", "this text is no uuid");
-        check_misfit(UUID, 1_i64, "this int is no uuid");
+        check_misfit(UUID, "x", "this text is not a valid uuid");
+        check_misfit(UUID, 1_i64, "this int is not a valid uuid");
         let net = Value::Net("10.0.0.1/8".parse().unwrap());
         check_misfit(
             CIDR,
             net,
-            "this net is no cidr: it has bits right of its mask",
+            "this net is not a valid cidr: it has bits right of its mask",
         );
-        check_misfit(TIMESTAMP, 5_i64, "this int is no timestamp");
+        check_misfit(TIMESTAMP, 5_i64, "this int is not a valid timestamp");
         let early = Value::Time(lookaside_value::Time::from_civil(
             jiff::civil::date(-5000, 1, 1).at(0, 0, 0, 0),
         ));
         check_misfit(TIMESTAMP, early, "this time is out of range for timestamp");
         let json = "this array holds a number that json has not";
         check_misfit(JSON, Value::from(vec![Value::Float(f64::NAN)]), json);
-        check_misfit(INT4_ARRAY, 1_i64, "this int is no int4[]");
-        let ragged =
-            "this array is no int4[]: the arrays in it differ in length, or nest deeper than 6";
+        check_misfit(INT4_ARRAY, 1_i64, "this int is not a valid int4[]");
+        let ragged = "this array is not a valid int4[]: the arrays in it differ in length, or nest deeper than 6";
         check_misfit(
             INT4_ARRAY,
             Value::from(vec![array(&[1]), array(&[1, 2])]),

@@ -98,12 +98,12 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (self.from, self.pg_type.name());
         match self.misfit {
-            Misfit::Other => write!(f, "this {from} is no {to}"),
+            Misfit::Other => write!(f, "this {from} is not a valid {to}"),
             Misfit::OutOfRange => write!(f, "this {from} is out of range for {to}"),
             Misfit::ZeroByte => write!(f, "this {from} holds a zero byte, which no {to} can"),
             Misfit::Ragged => write!(
                 f,
-                "this {from} is no {to}: the arrays in it differ in length, or nest deeper than 6"
+                "this {from} is not a valid {to}: the arrays in it differ in length, or nest deeper than 6"
             ),
             Misfit::NoJson => write!(f, "this {from} holds a number that {to} has not"),
             Misfit::Zone => write!(
@@ -111,7 +111,10 @@ impl fmt::Display for EncodeError {
                 "this {from} has a time zone, which {to} does not keep: write the whole time with \
                  its offset, such as 2026-01-31T08:00:00+01:00, which becomes UTC"
             ),
-            Misfit::HostBits => write!(f, "this {from} is no {to}: it has bits right of its mask"),
+            Misfit::HostBits => write!(
+                f,
+                "this {from} is not a valid {to}: it has bits right of its mask"
+            ),
         }
     }
 }

@@ -66,7 +66,7 @@ fn decode_bytea(field: &[u8]) -> Result<Value, Flaw> {
 fn decode_hex(digits: &[u8]) -> Result<Value, Flaw> {
     let nibble = |at: usize| match char::from(digits[at]).to_digit(16) {
         Some(nibble) => Ok(nibble as u8),
-        None => Err(Flaw::at(at, "is no hexadecimal digit")),
+        None => Err(Flaw::at(at, "is not a hexadecimal digit")),
     };
     if digits.len() % 2 == 1 {
         return Err(Flaw::at(digits.len(), "ends early"));
@@ -96,7 +96,7 @@ fn decode_escaped(field: &[u8]) -> Result<Value, Flaw> {
                 bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
                 at += 4;
             }
-            _ => return Err(Flaw::at(at, "is no escape")),
+            _ => return Err(Flaw::at(at, "is not an escape")),
         }
     }
     Ok(Value::from(bytes))

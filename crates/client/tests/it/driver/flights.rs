@@ -234,7 +234,10 @@ fn values_that_do_not_fit_are_their_own_callers_error() {
     assert_eq!(all_shown(&answers), "1 Misuse 2");
     let error = answers[1].as_ref().unwrap_err();
     let source = std::error::Error::source(error).unwrap();
-    assert_eq!(source.to_string(), "parameter `$1`: this text is no int4");
+    assert_eq!(
+        source.to_string(),
+        "parameter `$1`: this text is not a valid int4"
+    );
     let answers = pair.ask(Request::new("select $1", &[]));
     assert_eq!(
         answers[0].as_ref().unwrap_err().to_string(),

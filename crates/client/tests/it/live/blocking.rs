@@ -196,7 +196,7 @@ fn rows_are_read_as_types() {
         assert_eq!(read.unwrap(), [(7_u8, None)]);
         let error = answer.map(|row| row.get::<u32>("ip")).unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(source, "row 0, column `ip`: this ip is no u32");
+        assert_eq!(source, "row 0, column `ip`: this ip is not a valid u32");
     }
 }
 

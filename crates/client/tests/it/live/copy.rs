@@ -46,7 +46,7 @@ fn rows_come_and_go() {
 fn bytes(value: &Value) -> &[u8] {
     match value {
         Value::Bytes(bytes) => bytes,
-        other => panic!("{other:?} is no bytes"),
+        other => panic!("{other:?} is not bytes"),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn database(version: &str, is_alone: bool) -> Option<Postgres> {
 pub(crate) fn config(url: &str) -> PostgresConfig {
     match Config::parse(url, &Environment::empty()).unwrap() {
         Config::Postgres(config) => config,
-        other => panic!("{other} is no PostgreSQL"),
+        other => panic!("{other} is not PostgreSQL"),
     }
 }
 

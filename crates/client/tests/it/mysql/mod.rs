@@ -95,7 +95,7 @@ impl Site {
 pub(crate) fn config(url: &str) -> MysqlConfig {
     match Config::parse(url, &Environment::empty()).unwrap() {
         Config::Mysql(config) => config,
-        other => panic!("{other} is no MySQL"),
+        other => panic!("{other} is not MySQL"),
     }
 }
 

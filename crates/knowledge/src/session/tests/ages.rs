@@ -192,7 +192,7 @@ fn a_late_answer_of_a_provider_goes_to_those_who_wait_and_is_not_kept() {
 fn lock_table(postgres: &Postgres) -> Connection {
     let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
     let Config::Postgres(config) = config else {
-        panic!("{config} is no PostgreSQL");
+        panic!("{config} is not PostgreSQL");
     };
     let mut connection = Connection::connect(&config, Options::default()).unwrap();
     for sql in ["begin", "lock table t"] {

@@ -52,7 +52,7 @@ pub(crate) fn mysql_database(server: &Server) -> (mysql_client::blocking::Connec
     let connect = |database: &str| {
         let config = Config::parse(&server.url(database), &Environment::empty()).unwrap();
         let Config::Mysql(config) = config else {
-            panic!("{config} is no MySQL");
+            panic!("{config} is not MySQL");
         };
         mysql_client::blocking::Connection::connect(&config, mysql_client::Options::default())
             .unwrap()
@@ -117,7 +117,7 @@ pub(crate) fn open(folder: &TempDir) -> Knowledge {
 pub(crate) fn lock_table(postgres: &Postgres, table: &str) -> Connection {
     let config = Config::parse(&postgres.url(), &Environment::empty()).unwrap();
     let Config::Postgres(config) = config else {
-        panic!("{config} is no PostgreSQL");
+        panic!("{config} is not PostgreSQL");
     };
     let mut connection = Connection::connect(&config, Options::default()).unwrap();
     for sql in ["begin".to_owned(), format!("lock table {table}")] {

@@ -60,7 +60,7 @@ fn values_are_converted_to_what_the_server_declares() {
     assert_eq!(error.kind(), ErrorKind::Refused);
     let text = error.to_string();
     assert!(
-        text.contains("provider `pg` refuses it: parameter `more`: this text is no int4"),
+        text.contains("provider `pg` refuses it: parameter `more`: this text is not a valid int4"),
         "{text}"
     );
     assert!(!text.contains("\"one\""), "a value may be a secret: {text}");

@@ -89,7 +89,7 @@ struct Arena {
 pub(crate) fn start(settings: &Settings) -> Result<Server, Box<dyn Error + Send + Sync>> {
     let config = match Config::parse(&settings.database_url, &Environment::of_process())? {
         Config::Postgres(config) => config,
-        other => return Err(format!("{other} is no PostgreSQL, which this takes").into()),
+        other => return Err(format!("{other} is not PostgreSQL, which this takes").into()),
     };
     let tls = Tls::from_files(&settings.data.certificate, &settings.data.key)?;
     let listens = vec![

@@ -76,7 +76,7 @@ impl Arena {
         let count = request.param("count").and_then(|count| count.parse().ok());
         let things = count.and_then(|count: usize| self.shared.things.get(..count));
         let (Some(things), Some(factor)) = (things, query_number(request, "m", 1)) else {
-            return refuse(reply, "there are not so many, or m is no number");
+            return refuse(reply, "there are not so many, or m is not a number");
         };
         let encoding = BodyEncoding::of(request);
         self.compressor

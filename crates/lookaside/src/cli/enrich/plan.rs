@@ -295,7 +295,7 @@ fn format_of_name(output: &str) -> Result<&'static str, Failure> {
     };
     let suffix = suffix.unwrap_or_default();
     let message =
-        format!("output {output} does not say how events are written: .{suffix} is no format");
+        format!("output {output} does not say how events are written: .{suffix} is not a format");
     Err(Failure::usage(message).with_help(help))
 }
 

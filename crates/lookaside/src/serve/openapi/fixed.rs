@@ -298,7 +298,7 @@ fn query() -> Json {
     });
     json!({
         "operationId": "query",
-        "summary": "Ask a statement that is no lookup",
+        "summary": "Ask a statement that is not a lookup",
         "parameters": [content_encoding()],
         "requestBody": {"required": true, "content": {"application/json": {"schema": {
             "type": "object",

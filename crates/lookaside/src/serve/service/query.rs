@@ -74,13 +74,13 @@ struct Query {
 /// The statement and its parameters.
 pub(super) fn read(body: &[u8]) -> Result<(String, Vec<(String, Value)>), Problem> {
     let wanted = |problem: &str| {
-        Problem::new(400, "the body is no query").detail(format!(
+        Problem::new(400, "the body is not a query").detail(format!(
             "{problem}; write {{\"sql\": \"select … where … = :key\", \"params\": {{\"key\": 1}}}}"
         ))
     };
     // Else the values alone, in an array, would do as well.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(wanted("it is no JSON object"));
+        return Err(wanted("it is not a JSON object"));
     }
     let body = without_negative_zeros(body);
     let query: Query = serde_json::from_slice(&body).map_err(|error| wanted(&error.to_string()))?;
@@ -122,7 +122,7 @@ pub(super) fn failed(error: &Error) -> Problem {
     let missing = missing.map(|name| fault(name, "is missing"));
     let unknown = error.unknown_param().into_iter();
     let faults: Vec<_> = missing
-        .chain(unknown.map(|name| fault(name, "is no parameter of the statement")))
+        .chain(unknown.map(|name| fault(name, "is not a parameter of the statement")))
         .collect();
     if !faults.is_empty() {
         let detail = "give a value for each :name of the statement in the member \"params\"";

@@ -86,6 +86,6 @@ fn serve(database_url: &str, data: &Path) -> Server {
 fn address(server: &Server, index: usize) -> SocketAddr {
     match server.addresses()[index] {
         Address::Tcp(address) => address,
-        ref other => panic!("{other} is no TCP address"),
+        ref other => panic!("{other} is not a TCP address"),
     }
 }

@@ -84,7 +84,7 @@ fn keys_let_in() {
             "\"unknown field `parms`, expected `sql` or `params` at ",
         ),
         (r#"{"params":{}}"#, "\"missing field `sql` at "),
-        (r#"["select 1",{}]"#, "\"it is no JSON object; write {"),
+        (r#"["select 1",{}]"#, "\"it is not a JSON object; write {"),
     ] {
         let refused = client
             .ask("POST", "/v1/query", &as_admin, query.as_bytes())

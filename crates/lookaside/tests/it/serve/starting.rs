@@ -51,7 +51,7 @@ fn check_refuses_what_serve_would() {
         &["must be a whole number of bytes, such as 8388608 for 8 MiB, not"],
     );
     for host in ["a b", "", "https://a.example", "a.example/x"] {
-        let named = format!("server.hosts holds {host:?}, which is no host name");
+        let named = format!("server.hosts holds {host:?}, which is not a host name");
         both_refuse(&format!("[server]\nhosts = {host:?}\n"), &[&named]);
     }
     let said = project("").run(&["serve", ".", "--listen", "unix:/no/dir/x.sock"]);

@@ -104,11 +104,11 @@ fn broken_lines_say_where() {
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /\" 2x0 1",
-            "the status `2x0` is no number",
+            "the status `2x0` is not a number",
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /\" 200 9999999999999999999",
-            "the length `9999999999999999999` is no number",
+            "the length `9999999999999999999` is not a number",
         ),
         (
             "1.2.3.4 - - [10/Oct/2000:13:55:36 -0700] \"GET /\" 200 ",

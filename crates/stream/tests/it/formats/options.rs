@@ -70,7 +70,7 @@ fn mistakes_are_named_with_the_way_out() {
         (
             "regex",
             &[("pattern", "(")],
-            "format `regex`, option `pattern`: this is no regular expression",
+            "format `regex`, option `pattern`: this is not a regular expression",
         ),
         (
             "raw",

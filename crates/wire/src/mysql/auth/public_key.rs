@@ -164,7 +164,7 @@ impl PublicKeyError {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Pem => "there is no `-----BEGIN PUBLIC KEY-----` with its base64 and its end",
-            Self::Structure => "it is no RSA key",
+            Self::Structure => "it is not an RSA key",
             Self::Size => "its modulus has not 1,024 to 16,384 bits, or its exponent is unusual",
         }
     }

@@ -32,7 +32,7 @@ impl<'a> NegotiateProtocolVersion<'a> {
             .find(|known| known.code() == value && *known <= asked)
             .ok_or_else(|| {
                 before.error(Reason::UnknownValue {
-                    what: "protocol version that we asked for",
+                    what: "answer to our protocol version",
                     value: value.cast_signed(),
                 })
             })?;

@@ -132,11 +132,11 @@ fn a_server_gets_no_file() {
 #[test]
 fn counts_are_believed_only_so_far() {
     for (payload, expected) in [
-        (&b"\xfc\0\0"[..], "0 is no number of columns"),
-        (b"\xfd\0\0\x01", "65536 is no number of columns"),
+        (&b"\xfc\0\0"[..], "0 is not a valid number of columns"),
+        (b"\xfd\0\0\x01", "65536 is not a valid number of columns"),
         (
             b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff",
-            "18446744073709551615 is no number of columns",
+            "18446744073709551615 is not a valid number of columns",
         ),
         (b"\xfe\0\0", "the message ends in the middle of a field"),
         (b"\xfe", "the message ends in the middle of a field"),
@@ -166,7 +166,10 @@ fn packets_that_fit_nowhere_are_errors() {
             &[b"\x01", b"\x03def"],
             "error: column definition at byte 4: the message ends in the middle of a field",
         ),
-        (&[b"\0\xff"], "error: OK at byte 1: 255 is no length"),
+        (
+            &[b"\0\xff"],
+            "error: OK at byte 1: 255 is not a valid length",
+        ),
         (
             &[b"\xff\x01"],
             "error: ERR at byte 1: the message ends in the middle of a field",
@@ -196,7 +199,7 @@ fn packets_that_fit_nowhere_are_errors() {
     check(
         &mut connection,
         &answer(&[b"\0\xff\xff\xff\xff\0\0\0\0\0\0\0"]),
-        "error: COM_STMT_PREPARE_OK at byte 1: -1 is no number of a statement",
+        "error: COM_STMT_PREPARE_OK at byte 1: -1 is not a valid number of a statement",
     );
     // Where an EOF is due, nothing else will do.
     let mut connection = without_eof();

@@ -304,7 +304,7 @@ fn who_is_no_server_is_told_so() {
         ),
         (
             &packet(0, b"\x09old"),
-            "greeting at byte 0: 9 is no version of the handshake that is known; \
+            "greeting at byte 0: 9 is not a version of the handshake that is known; \
              is this a MySQL server?",
         ),
         (

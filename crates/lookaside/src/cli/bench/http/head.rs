@@ -133,7 +133,7 @@ fn content_length(value: &[u8]) -> Result<u64, Malformed> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(value).unwrap_or_default();
     let number = text.parse().ok().filter(|_| is_number);
-    number.ok_or(Malformed("a Content-Length that is no number"))
+    number.ok_or(Malformed("a Content-Length that is not a number"))
 }
 
 pub(super) fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
@@ -145,7 +145,7 @@ pub(super) fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
         !digits.is_empty() && digits.len() <= 15 && digits.iter().all(u8::is_ascii_hexdigit);
     let text = std::str::from_utf8(digits).unwrap_or_default();
     let number = u64::from_str_radix(text, 16).ok().filter(|_| is_number);
-    number.ok_or(Malformed("the size of a chunk that is no number"))
+    number.ok_or(Malformed("the size of a chunk that is not a number"))
 }
 
 /// The size of the fields behind the last chunk, with their empty line, if all of them are there.

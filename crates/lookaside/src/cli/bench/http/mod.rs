@@ -129,9 +129,9 @@ pub(crate) struct HttpArguments {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| "is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "is not a number".to_owned())?;
     let is_time = (0.0..=1e6).contains(&seconds);
-    is_time.then_some(seconds).ok_or("is no time".into())
+    is_time.then_some(seconds).ok_or("is not a time".into())
 }
 
 fn statuses(text: &str) -> Result<RangeInclusive<u16>, String> {

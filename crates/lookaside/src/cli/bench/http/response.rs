@@ -336,11 +336,11 @@ mod tests {
             (format!("{ok}A: b\r\n c: d\r\n\r\n"), "name"),
             (format!("{ok}A: b\0c\r\n\r\n"), "zero"),
             (format!("{ok}A: b\x01c\r\n\r\n"), "control"),
-            (format!("{ok}Content-Length: +2\r\n\r\n"), "no number"),
-            (format!("{ok}Content-Length: 2, 2\r\n\r\n"), "no number"),
+            (format!("{ok}Content-Length: +2\r\n\r\n"), "not a number"),
+            (format!("{ok}Content-Length: 2, 2\r\n\r\n"), "not a number"),
             (
                 format!("{ok}Content-Length: 99999999999999999999\r\n\r\n"),
-                "no number",
+                "not a number",
             ),
             (
                 format!("{ok}Content-Length: 2\r\nContent-Length: 2\r\n\r\n"),
@@ -356,11 +356,11 @@ mod tests {
             ),
             (
                 format!("{ok}Transfer-Encoding: chunked\r\n\r\nx\r\n"),
-                "no number",
+                "not a number",
             ),
             (
                 format!("{ok}Transfer-Encoding: chunked\r\n\r\n\r\n"),
-                "no number",
+                "not a number",
             ),
             (
                 format!("{ok}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n"),

@@ -42,8 +42,9 @@ impl Target {
     /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let address = SocketAddrUnix::new(path)
-                .map_err(|error| Failure::usage(format!("{text} is no socket")).because(&error))?;
+            let address = SocketAddrUnix::new(path).map_err(|error| {
+                Failure::usage(format!("{text} is not a socket")).because(&error)
+            })?;
             return Ok(Self {
                 address: Address::Unix(path.to_owned(), address),
                 name: text.to_owned(),

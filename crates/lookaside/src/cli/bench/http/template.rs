@@ -52,13 +52,13 @@ impl Template {
     ) -> Result<Self, String> {
         if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(format!(
-                "{path:?} is no path: it begins with / and has no blanks"
+                "{path:?} is not a path: it begins with / and has no blanks"
             ));
         }
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
         for header in headers {
             if !header.contains(':') || header.contains(['\r', '\n']) {
-                return Err(format!("{header:?} is no header: it is NAME: VALUE"));
+                return Err(format!("{header:?} is not a header: it is NAME: VALUE"));
             }
             text.push_str(header);
             text.push_str("\r\n");
@@ -79,7 +79,7 @@ impl Template {
         let method = head.split(|&byte| byte == b' ').next().unwrap_or_default();
         let line_end = find(head, b"\r\n").expect("it ends with one");
         if !head[..line_end].ends_with(b" HTTP/1.1") && !head[..line_end].ends_with(b" HTTP/1.0") {
-            return Err("its first line is no request line of HTTP/1.1".into());
+            return Err("its first line is not a request line of HTTP/1.1".into());
         }
         let mut template = Self {
             name: name.to_owned(),
@@ -223,14 +223,14 @@ fn place(text: &str) -> Result<Piece, String> {
         (Some("LENGTH"), None, ..) => Ok(Piece::Length),
         (Some("SEQ"), Some(first), None, _) => number(first)
             .map(|first| Piece::Sequence { first })
-            .ok_or_else(|| format!("{{{text}}}: {first:?} is no number")),
+            .ok_or_else(|| format!("{{{text}}}: {first:?} is not a number")),
         (Some("RAND"), Some(first), Some(last), None) => match (number(first), number(last)) {
             (Some(low), Some(high)) if low <= high => Ok(Piece::Random {
                 first: low,
                 last: high,
                 width: last.len(),
             }),
-            _ => Err(format!("{{{text}}} is no range of numbers")),
+            _ => Err(format!("{{{text}}} is not a range of numbers")),
         },
         _ => Err(format!("{{{text}}} is neither {{RAND:a:b}} nor {{SEQ:n}}")),
     }
@@ -327,9 +327,12 @@ mod tests {
         };
         check("GET / HTTP/1.1\nHost: a\n\n", "CR LF");
         check("GET /\r\n\r\n", "request line");
-        check("GET /{RAND:2:1} HTTP/1.1\r\n\r\n", "{RAND:2:1} is no range");
+        check(
+            "GET /{RAND:2:1} HTTP/1.1\r\n\r\n",
+            "{RAND:2:1} is not a range",
+        );
         check("GET /{RAND:1} HTTP/1.1\r\n\r\n", "neither");
-        check("GET /{SEQ:x} HTTP/1.1\r\n\r\n", "\"x\" is no number");
+        check("GET /{SEQ:x} HTTP/1.1\r\n\r\n", "\"x\" is not a number");
         check("GET /{SEQ:1 HTTP/1.1\r\n\r\n", "closing brace");
         check("POST / HTTP/1.1\r\n\r\nabc", "no Content-Length");
         check(
