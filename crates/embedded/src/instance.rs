@@ -215,11 +215,12 @@ impl Instance {
     /// The process that has the folder, where it is known, and whether it is the server itself, as of
     /// one that outlives its owner; `None` if the folder is free.
     fn occupant(&self) -> Result<Option<(Option<u32>, bool)>> {
+        let server = server_pid(&self.folder.join(DATA));
         if is_free(&self.folder)? {
-            return Ok(None);
+            // A server that has lost its owner and its watch runs on, and nobody holds the lock.
+            return Ok(server.map(|pid| (Some(number(pid)), false)));
         }
         let owner = persistent::owner_of(&self.folder);
-        let server = server_pid(&self.folder.join(DATA));
         let is_own = server.is_some() && server == owner;
         let pid = owner.filter(|pid| is_alive(*pid)).or(server);
         Ok(Some((pid.map(number), is_own)))
@@ -269,7 +270,7 @@ impl Instance {
         let mut told: Option<Told> = None;
         let mut was_running = false;
         // The watch releases the lock when the server has ended.
-        while !is_free(&self.folder)? {
+        while self.occupant()?.is_some() {
             was_running = true;
             match &mut told {
                 // Another start took the folder as soon as the server had ended.

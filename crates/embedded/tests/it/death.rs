@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use lookaside_embedded::{ErrorKind, Instance};
+use lookaside_embedded::{ErrorKind, Instance, Status};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::Child;
@@ -186,6 +186,26 @@ fn issue_13_a_server_without_its_first_shell_is_stopped_and_started_again() {
     let running = instance.start(builder()).unwrap();
     assert_eq!(ask(&running.url, "SELECT 1"), ["1"]);
     assert!(instance.stop().unwrap());
+}
+
+/// Nobody holds the lock then, and the server is found all the same.
+#[test]
+fn issue_13_a_server_without_its_watch_is_seen_and_stopped() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let running = instance.start(builder()).unwrap();
+    kill_watch(&folder);
+    let pid = Some(running.pid);
+    wait_until("the lock is free", || {
+        instance.status().unwrap() == Status::Owned { pid }
+    });
+    assert!(instance.stop().unwrap());
+    assert_eq!(processes(&folder), []);
+    assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
 }
 
 #[test]
