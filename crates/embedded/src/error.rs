@@ -728,12 +728,12 @@ impl Error {
         .because(source)
     }
 
-    pub(crate) fn template_does_not_start(label: &str, source: Self) -> Self {
+    pub(crate) fn template_is_unusable(label: &str, source: Self) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
-                "no server starts with what {label} has made, so the template is not kept; look for \
-                 `ALTER SYSTEM` and other changes of the server's configuration there"
+                "no server can be used with what {label} has made, so the template is not kept; look for \
+                 `ALTER SYSTEM`, and for changes of the server's configuration and of the role `postgres`"
             ),
         )
         .because(source)

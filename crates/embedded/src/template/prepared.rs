@@ -78,11 +78,16 @@ impl Preparation {
         let Some(label) = self.schema.label() else {
             return Ok(());
         };
-        let (mut server, session) = self
-            .start_server(folder, socket_folder, makers)
-            .map_err(|error| Error::template_does_not_start(&label, error))?;
+        let unusable = |error| Error::template_is_unusable(&label, error);
+        let started = self.start_server(folder, socket_folder, makers);
+        let (mut server, mut session) = started.map_err(unusable)?;
+        let prepared = match self.wishes.listen {
+            Listen::Socket => Ok(()),
+            Listen::Tcp => set_password(folder, &mut session, makers.identity).map(drop),
+        };
         drop(session);
-        server.end_and_wait()
+        server.end_and_wait()?;
+        prepared.map_err(unusable)
     }
 
     fn run_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {

@@ -58,12 +58,17 @@ fn run_keeps_what_a_template_command_made() {
     let ask = r#""$LOOKASIDE" pg shell --builtin --url "$DATABASE_URL" -c "#;
     let no_start = format!("{ask} \"alter system set shared_preload_libraries = 'nosuch'\"");
     let no_login = format!("{ask} 'alter role postgres nologin'");
+    let other_role =
+        format!("{ask} 'create role weak' && {ask} 'alter role postgres set role = weak'");
     for _ in 0..2 {
         run(&no_start, "migrations/**").ended(125).err_has(&[
-            "no server starts with what",
+            "no server can be used with what",
             "alter system set shared_preload_libraries",
             "ALTER SYSTEM",
         ]);
+        run(&other_role, "migrations/**")
+            .ended(125)
+            .err_has(&["no server can be used with what", "set role = weak"]);
         run(&no_login, "migrations/**")
             .ended(125)
             .err_has(&["alter role postgres nologin", "the role `postgres`"]);
