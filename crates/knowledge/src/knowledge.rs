@@ -189,7 +189,7 @@ impl Knowledge {
     /// new one, never a mix. If anything fails the old state stays, whole.
     ///
     /// # Errors
-    /// As [`Builder::open`], and when a prepared statement does not work with the new tables.
+    /// As [`Builder::open`](crate::Builder::open), and when a prepared statement does not work with the new tables.
     pub fn reload(&self) -> Result<u64> {
         let (started, result) = {
             let _one_at_a_time = lock(&self.0.reloading);
