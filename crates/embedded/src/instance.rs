@@ -217,7 +217,7 @@ impl Instance {
     fn occupant(&self) -> Result<Option<(Option<u32>, bool)>> {
         let server = server_pid(&self.folder.join(DATA));
         if is_free(&self.folder)? {
-            // A server that has lost its owner and its watch runs on, and nobody holds the lock.
+            // A server whose owner and watching shells were killed goes on, and no process holds the lock.
             return Ok(server.map(|pid| (Some(number(pid)), false)));
         }
         let owner = persistent::owner_of(&self.folder);

@@ -40,8 +40,8 @@ const LOG_POLL: Duration = Duration::from_millis(100);
 /// How long a lost connection waits to learn whether its server has ended.
 const CRASH_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How long processes of a server that was killed may still hold its shared memory, and how often a
-/// start is tried until then.
+/// How long processes of a killed server may hold its shared memory, and how often a start is retried
+/// until then.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const MEMORY_POLL: Duration = Duration::from_millis(50);
 

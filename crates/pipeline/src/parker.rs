@@ -2,8 +2,8 @@
 //! lost or paid for nothing.
 //!
 //! Waking a sleeping thread costs its waker a system call, as long as hundreds of items take.
-//! So whoever has news first asks whether anybody sleeps at all, which is one load of a line that
-//! nobody writes to under load, and a thread that is being woken is not woken twice.
+//! So a thread with news first looks whether any thread is parked, which is one load of a cache line
+//! that no thread writes to under load, and a thread that is being woken is not woken twice.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence};
 

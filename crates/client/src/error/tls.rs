@@ -89,7 +89,7 @@ impl Error {
                  certificate shown to it (`sslcert`, `ssl-cert`)"
             ),
             TlsError::InvalidMessage(_) => {
-                format!("what {host} says is not TLS; does something stand in between?")
+                format!("what {host} says is not TLS; is there a proxy in between?")
             }
             _ => format!("TLS with {host} failed"),
         };

@@ -162,7 +162,7 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
     assert_eq!(entries(&cache.path().join("template")).len(), 1);
 }
 
-/// The lock of its folder ends with the server, whoever was killed before.
+/// The lock of the folder is released when the server ends, also if a watching shell was killed before.
 #[test]
 fn issue_13_a_server_without_its_first_shell_is_stopped_and_started_again() {
     if !has_server() {
@@ -188,7 +188,7 @@ fn issue_13_a_server_without_its_first_shell_is_stopped_and_started_again() {
     assert!(instance.stop().unwrap());
 }
 
-/// Nobody holds the lock then, and the server is found all the same.
+/// No process holds the lock then; the server is found by its PID file.
 #[test]
 fn issue_13_a_server_without_its_watch_is_seen_and_stopped() {
     if !has_server() {

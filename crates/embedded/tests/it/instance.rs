@@ -358,7 +358,7 @@ fn a_file_is_no_folder() {
     }
 }
 
-/// Each stop ends what runs when it is called, whoever starts another server meanwhile.
+/// Each stop ends the server that runs when it is called, also if another start follows at once.
 #[test]
 fn issue_13_starts_and_stops_at_once_all_succeed() {
     if !has_server() {
@@ -412,7 +412,7 @@ fn issue_13_a_stop_waits_for_a_start() {
     assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
 }
 
-/// What a start was killed over does not keep the server from being stopped.
+/// A file that a killed start left incomplete does not keep the server from being stopped.
 #[test]
 fn issue_13_a_server_whose_notes_are_damaged_can_be_stopped() {
     if !has_server() {

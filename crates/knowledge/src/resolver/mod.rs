@@ -1,5 +1,6 @@
 //! The way of a query through the caches to the database, written once: which caches its policy
-//! names, what counts as fresh, what is counted, and who asks where several miss the same key.
+//! names, what counts as fresh, what is counted, and which of several sessions that miss a key sends the
+//! query.
 
 mod batch;
 mod context;
@@ -85,7 +86,7 @@ impl Resolver {
         }
     }
 
-    /// Lets go of everything that belongs to a generation, for another one.
+    /// Drops everything that belongs to the generation so far, for the next one.
     pub(crate) fn enter(&mut self, next: &Generation) {
         self.reader.close();
         self.local.clear(next.local_budget());
@@ -283,8 +284,8 @@ impl Resolver {
         }
     }
 
-    /// The entry that another session is asking SQLite for, or the turn to ask. While another
-    /// session asks, this waits as long as a query of its own might take.
+    /// The entry that another session queries SQLite for, or the role of the leader. A follower waits as
+    /// long as a query may take.
     fn lead_or_follow<'c>(
         &self,
         context: &StatementContext<'_>,
@@ -406,7 +407,7 @@ impl Resolver {
         result
     }
 
-    /// Puts an entry into the session's cache, or holds it until the next query if that takes it not.
+    /// Puts an entry into the session's cache, or holds it until the next query if the cache refuses it.
     fn keep(&mut self, key: &KeyRef<'_>, entry: Entry, by: AnsweredBy, now: Ticks) -> Location {
         match self.local.insert(key, entry, now) {
             Ok(slot) => Location {

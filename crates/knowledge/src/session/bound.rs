@@ -181,12 +181,12 @@ impl<'a: 's, 's> Bound<'a, 's> {
         policy: Policy<'_>,
         age_max: Option<Duration>,
     ) -> Result<Answer<'a>> {
-        if let Some(rows) = plan_rows(self.plan, params, extent, self.picks) {
-            self.resolver.counters.native(!self.picks.is_empty());
-            return Ok(Answer::Planned(Rows::picked(rows, self.picks)));
-        }
-        let freshness = self.freshness(age_max);
-        let resolved = (self.resolver).resolve(&self.context, params, extent, policy, freshness);
+        let bound = match self.planned(params, extent) {
+            Ok(answer) => return Ok(answer),
+            Err(bound) => bound,
+        };
+        let freshness = bound.freshness(age_max);
+        let resolved = (bound.resolver).resolve(&bound.context, params, extent, policy, freshness);
         resolved.map(Answer::Resolved)
     }
 
@@ -198,13 +198,23 @@ impl<'a: 's, 's> Bound<'a, 's> {
         policy: &mut Policy<'_>,
         age_max: Option<Duration>,
     ) -> Option<Answer<'a>> {
-        if let Some(rows) = plan_rows(self.plan, params, extent, self.picks) {
-            self.resolver.counters.native(!self.picks.is_empty());
-            return Some(Answer::Planned(Rows::picked(rows, self.picks)));
-        }
-        let freshness = self.freshness(age_max);
-        let cached = (self.resolver).try_cached(&self.context, params, extent, policy, freshness);
+        let bound = match self.planned(params, extent) {
+            Ok(answer) => return Some(answer),
+            Err(bound) => bound,
+        };
+        let freshness = bound.freshness(age_max);
+        let cached = (bound.resolver).try_cached(&bound.context, params, extent, policy, freshness);
         cached.map(Answer::Resolved)
+    }
+
+    /// The answer of the native plan, or the statement back if the plan has none.
+    #[inline]
+    fn planned(self, params: &[Value], extent: Extent) -> std::result::Result<Answer<'a>, Self> {
+        let Some(rows) = plan_rows(self.plan, params, extent, self.picks) else {
+            return Err(self);
+        };
+        self.resolver.counters.native(!self.picks.is_empty());
+        Ok(Answer::Planned(Rows::picked(rows, self.picks)))
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct LookupCounts {
     stripes: [Stripe; STRIPE_COUNT],
     /// When the log was told last that a provider does not answer.
     told: Mutex<Option<Instant>>,
-    /// Why the last lookup failed that the log was told of.
+    /// Why the last lookup failed that was logged.
     failure: Mutex<Option<String>>,
 }
 

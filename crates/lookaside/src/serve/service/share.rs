@@ -33,7 +33,7 @@ impl Shared {
         self.held_size.load(Ordering::Relaxed) + unsent_size
     }
 
-    /// Refuses what would take more than there may be: for now, or for ever if it would do so alone.
+    /// Refuses an answer for which there is no room: with 503 for now, with 413 if it is too large by itself.
     pub(super) fn check_room(&self, size: usize) -> Result<(), Problem> {
         self.check_alone(size)?;
         match self.held_size().saturating_add(size as u64) <= self.held_size_max {
@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// Refuses an answer for which there is never room.
+    /// Refuses an answer that is larger than all answers together may be.
     fn check_alone(&self, size: usize) -> Result<(), Problem> {
         match size as u64 <= self.held_size_max {
             true => Ok(()),
