@@ -29,7 +29,7 @@ use std::fmt;
 use url::Url;
 
 impl Environment {
-    /// The variables of this process that `libpq` and the `mysql` client read. One that is no UTF-8
+    /// The variables of this process that `libpq` and the `mysql` client read. One that is not UTF-8
     /// or empty counts as not set.
     pub fn of_process() -> Self {
         let keys = postgres::KEYS.iter().chain(mysql::KEYS);

@@ -214,7 +214,7 @@ impl<'r> RawField<'r> {
     }
 
     /// The text that it is: of a type of text, or sent as text; `None` for NULL, for other types and
-    /// for what is no UTF-8.
+    /// for what is not UTF-8.
     #[inline]
     pub fn text(self) -> Option<&'r str> {
         let is_text = self.format == Format::Text || self.pg_type.is_text();

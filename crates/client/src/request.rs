@@ -260,7 +260,7 @@ impl Request {
     /// takes them. Those that stand outside of a transaction are one together.
     ///
     /// Each has an answer of its own, whose values are text as the server writes it, or bytes where
-    /// that is no UTF-8. Of its rows, the first `row_count_max` are kept, and the others are
+    /// that is not UTF-8. Of its rows, the first `row_count_max` are kept, and the others are
     /// counted. `COPY … TO STDOUT` leaves its data in the answer, and `COPY … FROM STDIN` is
     /// refused. An error ends the script and is the last answer; those before it stay, whatever
     /// becomes of what they did. [`Answer::script`](crate::Answer::script) has what is told of each.

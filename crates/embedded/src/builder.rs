@@ -142,7 +142,7 @@ impl Builder {
     }
 
     /// A role for this database alone, which owns it and what it begins with, is the user of its URL,
-    /// and is dropped with it. It is no superuser, so that rights and row security are tested as they
+    /// and is dropped with it. It is not a superuser, so that rights and row security are tested as they
     /// are in production; extensions are still created by the superuser. SQL and migrations run as
     /// this role. For databases of the shared server only.
     ///

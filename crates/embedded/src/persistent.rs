@@ -109,7 +109,7 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     if folder.is_file() {
         return Err(Error::not_a_folder(folder));
     }
-    // What is no archive leaves no folder.
+    // What is not an archive leaves no folder.
     let requirement_of_new = archive::requirement_of(keeping.archive, keeping.requirement)?;
     fs::create_dir_all(folder).map_err(|error| Error::file("create the folder", folder, error))?;
     let folder = &folder

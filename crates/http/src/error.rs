@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a server cannot start, or has ended.
 ///
-/// What a client does wrong is no error of the server: it is answered with a status.
+/// What a client does wrong is not an error of the server: it is answered with a status.
 pub struct Error(Box<Inner>);
 
 struct Inner {

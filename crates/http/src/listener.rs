@@ -136,7 +136,7 @@ fn open_unix(path: &Path, mode: u32, place: usize) -> io::Result<Listener> {
 }
 
 /// Removes the socket of a server that is no more. Whether it is no more is asked by connecting;
-/// a file that is no socket is somebody's, and stays.
+/// a file that is not a socket is somebody's, and stays.
 fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => match UnixStream::connect(path) {

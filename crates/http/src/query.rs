@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// The names and values of a query, in order. What is no UTF-8 after decoding keeps its meaning as
+/// The names and values of a query, in order. What is not UTF-8 after decoding keeps its meaning as
 /// far as it can: the bytes that are none become U+FFFD.
 #[derive(Clone, Debug)]
 pub struct QueryPairs<'a> {

@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
         self.header_values(name).next()
     }
 
-    /// The first header of a name; `None` also when it is no UTF-8.
+    /// The first header of a name; `None` also when it is not UTF-8.
     pub fn header_str(&self, name: &str) -> Option<&'a str> {
         std::str::from_utf8(self.header(name)?).ok()
     }
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
         self.route.params.find(name, self.head.path)
     }
 
-    /// Such a part, decoded; `None` also when that is no UTF-8.
+    /// Such a part, decoded; `None` also when that is not UTF-8.
     pub fn param_decoded(&self, name: &str) -> Option<Cow<'a, str>> {
         decode_path(self.param(name)?)
     }

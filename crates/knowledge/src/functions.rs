@@ -34,7 +34,7 @@ pub(crate) enum Function {
     Cidr4Contains,
     /// `trim_quotes(text)`: the text without white space around it and one pair of quotes.
     TrimQuotes,
-    /// `ip_key(text)`: 16 bytes that sort as addresses do, NULL if it is no address.
+    /// `ip_key(text)`: 16 bytes that sort as addresses do, NULL if it is not an address.
     IpKey,
     /// `cidr_key_min(text)`: the key of the first address of a network, NULL if it is none.
     CidrKeyMin,
@@ -183,12 +183,12 @@ pub(crate) fn call(function: Function, args: &[SqlValue<'_>]) -> Result<SqlOut, 
     })
 }
 
-/// `ip4_int`: the address as an integer, 0 if the text is no IPv4 address.
+/// `ip4_int`: the address as an integer, 0 if the text is not an IPv4 address.
 pub(crate) fn ip4_int_of(text: &str) -> i64 {
     ip4_of(text).unwrap_or(0)
 }
 
-/// The first argument of `ip4_between`: a text that is no IPv4 address counts as the highest one.
+/// The first argument of `ip4_between`: a text that is not an IPv4 address counts as the highest one.
 pub(crate) fn ip4_between_ip_of(text: &str) -> i64 {
     ip4_of(text).unwrap_or(IP4_MAX)
 }

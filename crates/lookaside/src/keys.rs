@@ -13,7 +13,7 @@ const PREFIX: &str = "lsk_";
 
 const KEY_SIZE: usize = 32;
 
-/// The SHA-256 of a key, which is no secret.
+/// The SHA-256 of a key, which is not a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHash([u8; 32]);
 

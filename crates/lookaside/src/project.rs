@@ -106,7 +106,7 @@ impl Project {
         Ok(knowledge)
     }
 
-    /// A path that the configuration names, relative to the folder; what is no path is left alone.
+    /// A path that the configuration names, relative to the folder; what is not a path is left alone.
     pub(crate) fn resolve(&self, text: &str) -> String {
         if !is_path(text) {
             return text.to_owned();

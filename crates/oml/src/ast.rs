@@ -398,7 +398,7 @@ pub struct Condition {
     pub any: Vec<Atom>,
 }
 
-/// One test of one value. Another type than the operand's is no match, for [`Atom::Differs`] too.
+/// One test of one value. Another type than the operand's is not a match, for [`Atom::Differs`] too.
 #[derive(Clone, Debug)]
 pub enum Atom {
     /// `digit(1)`

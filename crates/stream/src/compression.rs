@@ -74,7 +74,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// Replaces bytes, even none, by a whole member: an empty file is no gzip file.
+    /// Replaces bytes, even none, by a whole member: an empty file is not a gzip file.
     pub(crate) fn compress_member(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.codec {
             Codec::Plain => return Ok(()),

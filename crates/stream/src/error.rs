@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a stream cannot be set up or cannot go on.
 ///
-/// A line that does not parse is no error, see [`Rejects`](crate::Rejects).
+/// A line that does not parse is not an error, see [`Rejects`](crate::Rejects).
 pub struct Error(Box<Inner>);
 
 struct Inner {

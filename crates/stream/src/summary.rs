@@ -14,7 +14,7 @@ pub struct Summary {
     pub events_in: u64,
     /// Records that were written.
     pub events_out: u64,
-    /// Lines that are no records, and records that could not be written.
+    /// Lines that are not records, and records that could not be written.
     pub rejects: Rejects,
     /// What the transform reported: failed lookups.
     pub failures: Rejects,

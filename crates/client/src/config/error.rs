@@ -16,7 +16,7 @@ struct Inner {
 const ENCODE: &str = "in a user name or password, write `@` as %40, `:` as %3A, `/` as %2F, `?` as %3F, `#` as %23, \
      `&` as %26 and `%` as %25";
 
-/// Further than this from every known word, a word is no slip of the pen.
+/// Further than this from every known word, a word is not a slip of the pen.
 const DISTANCE_MAX: usize = 3;
 
 impl ConfigError {

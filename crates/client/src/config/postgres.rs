@@ -131,7 +131,7 @@ pub enum TargetSession {
     ReadWrite,
     /// One that does not.
     ReadOnly,
-    /// One that is no standby.
+    /// One that is not a standby.
     Primary,
     /// A standby.
     Standby,

@@ -352,7 +352,7 @@ impl<D: Drive> Client<D> {
     }
 }
 
-/// Sees the end of a connection, and can bring it about. It is no handle: without it, and while it
+/// Sees the end of a connection, and can bring it about. It is not a handle: without it, and while it
 /// is there, the connection ends as it would.
 pub(crate) struct Watch {
     task: JoinHandle<()>,

@@ -91,7 +91,7 @@ impl<D: Drive> Transaction<'_, D> {
         Ok(savepoint)
     }
 
-    /// Makes what was done part of what is around it; for all to see, if this is no savepoint.
+    /// Makes what was done part of what is around it; for all to see, if this is not a savepoint.
     ///
     /// # Errors
     ///

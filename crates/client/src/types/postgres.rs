@@ -124,7 +124,7 @@ impl PgType {
     ///
     /// Both formats give equal values as long as the session keeps PostgreSQL's own `DateStyle` and
     /// `IntervalStyle`. What a type of ours cannot hold (infinite times, years past 9999) is text.
-    /// Text that is no UTF-8, as an `SQL_ASCII` database may send it, and the binary form of a type
+    /// Text that is not UTF-8, as an `SQL_ASCII` database may send it, and the binary form of a type
     /// that this crate does not know, are bytes.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ pub(crate) fn parameter(text: &str, name: &str) -> Option<String> {
     text.lines().rev().find_map(|line| {
         let rest = line.trim().strip_prefix(name)?.trim_start();
         let value = rest.strip_prefix('=').unwrap_or(rest).trim();
-        // `default_version` is no prefix of another name, but its value must be one.
+        // `default_version` is not a prefix of another name, but its value must be one.
         match value.strip_prefix('\'') {
             Some(quoted) => Some(quoted[..quoted.find('\'')?].to_owned()),
             None => {

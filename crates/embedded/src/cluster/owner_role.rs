@@ -12,7 +12,7 @@ pub(crate) fn is_owner_role(name: &str) -> bool {
 }
 
 impl Cluster {
-    /// Makes the role of a database that is made next. It may log in and is no superuser.
+    /// Makes the role of a database that is made next. It may log in and is not a superuser.
     pub(crate) fn create_role(&self, name: &str) -> Result<()> {
         let password = self.password.as_ref();
         let password = password.map(|password| format!(" PASSWORD '{password}'"));

@@ -406,7 +406,7 @@ fn a_damaged_archive_is_refused_and_removed() {
         assert_line(&lines, &["error Missing", "LOOKASIDE_PG_OFFLINE"]);
         assert_eq!(files(cache.path()), [""; 0].map(PathBuf::from));
     }
-    // The right hash, but what it is of is no archive.
+    // The right hash, but what it is of is not an archive.
     for garbage in [&b"no archive"[..], &[0; 100_000]] {
         let cache = cache_with_archive(stocked);
         let archive = archive(cache.path());

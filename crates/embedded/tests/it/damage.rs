@@ -110,7 +110,7 @@ fn damage_without_a_trace_is_found_on_demand_and_by_the_doctor() {
     assert!(report().starts_with("damaged"));
     assert!(start("full").contains("step preparing PostgreSQL"));
     assert!(report().starts_with("sound"));
-    // A copy of the cache, with other inodes and times of change, is no damage.
+    // A copy of the cache, with other inodes and times of change, is not damage.
     let copy = template.with_extension("copy");
     let copied = Command::new("cp")
         .arg("-r")

@@ -103,7 +103,7 @@ fn what_is_flushed_can_be_read() {
             _ => ::brotli::Decompressor::new(&output[..], 4096).read(&mut found),
         };
         assert_eq!(&found[..read.unwrap()], b"the first event\n");
-        // What is dropped is no whole body.
+        // What is dropped is not a whole body.
         drop(stream);
         assert!(decompress(encoding, &output).is_err(), "{encoding:?}");
     }

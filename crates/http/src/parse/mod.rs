@@ -8,7 +8,7 @@ pub(crate) use chunked::{ChunkDecoder, Progress};
 pub(crate) use head::{Framing, Head, HeadLimits, Outcome, parse_head};
 pub(crate) use scan::{Header, is_text};
 
-/// Why bytes are no request that is answered: the status that says so. The connection closes, as
+/// Why bytes are not a request that is answered: the status that says so. The connection closes, as
 /// nobody knows where the next request would begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal(pub(crate) u16);

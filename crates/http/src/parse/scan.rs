@@ -179,7 +179,7 @@ impl Header {
     }
 }
 
-/// What is to be said of the end of a request line that is no version of ours.
+/// What is to be said of the end of a request line that is not a version of ours.
 #[cold]
 fn short_version(rest: &[u8]) -> Stop {
     // A zero stands for any digit.

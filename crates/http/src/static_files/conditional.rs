@@ -63,7 +63,7 @@ fn strong(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// One range of bytes. Several, or what is no range, are answered by the whole, which section 14.2
+/// One range of bytes. Several, or what is not a range, are answered by the whole, which section 14.2
 /// allows: nobody has to send parts.
 fn part(range: &[u8], size: u64) -> Outcome {
     let unit = b"bytes=";

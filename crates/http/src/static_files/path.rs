@@ -21,7 +21,7 @@ pub(super) fn name(path: &str) -> Option<Cow<'_, [u8]>> {
     } else {
         path.as_bytes().into()
     };
-    // An encoded slash is no separator, and no name holds one.
+    // An encoded slash is not a separator, and no name holds one.
     let slashes = |text: &[u8]| memchr::memchr_iter(b'/', text).count();
     let is_clean = slashes(&name) == slashes(path.as_bytes()) && !name.contains(&0);
     let steps = name.strip_suffix(b"/").unwrap_or(&name);

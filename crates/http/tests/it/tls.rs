@@ -247,7 +247,7 @@ fn what_is_no_tls_is_told_so() {
     assert!(read_all(&mut stream).ends_with(b"hello"));
 }
 
-/// A letter in the middle of a handshake is no request.
+/// A letter in the middle of a handshake is not a request.
 #[test]
 fn a_handshake_that_goes_wrong_is_no_request() {
     let options = Options {

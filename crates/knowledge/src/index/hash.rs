@@ -20,7 +20,7 @@ const DENSE_PLACES_PER_KEY_MAX: u64 = 4;
 const HASHER: FixedState = FixedState::with_seed(0x6c6f_6f6b_6173_6964);
 
 /// One column's part of a key. Two keys are the same when SQLite's `=` says so, which is when they
-/// are equal here: numbers were normalised before, and NULL is no key.
+/// are equal here: numbers were normalised before, and NULL is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key<'a> {
     /// An integer, or a real number that is one.

@@ -28,7 +28,7 @@ pub(super) struct Column {
     wide: Cells,
     dates: Cells,
     others: Cells,
-    /// What the first cell is that is no number.
+    /// What the first cell is that is not a number.
     first_text: &'static str,
     addresses: Addresses,
     bools: Bools,

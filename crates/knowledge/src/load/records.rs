@@ -211,7 +211,7 @@ impl<'a> Records<'a> {
             self.rest.start += read;
             let mut parsed = &input[..read];
             if !begun {
-                // Empty lines, and the line feed of the line before, are no part of the record.
+                // Empty lines, and the line feed of the line before, are not part of the record.
                 let blank = parsed
                     .iter()
                     .take_while(|byte| matches!(byte, b'\r' | b'\n'))

@@ -169,7 +169,7 @@ fn push_comparison(
     }
 }
 
-/// `ip_key` gives no key for what is no address, and such a bound is above and below nothing. A text
+/// `ip_key` gives no key for what is not an address, and such a bound is above and below nothing. A text
 /// that is not UTF-8 is its error to report.
 fn push_ip_keys(
     builder: &mut IntervalIndexBuilder,

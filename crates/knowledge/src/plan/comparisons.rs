@@ -283,7 +283,7 @@ struct Sorting<'q> {
 
 #[derive(Default)]
 struct Walker {
-    /// The queries of `with` by their names, which are no tables. What one answers with is not known
+    /// The queries of `with` by their names, which are not tables. What one answers with is not known
     /// in itself.
     withs: Vec<(String, Option<Rc<Output>>)>,
     scopes: Vec<Scope>,

@@ -54,7 +54,7 @@ pub(super) fn local(sql: &str, tables: &mut Inner) -> Vec<StatementWarning> {
 }
 
 /// The warnings about a statement of a provider, whose tables are not looked at. A server has syntax of
-/// its own that is not analyzed here, and often no other form for it, so that alone is no warning.
+/// its own that is not analyzed here, and often no other form for it, so that alone is not a warning.
 pub(crate) fn of_provider(sql: &str, dialect: Dialect) -> Vec<StatementWarning> {
     scopes_of(sql, dialect).map_or_else(|_| Vec::new(), |scopes| self_comparisons(&scopes))
 }

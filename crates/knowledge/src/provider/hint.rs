@@ -6,7 +6,7 @@ use super::Names;
 use crate::config::Config;
 use crate::scan::{Dialect, Scanner, Token};
 
-/// Names in one message; with more of them it is no hint.
+/// Names in one message; with more of them it is not a hint.
 const NAME_COUNT_MAX: usize = 20;
 
 /// What there is instead, if a table or a column is missing. Nothing if it cannot be read: a hint

@@ -49,7 +49,7 @@ impl Providers {
         }
     }
 
-    /// The providers of what was loaded. A server that is not there yet is no failure: whoever asks
+    /// The providers of what was loaded. A server that is not there yet is not a failure: whoever asks
     /// it is told, and nobody else.
     pub(crate) fn open(&self, loaded: &Loaded, before: &[Arc<Remote>]) -> Result<Vec<Arc<Remote>>> {
         let config = loaded.config.as_ref();

@@ -1,4 +1,4 @@
-//! Finds the parameters of a SQL text and refuses what is no single query.
+//! Finds the parameters of a SQL text and refuses what is not a single query.
 //!
 //! This is a scanner, not a parser: it knows where quotes, comments, identifiers and casts end, and
 //! little else. The database has the last word on the text, and [`crate::provider`] compares the
@@ -20,7 +20,7 @@ use crate::error::Error;
 /// The words that a query can begin with.
 const FIRST_WORDS: [&str; 3] = ["select", "with", "values"];
 
-/// The words with which statements begin that are no queries, in SQLite or elsewhere.
+/// The words with which statements begin that are not queries, in SQLite or elsewhere.
 const OTHER_FIRST_WORDS: [&str; 21] = [
     "alter",
     "analyze",

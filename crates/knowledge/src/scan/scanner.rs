@@ -57,7 +57,7 @@ enum Before {
     Other,
     /// A word or number.
     Word,
-    /// What ends an operand and is no word.
+    /// What ends an operand and is not a word.
     Operand,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Scanner<'a> {
             [b'`', ..] => self.name_past(b'`'),
             [quote @ (b'\'' | b'"'), ..] => self.string_past(quote, Backslash::Escapes),
             [b'?', ..] => self.one_byte(Token::OtherParam("?")),
-            // Variables, which are no parameters of ours.
+            // Variables, which are not parameters of ours.
             [b'@', ..] => {
                 self.word(1);
                 Token::Other
@@ -219,7 +219,7 @@ impl<'a> Scanner<'a> {
                 [b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, ..] => self.at += 1,
                 [b'-', b'-', ..] if self.begins_dash_comment() => self.skip_line(),
                 [b'#', ..] if self.dialect == Dialect::Mysql => self.skip_line(),
-                // What stands in there is executed, and so it is no comment.
+                // What stands in there is executed, and so it is not a comment.
                 [b'/', b'*', b'!', ..] if self.dialect == Dialect::Mysql => {
                     self.at += 3;
                     let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());

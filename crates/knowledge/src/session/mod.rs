@@ -85,7 +85,7 @@ impl Session {
     /// life of the engine, and a reload that it would not survive fails.
     ///
     /// # Errors
-    /// When the text is no single query, when SQLite refuses it, or when 65,536 statements are
+    /// When the text is not a single query, when SQLite refuses it, or when 65,536 statements are
     /// prepared already.
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
         self.renew();

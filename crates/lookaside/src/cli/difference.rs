@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 /// Lines that lead from `expected` to `found`, empty when both say the same: `-` is what was
-/// expected, `+` what came. The order of fields is no difference; `1` and `1.0` are one.
+/// expected, `+` what came. The order of fields is not a difference; `1` and `1.0` are one.
 pub(crate) fn difference(expected: &Map<String, Value>, found: &Map<String, Value>) -> String {
     let mut lines = String::new();
     for (name, expected) in expected {

@@ -1,4 +1,4 @@
-//! Writing results to standard output, where a reader that leaves early is no error, and whether there
+//! Writing results to standard output, where a reader that leaves early is not an error, and whether there
 //! is one, and a standard input.
 
 use std::fs::File;

@@ -22,7 +22,7 @@ pub(crate) fn timezone(name: Option<&String>) -> Result<TimeZone, Failure> {
     let Some(name) = name else {
         return Ok(TimeZone::UTC);
     };
-    // An offset is no name of a zone, but a time can be written with both.
+    // An offset is not a name of a zone, but a time can be written with both.
     let offset = format!("2000-01-01T00:00{name}[{name}]");
     TimeZone::get(name)
         .or_else(|error| match offset.parse::<jiff::Zoned>() {

@@ -54,7 +54,7 @@ impl Client {
         Some(request)
     }
 
-    /// A client that has gone is no failure of the server.
+    /// A client that has gone is not a failure of the server.
     fn answer(&mut self, text: &str) {
         let _ = self.writer.write_all(text.as_bytes());
     }

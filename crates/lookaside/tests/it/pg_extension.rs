@@ -294,7 +294,7 @@ fn an_extension_that_does_not_load_leaves_nothing() {
         &format!(": 0.9, from `{source}`"),
     ]);
 
-    // For another major version, under the name of the server's own files, and what is no package.
+    // For another major version, under the name of the server's own files, and what is not a package.
     let other = files_of("other", "1.0", "usr/share/postgresql/14/extension/");
     workplace.write("other.tar", &tar_of(&other));
     workplace.write(

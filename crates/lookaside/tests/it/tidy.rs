@@ -57,7 +57,7 @@ fn tracked_texts() -> Vec<(String, String)> {
     let names = String::from_utf8(output.stdout).expect("tracked names are text");
     let texts: Vec<_> = names
         .split_terminator('\0')
-        // A file that is deleted but not yet committed so is not there, binary files are no text.
+        // A file that is deleted but not yet committed so is not there, binary files are not text.
         .filter_map(|name| Some((name.to_owned(), fs::read_to_string(root().join(name)).ok()?)))
         .collect();
     assert!(
@@ -156,7 +156,7 @@ fn nothing_names_a_path_of_somebodys_machine() {
         for (index, line) in text.lines().enumerate() {
             let named = roots.iter().any(|root| {
                 line.match_indices(root.as_str()).any(|(at, _)| {
-                    // `src/work/x` and URLs are no absolute paths.
+                    // `src/work/x` and URLs are not absolute paths.
                     let before = line[..at].chars().next_back();
                     before.is_none_or(|before| !before.is_alphanumeric() && before != '.')
                 })

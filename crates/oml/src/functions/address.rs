@@ -105,7 +105,7 @@ pub(crate) fn intranet_ip(value: &Value, intranet: &Intranet) -> Value {
     }
 }
 
-/// `L2L`, `L2W`, `W2L` or `W2W`; ignored where one of the two is no address.
+/// `L2L`, `L2W`, `W2L` or `W2W`; ignored where one of the two is not an address.
 pub(crate) fn access_direct(
     source: Option<&Value>,
     target: Option<&Value>,

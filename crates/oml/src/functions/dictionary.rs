@@ -28,7 +28,7 @@ impl Dictionary {
         Self { values }
     }
 
-    /// The value under a key; nothing for a key that is no text.
+    /// The value under a key; nothing for a key that is not text.
     pub(crate) fn value(&self, key: &Value) -> Option<&Value> {
         let Value::Text(key) = key else {
             return None;

@@ -34,7 +34,7 @@ pub(crate) fn base64_encode(value: Value) -> Value {
     }
 }
 
-/// The text that base64 text holds in some encoding, empty where it is no base64; other types stay.
+/// The text that base64 text holds in some encoding, empty where it is not base64; other types stay.
 pub(crate) fn base64_decode(value: Value, charset: Charset) -> Value {
     match &value {
         Value::Text(text) => match LENIENT.decode(text.trim_ascii()) {

@@ -23,7 +23,7 @@ pub(crate) fn path(value: Value, part: PathPart) -> Value {
     }
 }
 
-/// A part of a URL, empty where the URL has none; text that is no URL stays.
+/// A part of a URL, empty where the URL has none; text that is not a URL stays.
 pub(crate) fn url(value: Value, part: UrlPart) -> Value {
     let Value::Text(text) = &value else {
         return value;

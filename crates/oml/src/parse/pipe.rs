@@ -17,7 +17,7 @@ enum Form {
     Plain(fn() -> PipeFunction),
     /// `f(x)`, with as many arguments as its counts say.
     Arguments(usize, usize, Build),
-    /// `f` or `f(x)`: no parentheses are no arguments.
+    /// `f` or `f(x)`: without parentheses there are no arguments.
     Optional(usize, Build),
 }
 

@@ -20,7 +20,7 @@ struct Draft {
     params: Vec<SqlParam>,
     /// Where the parentheses that are open were opened.
     open: Vec<usize>,
-    /// The last thing that is no blank.
+    /// The last thing that is not a blank.
     last: Last,
 }
 
@@ -194,7 +194,7 @@ impl Parser<'_> {
         if begins_literal && let Some(value) = self.sql_literal(draft.last)? {
             return self.push_param(draft, value);
         }
-        // A cast such as `x::int` is no word of OML.
+        // A cast such as `x::int` is not a word of OML.
         let word = self.cursor.take_while(is_word_char);
         draft.text.push_str(word);
         if word.eq_ignore_ascii_case("e") && self.cursor.peek() == Some('\'') {

@@ -662,7 +662,7 @@ fn taking_a_part_copies_it() {
         nested(),
         r#"{"x":1}"#,
     );
-    // What was built is no input, so a name alone takes nothing from it either.
+    // What was built is not an input, so a name alone takes nothing from it either.
     check_values(
         "o = object { k = chars(v) ; } ; x = take(o/k) ;",
         nested(),

@@ -390,7 +390,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 }
 
-/// The name of a nested member, which is no field and so has no [`Name`].
+/// The name of a nested member, which is not a field and so has no [`Name`].
 struct TextSeed;
 
 impl<'de> DeserializeSeed<'de> for TextSeed {

@@ -8,7 +8,7 @@ use memchr::memchr;
 use super::{Chunk, Decoder};
 use crate::Rejects;
 
-/// Why a line is no record, as one lower-case phrase.
+/// Why a line is not a record, as one lower-case phrase.
 pub(crate) type Reason = Cow<'static, str>;
 
 /// Reads one line of a format.

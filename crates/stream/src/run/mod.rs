@@ -118,7 +118,7 @@ pub struct RunOptions {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Whether a line that is no record, or a failure that a transform reports, ends the run.
+/// Whether a line that is not a record, or a failure that a transform reports, ends the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
     /// It is counted, and the run goes on.
@@ -180,7 +180,7 @@ impl Flow {
     ) -> Result<Summary> {
         assert!(!transforms.is_empty(), "a run has a worker");
         check_places(&source, &sink, options.rejects.as_ref())?;
-        // From here on, a rename is no loss, whatever ends this run.
+        // From here on, a rename is not a loss, whatever ends this run.
         if let (Some(checkpoint), Some(mark)) = (&mut options.checkpoint, source.first_mark())
             && checkpoint.mark().is_none()
         {

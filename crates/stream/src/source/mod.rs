@@ -125,7 +125,7 @@ impl Source {
     /// after it are never reached.
     ///
     /// # Errors
-    /// When it cannot be read, is no regular file, or is compressed by its name.
+    /// When it cannot be read, is not a regular file, or is compressed by its name.
     pub fn with_followed(self, path: impl AsRef<Path>) -> Result<Self> {
         self.with_followed_from(path, None)
     }

@@ -61,7 +61,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
         })
     }
 
-    /// Makes what was done part of what is around it; for all to see, if this is no savepoint.
+    /// Makes what was done part of what is around it; for all to see, if this is not a savepoint.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Which numbers of collations mean UTF-8. Tests compare with the servers' own lists.
 
-/// Of what is no text.
+/// Of what is not text.
 pub(super) const BINARY: u16 = 63;
 
 /// Whether text of that collation is ASCII or UTF-8.

@@ -61,7 +61,7 @@ pub(super) fn unsigned(number: u64) -> Value {
     }
 }
 
-/// Finite: the servers have no others, so that words that Rust reads as such are no numbers here.
+/// Finite: the servers have no others, so that words that Rust reads as such are not numbers here.
 fn decode_float(field: &[u8]) -> Result<Value, Flaw> {
     let float: f64 = parsed(field)?;
     if !float.is_finite() {

@@ -1,7 +1,7 @@
 //! Dates and times.
 //!
-//! A `date` is no moment, and a `time` is a span of up to 838 hours: both are text, as the server
-//! writes it. So is a `datetime` that is no moment, which the servers keep if their `sql_mode` lets
+//! A `date` is not a moment, and a `time` is a span of up to 838 hours: both are text, as the server
+//! writes it. So is a `datetime` that is not a moment, which the servers keep if their `sql_mode` lets
 //! them: `0000-00-00 00:00:00`, or the 31st of February.
 
 use std::fmt::Write as _;

@@ -176,7 +176,7 @@ fn to_float(value: &Value) -> Result<f64, Misfit> {
         other => as_text(other)?.trim_ascii(),
     };
     let float: f64 = text.parse().map_err(|_| Misfit::Other)?;
-    // `1e400` is no infinity, nor is `1e-400` zero; the server says so too.
+    // `1e400` is not an infinity, nor is `1e-400` zero; the server says so too.
     let digits = || text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
     let says_number = digits().any(|byte| byte.is_ascii_digit());
     let says_zero = !digits().any(|byte| (b'1'..=b'9').contains(&byte));

@@ -52,7 +52,7 @@ pub(super) fn without_zones<'v>(
 }
 
 /// The literal of an array or a range with its times in UTC, if one of them has an offset. The marks
-/// of a literal are no part of a time, so what stands between two of them is a time or none.
+/// of a literal are not part of a time, so what stands between two of them is a time or none.
 fn rewritten(scalar: Scalar, literal: &str) -> Result<Option<String>, Misfit> {
     const MARKS: &[char] = &['{', '}', '[', ']', '(', ')', '"', '\\', ',', '='];
     let write = match scalar {
@@ -107,7 +107,7 @@ fn has_leap_second(text: &str) -> bool {
 }
 
 /// Whether a text has something behind its clock that the server takes for a zone: an offset, or a
-/// word that is no part of a date.
+/// word that is not a part of a date.
 fn names_zone(text: &str) -> bool {
     const WORDS: [&str; 27] = [
         "am", "pm", "bc", "ad", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep",

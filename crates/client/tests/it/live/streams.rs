@@ -84,7 +84,7 @@ fn all_rows_come_in_chunks() {
             let open = transaction.query(PORTALS, &[]).await;
             assert_eq!(shown(&open), "0", "{name}");
         }
-        // What gives rows and is no query, and what gives none.
+        // What gives rows and is not a query, and what gives none.
         let table = "create temp table t(v int)";
         let sizes = rest(transaction.stream(table, &[], 1)).await.unwrap();
         assert!(sizes.is_empty());

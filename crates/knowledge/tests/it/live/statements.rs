@@ -139,7 +139,7 @@ fn mistakes_are_said_by_the_server_and_name_the_provider() {
     assert!(text.ends_with("is changed on its own server"), "{text}");
     let text = refusal(&knowledge, "delete from local_t");
     assert!(text.contains("tables change by their data files"), "{text}");
-    // A name that is no provider's may be a schema's, so the server is asked.
+    // A name that is not a provider's may be a schema's, so the server is asked.
     let text = refusal(&knowledge, "select a from nosuch.t");
     assert!(
         text.ends_with(

@@ -19,7 +19,7 @@ pub(super) fn query<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// A number of the query, or what it is where it is left out; `None` if it is no number.
+/// A number of the query, or what it is where it is left out; `None` if it is not a number.
 pub(super) fn query_number(request: &Request<'_>, name: &str, default: i64) -> Option<i64> {
     match query(request, name) {
         Some(value) => value.parse().ok(),

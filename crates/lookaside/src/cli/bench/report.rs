@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write as _};
 use super::Result;
 use super::measure::{Measured, Spread};
 
-/// Prints one measured case; a reader that has gone is no failure.
+/// Prints one measured case; a reader that has gone is not a failure.
 pub(super) fn print(measured: &Measured, json: bool) -> Result<()> {
     let mut text = if json {
         serde_json::to_string(measured)?

@@ -168,7 +168,7 @@ pub(super) fn list(arguments: &ListArguments) -> Outcome {
     })
 }
 
-/// A folder as an object of JSON. Its bytes that are no UTF-8 are replaced, as everywhere.
+/// A folder as an object of JSON. Its bytes that are not UTF-8 are replaced, as everywhere.
 fn entry(folder: &str, status: Result<&Status, &lookaside_embedded::Error>) -> Value {
     let word = match status {
         Ok(Status::Running(_)) => "running",

@@ -204,7 +204,7 @@ impl Prompt {
             let answer = answer.map_err(|error| client_failure(&error))?;
             let part = answer.script.as_deref().expect("a script was asked");
             if answer.rows.columns().is_empty() && part.copied.is_empty() {
-                // What a statement did is no result: a program that reads rows must not meet it.
+                // What a statement did is not a result: a program that reads rows must not meet it.
                 say(&part.tag);
                 continue;
             }
@@ -241,7 +241,7 @@ fn remark(notice: &ErrorResponse<'_>) -> String {
     text
 }
 
-/// Says something that is no result.
+/// Says something that is not a result.
 pub(super) fn say(text: &str) {
     let lines: Vec<_> = text.lines().map(printable).collect();
     // Without standard error there is nobody to tell.

@@ -1,4 +1,4 @@
-//! Where a statement of SQL ends: at a `;` that is no part of a text, a name or a comment.
+//! Where a statement of SQL ends: at a `;` that is not a part of a text, a name or a comment.
 
 /// Takes lines in and gives whole statements out.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl StatementReader {
     }
 
     /// Whether the text at hand is part of a text, a quoted name or a comment, so that a line with
-    /// a backslash is no command.
+    /// a backslash is not a command.
     pub(crate) fn is_inside(&self) -> bool {
         self.inside != Inside::Code
     }

@@ -27,7 +27,7 @@ fn postgres_column(declared: &str) -> Json {
     match declared {
         "int2" | "int4" | "oid" | "xid" | "cid" => or_null("integer", None),
         "int8" => or_null("integer", Some("int64")),
-        // What is no number is null.
+        // What is not a number is null.
         "float4" | "float8" => or_null("number", Some("double")),
         "bool" => or_null("boolean", None),
         // All digits, which JSON's numbers do not keep in most readers.

@@ -47,7 +47,7 @@ pub(crate) fn read_query(
     places.finish()
 }
 
-/// Whether a text that is no value of a type would be one if a `+` in it were no space.
+/// Whether a text that is not a value of a type would be one if a `+` in it were no space.
 fn means_plus(text: &str, kind: ParamType) -> bool {
     let decoded = text.contains('+').then(|| text.replace('+', "%2B"));
     let decoded = decoded.as_deref().and_then(decode);

@@ -4,7 +4,7 @@
 //! weak form of its validator: it means the same as the plain one, and its bytes are others.
 //!
 //! A size tells how much an answer repeats itself. Nobody can send requests in the name of somebody
-//! else here, which it takes to learn a secret that way (BREACH): keys are no cookies.
+//! else here, which it takes to learn a secret that way (BREACH): keys are not cookies.
 
 use std::cell::RefCell;
 

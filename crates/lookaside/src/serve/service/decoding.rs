@@ -355,7 +355,7 @@ mod tests {
             let whole = coded(coding, &body);
             for size in 0..whole.len() {
                 let refused = decode(coding, &whole[..size], 1 << 20);
-                // Nothing at all is no member of gzip, and no frame of Zstandard.
+                // Nothing at all is not a member of gzip, and no frame of Zstandard.
                 let is_empty = size == 0 && refused.as_ref().is_ok_and(Vec::is_empty);
                 assert!(
                     is_empty || refused.as_ref().is_err_and(|it| it.status == 400),

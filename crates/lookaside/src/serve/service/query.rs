@@ -1,4 +1,4 @@
-//! `POST /v1/query`: a statement that is no lookup, where the configuration allows it.
+//! `POST /v1/query`: a statement that is not a lookup, where the configuration allows it.
 
 use lookaside_http::{Reply, Request};
 use lookaside_knowledge::{Error, ErrorKind, Policy, RowSet, Session, Text, Value};

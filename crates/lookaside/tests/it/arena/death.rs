@@ -57,7 +57,7 @@ impl Mortal {
         let pids: Vec<_> = iter::once(first).chain(children(first)).collect();
         assert!(pids.len() > 1, "it has at least its own helpers");
         let names = pids.iter().map(u32::to_string);
-        // One that has ended by itself is no failure.
+        // One that has ended by itself is not a failure.
         let _ = Command::new("kill").arg("-9").args(names).output().unwrap();
         let is_there = |pid: &u32| match stat(*pid) {
             Some((state, _)) => state != 'Z',

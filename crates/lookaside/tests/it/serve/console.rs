@@ -130,7 +130,7 @@ fn the_console_shows_all_digits_of_a_number() {
             "mono=9007199254740993"
         ])
     );
-    // A text that is no row is shown with its digits, too.
+    // A text that is not a row is shown with its digits, too.
     let shown = browser.run("return body('[1, [9007199254740993, \"a\"]]').innerText");
     assert!(shown.to_string().contains("9007199254740993"), "{shown}");
     assert!(browser.complaints().is_empty());

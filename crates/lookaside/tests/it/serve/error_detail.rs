@@ -145,7 +145,7 @@ fn a_lookup_that_fails_within_a_stream_has_a_visible_cause() {
     assert_eq!(strict["title"], "a lookup failed");
     let detail = strict["detail"].as_str().unwrap();
     assert!(detail.starts_with(&format!("{cause}; ")), "{detail}");
-    // A line that is no event, before one whose lookup fails.
+    // A line that is not an event, before one whose lookup fails.
     let strict = client
         .post(
             "/v1/enrich/events?strict=true",

@@ -148,7 +148,7 @@ fn refusals_name_what_is_wrong() {
         assert_eq!(refused["set"], set, "{body}: {refused}");
     }
     client.post("/v1/lookup/net", "[").is(400);
-    // An answer that is too long is no answer.
+    // An answer that is too long is not an answer.
     client.get("/v1/lookup/rack?rack=8").is(200);
     let long = client.get("/v1/lookup/rack?rack=7").is(422);
     assert!(long.text().contains("rows_max is 3"), "{}", long.text());

@@ -435,7 +435,7 @@ fn issue_13_columns_of_tables_are_described_as_they_answer() {
         (
             "/v1/lookup/declared",
             "",
-            // A cell that is no number makes the type of its column unknown, whatever is declared.
+            // A cell that is not a number makes the type of its column unknown, whatever is declared.
             json!({"id": int, "n": int, "odd": unknown, "r": float, "d": unknown, "any": unknown}),
         ),
         (

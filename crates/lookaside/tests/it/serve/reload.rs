@@ -155,7 +155,7 @@ fn what_waits_for_a_restart_is_told_by_its_name() {
     let project = project("[server]\nthreads = 2\nlisten = '8378'\n");
     let log = project.file("access.log");
     let running = serve(&project, &["--access-log", log.to_str().unwrap()]);
-    // A flag is no change of the file.
+    // A flag is not a change of the file.
     assert_eq!(warnings(&running), [""; 0]);
     configure(
         &project,

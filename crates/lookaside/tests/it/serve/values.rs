@@ -64,7 +64,7 @@ fn issue_13_what_is_not_finite_is_no_number_in_events_and_tables() {
         .err_has(&["column \"n\" is text: line 22 is not a number"]);
     let folder = project.path().to_str().unwrap();
     for text in NOT_FINITE {
-        // As text of an event it is no float, and stays what it is.
+        // As text of an event it is not a float, and stays what it is.
         let event = json!({"n": text}).to_string();
         let said = run_with_input(["enrich", folder, "-", "--format", "json"], &event).ended(0);
         let expected = json!({"n": text, "d": "inf"});

@@ -36,13 +36,13 @@ pub struct PublicKey {
     exponent: u64,
 }
 
-/// Why a text is no public key that can be used.
+/// Why a text is not a public key that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublicKeyError {
-    /// It is no PEM of a `PUBLIC KEY`.
+    /// It is not a PEM of a `PUBLIC KEY`.
     Pem,
-    /// Its structure is broken, or it is no RSA key.
+    /// Its structure is broken, or it is not an RSA key.
     Structure,
     /// Its numbers are too small or too large.
     Size,

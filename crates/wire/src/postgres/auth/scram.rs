@@ -177,7 +177,7 @@ impl<'a> ServerFirst<'a> {
     }
 }
 
-/// A password as SASLprep writes it. One that is no UTF-8 or holds what SASLprep forbids is taken
+/// A password as SASLprep writes it. One that is not UTF-8 or holds what SASLprep forbids is taken
 /// as it is, because the server does the same.
 fn normalized(password: &[u8]) -> Cow<'_, [u8]> {
     let prepared = std::str::from_utf8(password)
@@ -299,7 +299,7 @@ mod tests {
                 .verify(server_final.as_bytes())
                 .unwrap_err()
                 .to_string();
-            // Base64 with bits behind its end is no Base64.
+            // Base64 with bits behind its end is not Base64.
             let expected = expected.replace("signature is", "no valid signature");
             assert!(error.contains(&expected), "{server_final}: {error}");
         }

@@ -30,9 +30,9 @@ pub enum Request<'a> {
         /// Stops after so many rows; 0 is all, and so is more than 2,147,483,647.
         row_count_max: u32,
     },
-    /// Forgets a statement, and its portals; it is no error if there is none.
+    /// Forgets a statement, and its portals; it is not an error if there is none.
     CloseStatement(&'a str),
-    /// Forgets a portal; it is no error if there is none.
+    /// Forgets a portal; it is not an error if there is none.
     ClosePortal(&'a str),
     /// Ends a batch, and with it the transaction that no BEGIN opened; answered by
     /// [`Event::Ready`](crate::postgres::Event::Ready).

@@ -9,7 +9,7 @@ const LATENCY_NS_MAX: u64 = 3600 * 1_000_000_000;
 /// Digits of a latency that are kept: one in a thousand is far below the noise.
 const LATENCY_DIGITS: u8 = 3;
 
-/// A status has three digits, of which the first is no zero.
+/// A status has three digits, of which the first is not a zero.
 const STATUS_FIRST: u16 = 100;
 const STATUS_COUNT: usize = 900;
 

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr2};
 
-/// A head, a chunk's line or a trailer that is longer is no answer of a server under measurement.
+/// A head, a chunk's line or a trailer that is longer is not an answer of a server under measurement.
 pub(super) const HEAD_SIZE_MAX: usize = 64 << 10;
 
 /// How an answer breaks the rules.

@@ -24,7 +24,7 @@ pub(super) struct Plan {
     /// Requests a second of all threads; as fast as they are answered without it.
     pub(super) rate: Option<u64>,
     pub(super) timeout: Duration,
-    /// Statuses that are no failure.
+    /// Statuses that are not failures.
     pub(super) statuses: Vec<RangeInclusive<u16>>,
     pub(super) expected_body: Option<Vec<u8>>,
     pub(super) seed: u64,

@@ -28,7 +28,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Prints it; a reader that has gone is no failure.
+    /// Prints it; a reader that has gone is not a failure.
     pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
         let mut text = if is_json {
             self.json().to_string()

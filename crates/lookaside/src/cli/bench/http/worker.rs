@@ -226,7 +226,7 @@ impl<'a> Worker<'a> {
                 self.figures.connections += 1;
                 self.ask_more(index, now_ns);
             }
-            // Its queue of a Unix socket is full; that is no failure yet.
+            // Its queue of a Unix socket is full; that is not a failure yet.
             Err(Errno::AGAIN) => self.connections[index].retry_ns = now_ns + RETRY_NS,
             Err(error) => {
                 self.connections[index].retry_ns = now_ns + RETRY_NS;

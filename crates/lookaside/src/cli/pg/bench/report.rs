@@ -185,7 +185,7 @@ pub(super) fn time_text(ns: f64) -> String {
     }
 }
 
-/// Prints lines; a reader that has gone is no failure.
+/// Prints lines; a reader that has gone is not a failure.
 pub(super) fn print(text: &str) -> Result<()> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),

@@ -9,7 +9,7 @@ use crate::mysql::{Capabilities, Row, RowFormat};
 use crate::read::Reader;
 
 impl Dialogue {
-    /// Takes a message that is no event of its own: definitions, and rows that nobody can read.
+    /// Takes a message that is not an event of its own: definitions, and rows that nobody can read.
     /// Says `false` if it has to be told.
     pub(in crate::mysql::connection) fn absorbs(
         &mut self,
