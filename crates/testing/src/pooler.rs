@@ -28,7 +28,7 @@ pub struct Pooler {
 
 impl Pooler {
     /// A pooler before the server at `postgresql://USER:PASSWORD@HOST:PORT/…`, or nothing where there
-    /// is not a PgBouncer: then it is said why, and in CI there has to be one.
+    /// is no PgBouncer: then it is said why, and in CI there has to be one.
     ///
     /// # Panics
     ///
