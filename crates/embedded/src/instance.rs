@@ -17,10 +17,9 @@ use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
 use crate::endpoint::Endpoint;
 use crate::file_lock::{is_free, take_lock};
-use crate::files::{DATA, PASSWORD};
+use crate::files::PASSWORD;
 use crate::names::USER;
-use crate::persistent::{self, Listening, Purpose, is_kept, is_starting, signature_of};
-use crate::pidfile::server_pid;
+use crate::persistent::{self, Listening, Purpose, is_kept, is_starting, server_of, signature_of};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::process::{is_alive, number};
 use crate::receipt::Receipt;
@@ -215,7 +214,7 @@ impl Instance {
     /// The process that has the folder, where it is known, and whether it is the server itself, as of
     /// one that outlives its owner; `None` if the folder is free.
     fn occupant(&self) -> Result<Option<(Option<u32>, bool)>> {
-        let server = server_pid(&self.folder.join(DATA));
+        let server = server_of(&self.folder);
         if is_free(&self.folder)? {
             // A server whose owner and watching shells were killed goes on, and no process holds the lock.
             return Ok(server.map(|pid| (Some(number(pid)), false)));
@@ -294,7 +293,7 @@ impl Instance {
         let Some((pid, is_own)) = self.occupant()? else {
             return Ok(None);
         };
-        let server = server_pid(&self.folder.join(DATA));
+        let server = server_of(&self.folder);
         if let Some(server) = server.filter(|server| pid == Some(number(*server))) {
             // One that recovers from the crash of one of its processes would not end by the signal.
             if begin.elapsed() < STOP_PATIENCE && self.is_recovering()? {
@@ -425,8 +424,7 @@ impl Told {
 
     /// Whether the server has ended and the lock is another process's by now.
     fn has_ended_for(&self, folder: &Path) -> bool {
-        server_pid(&folder.join(DATA)) != Some(self.server)
-            && signature_of(folder) != self.signature
+        server_of(folder) != Some(self.server) && signature_of(folder) != self.signature
     }
 
     /// Ends a server that takes too long; an error if that does not help.
@@ -438,7 +436,7 @@ impl Told {
         }
         if elapsed > STOP_PATIENCE && !self.is_urged {
             // It may have ended meanwhile, and its number may be another process's.
-            if server_pid(&folder.join(DATA)) == Some(self.server) {
+            if server_of(folder) == Some(self.server) {
                 let _ = kill_process(self.server, Signal::QUIT);
             }
             self.is_urged = true;

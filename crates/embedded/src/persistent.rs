@@ -5,8 +5,8 @@
 //! <folder>/data.partial/    the data while it is copied
 //! <folder>/data/            the server's data
 //! <folder>/s/               the socket; of a long path it is <place>/s-<digest of the path>
-//! <folder>/lock             the owner's process number, or the server's if it outlives its owner;
-//!                           after it `starting` before it does; locked while owner or server lives
+//! <folder>/lock             the owner's process number, after it `starting` if the server will outlive
+//!                           it; then the server's, after it `server`; locked while owner or server lives
 //! <folder>/log              what the server says
 //! <folder>/password         the superuser's for TCP
 //! <folder>/running.toml     how a server that outlives its owner is reached
@@ -33,7 +33,7 @@ use crate::identity::Identity;
 use crate::kill::end_server;
 use crate::names::{FIRST, USER};
 use crate::password::set_password;
-use crate::pidfile::{forget_killed_server, server_file, server_pid};
+use crate::pidfile::{forget_killed_server, server_file, server_pid, works_in};
 use crate::place::make_private;
 use crate::process::{is_alive, number, wait_until_gone};
 use crate::receipt::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
@@ -50,6 +50,10 @@ const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// What follows the process number in the lock while a server that will outlive its owner starts.
 const STARTING: &str = "starting";
+
+/// What follows the number of a server that has outlived its owner. While it ends, it is still a living
+/// process, but its folder is soon free.
+const SERVER: &str = "server";
 
 /// The way out of a full file system.
 const OTHER_PLACE: &str = "choose another place for the data";
@@ -98,7 +102,7 @@ impl Opened {
         Listening::of(cluster, self.listen, settings).write(&cluster.folder)?;
         let pid = server_pid(&cluster.data())
             .ok_or_else(|| Error::crashed(&cluster.folder, &log_end(&cluster.folder, 0)))?;
-        sign(&mut self.lock, &number(pid).to_string())
+        sign(&mut self.lock, &format!("{} {SERVER}", number(pid)))
             .map_err(|error| Error::file("write", &cluster.folder.join(LOCK), error))?;
         cluster.outlive()
     }
@@ -274,6 +278,14 @@ pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
     Pid::from_raw(signature.split_whitespace().next()?.parse().ok()?)
 }
 
+/// The server that works in a folder: by its own file, or by the lock where that file is damaged, or gone
+/// already since the server ends.
+pub(crate) fn server_of(folder: &Path) -> Option<Pid> {
+    let data = folder.join(DATA);
+    let signed = || owner_of(folder).filter(|_| signature_of(folder).contains(SERVER));
+    server_pid(&data).or_else(|| signed().filter(|pid| works_in(*pid, &data)))
+}
+
 /// Whether a living process is starting a server that will outlive it.
 pub(crate) fn is_starting(folder: &Path) -> bool {
     signature_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
@@ -282,7 +294,11 @@ pub(crate) fn is_starting(folder: &Path) -> bool {
 /// Whether a living process is known to own the folder for itself, and not to leave its server
 /// running in a moment.
 pub(crate) fn is_kept(folder: &Path) -> bool {
-    !signature_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
+    let signature = signature_of(folder);
+    let is_passing = [STARTING, SERVER]
+        .iter()
+        .any(|word| signature.contains(word));
+    !is_passing && owner_of(folder).is_some_and(is_alive)
 }
 
 fn version_of_folder(
@@ -479,6 +495,7 @@ mod tests {
             (String::new(), false, false),
             (format!("{us}"), true, true),
             (format!("{us} {STARTING}"), true, false),
+            (format!("{us} {SERVER}"), true, false),
             ("2147483647".to_owned(), true, false),
         ] {
             fs::write(folder.path().join(LOCK), &text).unwrap();

@@ -21,10 +21,13 @@ pub(crate) fn server_file(data: &Path) -> Option<String> {
 pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
     let file = server_file(data)?;
     let pid: i32 = file.lines().next()?.trim().parse().ok()?;
-    let works_in = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
-    (works_in == data.canonicalize().ok()?)
-        .then(|| Pid::from_raw(pid))
-        .flatten()
+    Pid::from_raw(pid).filter(|pid| works_in(*pid, data))
+}
+
+/// Whether a process stands in `data`, as a server does that works there.
+pub(crate) fn works_in(pid: Pid, data: &Path) -> bool {
+    let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+    place.is_ok_and(|place| data.canonicalize().is_ok_and(|data| place == data))
 }
 
 /// Removes the files of a server that was killed, of its data and of its sockets, if their number is that

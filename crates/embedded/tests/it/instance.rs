@@ -428,4 +428,9 @@ fn issue_13_a_server_whose_notes_are_damaged_can_be_stopped() {
     assert!(instance.stop().unwrap());
     assert_eq!(processes(&folder), []);
     assert!(instance.start(builder()).is_ok());
+    // The server looks for this file now and then, and ends if it is gone.
+    fs::write(folder.join("data/postmaster.pid"), "").unwrap();
+    assert!(matches!(instance.status().unwrap(), Status::Running(_)));
+    assert!(instance.stop().unwrap());
+    assert_eq!(processes(&folder), []);
 }
