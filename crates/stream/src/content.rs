@@ -1,8 +1,7 @@
 //! The contents of files, plain or compressed.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
-use std::path::Path;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -10,28 +9,38 @@ use crate::Progress;
 use crate::compression::Compression;
 
 /// Compressed bytes are read in blocks of this size, as large as a pipe.
-const COMPRESSED_BLOCK_SIZE: usize = 64 << 10;
+pub(crate) const COMPRESSED_BLOCK_SIZE: usize = 64 << 10;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The content of a regular file. What its first bytes say counts more than its name: a rotated
-/// log may be called anything, and a `.gz` that is none fails as gzip.
+/// How bytes that begin so are compressed, if they are.
+pub(crate) fn compression_of_head(head: &[u8]) -> Option<Compression> {
+    if head.starts_with(&GZIP_MAGIC) {
+        Some(Compression::Gzip)
+    } else if head.starts_with(&ZSTD_MAGIC) {
+        Some(Compression::Zstd)
+    } else {
+        None
+    }
+}
+
+/// The content of a regular file from where it stands. What its first bytes say counts more than
+/// its name, which says `by_name`: a rotated log may be called anything, and a `.gz` that is none
+/// fails as gzip.
 pub(crate) fn content(
     mut file: File,
-    path: &Path,
+    by_name: Compression,
     progress: &Progress,
 ) -> io::Result<Box<dyn Read + Send>> {
-    let mut magic = Vec::with_capacity(ZSTD_MAGIC.len());
+    let mut head = Vec::with_capacity(ZSTD_MAGIC.len());
     (&mut file)
         .take(ZSTD_MAGIC.len() as u64)
-        .read_to_end(&mut magic)?;
-    file.rewind()?;
-    let compression = match magic.as_slice() {
-        [] => Compression::Plain,
-        magic if magic.starts_with(&GZIP_MAGIC) => Compression::Gzip,
-        magic if magic == ZSTD_MAGIC => Compression::Zstd,
-        _ => Compression::of_path(path),
+        .read_to_end(&mut head)?;
+    file.seek(SeekFrom::Current(-(head.len() as i64)))?;
+    let compression = match head.is_empty() {
+        true => Compression::Plain,
+        false => compression_of_head(&head).unwrap_or(by_name),
     };
     let file = progress.counting(file);
     let buffered = |file| BufReader::with_capacity(COMPRESSED_BLOCK_SIZE, file);

@@ -4,6 +4,7 @@
 //! rejects. Names decide for outputs, the first bytes for inputs.
 
 use std::fs::File;
+use std::io::Seek;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -57,13 +58,10 @@ const BY_SUFFIX: &[(&str, Unsupported)] = &[
     ("mmdb", format("MaxMind DB")),
     ("pdf", format("PDF")),
     ("sql", format("SQL")),
-    ("tsv", format("tab-separated values")),
-    ("xml", format("XML")),
-    ("yaml", format("YAML")),
-    ("yml", format("YAML")),
     ("msgpack", format("MessagePack")),
     ("cbor", format("CBOR")),
     ("bson", format("BSON")),
+    ("pb", format("Protocol Buffers")),
 ];
 
 const fn packed(name: &'static str, unpack: &'static str) -> Unsupported {
@@ -76,20 +74,13 @@ const fn format(name: &'static str) -> Unsupported {
     Unsupported { name, kind }
 }
 
-/// Text of two bytes a character, with its mark of byte order.
-const UTF_16: Unsupported = Unsupported {
-    name: "UTF-16 text",
-    kind: Kind::Encoded("UTF-16"),
-};
+const fn encoded(name: &'static str, encoding: &'static str) -> Unsupported {
+    let kind = Kind::Encoded(encoding);
+    Unsupported { name, kind }
+}
 
-/// Enough to tell them apart.
-const MAGIC_SIZE: usize = 16;
-
-/// Text of four bytes a character.
-const UTF_32: Unsupported = Unsupported {
-    name: "UTF-32 text",
-    kind: Kind::Encoded("UTF-32"),
-};
+/// How many first bytes tell them apart: two lines of a PDF.
+const HEAD_SIZE: usize = 64;
 
 /// The end of a file of Parquet, which is its name, or of ORC, whose name has one byte behind it.
 const TAIL_SIZE: u64 = 4;
@@ -109,20 +100,23 @@ pub(crate) fn of_name(path: &Path) -> Option<Unsupported> {
 /// says so when it is its turn.
 pub(crate) fn of_file(path: &Path, file: &File) -> Option<Unsupported> {
     // The letters that begin a file of ORC begin lines of text as well.
-    const WITHOUT_MAGIC: [&str; 5] = ["tar", "lzma", "Brotli", "ORC", "MaxMind DB"];
-    let mut magic = [0; MAGIC_SIZE];
-    let size = file.read_at(&mut magic, 0).ok()?;
-    let found = of_magic(&magic[..size]).or_else(|| of_tail(&magic[..size], file));
+    const WITHOUT_MAGIC: [&str; 6] = ["tar", "lzma", "Brotli", "ORC", "MaxMind DB", "PDF"];
+    let mut head = [0; HEAD_SIZE];
+    // Of standard input, another process may have read the beginning.
+    let position = (&mut &*file).stream_position().ok()?;
+    let size = file.read_at(&mut head, position).ok()?;
+    let head = &head[..size];
+    let found = of_head(head).or_else(|| of_tail(head, file));
     found.or_else(|| of_name(path).filter(|it| WITHOUT_MAGIC.contains(&it.name)))
 }
 
 /// Formats whose files begin with letters and also end with them, as text seldom does.
-fn of_tail(magic: &[u8], file: &File) -> Option<Unsupported> {
+fn of_tail(head: &[u8], file: &File) -> Option<Unsupported> {
     let size = file.metadata().ok()?.len();
     let mut tail = [0; TAIL_SIZE as usize];
     let start = size.checked_sub(TAIL_SIZE)?;
     file.read_exact_at(&mut tail, start).ok()?;
-    match (magic, tail) {
+    match (head, tail) {
         ([b'P', b'A', b'R', b'1', ..], [b'P', b'A', b'R', b'1']) => Some(by_suffix("parquet")),
         // The last byte is the size of what is before the name.
         ([b'O', b'R', b'C', ..], [b'O', b'R', b'C', size]) if !matches!(size, b'\n' | b'\r') => {
@@ -138,9 +132,9 @@ fn by_suffix(suffix: &str) -> Unsupported {
     found.expect("it is in the list").1
 }
 
-/// All of these begin with bytes that no line of text does, or with more than a word.
-fn of_magic(magic: &[u8]) -> Option<Unsupported> {
-    Some(match magic {
+/// What begins so. All of these begin with bytes that no line of text does, or with more than a word.
+pub(crate) fn of_head(head: &[u8]) -> Option<Unsupported> {
+    Some(match head {
         [b'B', b'Z', b'h', _, b'1', b'A', b'Y', b'&', b'S', b'Y', ..] => by_suffix("bz2"),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => by_suffix("xz"),
         [0x04, 0x22, 0x4d, 0x18, ..] => by_suffix("lz4"),
@@ -151,15 +145,45 @@ fn of_magic(magic: &[u8]) -> Option<Unsupported> {
         [0x1f, 0x9d, ..] => by_suffix("z"),
         [b'L', b'Z', b'I', b'P', 1, ..] => by_suffix("lz"),
         [b'R', b'a', b'r', b'!', 0x1a, 7, ..] => by_suffix("rar"),
-        [b'%', b'P', b'D', b'F', b'-', digit, b'.', ..] if digit.is_ascii_digit() => {
-            by_suffix("pdf")
-        }
+        // The header of the first page, whose first field is a number (parquet.thrift, PageHeader).
+        [b'P', b'A', b'R', b'1', 0x15, ..] => by_suffix("parquet"),
         [_, _, _, _, _, _, _, _, b'D', b'U', b'C', b'K', _, 0, ..] => by_suffix("duckdb"),
-        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => UTF_32,
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => UTF_16,
-        magic if magic.starts_with(b"SQLite format 3\0") => by_suffix("sqlite"),
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => encoded("UTF-32 text", "UTF-32"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => encoded("UTF-16 text", "UTF-16"),
+        // Without a byte-order mark, two ASCII characters show the encoding (RFC 4627, section 3).
+        [1..=0x7f, 0, 0, 0, ..] => encoded("UTF-32 text", "UTF-32LE"),
+        [0, 0, 0, 1..=0x7f, ..] => encoded("UTF-32 text", "UTF-32BE"),
+        [1..=0x7f, 0, 1..=0x7f, 0, ..] => encoded("UTF-16 text", "UTF-16LE"),
+        [0, 1..=0x7f, 0, 1..=0x7f, ..] => encoded("UTF-16 text", "UTF-16BE"),
+        head if head.starts_with(b"SQLite format 3\0") => by_suffix("sqlite"),
+        head if is_pdf(head) => by_suffix("pdf"),
         _ => return None,
     })
+}
+
+/// Whether these are the first two lines of a PDF. An event may begin as the first one, so the second
+/// must be what the format recommends, a comment of four or more bytes from 128 on (ISO 32000-1,
+/// 7.5.2), or begin an object.
+fn is_pdf(head: &[u8]) -> bool {
+    let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let Some(version) = head.strip_prefix(b"%PDF-") else {
+        return false;
+    };
+    let ([digit, b'.', ..], Some(end)) = (version, version.iter().position(is_line_end)) else {
+        return false;
+    };
+    let second = version[end..].trim_ascii_start();
+    let is_object = || {
+        let mut words = second.split(|byte| byte.is_ascii_whitespace() || *byte == b'<');
+        let mut is_number = || {
+            let word = words.next().unwrap_or_default();
+            !word.is_empty() && word.iter().all(u8::is_ascii_digit)
+        };
+        is_number() && is_number() && words.next() == Some(&b"obj"[..])
+    };
+    let is_binary = matches!(second, [b'%', bytes @ ..]
+        if bytes.len() >= 4 && bytes[..4].iter().all(|byte| *byte >= 0x80));
+    digit.is_ascii_digit() && (is_binary || is_object())
 }
 
 impl Unsupported {
@@ -205,7 +229,9 @@ mod tests {
             ("out.tar.gz", Some("tar")),
             ("out.json.gz", None),
             ("out.csv.zst", None),
-            ("out.yml", Some("YAML")),
+            // A format that is named may write them, such as `csv` with tabs.
+            ("out.tsv", None),
+            ("out.yml", None),
             ("out.db", Some("SQLite")),
             ("out.sqlite3", Some("SQLite")),
             ("out.msgpack.gz", Some("MessagePack")),
@@ -213,6 +239,8 @@ mod tests {
             ("out.json.Z", Some("compress (.Z)")),
             ("out.rar", Some("RAR")),
             ("out.sql.Zst", Some("SQL")),
+            ("out.parquet.gz", Some("Parquet")),
+            ("out.pb", Some("Protocol Buffers")),
             ("out.log", None),
             ("parquet", None),
             (".parquet", None),
@@ -225,16 +253,31 @@ mod tests {
 
     #[test]
     fn issue_13_first_bytes_say_what_is_not_read() {
-        for (magic, expected) in [
+        for (head, expected) in [
             (&b"BZh91AY&SY\0\0"[..], Some("bzip2")),
             (b"\xfd7zXZ\0\0", Some("xz")),
             (b"PK\x03\x04", Some("zip")),
             (b"\xff\xfe\0\0{\0", Some("UTF-32 text")),
             (b"\x1f\x9d\x90", Some("compress (.Z)")),
             (b"Rar!\x1a\x07\0", Some("RAR")),
-            (b"%PDF-1.7\n", Some("PDF")),
+            (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj", Some("PDF")),
+            (b"%PDF-1.4\r%\xb5\xb5\xb5\xb5\r", Some("PDF")),
+            (b"%PDF-1.3\r\n1 0 obj\r\n<<", Some("PDF")),
+            (b"%PDF-1.3\n12 0 obj<</Type", Some("PDF")),
+            (b"%PDF-1.4", None),
+            (b"%PDF-1.4 was read\n", None),
+            (b"%PDF-1.4 a=1\n% b=2\n", None),
+            (b"%PDF-1.4\n%\xc3\xa4 is a letter\n", None),
+            (b"%PDF-1.4\n1 0 objects\n", None),
+            (b"PAR1\x15\x04\x15", Some("Parquet")),
             (b"12345678DUCK\x40\0\0\0", Some("DuckDB")),
             (b"\xff\xfe{\0", Some("UTF-16 text")),
+            (b"{\0\"\0a\0", Some("UTF-16 text")),
+            (b"\0{\0\"\0a", Some("UTF-16 text")),
+            (b"{\0\0\0\"\0\0\0", Some("UTF-32 text")),
+            (b"{\0\"", None),
+            (b"a\0bc", None),
+            (b"\0\0\0\0", None),
             (b"12345678DUCKS are", None),
             (b"SQLite format 3\0", Some("SQLite")),
             (b"BZhang wrote", None),
@@ -242,8 +285,8 @@ mod tests {
             (b"{\"a\":1}", None),
             (b"", None),
         ] {
-            let found = of_magic(magic).map(|it| it.name);
-            assert_eq!(found, expected, "{magic:?}");
+            let found = of_head(head).map(|it| it.name);
+            assert_eq!(found, expected, "{head:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `lookaside enrich` from end to end.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Seek as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -18,6 +18,37 @@ const FIRST_EVENT: &str = concat!(
 const ONE_EVENT: &str = "{\"host\":\"web-1\",\"status\":200}\n";
 const ONE_ENRICHED: &str =
     "{\"host\":\"web-1\",\"status\":200,\"class\":\"ok\",\"owner\":\"shop\",\"rack\":7}\n";
+
+#[test]
+fn standard_input_is_unpacked_as_files_are() {
+    let project = Project::new();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(ONE_EVENT.as_bytes()).unwrap();
+    let gzipped = encoder.finish().unwrap();
+    let zipped = zstd::encode_all(ONE_EVENT.as_bytes(), 1).unwrap();
+    let enrich = |stdin: Stdio| {
+        let mut command = lookaside();
+        let arguments = ["enrich", ".", "-", "--rule", "/json/events"];
+        command.args(arguments).current_dir(project.path());
+        command.stdin(stdin).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let out = |child: std::process::Child| {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for packed in [gzipped, zipped] {
+        let mut child = enrich(Stdio::piped());
+        child.stdin.take().unwrap().write_all(&packed).unwrap();
+        assert_eq!(out(child), ONE_ENRICHED, "through a pipe");
+
+        // Another process has read a line of the file that both share.
+        fs::write(project.file("packed"), [b"a line\n", &packed[..]].concat()).unwrap();
+        let mut file = fs::File::open(project.file("packed")).unwrap();
+        file.seek(std::io::SeekFrom::Start(7)).unwrap();
+        assert_eq!(out(enrich(file.into())), ONE_ENRICHED, "redirected");
+    }
+}
 
 #[test]
 fn the_example_runs_from_any_folder_with_any_number_of_workers() {

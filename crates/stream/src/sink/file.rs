@@ -155,7 +155,11 @@ impl Target for GrowingFile {
             return Ok(None);
         }
         // Opened again: the descriptor at hand stands at the end, where it appends.
-        let content = content(File::open(&self.path)?, &self.path, &Progress::new())?;
+        let content = content(
+            File::open(&self.path)?,
+            Compression::of_path(&self.path),
+            &Progress::new(),
+        )?;
         let mut bytes = Vec::new();
         content.take(FIRST_SIZE_MAX).read_to_end(&mut bytes)?;
         Ok(Some(bytes))

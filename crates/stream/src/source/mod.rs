@@ -104,7 +104,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Adds a file: regular, compressed, a named pipe or a device.
+    /// Adds a file, decompressed if it is gzip or zstd: regular, a named pipe or a device.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -167,13 +167,12 @@ impl Source {
         Ok(self)
     }
 
-    /// Adds standard input.
+    /// Adds standard input, decompressed if it is gzip or zstd.
     ///
     /// # Errors
-    /// When it is closed.
+    /// When it is closed, or a file that is not read.
     pub fn with_stdin(mut self) -> Result<Self> {
         let (file, extent) = stdin().map_err(|error| Error::open_input("standard input", error))?;
-        // As a shell redirects it.
         refuse_unsupported(Path::new("standard input"), &file)?;
         self.inputs.push(Opened::Stdin(file, extent));
         Ok(self)
@@ -338,7 +337,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Refuses a file that is nothing that is read here; a pipe shows its content later.
+/// Refuses a file that is nothing that is read here; a pipe shows its content when it is read.
 fn refuse_unsupported(path: &Path, file: &File) -> Result<()> {
     let unsupported = match is_regular(file) {
         true => unsupported::of_file(path, file),

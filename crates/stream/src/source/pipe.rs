@@ -1,29 +1,138 @@
-//! Pipes, terminals and devices as sources: whatever may keep a reader waiting.
+//! Pipes, terminals and devices as sources: reads that may have to wait.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::os::fd::AsFd;
+use std::time::Instant;
+
+use flate2::bufread::MultiGzDecoder;
 
 use super::{Got, Input};
+use crate::compression::Compression;
+use crate::content::{COMPRESSED_BLOCK_SIZE, compression_of_head};
 use crate::wake::{Wait, Waited, Wake};
+use crate::{Error, Result, unsupported};
 
-/// A descriptor that is polled before each read, so that a stop is heard while it is silent.
-pub(super) struct Pipe {
-    pub(super) file: File,
-    pub(super) wake: Wake,
+/// A descriptor that is polled before each read, so that a stop is heard while it is silent. Its
+/// first read decides whether it is decompressed.
+pub(super) enum Pipe {
+    Plain(Polled),
+    // A decoder may hold up to 32 KiB of output when it fills the room of a block exactly and its
+    // input is used up; these bytes come with the next read that has input.
+    Gzip(Box<MultiGzDecoder<BufReader<Polled>>>),
+    Zstd(zstd::Decoder<'static, BufReader<Polled>>),
+}
+
+impl Pipe {
+    /// Waits for the first bytes and looks at what they are; `None` when the run was asked to end.
+    ///
+    /// One read decides: to wait for more bytes than it brings would keep an event that is whole.
+    ///
+    /// # Errors
+    /// When it cannot be read, or holds what is not read here.
+    pub(super) fn begin(name: &str, file: File, wake: Wake) -> Result<Option<Self>> {
+        let failed = |error| Error::read_input(name, error);
+        let mut polled = Polled {
+            file,
+            wake,
+            head: Cursor::default(),
+            until: None,
+            is_stopped: false,
+            is_ended: false,
+        };
+        let mut head = vec![0; COMPRESSED_BLOCK_SIZE];
+        let size = match polled.read(&mut head) {
+            Ok(size) => size,
+            Err(_) if polled.is_stopped => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        head.truncate(size);
+        if let Some(unsupported) = unsupported::of_head(&head) {
+            return Err(Error::unsupported_input(name, unsupported));
+        }
+        let compression = compression_of_head(&head).unwrap_or_default();
+        polled.head = Cursor::new(head);
+        // A decoder that looks at its input at once does not wait for it.
+        polled.until = Some(Instant::now());
+        let buffered = |polled| BufReader::with_capacity(COMPRESSED_BLOCK_SIZE, polled);
+        Ok(Some(match compression {
+            Compression::Plain => Self::Plain(polled),
+            Compression::Gzip => Self::Gzip(Box::new(MultiGzDecoder::new(buffered(polled)))),
+            Compression::Zstd => {
+                Self::Zstd(zstd::Decoder::with_buffer(buffered(polled)).map_err(failed)?)
+            }
+        }))
+    }
+
+    fn polled(&mut self) -> &mut Polled {
+        match self {
+            Self::Plain(polled) => polled,
+            Self::Gzip(decoder) => decoder.get_mut().get_mut(),
+            Self::Zstd(decoder) => decoder.get_mut().get_mut(),
+        }
+    }
 }
 
 impl Input for Pipe {
     fn read(&mut self, room: &mut [u8], wait: Wait) -> io::Result<Got> {
+        self.polled().until = match wait {
+            Wait::Forever => None,
+            // A moment that no clock shows never comes.
+            Wait::AtMost(time) => Instant::now().checked_add(time),
+        };
+        let read = match self {
+            Self::Plain(polled) => polled.read(room),
+            Self::Gzip(decoder) => decoder.read(room),
+            Self::Zstd(decoder) => decoder.read(room),
+        };
+        match read {
+            Ok(0) => Ok(Got::End),
+            Ok(size) => Ok(Got::Bytes(size)),
+            Err(_) if self.polled().is_stopped => Ok(Got::Stopped),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Got::Idle),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The bytes of a descriptor as they come. A read that brings none in time, or because the run was
+/// asked to end, fails as one of a non-blocking descriptor does, after which decoders go on.
+pub(super) struct Polled {
+    file: File,
+    wake: Wake,
+    /// What was read to see what it is.
+    head: Cursor<Vec<u8>>,
+    /// How long reads wait for their first byte; `None` as long as it takes.
+    until: Option<Instant>,
+    is_stopped: bool,
+    /// A terminal that was told to end would be read on.
+    is_ended: bool,
+}
+
+impl Read for Polled {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let size = self.head.read(room)?;
+        if size > 0 || self.is_ended {
+            return Ok(size);
+        }
         loop {
+            let wait = match self.until {
+                None => Wait::Forever,
+                Some(until) => Wait::AtMost(until.saturating_duration_since(Instant::now())),
+            };
             match self.wake.wait(Some(self.file.as_fd()), wait)? {
                 Waited::Ready => {}
-                Waited::TimedOut => return Ok(Got::Idle),
-                Waited::Stopped => return Ok(Got::Stopped),
+                Waited::TimedOut => return Err(io::ErrorKind::WouldBlock.into()),
+                Waited::Stopped => {
+                    self.is_stopped = true;
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
             }
             match self.file.read(room) {
-                Ok(0) => return Ok(Got::End),
-                Ok(size) => return Ok(Got::Bytes(size)),
+                Ok(size) => {
+                    self.is_ended = size == 0;
+                    return Ok(size);
+                }
                 // Another process that shares the descriptor was faster.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -10,6 +10,7 @@ use super::pipe::Pipe;
 use super::readable::Readable;
 use super::tcp::Listener;
 use super::{Got, Input, LINGER, LiveRead, Mark, Opened, Source, open_file};
+use crate::compression::Compression;
 use crate::content::content;
 use crate::wake::{Wait, Wake};
 use crate::{Error, Extent, InputFormat, Progress, Result};
@@ -115,7 +116,8 @@ fn start(
         }
         Opened::File(path) => {
             let file = open_file(&path).map_err(failed)?;
-            Box::new(Readable(content(file, &path, progress).map_err(failed)?))
+            let by_name = Compression::of_path(&path);
+            Box::new(Readable(content(file, by_name, progress).map_err(failed)?))
         }
         Opened::Follow(path, file, mark) => {
             let follow = Follow::new(path, file, mark, wake, progress.clone());
@@ -131,9 +133,13 @@ fn start(
             return Ok(Some(Current::One { input, lane }));
         }
         Opened::Stdin(file, Extent::Finite) => {
-            Box::new(Readable(Box::new(progress.counting(file))))
+            let content = content(file, Compression::Plain, progress);
+            Box::new(Readable(content.map_err(failed)?))
         }
-        Opened::Pipe(_, file) | Opened::Stdin(file, _) => Box::new(Pipe { file, wake }),
+        Opened::Pipe(_, file) | Opened::Stdin(file, _) => match Pipe::begin(&name, file, wake)? {
+            Some(pipe) => Box::new(pipe),
+            None => return Ok(None),
+        },
         Opened::Reader(_, reader) => Box::new(Readable(reader)),
         Opened::Live(_, reader) => Box::new(Live(reader)),
     };

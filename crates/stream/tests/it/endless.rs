@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use lookaside_stream::{End, Extent, Flow, Identity, RunOptions, Sink, Source, StopFlag, Summary};
 
-use crate::{flow, lines};
+use crate::{flow, lines, options, run};
 
 /// A run in another thread, whose output comes back over a socket line by line.
 pub(crate) struct Live {
@@ -94,6 +96,101 @@ fn a_pipe_answers_each_line_at_once() {
     write!(writer, "the end").unwrap();
     drop(writer);
     live.expect(&["the end"]);
+}
+
+/// Writes some text so that its reader can have all of it.
+fn flush(encoder: &mut impl Write, text: &str) {
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.flush().unwrap();
+}
+
+#[test]
+fn a_compressed_pipe_answers_what_was_flushed() {
+    let (source, writer) = pipe();
+    let mut live = Live::start(source);
+    let mut encoder = GzEncoder::new(writer, Compression::fast());
+    for line in ["one\n", "two\n"] {
+        flush(&mut encoder, line);
+        live.expect(&[line.trim_end()]);
+    }
+    flush(&mut encoder, "in two ");
+    // Another member goes on in the middle of the line.
+    let mut encoder = GzEncoder::new(encoder.finish().unwrap(), Compression::fast());
+    flush(&mut encoder, "members\n");
+    live.expect(&["in two members"]);
+    flush(&mut encoder, "the end");
+    drop(encoder.finish().unwrap());
+    let (rest, summary) = live.end();
+    assert_eq!(
+        (&rest[..], summary.end),
+        (&["the end".into()][..], End::Whole)
+    );
+
+    let (source, writer) = pipe();
+    let mut live = Live::start(source);
+    let mut encoder = zstd::Encoder::new(writer, 1).unwrap();
+    for line in ["one\n", "two\n"] {
+        flush(&mut encoder, line);
+        live.expect(&[line.trim_end()]);
+    }
+    let (rest, summary) = live.stop();
+    assert!(rest.is_empty(), "{rest:?}");
+    assert_eq!((summary.end, summary.events_out), (End::Stopped, 2));
+}
+
+#[test]
+fn a_compressed_pipe_is_read_whole() {
+    let text = lines(20_000);
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    let gzipped = encoder.finish().unwrap();
+    let zipped = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    for block_size in [7, 1_000, 1 << 20] {
+        for bytes in [&gzipped, &zipped] {
+            let (source, mut writer) = pipe();
+            let ran = thread::scope(|scope| {
+                scope.spawn(move || writer.write_all(bytes).unwrap());
+                run(&flow("raw", "raw"), source, options(block_size))
+            });
+            let (out, summary) = ran.unwrap();
+            assert!(out == text, "{} bytes of {}", out.len(), text.len());
+            assert_eq!(summary.end, End::Whole);
+        }
+    }
+}
+
+#[test]
+fn a_pipe_shows_by_its_first_bytes_what_is_not_read() {
+    for (bytes, expected) in [
+        (
+            &b"BZh91AY&SY\0\0"[..],
+            "is bzip2, which is not read; unpack it",
+        ),
+        (
+            b"{\0}\0\n\0",
+            "is UTF-16 text, which is not read; convert it",
+        ),
+        (b"PAR1\x15\x04", "is Parquet, which is not read"),
+    ] {
+        let (source, mut writer) = pipe();
+        writer.write_all(bytes).unwrap();
+        let error = run(&flow("raw", "raw"), source, options(100)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let (source, mut writer) = pipe();
+    writer.write_all(b"%PDF-1.4 was read\n").unwrap();
+    drop(writer);
+    let (out, _) = run(&flow("raw", "raw"), source, options(100)).unwrap();
+    assert_eq!(out, "%PDF-1.4 was read\n");
+    // What is cut is an error, as in a file.
+    let (source, mut writer) = pipe();
+    writer.write_all(b"\x1f\x8b\x08\0\0").unwrap();
+    drop(writer);
+    let error = run(&flow("raw", "raw"), source, options(100)).unwrap_err();
+    assert!(
+        error.to_string().contains("cannot be read any further"),
+        "{error}"
+    );
 }
 
 #[test]
