@@ -1,5 +1,7 @@
 //! What a user is told who made a mistake: the place, the cause, the way out.
 
+use std::process::Stdio;
+
 use crate::program::Project;
 
 /// Runs `enrich .` on a new project with one file changed, and compares standard error as a whole.
@@ -137,7 +139,9 @@ fn in_where_to_write() {
     for name in ["knowdb.toml", "models/events.oml", "./hosts/data.csv"] {
         let before = project.read(name);
         for flag in ["--output", "--reject"] {
-            let said = project.run(&["enrich", ".", flag, name]).ended(1);
+            // The name does not say a format, which is another mistake.
+            let arguments = ["enrich", ".", "--output-format", "json", flag, name];
+            let said = project.run(&arguments).ended(1);
             said.err_has(&[&format!(
                 "error: output {name} is a file that the project is made of\n"
             )]);
@@ -176,6 +180,26 @@ fn in_the_values_of_the_enrich_section() {
     ];
     let expected = expected.map(|line| format!("error: ./knowdb.toml:{line}"));
     said.err_has(&expected.each_ref().map(String::as_str));
+
+    for (output, expected) in [
+        (
+            "out.pb",
+            "5: output `out.pb` would be Protocol Buffers, which",
+        ),
+        (
+            "out.kv",
+            "5: output out.kv does not say how events are written: .kv",
+        ),
+        (
+            "out.csv'\noutput_options.delim = '",
+            "6: format `csv` has no option `delim`",
+        ),
+    ] {
+        let config = "version = 2\n[[tables]]\nname = 'hosts'\n[enrich]\n";
+        project.write("knowdb.toml", &format!("{config}output = '{output}'\n"));
+        let said = project.run(&["check", "."]).ended(1);
+        said.err_has(&[&format!("error: ./knowdb.toml:{expected}")]);
+    }
 
     project.write(
         "knowdb.toml",
@@ -219,6 +243,24 @@ fn issue_13_in_the_kind_of_an_output() {
             "--output-format csv --output-option delimiter=tab",
         ),
         ("out.yaml", "--output-format"),
+        (
+            "out.pb",
+            "output `out.pb` would be Protocol Buffers, which is not written",
+        ),
+        (
+            "out.",
+            "output out. does not say how events are written: it ends in a dot",
+        ),
+        (
+            "out.kv",
+            "output out.kv does not say how events are written: .kv does not name a format \
+             help: say which format is meant with --output-format: json, csv, kv or raw",
+        ),
+        ("out.json.bak", ".bak does not name a format"),
+        (
+            "out.parquet.gz",
+            "output `out.parquet.gz` would be Parquet, which is not written",
+        ),
         ("out.json.Z", "would be compress (.Z), which is not written"),
         ("out.pdf", "would be PDF, which is not written"),
         ("stdout", "write `-` for standard output, or `./stdout`"),
@@ -241,6 +283,14 @@ fn issue_13_in_the_kind_of_an_output() {
         .run(&["enrich", ".", "-o", "json.csv", "--output-format", "json"])
         .ended(0);
     assert!(project.read("json.csv").starts_with('{'));
+    project
+        .run(&["enrich", ".", "-o", "out.pipes", "--output-format", "kv"])
+        .ended(0);
+    let tabs = ["--output-format=csv", "--output-option", "delimiter=tab"];
+    project
+        .run(&[&["enrich", ".", "-o", "out.tsv"][..], &tabs].concat())
+        .ended(0);
+    assert!(project.read("out.tsv").starts_with("host\t"));
 }
 
 #[test]
@@ -251,10 +301,12 @@ fn issue_13_in_the_kind_of_an_input() {
     project.write("events.orc", "ORC\n\u{3}");
     project.write("p.json", "PAR1\u{15}\u{4}\u{15}PAR1");
     // Text that begins with the name of a format is text.
-    project.write("text.csv", "PAR1,host\na,web-1\n");
-    project
-        .run(&["enrich", ".", "text.csv", "--format", "csv"])
-        .ended(0);
+    for text in ["PAR1,host\na,web-1\n", "%PDF-1.4,host\n%a,web-1\n"] {
+        project.write("text.csv", text);
+        project
+            .run(&["enrich", ".", "text.csv", "--format", "csv", "--strict"])
+            .ended(0);
+    }
     project.write("o.json", "ORC\n\u{3}ORC\u{17}");
     project.write("geo.mmdb", "anything");
     std::fs::write(project.file("u.json"), b"\xff\xfe{\0}\0\n\0").unwrap();
@@ -300,17 +352,29 @@ fn issue_13_in_the_kind_of_an_input() {
 #[test]
 fn issue_13_in_the_kind_of_standard_input() {
     let project = Project::new();
-    std::fs::write(project.file("u.json"), b"\xff\xfe{\0}\0\n\0").unwrap();
-    let input = std::fs::File::open(project.file("u.json")).unwrap();
-    let mut command = crate::program::lookaside();
-    command
-        .args(["enrich", ".", "-", "--format", "json"])
-        .current_dir(project.path())
-        .stdin(input);
-    let said = crate::program::Said::from(command.output().unwrap()).ended(1);
-    let err = said.err.replace("\n  ", " ");
-    assert!(err.contains("is UTF-16 text, which is not read"), "{err}");
-    assert!(err.contains("`iconv -f UTF-16 -t UTF-8 FILE |`"), "{err}");
+    for (text, encoding) in [
+        (&b"\xff\xfe{\0}\0\n\0"[..], "UTF-16"),
+        (b"{\0}\0\n\0", "UTF-16LE"),
+        (b"\0{\0}\0\n", "UTF-16BE"),
+    ] {
+        let read = |input: Stdio| {
+            let mut command = crate::program::lookaside();
+            let arguments = ["enrich", ".", "-", "--format", "json"];
+            command.args(arguments).current_dir(project.path());
+            let output = command.stdin(input).output().unwrap();
+            let said = crate::program::Said::from(output).ended(1);
+            let err = said.err.replace("\n  ", " ");
+            assert!(err.contains("is UTF-16 text, which is not read"), "{err}");
+            let way = format!("`iconv -f {encoding} -t UTF-8 FILE |`");
+            assert!(err.contains(&way), "{err}");
+        };
+        std::fs::write(project.file("u.json"), text).unwrap();
+        read(std::fs::File::open(project.file("u.json")).unwrap().into());
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut writer, text).unwrap();
+        drop(writer);
+        read(reader.into());
+    }
 }
 
 #[test]

@@ -104,23 +104,35 @@ impl Sink {
             _ => match text.strip_prefix("tcp://") {
                 Some(address) => Self::tcp(address, tcp),
                 None => {
-                    for (word, meant) in [
-                        ("stdout", "-"),
-                        ("stdin", "-"),
-                        ("stderr", "-"),
-                        ("null", "null"),
-                    ] {
-                        if text.eq_ignore_ascii_case(word) {
-                            return Err(Error::ambiguous_output(text, meant));
-                        }
-                    }
-                    let path = Path::new(text);
-                    if let Some(unsupported) = unsupported::of_name(path) {
-                        return Err(Error::unsupported_output(text, unsupported));
-                    }
-                    Self::file(path, extent)
+                    Self::check_name(text)?;
+                    Self::file(Path::new(text), extent)
                 }
             },
+        }
+    }
+
+    /// Refuses what [`Self::open`] refuses by the text alone, before anything is opened: a name that
+    /// promises what is not written, or that is nearly `-` or `null`.
+    ///
+    /// # Errors
+    /// Of [`ErrorKind::Misuse`](crate::ErrorKind::Misuse), with what to write instead.
+    pub fn check_name(text: &str) -> Result<()> {
+        if matches!(text, "-" | "null") || text.starts_with("tcp://") {
+            return Ok(());
+        }
+        for (word, meant) in [
+            ("stdout", "-"),
+            ("stdin", "-"),
+            ("stderr", "-"),
+            ("null", "null"),
+        ] {
+            if text.eq_ignore_ascii_case(word) {
+                return Err(Error::ambiguous_output(text, meant));
+            }
+        }
+        match unsupported::of_name(Path::new(text)) {
+            Some(unsupported) => Err(Error::unsupported_output(text, unsupported)),
+            None => Ok(()),
         }
     }
 

@@ -73,6 +73,7 @@ impl EnrichPlan {
             .map_err(|error| format_failure(&error, is_flag))?;
         let output = given(arguments.output.as_ref(), settings.output.as_ref(), project)
             .unwrap_or_else(|| "-".to_owned());
+        Sink::check_name(&output).map_err(|error| Failure::from_error(&error))?;
         let output_format = output_format(arguments, project, &output)?;
         let worker_count = match arguments.workers.map(NonZero::get).or(settings.workers) {
             Some(count) if count > WORKER_COUNT_MAX => {
@@ -277,25 +278,37 @@ fn output_format(
         .map_err(|error| format_failure(&error, is_flag))
 }
 
-/// The format that the name of an output asks for where nothing else says it.
-fn format_of_name(output: &str) -> Result<&'static str, Failure> {
+/// What to do where the name of an output says nothing.
+const NAME_THE_FORMAT: &str =
+    "say which format is meant with --output-format: json, csv, kv or raw";
+
+/// The format that the name of an output asks for where nothing else says it. A name that ends in
+/// something that may be another format is refused, since it would be given JSON.
+pub(super) fn format_of_name(output: &str) -> Result<&'static str, Failure> {
+    // An address; one of another kind than `tcp` is refused when it is opened.
+    if output.contains("://") {
+        return Ok("json");
+    }
     let name = output.to_ascii_lowercase();
     let name = [".gz", ".zst"]
         .iter()
         .find_map(|packed| name.strip_suffix(packed))
         .unwrap_or(&name);
     let suffix = Path::new(name).extension().and_then(|it| it.to_str());
-    let help = match suffix {
+    // Dates, numbers of rotated files and versions.
+    let is_number = |suffix: &str| suffix.starts_with(|char: char| char.is_ascii_digit());
+    let (reason, help) = match suffix {
+        None | Some("json" | "jsonl" | "ndjson" | "log" | "txt") => return Ok("json"),
         Some("csv") => return Ok("csv"),
-        Some("tsv") => "write --output-format csv --output-option delimiter=tab",
-        Some("xml" | "yaml" | "yml" | "html") => {
-            "say which format is meant with --output-format: json, csv, kv or raw"
-        }
-        _ => return Ok("json"),
+        Some(suffix) if is_number(suffix) => return Ok("json"),
+        Some("tsv") => (
+            ".tsv is not a format".to_owned(),
+            "write --output-format csv --output-option delimiter=tab",
+        ),
+        Some("") => ("it ends in a dot".to_owned(), NAME_THE_FORMAT),
+        Some(suffix) => (format!(".{suffix} does not name a format"), NAME_THE_FORMAT),
     };
-    let suffix = suffix.unwrap_or_default();
-    let message =
-        format!("output {output} does not say how events are written: .{suffix} is not a format");
+    let message = format!("output {output} does not say how events are written: {reason}");
     Err(Failure::usage(message).with_help(help))
 }
 
@@ -373,8 +386,21 @@ mod tests {
             ("out.CSV.gz", Some("csv")),
             ("out.json", Some("json")),
             ("csv", Some("json")),
+            ("out.JSONL", Some("json")),
+            ("out.log.zst", Some("json")),
+            ("events.txt", Some("json")),
+            ("events.2026-11-25", Some("json")),
+            ("events.1.gz", Some("json")),
+            ("out.d/events", Some("json")),
+            ("tcp://host.example:1", Some("json")),
+            ("https://host.example", Some("json")),
             ("out.tsv", None),
             ("out.yaml.zst", None),
+            ("out.pb", None),
+            ("out.kv", None),
+            ("out.parquet.gz", None),
+            ("out.", None),
+            ("out..gz", None),
         ] {
             assert_eq!(format_of_name(output).ok(), expected, "{output}");
         }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use lookaside_stream::{InputFormat, OutputFormat};
+use lookaside_stream::{InputFormat, OutputFormat, Sink};
 
-use super::plan::{WORKER_COUNT_MAX, default_key, merged};
+use super::plan::{WORKER_COUNT_MAX, default_key, format_of_name, merged};
 use crate::config::ENRICH;
 use crate::models::options::timezone;
 use crate::models::{Models, Wanted};
@@ -31,7 +31,17 @@ pub(crate) fn verify(project: &Project, models: &Models) -> Verdict {
     if let Some((key, Some(error))) = input {
         verdict.add(project, key, &error.to_string());
     }
-    let name = settings.output_format.as_deref().unwrap_or("json");
+    let output = settings.output.as_deref().unwrap_or("-");
+    let named = settings.output_format.as_deref();
+    let checked = Sink::check_name(output).map_err(|error| error.to_string());
+    let name = checked.and_then(|()| match named {
+        Some(name) => Ok(name),
+        None => format_of_name(output).map_err(|failure| failure.message().to_owned()),
+    });
+    let name = name.unwrap_or_else(|message| {
+        verdict.add(project, "output", &message);
+        named.unwrap_or("json")
+    });
     if let Err(error) = OutputFormat::new(name, &merged(&settings.output_options, &[])) {
         let known = OutputFormat::NAMES.contains(&name);
         let key = if known {
