@@ -88,9 +88,14 @@ impl<'a> Records<'a> {
             return Err(Error::not_csv(table, what, instead));
         }
         let position = Rc::new(FilePosition::default());
-        let text = source::open(&table.data_file, csv.encoding, &position)
+        let bytes = source::open(&table.data_file, &position)
             .map_err(|source| Error::data_file(table, source))?;
-        Self::read(table, csv, text, position)
+        let (head, bytes) = source::with_head(bytes, unsupported::HEAD_SIZE)
+            .map_err(|source| Error::unreadable(table, 1, source))?;
+        if let Some((what, instead)) = unsupported::problem_of_head(&head, csv.encoding) {
+            return Err(Error::not_csv(table, what, instead));
+        }
+        Self::read(table, csv, source::decoded(bytes, csv.encoding), position)
     }
 
     /// Reads the header of text that comes from anywhere.

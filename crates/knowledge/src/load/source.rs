@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -22,24 +22,37 @@ impl FilePosition {
     }
 }
 
-/// Opens a data file as UTF-8 text; its name says how it is compressed.
-pub(super) fn open(
-    path: &Path,
-    encoding: &'static Encoding,
-    position: &Rc<FilePosition>,
-) -> io::Result<Box<dyn Read>> {
+/// Opens a data file and unpacks it, as its name says.
+pub(super) fn open(path: &Path, position: &Rc<FilePosition>) -> io::Result<Box<dyn Read>> {
     let file = Counted {
         file: File::open(path)?,
         position: Rc::clone(position),
     };
     let file = BufReader::with_capacity(READ_SIZE, file);
     let suffix = path.extension().and_then(|suffix| suffix.to_str());
-    let bytes: Box<dyn Read> = match suffix.map(str::to_ascii_lowercase).as_deref() {
+    Ok(match suffix.map(str::to_ascii_lowercase).as_deref() {
         Some("gz") => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
         Some("zst") => Box::new(zstd::stream::read::Decoder::with_buffer(file)?),
         _ => Box::new(file),
+    })
+}
+
+/// The first bytes, `size` at most, and all bytes with them. One read brings them: an error behind
+/// them belongs to a later line.
+pub(super) fn with_head(
+    mut bytes: Box<dyn Read>,
+    size: usize,
+) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
+    let mut head = vec![0; size];
+    let size = loop {
+        match bytes.read(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
     };
-    Ok(decoded(bytes, encoding))
+    head.truncate(size);
+    let whole = Cursor::new(head.clone()).chain(bytes);
+    Ok((head, Box::new(whole)))
 }
 
 /// Bytes of an encoding as UTF-8, which itself is passed on as it is.

@@ -1,6 +1,7 @@
 //! Loads of small folders: what comes out as rows, as a report or as an error.
 
 mod delimiter;
+mod formats;
 
 use std::cell::RefCell;
 use std::error::Error as _;

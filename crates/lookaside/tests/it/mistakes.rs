@@ -403,4 +403,10 @@ fn issue_13_in_the_kind_of_a_table() {
         let err = said.err.replace("\n  ", " ").replace("│ ", "");
         assert!(err.contains(expected), "{file}: {err}");
     }
+    // The name of CSV, and other content.
+    let project = Project::new();
+    std::fs::write(project.file("hosts/data.csv"), b"PK\x03\x04\x14\0").unwrap();
+    project.run(&["enrich", "."]).ended(1).err_has(&[
+        "error: ./hosts/data.csv: zip, as files of Excel and OpenDocument are, and table \"hosts\"",
+    ]);
 }
