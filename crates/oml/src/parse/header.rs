@@ -71,6 +71,16 @@ impl Parser<'_> {
                     if header.name.is_empty() {
                         return Err(self.unexpected("the model's name"));
                     }
+                    // Models are served at paths of URLs, whose parts of that kind mean folders.
+                    if header
+                        .name
+                        .split('/')
+                        .any(|part| matches!(part, "." | ".."))
+                    {
+                        let message = "a model's name has no part `.` or `..`";
+                        return Err(Diagnostic::error(header.name_span, message)
+                            .help("clients remove such parts from a URL; choose another name"));
+                    }
                 }
                 "rule" => self.rules(&mut header.rules)?,
                 "enable" => header.enabled = self.enable()?,

@@ -426,6 +426,15 @@ fn headers() {
             "name : a\nrul : r\n---\nx = read(b) ;",
             "t:2:1: error: unknown header `rul` (did you mean `rule`?)",
         ),
+        ("name : ...a/.b/c.---x = read(b) ;", "...a/.b/c. [] true"),
+        (
+            "name : ..\n---\nx = read(b) ;",
+            "t:1:8: error: a model's name has no part `.` or `..` (clients remove such parts from a URL; choose another name)",
+        ),
+        (
+            "name : web/./access\n---\nx = read(b) ;",
+            "t:1:8: error: a model's name has no part `.` or `..` (clients remove such parts from a URL; choose another name)",
+        ),
         (
             "name : a\nname : b\n---\nx = read(b) ;",
             "t:2:1: error: a model has one name",
