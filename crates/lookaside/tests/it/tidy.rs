@@ -191,6 +191,32 @@ fn commands_in_the_documents_exist() {
     assert_none(found, "a command that does not exist");
 }
 
+#[test]
+fn code_in_the_documents_is_that_of_its_file() {
+    let mut found = Vec::new();
+    let mut file_count = 0;
+    for (name, text) in tracked_texts() {
+        if !name.ends_with(".md") {
+            continue;
+        }
+        // A comment with nothing but the name of a file stands before the code.
+        for (start, _) in text.match_indices("\n<!-- examples/") {
+            let rest = &text[start + "\n<!-- ".len()..];
+            let (file, rest) = rest.split_once(" -->\n```").expect("code follows");
+            let (_, rest) = rest.split_once('\n').expect("its language is named");
+            let (code, _) = rest.split_once("\n```\n").expect("the code ends");
+            file_count += 1;
+            match fs::read_to_string(root().join(file)) {
+                Ok(text) if text == format!("{code}\n") => {}
+                Ok(_) => found.push(format!("{name}: {file} differs")),
+                Err(error) => found.push(format!("{name}: {file}: {error}")),
+            }
+        }
+    }
+    assert!(file_count >= 4, "the guides lost their code");
+    assert_none(found, "code in a document that no test compiles");
+}
+
 /// Whether a help lists a command of that name.
 fn has_command(help: &str, name: &str) -> bool {
     let mut lines = help.lines().skip_while(|line| *line != "Commands:");

@@ -1,0 +1,1 @@
+insert into notes values ('hello');

@@ -1,0 +1,1 @@
+create table notes (body text not null);
