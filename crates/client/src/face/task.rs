@@ -16,9 +16,9 @@ use tokio::time::{Sleep, sleep_until, timeout};
 use super::activity::Activity;
 use super::intake::{Ask, Caller, Command, Intake, Next, Order};
 use crate::drive::{Drive, Fitness, Talk};
+use crate::driver::Tickets;
 use crate::error::Sent;
 use crate::net::{Address, CANCEL_TIMEOUT, MaybeTls, READ_SIZE};
-use crate::tickets::Tickets;
 use crate::{Error, Request, Result, TargetSession};
 
 /// How many statements restore a session at most: one ends a transaction, and one turns autocommit on.

@@ -10,10 +10,10 @@ use lookaside_wire::mysql::{BulkWriter, ColumnType, ErrPacket};
 
 use super::Driver;
 use super::in_flight::InFlight;
-use super::query_range::{QueryRange, QueryRef};
 use super::session::{CANNOT_BE_PREPARED, Session};
-use super::statement::{Scratch, Statement};
+use super::statement::{QueryRange, Scratch, Statement};
 use super::statement_kind::StatementKind;
+use crate::driver::QueryRef;
 use crate::request::{Goal, Params};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error, Result};
@@ -52,26 +52,29 @@ impl Extent {
 
 impl Driver {
     /// What a command can take of a span, if it may take more than one set.
-    pub(super) fn extent(&self, span: &QueryRange) -> Option<Extent> {
-        let job = self.session.requests.job(span.ticket)?;
-        let may_be = job.is_bulk && job.goal == Goal::Run && self.connection.can_execute_last();
-        let is_many = span.end - span.start > 1 && !job.params.set(span.start).is_empty();
-        if !may_be || !is_many || !StatementKind::takes_bulk(&job.sql) {
+    pub(super) fn extent(&self, range: &QueryRange) -> Option<Extent> {
+        let request = self.session.requests.get(range.ticket)?;
+        let may_be = request.details.is_bulk
+            && request.goal == Goal::Run
+            && self.connection.can_execute_last();
+        let is_many = range.end - range.start > 1 && !request.params.set(range.start).is_empty();
+        if !may_be || !is_many || !StatementKind::takes_bulk(&request.details.sql) {
             return None;
         }
-        let extent = Extent::of(&job.params, span.start, span.end);
+        let extent = Extent::of(&request.params, range.start, range.end);
         (extent.count > 1).then_some(extent)
     }
 
     /// Queues as much of a span as one command takes.
-    pub(super) fn bulk(&mut self, mut span: QueryRange, statement: &Arc<Statement>) {
+    pub(super) fn bulk(&mut self, mut range: QueryRange, statement: &Arc<Statement>) {
         let Self {
             connection,
             session,
             scratch,
             ..
         } = self;
-        let (Some(job), Some(prepared)) = (session.requests.job(span.ticket), &statement.prepared)
+        let (Some(request), Some(prepared)) =
+            (session.requests.get(range.ticket), &statement.prepared)
         else {
             return;
         };
@@ -79,13 +82,13 @@ impl Driver {
         let wanted = prepared.parameter_count;
         if types.len() != wanted {
             let error = Error::parameter_count(types.len(), wanted);
-            return session.requests.refuse(span, &error);
+            return session.requests.refuse(range, &error);
         }
-        let mut end = span.start;
+        let mut end = range.start;
         let mut refused = None;
         scratch.begin_bulk(types);
-        while end < span.end && (end == span.start || scratch.size() < SIZE_MAX) {
-            let values = job.params.set(end);
+        while end < range.end && (end == range.start || scratch.size() < SIZE_MAX) {
+            let values = request.params.set(end);
             if !fits(types, values) {
                 break;
             }
@@ -95,22 +98,22 @@ impl Driver {
             }
             end += 1;
         }
-        if end == span.start {
+        if end == range.start {
             // What cannot be written is an error of its own.
             let error = refused.expect("the statement is for the types of the first set");
-            let run = span.first();
-            span.start += 1;
-            session.requests.answer(run, Err(error));
+            let query = range.first();
+            range.start += 1;
+            session.requests.answer(query, Err(error));
         } else {
             let queued = connection.queue_bulk(prepared.id, scratch.types(), |writer| {
                 scratch.write_bulk(writer);
             });
-            let sent = span.split(end - span.start);
+            let sent = range.split(end - range.start);
             match queued {
                 Ok(_) => {
                     let moment = session.next_moment();
                     session.push(InFlight::Bulk {
-                        span: sent,
+                        range: sent,
                         statement: Arc::clone(statement),
                         moment,
                         chunk: self.output.next_chunk(),
@@ -119,8 +122,8 @@ impl Driver {
                 Err(error) => session.requests.refuse(sent, &Error::request(error)),
             }
         }
-        if !span.is_empty() {
-            self.session.backlog.push_front(span);
+        if !range.is_empty() {
+            self.session.backlog.push_front(range);
         }
     }
 }
@@ -156,55 +159,55 @@ impl Scratch {
 
 impl Session {
     /// All sets of a command are done.
-    pub(super) fn bulk_done(&mut self, span: &QueryRange, row_count: u64) {
-        for index in span.start..span.end {
+    pub(super) fn bulk_done(&mut self, range: &QueryRange, row_count: u64) {
+        for index in range.start..range.end {
             // They are counted together, so that the sum is right.
-            let row_count = (index + 1 == span.end).then_some(row_count);
+            let row_count = (index + 1 == range.end).then_some(row_count);
             let answer = Answer {
                 row_count,
                 ..Answer::of_rows(RowSetBuilder::new(std::iter::empty::<Text>()).build())
             };
-            self.answer_one(span, index, Ok(answer));
+            self.answer_one(range, index, Ok(answer));
         }
     }
 
     /// None of them was done, unless a transaction is open.
     pub(super) fn bulk_failed(
         &mut self,
-        mut span: QueryRange,
+        mut range: QueryRange,
         statement: &Arc<Statement>,
         error: ErrPacket<'static>,
     ) {
         let is_stale = error.is_stale_statement();
         if is_stale {
-            self.statements.evict(statement);
+            self.statements.cache.evict(statement);
         }
-        if is_stale && span.retry_count == 0 && self.can_repeat() {
-            span.retry_count += 1;
-            return self.backlog.push_front(span);
+        if is_stale && range.retry_count == 0 && self.can_repeat() {
+            range.retry_count += 1;
+            return self.backlog.push_front(range);
         }
         if error.code() == CANNOT_BE_PREPARED {
-            return self.without_bulk(span);
+            return self.without_bulk(range);
         }
         let error = Error::mysql_refused(error);
-        for index in span.start..span.end {
-            self.answer_one(&span, index, Err(error.clone()));
+        for index in range.start..range.end {
+            self.answer_one(&range, index, Err(error.clone()));
         }
     }
 
     /// The server takes no bulk for this statement.
-    fn without_bulk(&mut self, span: QueryRange) {
-        if let Some(job) = self.requests.job_mut(span.ticket) {
-            job.is_bulk = false;
-            self.backlog.push_front(span);
+    fn without_bulk(&mut self, range: QueryRange) {
+        if let Some(request) = self.requests.get_mut(range.ticket) {
+            request.details.is_bulk = false;
+            self.backlog.push_front(range);
         }
     }
 
-    fn answer_one(&mut self, span: &QueryRange, index: usize, answer: Result<Answer>) {
-        let run = QueryRef {
+    fn answer_one(&mut self, range: &QueryRange, index: usize, answer: Result<Answer>) {
+        let query = QueryRef {
             index,
-            ..span.first()
+            ..range.first()
         };
-        self.requests.answer(run, answer);
+        self.requests.answer(query, answer);
     }
 }

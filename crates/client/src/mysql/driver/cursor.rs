@@ -16,77 +16,77 @@ use lookaside_wire::mysql::{Cursor, ErrPacket, OkPacket, Request as Wire};
 
 use super::Driver;
 use super::in_flight::{InFlight, Work};
-use super::query_range::{QueryRange, QueryRef};
 use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
-use super::statement::{Key, Statement};
-use super::statement_kind::{SessionEffect, StatementKind};
+use super::statement::{Key, QueryRange, Statement};
+use super::statement_kind::{StatementKind, session_effect};
 use super::stream::Source;
+use crate::driver::QueryRef;
 use crate::request::{Fetch, Portal};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error};
 
 impl Driver {
     /// Begins with the statement of a stream, or goes on where its cursor is open.
-    pub(super) fn open(&mut self, span: QueryRange, fetch: Fetch) {
+    pub(super) fn open(&mut self, range: QueryRange, fetch: Fetch) {
         if self.session.streams.contains_key(&fetch.portal) {
-            return self.fetch(span, fetch);
+            return self.fetch(range, fetch);
         }
         if self.session.mode != Mode::Full {
-            self.session.backlog.push_front(span);
+            self.session.backlog.push_front(range);
             return self.change_mode(Mode::Full);
         }
-        let run = span.first();
-        let Some(job) = self.session.requests.job(run.ticket) else {
+        let query = range.first();
+        let Some(request) = self.session.requests.get(query.ticket) else {
             return;
         };
-        match self.connection.queue(Wire::Prepare(&job.sql)) {
+        match self.connection.queue(Wire::Prepare(&request.details.sql)) {
             // It only looks at what there is, whatever the statement does.
             Ok(_) => {
                 self.session.guard.count();
-                self.push_run(run, Work::Prepare, None, StatementKind::Read);
+                self.push_run(query, Work::Prepare, None, StatementKind::Read);
                 self.put_guard();
             }
             Err(error) => self
                 .session
                 .requests
-                .answer(run, Err(Error::request(error))),
+                .answer(query, Err(Error::request(error))),
         }
     }
 
     /// Queues the execution that opens the cursor.
     pub(super) fn open_cursor(
         &mut self,
-        span: QueryRange,
+        range: QueryRange,
         statement: &Arc<Statement>,
         fetch: Fetch,
     ) {
-        let run = span.first();
+        let query = range.first();
         let cursor = match StatementKind::takes_cursor(&statement.key.sql) {
             true => Cursor::ReadOnly,
             false => Cursor::None,
         };
-        match self.queue_run(run, statement, cursor) {
+        match self.queue_run(query, statement, cursor) {
             Some(Ok(())) => {
-                self.push_run(run, Work::Open(fetch), Some(statement), statement.verb);
+                self.push_run(query, Work::Open(fetch), Some(statement), statement.kind);
             }
             Some(Err(error)) => {
-                self.session.statements.discard(Arc::clone(statement));
-                self.session.requests.answer(run, Err(error));
+                self.session.statements.cache.discard(Arc::clone(statement));
+                self.session.requests.answer(query, Err(error));
             }
-            None => self.session.statements.discard(Arc::clone(statement)),
+            None => self.session.statements.cache.discard(Arc::clone(statement)),
         }
     }
 
     /// Queues what fetches the next rows, or takes them from those that are here.
-    pub(super) fn fetch(&mut self, span: QueryRange, fetch: Fetch) {
-        let run = span.first();
+    pub(super) fn fetch(&mut self, range: QueryRange, fetch: Fetch) {
+        let query = range.first();
         let statement = match self.session.streams.get_mut(&fetch.portal) {
             Some(Source::Cursor { statement, .. }) => Arc::clone(statement),
             Some(Source::Rows { rows, next }) => {
                 let answer = answer(chunk(rows, next, fetch.row_count));
-                return self.session.requests.answer(run, Ok(answer));
+                return self.session.requests.answer(query, Ok(answer));
             }
-            None => return self.session.requests.answer(run, Err(Error::no_portal())),
+            None => return self.session.requests.answer(query, Err(Error::no_portal())),
         };
         let prepared = statement.prepared.as_ref();
         let prepared = prepared.expect("a cursor is of a statement that the server knows");
@@ -96,7 +96,7 @@ impl Driver {
         });
         match queued {
             Ok(_) => self.push_run(
-                run,
+                query,
                 Work::Fetch(fetch),
                 Some(&statement),
                 StatementKind::Read,
@@ -104,20 +104,20 @@ impl Driver {
             Err(error) => self
                 .session
                 .requests
-                .answer(run, Err(Error::request(error))),
+                .answer(query, Err(Error::request(error))),
         }
     }
 }
 
 impl Session {
     /// What the statement of a stream is, for those of its values.
-    pub(super) fn key_of(&self, run: QueryRef) -> Key {
-        match self.requests.job(run.ticket) {
-            Some(job) => Key {
-                sql: Arc::clone(&job.sql),
-                types: job
+    pub(super) fn key_of(&self, query: QueryRef) -> Key {
+        match self.requests.get(query.ticket) {
+            Some(request) => Key {
+                sql: Arc::clone(&request.details.sql),
+                types: request
                     .params
-                    .set(run.index)
+                    .set(query.index)
                     .iter()
                     .map(ParamType::of)
                     .collect(),
@@ -131,51 +131,57 @@ impl Session {
     }
 
     /// The statement of a stream is prepared.
-    pub(super) fn resume_stream(&mut self, run: QueryRef, statement: Statement) {
+    pub(super) fn resume_stream(&mut self, query: QueryRef, statement: Statement) {
         let statement = Arc::new(statement);
-        if self.requests.contains(run.ticket) {
+        if self.requests.contains(query.ticket) {
             self.backlog
-                .push_front(QueryRange::of(run, Some(statement)));
+                .push_front(QueryRange::one(query, Some(statement)));
         } else {
-            self.statements.discard(statement);
+            self.statements.cache.discard(statement);
         }
     }
 
     /// The statement of a stream was not prepared.
-    pub(super) fn stream_refused(&mut self, run: QueryRef, moment: u64, error: ErrPacket<'static>) {
-        let key = self.key_of(run);
+    pub(super) fn stream_refused(
+        &mut self,
+        query: QueryRef,
+        moment: u64,
+        error: ErrPacket<'static>,
+    ) {
+        let key = self.key_of(query);
         let is_full = error.is_statement_limit();
         if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
             return self.resume_stream(
-                run,
+                query,
                 Statement {
-                    verb: StatementKind::of(&key.sql),
-                    effect: SessionEffect::of(&key.sql),
+                    kind: StatementKind::of(&key.sql),
+                    effect: session_effect(&key.sql),
                     key,
                     moment,
                     prepared: None,
                 },
             );
         }
-        let is_victim = self.cancel.is_victim(&error, moment);
-        if is_victim && run.retry_count < VICTIM_RETRY_COUNT_MAX {
-            self.backlog.push_front(QueryRange::again(run));
+        let is_victim = self.is_victim(&error, moment);
+        if is_victim && query.retry_count < VICTIM_RETRY_COUNT_MAX {
+            self.backlog.push_front(QueryRange::retry(query));
         } else if is_full && self.statements.evict_all() {
             // Behind those that still hold what is to be forgotten. Each time there is less, so this
             // ends.
-            self.backlog.push_back(QueryRange::of(run, None));
+            self.backlog.push_back(QueryRange::one(query, None));
         } else if is_full {
             self.requests
-                .answer(run, Err(Error::statement_limit(error)));
+                .answer(query, Err(Error::statement_limit(error)));
         } else {
-            self.requests.answer(run, Err(Error::mysql_refused(error)));
+            self.requests
+                .answer(query, Err(Error::mysql_refused(error)));
         }
     }
 
     /// The rows of a stream wait in its cursor, or all of them came.
     pub(super) fn opened(
         &mut self,
-        run: QueryRef,
+        query: QueryRef,
         fetch: Fetch,
         statement: Option<Arc<Statement>>,
         ok: &OkPacket<'_>,
@@ -192,11 +198,11 @@ impl Session {
             let source = Source::Cursor { statement, plan };
             self.streams.insert(fetch.portal, source);
             // The first rows are still to be fetched, if anybody wants them.
-            self.backlog.push_front(QueryRange::of(run, None));
+            self.backlog.push_front(QueryRange::one(query, None));
             return;
         }
         if let Some(statement) = statement {
-            self.statements.discard(statement);
+            self.statements.cache.discard(statement);
         }
         let Some(result) = self.incoming.finish() else {
             return;
@@ -208,16 +214,16 @@ impl Session {
                 .insert(fetch.portal, Source::Rows { rows, next });
             answer(first)
         });
-        self.requests.answer(run, result);
+        self.requests.answer(query, result);
     }
 
     /// Rows that are fetched come without their columns.
     pub(super) fn begin_chunk(&mut self) {
-        let Some(InFlight::Run {
-            run,
+        let Some(InFlight::Query {
+            query,
             work: Work::Fetch(fetch),
             ..
-        }) = self.steps.front()
+        }) = self.in_flight.front()
         else {
             return;
         };
@@ -226,8 +232,8 @@ impl Session {
         }
         match self.streams.get(&fetch.portal) {
             Some(Source::Cursor { plan, .. }) => {
-                let (run, plan) = (*run, Arc::clone(plan));
-                self.begin_rows(run, plan);
+                let (query, plan) = (*query, Arc::clone(plan));
+                self.begin_rows(query, plan);
             }
             _ => self.incoming.discard(),
         }
@@ -238,7 +244,7 @@ impl Session {
         match work {
             Work::Open(_) => {
                 if let Some(statement) = statement {
-                    self.statements.discard(Arc::clone(statement));
+                    self.statements.cache.discard(Arc::clone(statement));
                 }
             }
             Work::Fetch(fetch) => self.release(fetch.portal),
@@ -247,15 +253,15 @@ impl Session {
     }
 
     /// Nobody wants more of a result.
-    pub(super) fn close_stream(&mut self, run: QueryRef, portal: Portal) {
+    pub(super) fn close_stream(&mut self, query: QueryRef, portal: Portal) {
         self.release(portal);
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
-        self.requests.answer(run, Ok(answer(none.build())));
+        self.requests.answer(query, Ok(answer(none.build())));
     }
 
     fn release(&mut self, portal: Portal) {
         if let Some(Source::Cursor { statement, .. }) = self.streams.remove(&portal) {
-            self.statements.discard(statement);
+            self.statements.cache.discard(statement);
         }
     }
 }

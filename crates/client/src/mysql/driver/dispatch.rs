@@ -8,11 +8,10 @@ use lookaside_wire::mysql::{Capabilities, Cursor, Request as Wire, StatementId};
 use super::Driver;
 use super::in_flight::{InFlight, Work};
 use super::placeholders::placeholder_count;
-use super::query_range::{QueryRange, QueryRef};
 use super::session::{Faith, Mode, WHERE};
-use super::statement::{self, Key, KeyRef, Statement};
-use super::statement_kind::{SessionEffect, StatementKind, classify};
-use super::statements::Found;
+use super::statement::{self, Key, KeyRef, QueryRange, Statement};
+use super::statement_kind::{StatementKind, classify, session_effect};
+use crate::driver::{Found, QueryRef};
 use crate::request::{Goal, Place, Shape};
 use crate::types::mysql::ParamType;
 use crate::{Error, Result, Ticket};
@@ -35,46 +34,46 @@ impl Driver {
 
     fn send(&mut self, now: Instant) {
         while self.has_room() && !self.is_resetting() && self.session.end.is_none() {
-            let Some(mut span) = self.session.backlog.pop_front() else {
+            let Some(mut range) = self.session.backlog.pop_front() else {
                 return;
             };
-            let Some(job) = self.session.requests.job(span.ticket) else {
+            let Some(request) = self.session.requests.get(range.ticket) else {
                 // It was given up, perhaps after the statement of its stream was prepared.
-                if let Some(statement) = span.statement {
-                    self.session.statements.discard_uncached(statement);
+                if let Some(statement) = range.statement {
+                    self.session.statements.cache.discard_uncached(statement);
                 }
                 continue;
             };
-            match job.goal {
+            match request.goal {
                 Goal::Copy => {
-                    self.session.requests.refuse(span, &Error::no_copy_here());
+                    self.session.requests.refuse(range, &Error::no_copy_here());
                     continue;
                 }
                 // Nothing is sent for it now, and it is done whatever became of the transaction.
                 Goal::Close(portal) => {
-                    self.session.close_stream(span.first(), portal);
+                    self.session.close_stream(range.first(), portal);
                     continue;
                 }
                 Goal::Reset => {
-                    if !self.reset(span) {
+                    if !self.reset(range) {
                         return;
                     }
                     continue;
                 }
                 _ => {}
             }
-            let is_shared_run = job.goal == Goal::Run && job.place == Place::Shared;
+            let is_shared_run = request.goal == Goal::Run && range.place == Place::Shared;
             if is_shared_run && !self.session.status.began_with_autocommit {
                 let error = Error::begins_without_autocommit();
-                self.session.requests.refuse(span, &error);
+                self.session.requests.refuse(range, &error);
                 continue;
             }
-            if job.place == Place::Transaction {
+            if range.place == Place::Transaction {
                 // A part of a transaction that is gone would be done on its own. So each is sent
                 // when it is known what became of those before.
-                if !self.session.steps.is_empty() || self.session.faith == Faith::Doubtful {
-                    self.session.backlog.push_front(span);
-                    if self.session.steps.is_empty() {
+                if !self.session.in_flight.is_empty() || self.session.faith == Faith::Doubtful {
+                    self.session.backlog.push_front(range);
+                    if self.session.in_flight.is_empty() {
                         self.session.faith = Faith::Asked;
                         self.ask(WHERE);
                     }
@@ -83,73 +82,81 @@ impl Driver {
                 if self.session.faith == Faith::Lost {
                     self.session
                         .requests
-                        .refuse(span, &Error::transaction_gone());
+                        .refuse(range, &Error::transaction_gone());
                     continue;
                 }
             }
             let login = self.login.as_ref();
-            if job.place != Place::Shared && login.is_some_and(|login| login.database().is_none()) {
-                self.session.has_chosen |= StatementKind::chooses_database(&job.sql);
+            if range.place != Place::Shared && login.is_some_and(|login| login.database().is_none())
+            {
+                self.session.has_chosen |= StatementKind::chooses_database(&request.details.sql);
             }
-            if let Some(statement) = span.statement.take() {
-                self.proceed(span, &statement, now);
+            if let Some(statement) = range.statement.take() {
+                self.proceed(range, &statement, now);
                 continue;
             }
-            match job.goal {
+            match request.goal {
                 Goal::Open(fetch) => {
-                    self.open(span, fetch);
+                    self.open(range, fetch);
                     continue;
                 }
                 Goal::Fetch(fetch) => {
-                    self.fetch(span, fetch);
+                    self.fetch(range, fetch);
                     continue;
                 }
                 _ => {}
             }
-            let values = job.params.set(span.start);
-            if job.goal == Goal::Run && values.is_empty() {
-                let (verb, effect) = classify(&job.sql);
-                if job.place == Place::Shared
+            let values = request.params.set(range.start);
+            if request.goal == Goal::Run && values.is_empty() {
+                let (kind, effect) = classify(&request.details.sql);
+                if range.place == Place::Shared
                     && let Some(error) = effect.refusal()
                 {
-                    self.session.requests.refuse(span, &error);
+                    self.session.requests.refuse(range, &error);
                     continue;
                 }
-                if verb.is_bare() {
-                    self.run_bare(span);
+                if kind.is_bare() {
+                    self.run_bare(range);
                     continue;
                 }
             }
-            let extent = self.extent(&span);
-            let job = self.session.requests.job(span.ticket);
-            let Some(job) = job else { continue };
-            let values = job.params.set(span.start);
+            let extent = self.extent(&range);
+            let request = self.session.requests.get(range.ticket);
+            let Some(request) = request else { continue };
+            let values = request.params.set(range.start);
             self.types.clear();
             match &extent {
                 Some(extent) => self.types.extend_from_slice(&extent.types),
                 None => self.types.extend(values.iter().map(ParamType::of)),
             }
             let key = KeyRef {
-                sql: &job.sql,
+                sql: &request.details.sql,
                 types: &self.types,
             };
-            match self.session.statements.find(key, self.session.valid_from) {
+            match self
+                .session
+                .statements
+                .cache
+                .find(&key, self.session.valid_from)
+            {
                 Found::Ready(statement) => match statement.effect.refusal() {
-                    Some(error) if is_shared_run => self.session.requests.refuse(span, &error),
-                    _ => self.proceed(span, &statement, now),
+                    Some(error) if is_shared_run => self.session.requests.refuse(range, &error),
+                    _ => self.proceed(range, &statement, now),
                 },
                 found => {
-                    if is_shared_run && let Some(error) = SessionEffect::of(&job.sql).refusal() {
-                        self.session.requests.refuse(span, &error);
+                    if is_shared_run
+                        && let Some(error) = session_effect(&request.details.sql).refusal()
+                    {
+                        self.session.requests.refuse(range, &error);
                         continue;
                     }
                     if matches!(found, Found::Absent) && self.session.mode != Mode::Full {
-                        self.session.backlog.push_front(span);
+                        self.session.backlog.push_front(range);
                         self.change_mode(Mode::Full);
                         continue;
                     }
                     // Those that follow with the same types wait together.
-                    let sets = (span.start..span.end).map(|index| job.params.set(index));
+                    let sets = (range.start..range.end).map(|index| request.params.set(index));
                     let is_same = |values: &&[_]| {
                         let types = values.iter().map(ParamType::of);
                         types.eq(self.types.iter().copied())
@@ -158,18 +165,18 @@ impl Driver {
                         Some(extent) => extent.count,
                         None => sets.take_while(is_same).count(),
                     };
-                    let first = span.split(count);
+                    let first = range.split(count);
                     if matches!(found, Found::Preparing) {
-                        self.session.statements.wait(key, first);
+                        self.session.statements.cache.wait(&key, first);
                     } else {
                         let key = Key {
-                            sql: Arc::clone(&job.sql),
+                            sql: Arc::clone(&request.details.sql),
                             types: self.types.as_slice().into(),
                         };
                         self.prepare(first, key);
                     }
-                    if !span.is_empty() {
-                        self.session.backlog.push_front(span);
+                    if !range.is_empty() {
+                        self.session.backlog.push_front(range);
                     }
                 }
             }
@@ -178,17 +185,17 @@ impl Driver {
 
     /// Whether the server is about to forget what is sent now.
     fn is_resetting(&self) -> bool {
-        matches!(self.session.steps.front(), Some(InFlight::Reset { .. }))
+        matches!(self.session.in_flight.front(), Some(InFlight::Reset { .. }))
     }
 
     fn has_room(&self) -> bool {
-        self.session.steps.len() < self.window
+        self.session.in_flight.len() < self.window
     }
 
     /// Tells the server of statements that nobody will use. Who wants one query on its way at a time
     /// has reasons to send nothing while it is.
     fn close_evicted(&mut self) {
-        if self.window == 1 && !self.session.steps.is_empty() {
+        if self.window == 1 && !self.session.in_flight.is_empty() {
             return;
         }
         while let Some(id) = self.session.statements.pop_evicted() {
@@ -199,9 +206,9 @@ impl Driver {
         }
     }
 
-    fn prepare(&mut self, mut span: QueryRange, key: Key) {
+    fn prepare(&mut self, mut range: QueryRange, key: Key) {
         if let Err(error) = self.connection.queue(Wire::Prepare(&key.sql)) {
-            return self.session.requests.refuse(span, &Error::request(error));
+            return self.session.requests.refuse(range, &Error::request(error));
         }
         let moment = self.session.next_moment();
         let step = InFlight::Prepare {
@@ -209,31 +216,31 @@ impl Driver {
             moment,
         };
         self.session.push(step);
-        if self.extent(&span).is_none() && self.executes_along(span.first(), &key) {
-            self.push_run(span.first(), Work::Last, None, StatementKind::of(&key.sql));
-            span.start += 1;
+        if self.extent(&range).is_none() && self.executes_along(range.first(), &key) {
+            self.push_run(range.first(), Work::Last, None, StatementKind::of(&key.sql));
+            range.start += 1;
         }
         self.session.guard.count();
         self.put_guard();
-        self.session.statements.begin(key, span);
+        self.session.statements.cache.begin(key, range);
     }
 
     /// Queues the execution of what is being prepared, where the server can and it is known that the
     /// values are those that it needs.
-    fn executes_along(&mut self, run: QueryRef, key: &Key) -> bool {
+    fn executes_along(&mut self, query: QueryRef, key: &Key) -> bool {
         let Self {
             connection,
             session,
             scratch,
             ..
         } = self;
-        let Some(job) = session.requests.job(run.ticket) else {
+        let Some(request) = session.requests.get(query.ticket) else {
             return false;
         };
-        let values = job.params.set(run.index);
+        let values = request.params.set(query.index);
         let is_sure = || placeholder_count(&key.sql) == Some(values.len());
         let can_be = connection.can_execute_last() && session.guard.stands();
-        if !can_be || job.goal != Goal::Run || !is_sure() {
+        if !can_be || request.goal != Goal::Run || !is_sure() {
             return false;
         }
         // What cannot be written is an error that is told when the statement is prepared.
@@ -244,49 +251,53 @@ impl Driver {
     }
 
     /// Queues a statement that is not worth preparing, or cannot be prepared.
-    pub(super) fn run_bare(&mut self, mut span: QueryRange) {
-        let run = span.first();
-        let Some(job) = self.session.requests.job(span.ticket) else {
+    pub(super) fn run_bare(&mut self, mut range: QueryRange) {
+        let query = range.first();
+        let Some(request) = self.session.requests.get(range.ticket) else {
             return;
         };
-        let verb = StatementKind::of(&job.sql);
-        let work = match job.goal {
+        let kind = StatementKind::of(&request.details.sql);
+        let work = match request.goal {
             Goal::Open(fetch) => Work::Open(fetch),
             _ => Work::Execute,
         };
-        let queued = self.connection.queue(Wire::Query(&job.sql));
+        let queued = self.connection.queue(Wire::Query(&request.details.sql));
         match queued {
             Ok(_) => {
-                let size = job.sql.len();
+                let size = request.details.sql.len();
                 self.session.note_size(size);
-                self.push_run(span.first(), work, None, verb);
+                self.push_run(range.first(), work, None, kind);
             }
             Err(error) => self
                 .session
                 .requests
-                .answer(run, Err(Error::request(error))),
+                .answer(query, Err(Error::request(error))),
         }
-        span.start += 1;
-        if !span.is_empty() {
-            self.session.backlog.push_front(span);
+        range.start += 1;
+        if !range.is_empty() {
+            self.session.backlog.push_front(range);
         }
     }
 
     /// Does with a statement what was asked.
-    fn proceed(&mut self, span: QueryRange, statement: &Arc<Statement>, now: Instant) {
-        let goal = self.session.requests.job(span.ticket).map(|job| job.goal);
+    fn proceed(&mut self, range: QueryRange, statement: &Arc<Statement>, now: Instant) {
+        let goal = self
+            .session
+            .requests
+            .get(range.ticket)
+            .map(|request| request.goal);
         match (goal, &statement.prepared) {
             (Some(Goal::Describe), _) => {
                 let answer = self.session.describe(statement);
-                self.session.requests.answer(span.first(), Ok(answer));
+                self.session.requests.answer(range.first(), Ok(answer));
             }
             (Some(Goal::Script { .. }), _) => panic!("scripts are not taken"),
-            (Some(Goal::Run | Goal::Open(_)), None) => self.run_bare(span),
-            (Some(Goal::Run), Some(_)) => match self.extent(&span) {
-                Some(_) => self.bulk(span, statement),
-                None => self.run(span, statement, now),
+            (Some(Goal::Run | Goal::Open(_)), None) => self.run_bare(range),
+            (Some(Goal::Run), Some(_)) => match self.extent(&range) {
+                Some(_) => self.bulk(range, statement),
+                None => self.run(range, statement, now),
             },
-            (Some(Goal::Open(fetch)), Some(_)) => self.open_cursor(span, statement, fetch),
+            (Some(Goal::Open(fetch)), Some(_)) => self.open_cursor(range, statement, fetch),
             (Some(Goal::Copy | Goal::Fetch(_) | Goal::Close(_) | Goal::Reset), _) => {
                 panic!("what has no statement waits for none")
             }
@@ -295,46 +306,45 @@ impl Driver {
     }
 
     /// Queues the queries of a span that this statement is for, as many as have room.
-    fn run(&mut self, mut span: QueryRange, statement: &Arc<Statement>, now: Instant) {
-        let job = self.session.requests.job(span.ticket);
-        let is_alone = job.is_some_and(|job| job.place == Place::Transaction);
-        while !span.is_empty() && self.has_room() && self.session.end.is_none() {
-            if is_alone && !self.session.steps.is_empty() {
+    fn run(&mut self, mut range: QueryRange, statement: &Arc<Statement>, now: Instant) {
+        let is_alone = range.place == Place::Transaction;
+        while !range.is_empty() && self.has_room() && self.session.end.is_none() {
+            if is_alone && !self.session.in_flight.is_empty() {
                 break;
             }
-            let run = span.first();
-            let mode = self.mode_of(run.ticket, statement, now);
+            let query = range.first();
+            let mode = self.mode_of(query.ticket, statement, now);
             if mode != self.session.mode {
                 self.change_mode(mode);
                 continue;
             }
-            match self.queue_run(run, statement, Cursor::None) {
+            match self.queue_run(query, statement, Cursor::None) {
                 Some(Ok(())) => {
                     if let Some(prepared) = &statement.prepared
                         && mode == Mode::Full
-                        && self.pins(run.ticket)
+                        && self.pins(query.ticket)
                     {
                         self.session.statements.check(prepared.id, now);
                     }
-                    self.push_run(run, Work::Execute, Some(statement), statement.verb);
+                    self.push_run(query, Work::Execute, Some(statement), statement.kind);
                 }
-                Some(Err(error)) => self.session.requests.answer(run, Err(error)),
+                Some(Err(error)) => self.session.requests.answer(query, Err(error)),
                 None => break,
             }
-            span.start += 1;
+            range.start += 1;
         }
-        if !span.is_empty() {
-            self.session.backlog.push_front(span);
+        if !range.is_empty() {
+            self.session.backlog.push_front(range);
         }
     }
 
     /// Whether the caller says what the columns are, and that is of use here.
     fn pins(&self, ticket: Ticket) -> bool {
         let capabilities = self.connection.capabilities();
-        let job = self.session.requests.job(ticket);
+        let request = self.session.requests.get(ticket);
         self.pinned_check_after.is_some()
             && capabilities.contains(Capabilities::OPTIONAL_RESULTSET_METADATA)
-            && job.is_some_and(|job| job.shape == Shape::Pinned)
+            && request.is_some_and(|request| request.details.shape == Shape::Pinned)
     }
 
     /// Whether the server is to say what the columns of this run are.
@@ -371,7 +381,7 @@ impl Driver {
     /// Queues one query, unless its values are of other types.
     pub(super) fn queue_run(
         &mut self,
-        run: QueryRef,
+        query: QueryRef,
         statement: &Statement,
         cursor: Cursor,
     ) -> Option<Result<()>> {
@@ -381,8 +391,8 @@ impl Driver {
             scratch,
             ..
         } = self;
-        let job = session.requests.job(run.ticket)?;
-        let values = job.params.set(run.index);
+        let request = session.requests.get(query.ticket)?;
+        let values = request.params.set(query.index);
         if !statement.takes(values) {
             return None;
         }
@@ -399,17 +409,17 @@ impl Driver {
 
     pub(super) fn push_run(
         &mut self,
-        run: QueryRef,
+        query: QueryRef,
         work: Work,
         statement: Option<&Arc<Statement>>,
-        verb: StatementKind,
+        kind: StatementKind,
     ) {
         let moment = self.session.next_moment();
-        self.session.push(InFlight::Run {
-            run,
+        self.session.push(InFlight::Query {
+            query,
             work,
             statement: statement.cloned(),
-            verb,
+            kind,
             moment,
             chunk: self.output.next_chunk(),
         });

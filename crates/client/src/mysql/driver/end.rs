@@ -10,45 +10,45 @@ impl Session {
     /// Answers what is open of a request with an error that says whether it was sent, and has
     /// cancelled what the server is doing for it.
     pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {
-        let Some(mut job) = self.requests.remove(ticket) else {
+        let Some(mut request) = self.requests.remove(ticket) else {
             return;
         };
         let mut is_under_way = false;
-        for step in &self.steps {
+        for step in &self.in_flight {
             // What is queued will be sent, even if no byte of it is yet.
-            if let InFlight::Run { run, .. } | InFlight::Reset { run, .. } = step
-                && run.ticket == ticket
+            if let InFlight::Query { query, .. } | InFlight::Reset { query, .. } = step
+                && query.ticket == ticket
             {
                 is_under_way = true;
-                job.settle(run.index, || error(Sent::Something));
+                request.fail(query.index, || error(Sent::Something));
             }
-            if let InFlight::Bulk { span, .. } = step
-                && span.ticket == ticket
+            if let InFlight::Bulk { range, .. } = step
+                && range.ticket == ticket
             {
                 is_under_way = true;
-                for index in span.start..span.end {
-                    job.settle(index, || error(Sent::Something));
+                for index in range.start..range.end {
+                    request.fail(index, || error(Sent::Something));
                 }
             }
         }
-        if is_under_way || self.statements.is_awaited(ticket) {
+        if is_under_way || self.statements.cache.is_any_awaited(ticket) {
             self.cancel.wanted.push(ticket);
         }
         if self.is_answering(ticket) {
             self.incoming.give_up();
         }
-        self.requests.reply(ticket, job, &error(Sent::Nothing));
+        self.requests.reply(ticket, request, &error(Sent::Nothing));
     }
 
     /// Whether what comes in is the answer to a query of the request.
     pub(super) fn is_answering(&self, ticket: Ticket) -> bool {
-        matches!(self.steps.front(), Some(InFlight::Run { run, .. }) if run.ticket == ticket)
+        matches!(self.in_flight.front(), Some(InFlight::Query { query, .. }) if query.ticket == ticket)
     }
 
     /// The request whose answer is coming in, if rows of it are kept.
     pub(super) fn collecting(&self) -> Option<Ticket> {
-        match self.steps.front() {
-            Some(InFlight::Run { run, .. }) if self.incoming.is_kept() => Some(run.ticket),
+        match self.in_flight.front() {
+            Some(InFlight::Query { query, .. }) if self.incoming.is_kept() => Some(query.ticket),
             _ => None,
         }
     }
@@ -59,8 +59,8 @@ impl Session {
         if self.is_answering(ticket) {
             self.incoming.fail(error.clone());
         }
-        if let Some(job) = self.requests.job_mut(ticket) {
-            job.discard(error);
+        if let Some(request) = self.requests.get_mut(ticket) {
+            request.discard(error);
         }
     }
 
@@ -70,39 +70,34 @@ impl Session {
             return;
         }
         let sent = error.of_query(Sent::Something);
-        for step in self.steps.drain(..) {
-            if let InFlight::Bulk { span, chunk, .. } = &step
+        for step in self.in_flight.drain(..) {
+            if let InFlight::Bulk { range, chunk, .. } = &step
                 && output.is_sent(*chunk)
-                && let Some(job) = self.requests.job_mut(span.ticket)
+                && let Some(request) = self.requests.get_mut(range.ticket)
             {
-                for index in span.start..span.end {
-                    job.settle(index, || sent.clone());
+                for index in range.start..range.end {
+                    request.fail(index, || sent.clone());
                 }
             }
-            let (run, error) = match step {
-                InFlight::Run { run, chunk, .. } | InFlight::Reset { run, chunk, .. }
+            let (query, error) = match step {
+                InFlight::Query { query, chunk, .. } | InFlight::Reset { query, chunk, .. }
                     if output.is_sent(chunk) =>
                 {
-                    (run, sent.clone())
+                    (query, sent.clone())
                 }
                 // It was not done, whatever else happened.
                 InFlight::Void {
-                    run,
+                    query,
                     error: Some(error),
                     ..
-                } => (run, error),
+                } => (query, error),
                 _ => continue,
             };
-            if let Some(job) = self.requests.job_mut(run.ticket) {
-                job.settle(run.index, || error);
+            if let Some(request) = self.requests.get_mut(query.ticket) {
+                request.fail(query.index, || error);
             }
         }
-        let unsent = error.of_query(Sent::Nothing);
-        for ticket in self.requests.tickets() {
-            let job = self.requests.remove(ticket);
-            let job = job.expect("the ticket is of an open request");
-            self.requests.reply(ticket, job, &unsent);
-        }
+        self.requests.fail_all(&error.of_query(Sent::Nothing));
         self.backlog.clear();
         self.statements.clear();
         self.streams.clear();

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::query_range::{QueryRange, QueryRef};
-use super::statement::{Key, Statement};
+use super::statement::{Key, QueryRange, Statement};
 use super::statement_kind::StatementKind;
 use crate::Error;
+use crate::driver::QueryRef;
 use crate::request::Fetch;
 
 /// A request on the wire that is answered.
@@ -23,7 +23,7 @@ pub(super) enum InFlight {
     },
     /// COM_RESET_CONNECTION
     Reset {
-        run: QueryRef,
+        query: QueryRef,
         /// When it was queued.
         moment: u64,
         /// The chunk of the output that it is in.
@@ -43,11 +43,11 @@ pub(super) enum InFlight {
         moment: u64,
     },
     /// A part of what answers a query.
-    Run {
-        run: QueryRef,
+    Query {
+        query: QueryRef,
         work: Work,
         statement: Option<Arc<Statement>>,
-        verb: StatementKind,
+        kind: StatementKind,
         /// When it was queued.
         moment: u64,
         /// The chunk of the output that it is in.
@@ -55,7 +55,7 @@ pub(super) enum InFlight {
     },
     /// COM_STMT_BULK_EXECUTE
     Bulk {
-        span: QueryRange,
+        range: QueryRange,
         statement: Arc<Statement>,
         /// When it was queued.
         moment: u64,
@@ -64,7 +64,7 @@ pub(super) enum InFlight {
     },
     /// COM_STMT_EXECUTE of what was not prepared, so that nothing comes of it.
     Void {
-        run: QueryRef,
+        query: QueryRef,
         /// Why it was not; without, the query is to be sent again.
         error: Option<Error>,
         /// When it was queued.
@@ -95,7 +95,7 @@ impl InFlight {
             | Self::Reset { moment, .. }
             | Self::Prepare { moment, .. }
             | Self::Guard { moment, .. }
-            | Self::Run { moment, .. }
+            | Self::Query { moment, .. }
             | Self::Bulk { moment, .. }
             | Self::Void { moment, .. } => moment,
         }
@@ -109,7 +109,7 @@ impl InFlight {
             Self::Ping { .. } | Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => {
                 true
             }
-            Self::Run { work, verb, .. } => *verb == StatementKind::Read && work.is_repeatable(),
+            Self::Query { work, kind, .. } => *kind == StatementKind::Read && work.is_repeatable(),
         }
     }
 }

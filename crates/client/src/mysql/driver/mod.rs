@@ -57,8 +57,6 @@ mod in_flight;
 mod options;
 mod placeholders;
 mod plan;
-mod query_range;
-mod requests;
 mod reset;
 mod session;
 mod statement;
@@ -278,12 +276,10 @@ impl Drive for Driver {
             return Err(Error::too_many_parameters(request.params.width()));
         }
         let count = request.params.len();
-        if self.session.requests.query_count + count > self.query_count_max {
+        if self.session.requests.query_count() + count > self.query_count_max {
             return Err(Error::too_many_queries(self.query_count_max));
         }
-        let (ticket, span) = self.session.requests.add(request);
-        self.session.backlog.extend(span);
-        Ok(ticket)
+        Ok(self.session.add(request))
     }
 
     fn abandon(&mut self, ticket: Ticket) {
@@ -299,8 +295,8 @@ impl Drive for Driver {
         }
         // An answer makes room.
         self.take_events();
-        let room = self.window.saturating_sub(self.session.steps.len());
-        let tickets = self.session.backlog.iter().map(|span| span.ticket);
+        let room = self.window.saturating_sub(self.session.in_flight.len());
+        let tickets = self.session.backlog.iter().map(|range| range.ticket);
         // Others were given up.
         let open = tickets.filter(|&ticket| self.session.requests.contains(ticket));
         for ticket in unwanted(open, room, is_unwanted) {
@@ -347,11 +343,11 @@ impl Drive for Driver {
     }
 
     fn is_idle(&self) -> bool {
-        self.session.requests.is_empty() && self.session.steps.is_empty()
+        self.session.requests.is_empty() && self.session.in_flight.is_empty()
     }
 
     fn query_count(&self) -> usize {
-        self.session.requests.query_count
+        self.session.requests.query_count()
     }
 
     fn end(&self) -> Option<&Error> {

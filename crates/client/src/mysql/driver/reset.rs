@@ -11,8 +11,8 @@ use lookaside_wire::mysql::Request as Wire;
 use super::Driver;
 use super::guard::Guard;
 use super::in_flight::InFlight;
-use super::query_range::QueryRange;
 use super::session::{Faith, Mode, Session};
+use super::statement::QueryRange;
 use crate::mysql::login::Login;
 use crate::{Answer, Error};
 
@@ -21,28 +21,28 @@ const CHARACTER_SET: &str = "set names utf8mb4";
 
 impl Driver {
     /// Queues it with nothing else on its way; says whether it was time for it.
-    pub(super) fn reset(&mut self, span: QueryRange) -> bool {
-        if !self.session.steps.is_empty() {
-            self.session.backlog.push_front(span);
+    pub(super) fn reset(&mut self, range: QueryRange) -> bool {
+        if !self.session.in_flight.is_empty() {
+            self.session.backlog.push_front(range);
             return false;
         }
-        let run = span.first();
+        let query = range.first();
         let database = self.login.as_ref().and_then(Login::database);
         let choice = database.map(|name| format!("use `{}`", name.replace('`', "``")));
         if choice.is_none() && self.session.has_chosen {
-            self.session.backlog.push_front(span);
+            self.session.backlog.push_front(range);
             self.session.end(Error::database_chosen(), &self.output);
             return true;
         }
         if let Err(error) = self.connection.queue(Wire::ResetConnection) {
             self.session
                 .requests
-                .answer(run, Err(Error::request(error)));
+                .answer(query, Err(Error::request(error)));
             return true;
         }
         let moment = self.session.next_moment();
         self.session.push(InFlight::Reset {
-            run,
+            query,
             moment,
             chunk: self.output.next_chunk(),
         });
@@ -58,7 +58,7 @@ impl Driver {
 impl Session {
     /// The server has forgotten what belonged to the session.
     pub(super) fn was_reset(&mut self) {
-        let Some(InFlight::Reset { run, .. }) = self.pop() else {
+        let Some(InFlight::Reset { query, .. }) = self.pop() else {
             panic!("only a reset resets");
         };
         self.incoming.reset();
@@ -69,6 +69,7 @@ impl Session {
         self.faith = Faith::Kept;
         self.valid_from = self.next_moment();
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
-        self.requests.answer(run, Ok(Answer::of_rows(none.build())));
+        self.requests
+            .answer(query, Ok(Answer::of_rows(none.build())));
     }
 }

@@ -17,19 +17,18 @@ use super::guard::Guard;
 use super::in_flight::{InFlight, Work};
 use super::options::Options;
 use super::plan::Plan;
-use super::query_range::{QueryRange, QueryRef};
-use super::requests::Requests;
-use super::statement::{self, Key, Statement};
-use super::statement_kind::{SessionEffect, StatementKind};
+use super::statement::{self, Key, QueryRange, Statement};
+use super::statement_kind::{StatementKind, session_effect};
 use super::statements::Statements;
 use super::status::Status;
 use super::stream::Source;
+use crate::driver::{Cancellation, PendingRequest, QueryRef, Requests, requeue};
 use crate::mysql::kill::Peer;
 use crate::output::Output;
-use crate::request::Portal;
-use crate::{Answer, Description, Error, ErrorKind};
+use crate::request::{Portal, Shape};
+use crate::{Answer, Description, Error, ErrorKind, Request, Syncs, Ticket};
 
-use cancel::{Cancel, is_interrupted};
+use cancel::is_interrupted;
 
 /// `ER_UNSUPPORTED_PS`
 pub(super) const CANNOT_BE_PREPARED: u16 = 1295;
@@ -53,13 +52,13 @@ pub(super) struct Session {
     request_size: usize,
     /// Whom to tell that something is to be cancelled.
     pub(super) peer: Peer,
-    pub(super) requests: Requests,
+    pub(super) requests: Requests<Details>,
     /// Queries that are not sent and wait for nothing but room.
     pub(super) backlog: VecDeque<QueryRange>,
     /// A database was chosen where the log-in named none.
     pub(super) has_chosen: bool,
     pub(super) statements: Statements,
-    pub(super) steps: VecDeque<InFlight>,
+    pub(super) in_flight: VecDeque<InFlight>,
     pub(super) guard: Guard,
     /// Where the rest of each result is that comes in chunks.
     pub(super) streams: HashMap<Portal, Source, RandomState>,
@@ -77,7 +76,15 @@ pub(super) struct Session {
     moment: u64,
     /// Statements that were prepared before this moment are not used any more.
     pub(super) valid_from: u64,
-    pub(super) cancel: Cancel,
+    pub(super) cancel: Cancellation,
+}
+
+/// What this protocol keeps of a request.
+pub(super) struct Details {
+    pub(super) sql: Arc<str>,
+    pub(super) shape: Shape,
+    pub(super) is_bulk: bool,
+    pub(super) keeps_results: bool,
 }
 
 /// Whether a transaction that was begun is still open. Where a server breaks a deadlock it rolls all
@@ -128,7 +135,7 @@ impl Session {
             backlog: VecDeque::new(),
             has_chosen: false,
             statements: Statements::new(options.statement_count_max),
-            steps: VecDeque::new(),
+            in_flight: VecDeque::new(),
             guard: Guard::default(),
             streams: HashMap::default(),
             begin_count: 0,
@@ -139,7 +146,7 @@ impl Session {
             result_size_max: options.result_size_max,
             moment: 0,
             valid_from: 0,
-            cancel: Cancel::default(),
+            cancel: Cancellation::default(),
         }
     }
 
@@ -148,16 +155,33 @@ impl Session {
         self.moment
     }
 
+    pub(super) fn add(&mut self, request: Request) -> Ticket {
+        let details = Details {
+            sql: request.sql,
+            shape: request.shape,
+            is_bulk: request.is_bulk,
+            keeps_results: request.keeps_results,
+        };
+        let count = request.params.len();
+        let pending = PendingRequest::new(request.params, request.goal, request.deadline, details);
+        let ticket = self.requests.add(pending);
+        if count > 0 {
+            let range = QueryRange::all(ticket, count, request.place, Syncs::Each);
+            self.backlog.push_back(range);
+        }
+        ticket
+    }
+
     /// Notes that something was queued.
     pub(super) fn push(&mut self, step: InFlight) {
-        if let InFlight::Run {
-            verb: StatementKind::Begin,
+        if let InFlight::Query {
+            kind: StatementKind::Begin,
             ..
         } = step
         {
             self.begin_count += 1;
         }
-        self.steps.push_back(step);
+        self.in_flight.push_back(step);
     }
 
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) {
@@ -189,13 +213,13 @@ impl Session {
             Event::Unreadable { ok, .. } => self.unreadable(&ok, output),
             Event::LocalInfile { .. } => self.incoming.fail(Error::local_infile_refused()),
             Event::Failed { error, .. }
-                if matches!(self.steps.front(), Some(InFlight::Own { .. })) =>
+                if matches!(self.in_flight.front(), Some(InFlight::Own { .. })) =>
             {
                 // What the answers that follow look like is not known then.
                 self.end(Error::mysql_refused(error.into_owned()), output);
             }
             Event::Failed { error, .. }
-                if matches!(self.steps.front(), Some(InFlight::Ping { .. })) =>
+                if matches!(self.in_flight.front(), Some(InFlight::Ping { .. })) =>
             {
                 if !is_interrupted(&error) {
                     return self.end(Error::mysql_refused(error.into_owned()), output);
@@ -223,14 +247,16 @@ impl Session {
 
     /// The query that is being answered, if it is somebody's.
     fn head(&self) -> Option<(QueryRef, Option<&Arc<Statement>>)> {
-        match self.steps.front() {
-            Some(InFlight::Run { run, statement, .. }) => Some((*run, statement.as_ref())),
+        match self.in_flight.front() {
+            Some(InFlight::Query {
+                query, statement, ..
+            }) => Some((*query, statement.as_ref())),
             _ => None,
         }
     }
 
     fn columns(&mut self, columns: &Arc<Columns>) {
-        let Some((run, statement)) = self.head() else {
+        let Some((query, statement)) = self.head() else {
             // The server has rows for what gives none.
             return self.incoming.discard();
         };
@@ -243,12 +269,16 @@ impl Session {
             Some(id) => self.statements.plan(id, columns),
             None => Arc::new(Plan::of(columns)),
         };
-        self.begin_rows(run, plan);
+        self.begin_rows(query, plan);
     }
 
     /// Rows of a query follow, which are kept if its caller waits for them.
-    pub(super) fn begin_rows(&mut self, run: QueryRef, plan: Arc<Plan>) {
-        match self.requests.job(run.ticket).map(|job| &job.discards) {
+    pub(super) fn begin_rows(&mut self, query: QueryRef, plan: Arc<Plan>) {
+        match self
+            .requests
+            .get(query.ticket)
+            .map(PendingRequest::discards)
+        {
             Some(None) => self.incoming.begin(plan),
             Some(Some(error)) => self.incoming.fail(error.clone()),
             None => self.incoming.discard(),
@@ -257,17 +287,17 @@ impl Session {
 
     /// Whether all results of the query that is being answered are wanted.
     fn keeps_results(&self) -> bool {
-        let job = self
+        let request = self
             .head()
-            .and_then(|(run, _)| self.requests.job(run.ticket));
-        job.is_some_and(|job| job.keeps_results)
+            .and_then(|(query, _)| self.requests.get(query.ticket));
+        request.is_some_and(|request| request.details.keeps_results)
     }
 
     /// Nothing was done for a query, because its statement was not prepared.
-    fn voided(&mut self, run: QueryRef, error: Option<Error>) {
+    fn voided(&mut self, query: QueryRef, error: Option<Error>) {
         match error {
-            Some(error) => self.requests.answer(run, Err(error)),
-            None => self.backlog.push_back(QueryRange::of(run, None)),
+            Some(error) => self.requests.answer(query, Err(error)),
+            None => self.backlog.push_back(QueryRange::one(query, None)),
         }
     }
 
@@ -295,17 +325,17 @@ impl Session {
         if self.report(ok.status, output).is_err() {
             return;
         }
-        if let Some(InFlight::Reset { .. }) = self.steps.front() {
+        if let Some(InFlight::Reset { .. }) = self.in_flight.front() {
             return self.was_reset();
         }
-        let (run, verb) = match self.pop() {
-            Some(InFlight::Run {
-                run,
+        let (query, kind) = match self.pop() {
+            Some(InFlight::Query {
+                query,
                 work: Work::Open(fetch),
                 statement,
                 ..
-            }) => return self.opened(run, fetch, statement, ok),
-            Some(InFlight::Run { run, verb, .. }) => (run, verb),
+            }) => return self.opened(query, fetch, statement, ok),
+            Some(InFlight::Query { query, kind, .. }) => (query, kind),
             Some(InFlight::Own { .. }) => {
                 if self.faith == Faith::Asked {
                     self.faith = if self.status.is_in_transaction {
@@ -320,47 +350,47 @@ impl Session {
                 self.status.pinged();
                 return self.incoming.reset();
             }
-            Some(InFlight::Bulk { span, .. }) => {
+            Some(InFlight::Bulk { range, .. }) => {
                 self.incoming.reset();
-                return self.bulk_done(&span, ok.affected_row_count);
+                return self.bulk_done(&range, ok.affected_row_count);
             }
-            Some(InFlight::Void { run, error, .. }) => {
+            Some(InFlight::Void { query, error, .. }) => {
                 self.incoming.reset();
                 // What does nothing has neither.
                 if has_rows || ok.affected_row_count > 0 {
                     let error = Error::unprepared_execution();
-                    return self.requests.answer(run, Err(error));
+                    return self.requests.answer(query, Err(error));
                 }
-                return self.voided(run, error);
+                return self.voided(query, error);
             }
             step => panic!("{step:?} is not done this way"),
         };
-        if verb == StatementKind::Begin {
+        if kind == StatementKind::Begin {
             self.faith = Faith::Kept;
         }
-        if verb == StatementKind::Set {
+        if kind == StatementKind::Set {
             self.valid_from = self.next_moment();
         }
         if let Some(answer) = self.incoming.finish() {
-            self.requests.answer(run, answer);
+            self.requests.answer(query, answer);
         }
-        self.statements.trim();
+        self.statements.cache.trim();
     }
 
     /// The rows of a result do not fit the columns that were said to be pinned.
     fn unreadable(&mut self, ok: &OkPacket<'_>, output: &Output) {
-        let Some((run, statement)) = self.head() else {
+        let Some((query, statement)) = self.head() else {
             return self.done(ok, output);
         };
-        let is_read = self.steps.front().is_some_and(InFlight::is_repeatable);
+        let is_read = self.in_flight.front().is_some_and(InFlight::is_repeatable);
         if let Some(id) = statement.and_then(|statement| Some(statement.prepared.as_ref()?.id)) {
             self.statements.uncheck(id);
         }
         let is_last = !ok.status.has_more_results();
-        if is_last && is_read && run.retry_count == 0 && self.can_repeat() {
+        if is_last && is_read && query.retry_count == 0 && self.can_repeat() {
             self.incoming.discard();
             self.done(ok, output);
-            self.backlog.push_front(QueryRange::again(run));
+            self.backlog.push_front(QueryRange::retry(query));
         } else {
             self.incoming.fail(Error::columns_unknown());
             self.done(ok, output);
@@ -370,12 +400,12 @@ impl Session {
     fn prepared(&mut self, prepared: Prepared) {
         let (key, moment, stream) = match self.pop() {
             Some(InFlight::Prepare { key, moment }) => (key, moment, None),
-            Some(InFlight::Run {
-                run,
+            Some(InFlight::Query {
+                query,
                 work: Work::Prepare,
                 moment,
                 ..
-            }) => (self.key_of(run), moment, Some(run)),
+            }) => (self.key_of(query), moment, Some(query)),
             Some(InFlight::Guard { count, .. }) => {
                 if let Some(before) = self.guard.prepared(count, prepared.statement) {
                     self.statements.close(before);
@@ -388,8 +418,8 @@ impl Session {
             self.statements.plan(prepared.statement, columns);
         }
         let statement = Statement {
-            verb: StatementKind::of(&key.sql),
-            effect: SessionEffect::of(&key.sql),
+            kind: StatementKind::of(&key.sql),
+            effect: session_effect(&key.sql),
             key,
             moment,
             prepared: Some(statement::Prepared {
@@ -400,7 +430,7 @@ impl Session {
         };
         match stream {
             None => self.ready(statement),
-            Some(run) => self.resume_stream(run, statement),
+            Some(query) => self.resume_stream(query, statement),
         }
     }
 
@@ -418,21 +448,18 @@ impl Session {
             }
             None => self.void(|| None),
         }
-        let mut waiting = self.statements.prepared(statement.clone());
-        for span in &mut waiting {
-            span.statement = Some(statement.clone());
-        }
-        self.resume(waiting);
-        self.statements.trim();
+        let waiting = self.statements.cache.prepared(&statement);
+        requeue(&mut self.backlog, waiting);
+        self.statements.cache.trim();
     }
 
     /// What was sent along with the Prepare is an execution like any other.
     fn goes_along(&mut self, prepared: &Arc<Statement>) {
-        if let Some(InFlight::Run {
+        if let Some(InFlight::Query {
             work: work @ Work::Last,
             statement,
             ..
-        }) = self.steps.front_mut()
+        }) = self.in_flight.front_mut()
         {
             *work = Work::Execute;
             *statement = Some(Arc::clone(prepared));
@@ -442,23 +469,20 @@ impl Session {
     /// What was sent along with a Prepare that failed will fail as well; without an error of the
     /// Prepare, it is sent again then.
     fn void(&mut self, error: impl FnOnce() -> Option<Error>) {
-        if let Some(step) = self.steps.front_mut()
-            && let InFlight::Run {
-                run,
+        if let Some(step) = self.in_flight.front_mut()
+            && let InFlight::Query {
+                query,
                 work: Work::Last,
                 moment,
                 ..
             } = *step
         {
             let error = error();
-            *step = InFlight::Void { run, error, moment };
-        }
-    }
-
-    /// Puts spans where they are next.
-    fn resume(&mut self, spans: Vec<QueryRange>) {
-        for span in spans.into_iter().rev() {
-            self.backlog.push_front(span);
+            *step = InFlight::Void {
+                query,
+                error,
+                moment,
+            };
         }
     }
 
@@ -470,48 +494,50 @@ impl Session {
             Some(InFlight::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
             // The next Prepare then has no execution with it.
             Some(InFlight::Guard { .. }) => {}
-            Some(InFlight::Void { run, error, .. }) => self.voided(run, error),
-            Some(InFlight::Reset { run, .. }) => {
-                self.requests.answer(run, Err(Error::mysql_refused(error)));
+            Some(InFlight::Void { query, error, .. }) => self.voided(query, error),
+            Some(InFlight::Reset { query, .. }) => {
+                self.requests
+                    .answer(query, Err(Error::mysql_refused(error)));
             }
             Some(InFlight::Bulk {
-                span, statement, ..
-            }) => self.bulk_failed(span, &statement, error),
-            Some(InFlight::Run {
-                run,
+                range, statement, ..
+            }) => self.bulk_failed(range, &statement, error),
+            Some(InFlight::Query {
+                query,
                 work: Work::Prepare,
                 moment,
                 ..
-            }) => self.stream_refused(run, moment, error),
-            Some(InFlight::Run {
-                run,
+            }) => self.stream_refused(query, moment, error),
+            Some(InFlight::Query {
+                query,
                 work,
                 statement,
-                verb,
+                kind,
                 moment,
                 ..
             }) => {
                 self.incoming = Incoming::default();
-                if !verb.keeps_status() {
-                    self.status.forget(run.place);
+                if !kind.keeps_status() {
+                    self.status.forget(query.place);
                 }
                 self.give_up_stream(work, statement.as_ref());
                 let is_stale = error.is_stale_statement();
                 if is_stale && let Some(statement) = &statement {
-                    self.statements.evict(statement);
+                    self.statements.cache.evict(statement);
                 }
-                let is_victim = self.cancel.is_victim(&error, moment);
+                let is_victim = self.is_victim(&error, moment);
                 let retry_count_max = match (is_stale, is_victim) {
                     (true, _) => 1,
-                    (_, true) if verb == StatementKind::Read && work.is_repeatable() => {
+                    (_, true) if kind == StatementKind::Read && work.is_repeatable() => {
                         VICTIM_RETRY_COUNT_MAX
                     }
                     _ => 0,
                 };
-                if run.retry_count < retry_count_max && self.can_repeat() {
-                    self.backlog.push_front(QueryRange::again(run));
+                if query.retry_count < retry_count_max && self.can_repeat() {
+                    self.backlog.push_front(QueryRange::retry(query));
                 } else {
-                    self.requests.answer(run, Err(Error::mysql_refused(error)));
+                    self.requests
+                        .answer(query, Err(Error::mysql_refused(error)));
                 }
             }
             step => panic!("{step:?} does not fail this way"),
@@ -527,19 +553,19 @@ impl Session {
     fn prepare_failed(&mut self, key: Key, moment: u64, error: ErrPacket<'static>) {
         if error.code() == CANNOT_BE_PREPARED && key.types.is_empty() {
             return self.ready(Statement {
-                verb: StatementKind::of(&key.sql),
-                effect: SessionEffect::of(&key.sql),
+                kind: StatementKind::of(&key.sql),
+                effect: session_effect(&key.sql),
                 key,
                 moment,
                 prepared: None,
             });
         }
-        let waiting = self.statements.refused(&key);
+        let waiting = self.statements.cache.refused(&key);
         // Each time there is less to forget, so this ends.
         let is_full = error.is_statement_limit();
-        if self.cancel.is_victim(&error, moment) {
+        if self.is_victim(&error, moment) {
             self.void(|| None);
-            return self.resume(waiting);
+            return requeue(&mut self.backlog, waiting);
         }
         if is_full && self.statements.evict_all() {
             self.void(|| None);
@@ -551,8 +577,8 @@ impl Session {
         } else {
             Error::mysql_refused(error)
         };
-        for span in waiting {
-            self.requests.refuse(span, &error);
+        for range in waiting {
+            self.requests.refuse(range, &error);
         }
         self.void(|| Some(error));
     }
@@ -577,12 +603,12 @@ impl Session {
 
     /// Takes the first step, which is done.
     pub(super) fn pop(&mut self) -> Option<InFlight> {
-        let step = self.steps.pop_front();
-        if self.steps.is_empty() {
+        let step = self.in_flight.pop_front();
+        if self.in_flight.is_empty() {
             self.request_size = 0;
         }
-        if let Some(InFlight::Run {
-            verb: StatementKind::Begin,
+        if let Some(InFlight::Query {
+            kind: StatementKind::Begin,
             ..
         }) = step
         {

@@ -10,7 +10,8 @@ use lookaside_wire::mysql::{
     ColumnType, Columns, Connection, Cursor, Execute, ParameterType, ParameterWriter, StatementId,
 };
 
-use super::statement_kind::{SessionEffect, StatementKind};
+use super::statement_kind::StatementKind;
+use crate::driver::{self, CachedStatement, SessionEffect};
 use crate::types::mysql::{self as types, ParamType};
 use crate::{Error, Result};
 
@@ -51,7 +52,7 @@ impl Equivalent<Key> for KeyRef<'_> {
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) key: Key,
-    pub(super) verb: StatementKind,
+    pub(super) kind: StatementKind,
     /// What it leaves behind in the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
@@ -67,6 +68,25 @@ pub(super) struct Prepared {
     /// What it knows of the parameters.
     pub(super) parameters: Option<Arc<Columns>>,
     pub(super) parameter_count: usize,
+}
+
+/// Queries that are not sent.
+pub(super) type QueryRange = driver::QueryRange<Statement>;
+
+impl CachedStatement for Statement {
+    type Key = Key;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn moment(&self) -> u64 {
+        self.moment
+    }
+
+    fn must_be_closed(&self) -> bool {
+        self.prepared.is_some()
+    }
 }
 
 /// Memory for the parameters of one execution.

@@ -1,6 +1,6 @@
 //! What a statement does, as far as its first word tells.
 
-use crate::Error;
+use crate::driver::SessionEffect;
 
 /// What the driver has to know about a statement before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,31 +21,9 @@ pub(super) enum StatementKind {
     Other,
 }
 
-/// What a statement leaves behind in its session, as far as its words tell. What a procedure or a
-/// comment that servers execute hides is not seen here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SessionEffect {
-    /// Nothing.
-    None,
-    /// An open transaction, or one that is prepared to be committed by somebody else.
-    Transaction,
-    /// Settings, a database, locks or statements.
-    Settings,
-}
-
-impl SessionEffect {
-    pub(super) fn of(sql: &str) -> Self {
-        classify(sql).1
-    }
-
-    /// Why it is not done in a session that others use as well.
-    pub(super) fn refusal(self) -> Option<Error> {
-        match self {
-            Self::None => None,
-            Self::Transaction => Some(Error::shared_transaction()),
-            Self::Settings => Some(Error::shared_session()),
-        }
-    }
+/// What a statement leaves behind in its session.
+pub(super) fn session_effect(sql: &str) -> SessionEffect {
+    classify(sql).1
 }
 
 /// What a statement does, and what it leaves behind.
@@ -393,7 +371,7 @@ mod tests {
             ("use other", SessionEffect::Settings),
             ("lock tables t write", SessionEffect::Settings),
         ] {
-            assert_eq!(SessionEffect::of(sql), expected, "{sql}");
+            assert_eq!(session_effect(sql), expected, "{sql}");
         }
     }
 

@@ -2,15 +2,14 @@
 
 use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 
+use super::QueryRange;
 use super::in_flight::{Outcome, Settled, Stage};
-use super::query_range::{QueryRange, QueryRef};
 use super::session::Session;
 use super::statement_kind::StatementKind;
-use crate::answers::ONCE;
+use crate::Error;
+use crate::driver::requeue;
 use crate::output::Output;
 use crate::request::Place;
-use crate::{Answer, Reply};
-use crate::{Error, Result};
 
 /// How often a query is sent again because somebody else's cancellation hit it.
 const RETRY_COUNT_MAX: u8 = 3;
@@ -38,8 +37,8 @@ impl Session {
             && let Some(settled) = self.settled.pop()
             && let Outcome::Done(answer) = settled.outcome
         {
-            self.answer(settled.run, Ok(answer));
-            return self.statements.trim();
+            self.requests.answer(settled.query, Ok(answer));
+            return self.statements.cache.trim();
         }
         // A query must not slip into a transaction that another one opens.
         let can_retry = is_idle && self.begin_count == 0;
@@ -48,21 +47,21 @@ impl Session {
         let shares_sync = settled.len() > 1;
         let mut retries = Vec::new();
         for Settled {
-            run,
+            query,
             statement,
             outcome,
         } in settled.drain(..)
         {
             let answer = match (outcome, &sync_error) {
                 (Outcome::Skipped, _) => {
-                    retries.push(QueryRange::of(run));
+                    retries.push(QueryRange::one(query, None));
                     continue;
                 }
                 // Whose fault it was nobody knows, and none was done.
                 (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
                     if shares_sync =>
                 {
-                    retries.push(QueryRange::of(run));
+                    retries.push(QueryRange::one(query, None));
                     continue;
                 }
                 (
@@ -71,10 +70,9 @@ impl Session {
                 ) => Err(Error::refused(error.clone())),
                 (Outcome::Unforeseen(error), None) => {
                     // What reads can be asked again.
-                    let can_retry = can_retry && statement.verb == StatementKind::Read;
-                    if can_retry && run.retry_count == 0 {
-                        let retry_count = 1;
-                        retries.push(QueryRange::of(QueryRef { retry_count, ..run }));
+                    let can_retry = can_retry && statement.kind == StatementKind::Read;
+                    if can_retry && query.retry_count == 0 {
+                        retries.push(QueryRange::retry(query));
                         continue;
                     }
                     Err(error)
@@ -92,31 +90,30 @@ impl Session {
                 ) => {
                     let is_stale = match stage {
                         Stage::Bind => is_stale(&error),
-                        Stage::Execute => is_mismatched(&error) && statement.verb.is_atomic(),
+                        Stage::Execute => is_mismatched(&error) && statement.kind.is_atomic(),
                     };
                     if is_stale {
-                        self.statements.evict(&statement);
+                        self.statements.cache.evict(&statement);
                     }
                     let retry_count_max = match (is_stale, at_risk) {
                         (true, _) if stage == Stage::Bind => STALE_RETRY_COUNT_MAX,
                         (true, _) => 1,
-                        (_, true) if statement.verb.is_atomic() => RETRY_COUNT_MAX,
+                        (_, true) if statement.kind.is_atomic() => RETRY_COUNT_MAX,
                         _ => 0,
                     };
-                    if can_retry && run.retry_count < retry_count_max {
-                        let retry_count = run.retry_count + 1;
-                        retries.push(QueryRange::of(QueryRef { retry_count, ..run }));
+                    if can_retry && query.retry_count < retry_count_max {
+                        retries.push(QueryRange::retry(query));
                         continue;
                     }
                     Err(Error::refused(error))
                 }
             };
-            self.answer(run, answer);
+            self.requests.answer(query, answer);
         }
         // Its memory is for those of the next Sync.
         self.settled = settled;
-        self.resume(retries);
-        self.statements.trim();
+        requeue(&mut self.backlog, retries);
+        self.statements.cache.trim();
     }
 
     /// A transaction is open that somebody has begun among others. What they have done may be a part
@@ -128,9 +125,9 @@ impl Session {
         if let [only] = &self.settled[..]
             && !was_in_transaction
         {
-            let run = only.run;
+            let query = only.query;
             self.settled.clear();
-            self.answer(run, Err(error.clone()));
+            self.requests.answer(query, Err(error.clone()));
         }
         self.end(error, output);
     }
@@ -143,40 +140,10 @@ impl Session {
             self.settings_pending = !is_idle;
         }
     }
-
-    /// A query has its answer.
-    pub(super) fn answer(&mut self, run: QueryRef, answer: Result<Answer>) {
-        let Some(job) = self.jobs.get_mut(run.ticket) else {
-            return;
-        };
-        let answer = job.discards.clone().map_or(answer, Err);
-        job.open_count -= 1;
-        self.query_count -= 1;
-        if job.open_count > 0 {
-            let before = job.answers.at(run.index).replace(answer);
-            assert!(before.is_none(), "{ONCE}");
-            return;
-        }
-        let answers = job.answers.complete(run.index, answer);
-        let deadline = job.deadline;
-        self.forget(run.ticket, deadline);
-        self.replies.push_back(Reply {
-            ticket: run.ticket,
-            answers,
-        });
-    }
-
-    /// All queries of a span have this error.
-    pub(super) fn refuse(&mut self, mut span: QueryRange, error: &Error) {
-        while !span.is_empty() {
-            self.answer(span.first(), Err(error.clone()));
-            span.start += 1;
-        }
-    }
 }
 
 fn is_shared(settled: &Settled) -> bool {
-    settled.run.place == Place::Shared
+    settled.query.place == Place::Shared
 }
 
 /// Whether what a function gives is not what the statement was planned for: a table whose rows it

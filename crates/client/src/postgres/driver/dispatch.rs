@@ -7,10 +7,10 @@ use lookaside_wire::postgres::{Parse, Request as Wire, TransactionStatus};
 use super::in_flight::InFlight;
 use super::portal::portal_name;
 use super::statement::{PortalName, Statement};
-use super::statement_kind::{SessionEffect, StatementKind};
-use super::statements::Found;
+use super::statement_kind::{StatementKind, session_effect};
 use super::{Driver, Key, QueryRange, SMALL};
 use crate::Syncs;
+use crate::driver::Found;
 use crate::request::{Fetch, Goal, Place};
 use crate::{Error, ErrorKind};
 
@@ -39,64 +39,76 @@ impl Driver {
     fn dispatch_backlog(&mut self) {
         let is_held = self.session.cancel.is_under_way()
             || self.session.is_copying()
-            || matches!(self.session.steps.front(), Some(InFlight::Script { .. }));
+            || matches!(
+                self.session.in_flight.front(),
+                Some(InFlight::Script { .. })
+            );
         if !self.session.is_ready || self.session.end.is_some() || is_held {
             return;
         }
         while self.has_room() && !self.is_barred() {
-            let Some(mut span) = self.session.backlog.pop_front() else {
+            let Some(mut range) = self.session.backlog.pop_front() else {
                 break;
             };
-            let Some(job) = self.session.jobs.get(span.ticket) else {
+            let Some(request) = self.session.requests.get(range.ticket) else {
                 // It was given up.
                 continue;
             };
-            match job.goal {
+            match request.goal {
                 Goal::Run | Goal::Describe | Goal::Open(_) => {}
                 Goal::Fetch(fetch) => {
-                    self.fetch(span, fetch);
+                    self.fetch(range, fetch);
                     continue;
                 }
                 Goal::Close(portal) => {
-                    self.close_portal(span, portal);
+                    self.close_portal(range, portal);
                     continue;
                 }
                 Goal::Reset => panic!("a reset is a statement of PostgreSQL"),
                 Goal::Script { row_count_max } => {
-                    self.script(span, row_count_max);
+                    self.script(range, row_count_max);
                     break;
                 }
                 Goal::Copy => {
-                    let key = job.key.clone();
+                    let key = request.details.key.clone();
                     self.end_flight();
                     // A server that waits for data takes any other request for the end of the
                     // world.
-                    if self.session.steps.is_empty() {
-                        self.copy(span, key);
+                    if self.session.in_flight.is_empty() {
+                        self.copy(range, key);
                     } else {
-                        self.session.backlog.push_front(span);
+                        self.session.backlog.push_front(range);
                     }
                     break;
                 }
             }
-            if let Some(statement) = span.statement.take() {
-                self.proceed(span, statement);
+            if let Some(statement) = range.statement.take() {
+                self.proceed(range, statement);
                 continue;
             }
             let valid_from = self.session.valid_from;
-            match self.session.statements.find(&job.key, valid_from) {
-                Found::Ready(statement) => self.proceed(span, statement),
-                Found::Preparing => self.session.statements.wait(&job.key, span),
+            match self
+                .session
+                .statements
+                .cache
+                .find(&request.details.key, valid_from)
+            {
+                Found::Ready(statement) => self.proceed(range, statement),
+                Found::Preparing => self
+                    .session
+                    .statements
+                    .cache
+                    .wait(&request.details.key, range),
                 Found::Absent => {
-                    let key = job.key.clone();
-                    let is_run = job.goal == Goal::Run;
-                    let is_shared = is_run && span.place == Place::Shared;
-                    if is_shared && let Some(error) = SessionEffect::of(&key.sql).refusal() {
-                        self.session.refuse(span, &error);
+                    let key = request.details.key.clone();
+                    let is_run = request.goal == Goal::Run;
+                    let is_shared = is_run && range.place == Place::Shared;
+                    if is_shared && let Some(error) = session_effect(&key.sql).refusal() {
+                        self.session.requests.refuse(range, &error);
                     } else if is_run && StatementKind::of(&key.sql).is_control() {
-                        self.control(span, key);
+                        self.control(range, key);
                     } else {
-                        self.prepare(span, key);
+                        self.prepare(range, key);
                     }
                 }
             }
@@ -107,7 +119,7 @@ impl Driver {
     /// Whether one more query may be queued.
     fn has_room(&self) -> bool {
         let session = &self.session;
-        let is_synced = matches!(session.steps.back(), Some(InFlight::Sync));
+        let is_synced = matches!(session.in_flight.back(), Some(InFlight::Sync));
         session.in_flight_count < self.window && !(session.is_pooled && is_synced)
     }
 
@@ -119,7 +131,7 @@ impl Driver {
     /// second flight follows before the first is answered
     /// (<https://github.com/pgbouncer/pgbouncer/issues/759>).
     fn is_barred(&self) -> bool {
-        self.session.is_pooled && !self.session.steps.is_empty()
+        self.session.is_pooled && !self.session.in_flight.is_empty()
     }
 
     /// Queues what begins or ends a transaction, in one round trip.
@@ -127,24 +139,24 @@ impl Driver {
     /// It is not prepared, because it must not depend on what the server remembers: in a
     /// transaction that has failed nothing can be prepared again, and one that cannot be rolled back
     /// stays open.
-    fn control(&mut self, span: QueryRange, key: Key) {
+    fn control(&mut self, range: QueryRange, key: Key) {
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
-        self.run(span, Arc::new(statement), None);
+        self.run(range, Arc::new(statement), None);
     }
 
     /// Queues a COPY, with nothing else on its way.
     #[cold]
-    fn copy(&mut self, span: QueryRange, key: Key) {
+    fn copy(&mut self, range: QueryRange, key: Key) {
         if StatementKind::of(&key.sql) != StatementKind::Copy {
-            return self.session.refuse(span, &Error::no_copy());
+            return self.session.requests.refuse(range, &Error::no_copy());
         }
         let moment = self.session.next_moment();
         let statement = Statement::new(key, Box::default(), moment, Box::default(), None);
         match statement.execute(&mut self.connection, &[]) {
             Ok(execute) => {
-                self.session.steps.push_back(InFlight::Run {
-                    run: span.first(),
+                self.session.in_flight.push_back(InFlight::Query {
+                    query: range.first(),
                     statement: Arc::new(statement),
                     execute,
                     moment,
@@ -154,21 +166,21 @@ impl Driver {
                 self.session.in_flight_count += 1;
                 self.sync();
             }
-            Err(error) => self.session.refuse(span, &error),
+            Err(error) => self.session.requests.refuse(range, &error),
         }
     }
 
     /// Queues a script, or leaves it where it was until nothing else is under way.
     #[cold]
-    fn script(&mut self, span: QueryRange, row_count_max: usize) {
-        if !self.session.steps.is_empty() {
-            return self.session.backlog.push_front(span);
+    fn script(&mut self, range: QueryRange, row_count_max: usize) {
+        if !self.session.in_flight.is_empty() {
+            return self.session.backlog.push_front(range);
         }
-        let ticket = span.ticket;
-        let job = self.session.jobs.get(ticket);
-        let sql = Arc::clone(&job.expect("it is in the books").key.sql);
+        let ticket = range.ticket;
+        let request = self.session.requests.get(ticket);
+        let sql = Arc::clone(&request.expect("it is in the books").details.key.sql);
         if let Err(error) = self.connection.queue(Wire::Query(&sql)) {
-            return self.session.refuse(span, &Error::request(error));
+            return self.session.requests.refuse(range, &Error::request(error));
         }
         let chunk = self.output.next_chunk();
         self.session.begin_script(ticket, row_count_max, chunk);
@@ -176,9 +188,9 @@ impl Driver {
 
     /// Queues what prepares a statement, in a flight of its own.
     #[cold]
-    fn prepare(&mut self, span: QueryRange, key: Key) {
+    fn prepare(&mut self, range: QueryRange, key: Key) {
         if StatementKind::of(&key.sql) == StatementKind::Copy {
-            return self.session.refuse(span, &Error::copy_refused());
+            return self.session.requests.refuse(range, &Error::copy_refused());
         }
         self.end_flight();
         // First, because they would be skipped behind a Parse that is refused.
@@ -188,7 +200,7 @@ impl Driver {
             };
             let close = self.connection.queue(Wire::CloseStatement(&name));
             close.expect(SMALL);
-            self.session.steps.push_back(InFlight::Close(None));
+            self.session.in_flight.push_back(InFlight::Close(None));
         }
         let name = self.session.statements.new_name();
         let parse = self.connection.queue(Wire::Parse(Parse {
@@ -201,26 +213,26 @@ impl Driver {
                 let describe = self.connection.queue(Wire::DescribeStatement(&name));
                 describe.expect(SMALL);
                 let moment = self.session.next_moment();
-                self.session.statements.begin(key.clone(), span);
+                self.session.statements.cache.begin(key.clone(), range);
                 self.session.in_flight_count += 1;
                 self.session
-                    .steps
+                    .in_flight
                     .push_back(InFlight::Prepare { key, name, moment });
             }
-            Err(error) => self.session.refuse(span, &Error::request(error)),
+            Err(error) => self.session.requests.refuse(range, &Error::request(error)),
         }
         self.sync();
     }
 
     /// Does with a prepared statement what was asked.
-    fn proceed(&mut self, span: QueryRange, statement: Arc<Statement>) {
-        let job = self.session.jobs.get(span.ticket);
-        match job.map(|job| job.goal) {
-            Some(Goal::Run) => self.run(span, statement, None),
-            Some(Goal::Open(fetch)) => self.run(span, statement, Some(fetch)),
+    fn proceed(&mut self, range: QueryRange, statement: Arc<Statement>) {
+        let request = self.session.requests.get(range.ticket);
+        match request.map(|request| request.goal) {
+            Some(Goal::Run) => self.run(range, statement, None),
+            Some(Goal::Open(fetch)) => self.run(range, statement, Some(fetch)),
             Some(Goal::Describe) => {
                 let answer = statement.described();
-                self.session.answer(span.first(), Ok(answer));
+                self.session.requests.answer(range.first(), Ok(answer));
             }
             Some(Goal::Script { .. }) => panic!("a script is not prepared"),
             Some(Goal::Copy) => panic!("a COPY is not prepared"),
@@ -232,28 +244,28 @@ impl Driver {
 
     /// Queues the queries of a span, as many as have room; or the only one, whose rows are fetched
     /// part by part.
-    fn run(&mut self, mut span: QueryRange, statement: Arc<Statement>, fetch: Option<Fetch>) {
+    fn run(&mut self, mut range: QueryRange, statement: Arc<Statement>, fetch: Option<Fetch>) {
         let session = &self.session;
-        if span.place == Place::Shared
+        if range.place == Place::Shared
             && let Some(error) = statement.effect.refusal()
         {
-            return self.session.refuse(span, &error);
+            return self.session.requests.refuse(range, &error);
         }
-        let shares = span.syncs == Syncs::Shared
-            && statement.verb == StatementKind::Read
+        let shares = range.syncs == Syncs::Shared
+            && statement.kind == StatementKind::Read
             && session.begin_count == 0
             && self.connection.transaction_status() == TransactionStatus::Idle;
         let flight_count_max = if shares { FLIGHT_COUNT_MAX } else { 1 };
         if !shares {
             self.end_flight();
         }
-        while !span.is_empty() && self.has_room() {
-            let run = span.first();
-            let Some(job) = self.session.jobs.get(run.ticket) else {
+        while !range.is_empty() && self.has_room() {
+            let query = range.first();
+            let Some(request) = self.session.requests.get(query.ticket) else {
                 panic!("a request with open queries is in the books");
             };
-            let submitted = job.moment;
-            let values = job.params.set(run.index);
+            let submitted = request.details.moment;
+            let values = request.params.set(query.index);
             let queued = match fetch {
                 None => statement.execute(&mut self.connection, values),
                 Some(fetch) => {
@@ -267,8 +279,8 @@ impl Driver {
             match queued {
                 Ok(execute) => {
                     let moment = self.session.next_moment();
-                    self.session.steps.push_back(InFlight::Run {
-                        run,
+                    self.session.in_flight.push_back(InFlight::Query {
+                        query,
                         statement: statement.clone(),
                         execute,
                         moment,
@@ -276,25 +288,25 @@ impl Driver {
                         portal: fetch.map(|fetch| fetch.portal),
                     });
                     self.session.in_flight_count += 1;
-                    if statement.verb == StatementKind::Begin {
+                    if statement.kind == StatementKind::Begin {
                         self.session.begin_count += 1;
                     }
                     self.flight_count += 1;
                 }
                 // What the parameters were when somebody else asked they need not be now.
                 Err(error) if is_misfit(&error) && statement.moment < submitted => {
-                    self.session.statements.evict(&statement);
+                    self.session.statements.cache.evict(&statement);
                     break;
                 }
-                Err(error) => self.session.answer(run, Err(error)),
+                Err(error) => self.session.requests.answer(query, Err(error)),
             }
-            span.start += 1;
+            range.start += 1;
             if self.flight_count == flight_count_max {
                 self.end_flight();
             }
         }
-        if !span.is_empty() {
-            self.session.backlog.push_front(span);
+        if !range.is_empty() {
+            self.session.backlog.push_front(range);
         }
     }
 
@@ -308,7 +320,7 @@ impl Driver {
 
     pub(super) fn sync(&mut self) {
         self.connection.queue(Wire::Sync).expect(SMALL);
-        self.session.steps.push_back(InFlight::Sync);
+        self.session.in_flight.push_back(InFlight::Sync);
     }
 }
 

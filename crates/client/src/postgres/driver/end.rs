@@ -1,58 +1,59 @@
 //! Queries that get no answer from the server: given up, or lost with the connection.
 
 use super::in_flight::InFlight;
-use super::session::{Job, Rows, Script, Session};
+use super::session::{Rows, Script, Session};
 use crate::Error;
+use crate::Ticket;
 use crate::error::Sent;
 use crate::output::Output;
-use crate::{Reply, Ticket};
 
 impl Session {
     /// Answers what is open of a request with an error that says whether it was sent, and has
     /// cancelled what the server is doing for it.
     #[cold]
     pub(super) fn give_up(&mut self, ticket: Ticket, error: impl Fn(Sent) -> Error) {
-        let Some(mut job) = self.remove(ticket) else {
+        let Some(mut request) = self.requests.remove(ticket) else {
             return;
         };
         let mut is_under_way = false;
-        for step in &self.steps {
+        for step in &self.in_flight {
             // What is queued will be sent, even if no byte of it is yet.
             match step {
-                InFlight::Run { run, .. } if run.ticket == ticket => {
+                InFlight::Query { query, .. } if query.ticket == ticket => {
                     is_under_way = true;
-                    job.answers
-                        .at(run.index)
-                        .get_or_insert_with(|| Err(error(Sent::Something)));
+                    request.fail(query.index, || error(Sent::Something));
                 }
                 InFlight::Script { ticket: of, .. } if *of == ticket => {
                     is_under_way = true;
-                    job.answers = Script::cut(self.script.take(), error(Sent::Something));
+                    request.set_answers(Script::cut(self.script.take(), error(Sent::Something)));
                 }
                 _ => {}
             }
         }
         for settled in &self.settled {
-            if settled.run.ticket == ticket {
-                job.answers
-                    .at(settled.run.index)
-                    .get_or_insert_with(|| Err(error(Sent::Something)));
+            if settled.query.ticket == ticket {
+                request.fail(settled.query.index, || error(Sent::Something));
             }
         }
-        if is_under_way || self.statements.is_awaited(&job.key, ticket) {
+        if is_under_way
+            || self
+                .statements
+                .cache
+                .is_awaited(&request.details.key, ticket)
+        {
             self.cancel.wanted.push(ticket);
         }
         self.discard_rows(ticket, || Rows::Discarded);
-        self.reply(ticket, job, &error(Sent::Nothing));
+        self.requests.reply(ticket, request, &error(Sent::Nothing));
     }
 
     /// The request whose answer is coming in, if rows of it are kept.
     pub(super) fn collecting(&self) -> Option<Ticket> {
-        match self.steps.front() {
-            Some(InFlight::Run { run, .. })
+        match self.in_flight.front() {
+            Some(InFlight::Query { query, .. })
                 if matches!(self.rows, Rows::Begun { .. } | Rows::Raw { .. }) =>
             {
-                Some(run.ticket)
+                Some(query.ticket)
             }
             Some(InFlight::Script { ticket, .. }) if self.script.is_some() => Some(*ticket),
             _ => None,
@@ -62,27 +63,28 @@ impl Session {
     /// Keeps no rows of the answers to a request that goes on.
     #[cold]
     pub(super) fn discard(&mut self, ticket: Ticket) {
-        if let Some(InFlight::Script { ticket: of, .. }) = self.steps.front()
+        if let Some(InFlight::Script { ticket: of, .. }) = self.in_flight.front()
             && *of == ticket
         {
             // The rest of it is discarded once it is out of the books.
-            if let Some(job) = self.remove(ticket) {
-                self.reply(ticket, job, &Error::canceled(Sent::Something));
+            if let Some(request) = self.requests.remove(ticket) {
+                self.requests
+                    .reply(ticket, request, &Error::canceled(Sent::Something));
             }
             self.script = None;
             return;
         }
         let error = Error::canceled(Sent::Something);
-        if let Some(job) = self.jobs.get_mut(ticket) {
-            job.discard(error.clone());
+        if let Some(request) = self.requests.get_mut(ticket) {
+            request.discard(error.clone());
         }
         self.discard_rows(ticket, || Rows::Failed(error));
     }
 
     /// Keeps no more rows of an answer whose caller is gone.
     pub(super) fn discard_rows(&mut self, ticket: Ticket, rows: impl FnOnce() -> Rows) {
-        let head = self.steps.front();
-        let is_head = matches!(head, Some(InFlight::Run { run, .. }) if run.ticket == ticket);
+        let head = self.in_flight.front();
+        let is_head = matches!(head, Some(InFlight::Query { query, .. }) if query.ticket == ticket);
         if is_head && matches!(self.rows, Rows::Begun { .. } | Rows::Raw { .. }) {
             self.rows = rows();
         }
@@ -95,47 +97,32 @@ impl Session {
             return;
         }
         let sent = error.of_query(Sent::Something);
-        for step in self.steps.drain(..) {
+        for step in self.in_flight.drain(..) {
             match step {
-                InFlight::Run { run, chunk, .. } if output.is_sent(chunk) => {
-                    if let Some(job) = self.jobs.get_mut(run.ticket) {
-                        job.answers
-                            .at(run.index)
-                            .get_or_insert_with(|| Err(sent.clone()));
+                InFlight::Query { query, chunk, .. } if output.is_sent(chunk) => {
+                    if let Some(request) = self.requests.get_mut(query.ticket) {
+                        request.fail(query.index, || sent.clone());
                     }
                 }
                 InFlight::Script { ticket, chunk, .. } if output.is_sent(chunk) => {
-                    if let Some(job) = self.jobs.get_mut(ticket) {
-                        job.answers = Script::cut(self.script.take(), sent.clone());
+                    if let Some(request) = self.requests.get_mut(ticket) {
+                        request.set_answers(Script::cut(self.script.take(), sent.clone()));
                     }
                 }
                 _ => {}
             }
         }
         for settled in self.settled.drain(..) {
-            if let Some(job) = self.jobs.get_mut(settled.run.ticket) {
-                job.answers
-                    .at(settled.run.index)
-                    .get_or_insert_with(|| Err(sent.clone()));
+            if let Some(request) = self.requests.get_mut(settled.query.ticket) {
+                request.fail(settled.query.index, || sent.clone());
             }
         }
-        let unsent = error.of_query(Sent::Nothing);
-        let tickets: Vec<_> = self.jobs.iter().collect();
-        for ticket in tickets {
-            let job = self.remove(ticket).expect("the ticket is of a request");
-            self.reply(ticket, job, &unsent);
-        }
+        self.requests.fail_all(&error.of_query(Sent::Nothing));
         self.end_copy();
         self.backlog.clear();
         self.statements.clear();
         self.in_flight_count = 0;
         self.begin_count = 0;
         self.end = Some(error);
-    }
-
-    /// Answers a request, with `error` where there is no answer yet.
-    fn reply(&mut self, ticket: Ticket, job: Job, error: &Error) {
-        let answers = job.answers.or_error(|| error.clone());
-        self.replies.push_back(Reply { ticket, answers });
     }
 }

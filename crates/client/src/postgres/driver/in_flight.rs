@@ -5,11 +5,11 @@ use std::sync::Arc;
 use lookaside_wire::RequestId;
 use lookaside_wire::postgres::ErrorResponse;
 
-use super::query_range::QueryRef;
 use super::statement::{Key, Statement};
 use crate::Answer;
 use crate::Error;
 use crate::Ticket;
+use crate::driver::QueryRef;
 use crate::request::Portal;
 
 /// One or two requests on the wire that belong together.
@@ -24,8 +24,8 @@ pub(super) enum InFlight {
         moment: u64,
     },
     /// Bind and Execute; without a name for the statement, what prepares it as well.
-    Run {
-        run: QueryRef,
+    Query {
+        query: QueryRef,
         statement: Arc<Statement>,
         execute: RequestId,
         /// When it was queued.
@@ -48,7 +48,7 @@ pub(super) enum InFlight {
 /// A query whose fate is known as soon as the Sync behind it is answered.
 #[derive(Debug)]
 pub(super) struct Settled {
-    pub(super) run: QueryRef,
+    pub(super) query: QueryRef,
     pub(super) statement: Arc<Statement>,
     pub(super) outcome: Outcome,
 }

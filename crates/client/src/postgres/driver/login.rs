@@ -38,7 +38,7 @@ pub(super) fn begin(
     let mut nonce = [0; NONCE_SIZE];
     getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let prologue = Prologue::new(host, transport, config.tls_negotiation);
-    Ok(driver.told_apart(nonce).behind(prologue))
+    Ok(driver.with_unique_prefix(nonce).behind(prologue))
 }
 
 fn channel_binding(wanted: config::ChannelBinding) -> ChannelBinding {

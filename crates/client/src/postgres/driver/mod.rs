@@ -52,7 +52,6 @@ mod login;
 mod notices;
 mod options;
 mod portal;
-mod query_range;
 mod server_role;
 mod session;
 mod statement;
@@ -77,9 +76,8 @@ use crate::{
 pub use hook::{Hook, Notification};
 pub use notices::Notices;
 pub use options::{Options, Route};
-use query_range::QueryRange;
 use session::{CopyIn, Rows, Session};
-use statement::Key;
+use statement::{Key, QueryRange};
 use statements::NONCE_SIZE;
 
 /// How much data of a COPY goes in one message; a server takes less than a gibibyte.
@@ -144,8 +142,8 @@ impl Driver {
     }
 
     /// Its statements have names that no other connection has.
-    fn told_apart(mut self, nonce: [u8; NONCE_SIZE]) -> Self {
-        self.session.statements.tell_apart(nonce);
+    fn with_unique_prefix(mut self, nonce: [u8; NONCE_SIZE]) -> Self {
+        self.session.statements.set_unique_prefix(nonce);
         self
     }
 
@@ -255,7 +253,7 @@ impl Talk for Driver {
 
     fn advance(&mut self, now: Instant) {
         self.take_events();
-        while let Some(ticket) = self.session.overdue(now) {
+        while let Some(ticket) = self.session.requests.overdue(now) {
             self.session.give_up(ticket, Error::deadline);
         }
         self.session.choose_cancel(now);
@@ -301,14 +299,14 @@ impl Drive for Driver {
             return Err(Error::too_many_parameters(request.params.width()));
         }
         let count = request.params.len();
-        if self.session.query_count + count > self.query_count_max {
+        if self.session.requests.query_count() + count > self.query_count_max {
             return Err(Error::too_many_queries(self.query_count_max));
         }
         Ok(self.session.add(request))
     }
 
     fn abandon(&mut self, ticket: Ticket) {
-        self.session.remove(ticket);
+        self.session.requests.remove(ticket);
         self.session.discard_rows(ticket, || Rows::Discarded);
     }
 
@@ -319,9 +317,9 @@ impl Drive for Driver {
         // An answer makes room.
         self.take_events();
         let room = self.window.saturating_sub(self.session.in_flight_count);
-        let tickets = self.session.backlog.iter().map(|span| span.ticket);
+        let tickets = self.session.backlog.iter().map(|range| range.ticket);
         // Others were given up.
-        let open = tickets.filter(|&ticket| self.session.jobs.contains(ticket));
+        let open = tickets.filter(|&ticket| self.session.requests.contains(ticket));
         for ticket in unwanted(open, room, is_unwanted) {
             self.abandon(ticket);
         }
@@ -340,11 +338,11 @@ impl Drive for Driver {
     }
 
     fn next_reply(&mut self) -> Option<Reply> {
-        self.session.replies.pop_front()
+        self.session.requests.replies.pop_front()
     }
 
     fn has_reply(&self) -> bool {
-        !self.session.replies.is_empty()
+        !self.session.requests.replies.is_empty()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -364,7 +362,7 @@ impl Drive for Driver {
     }
 
     fn query_count(&self) -> usize {
-        self.session.query_count
+        self.session.requests.query_count()
     }
 
     fn end(&self) -> Option<&Error> {
@@ -406,7 +404,8 @@ impl Drive for Driver {
         let key = self.connection.cancel_key()?;
         let prologue = self.prologue_again.as_ref();
         self.session
-            .take_cancel()
+            .cancel
+            .take()
             .then(|| CancelErrand::new(key, prologue.map(Prologue::again)))
     }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use lookaside_wire::postgres::Request as Wire;
 
 use super::in_flight::InFlight;
-use super::query_range::QueryRef;
 use super::session::Session;
 use super::statement::{Columns, Statement};
 use super::{Driver, QueryRange, SMALL};
+use crate::driver::QueryRef;
 use crate::request::{Fetch, Portal};
 use crate::{Answer, Error};
 
@@ -22,18 +22,18 @@ pub(super) fn portal_name(portal: Portal) -> String {
 
 impl Driver {
     /// Queues what fetches the next rows.
-    pub(super) fn fetch(&mut self, span: QueryRange, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, range: QueryRange, fetch: Fetch) {
         self.end_flight();
         let Some(statement) = self.session.portals.get(&fetch.portal).cloned() else {
-            return self.session.refuse(span, &Error::no_portal());
+            return self.session.requests.refuse(range, &Error::no_portal());
         };
         let execute = self.connection.queue(Wire::Execute {
             portal: &portal_name(fetch.portal),
             row_count_max: fetch.row_count,
         });
         let moment = self.session.next_moment();
-        self.session.steps.push_back(InFlight::Run {
-            run: span.first(),
+        self.session.in_flight.push_back(InFlight::Query {
+            query: range.first(),
             statement,
             execute: execute.expect(SMALL),
             moment,
@@ -45,7 +45,7 @@ impl Driver {
     }
 
     /// Queues what closes a portal, whether or not there is one.
-    pub(super) fn close_portal(&mut self, span: QueryRange, portal: Portal) {
+    pub(super) fn close_portal(&mut self, range: QueryRange, portal: Portal) {
         self.end_flight();
         self.session.portals.remove(&portal);
         let close = self
@@ -53,8 +53,8 @@ impl Driver {
             .queue(Wire::ClosePortal(&portal_name(portal)));
         close.expect(SMALL);
         self.session
-            .steps
-            .push_back(InFlight::Close(Some(span.first())));
+            .in_flight
+            .push_back(InFlight::Close(Some(range.first())));
         self.sync();
     }
 }
@@ -75,9 +75,9 @@ impl Session {
     }
 
     /// A Close is done, one way or the other.
-    pub(super) fn closed(&mut self, run: Option<QueryRef>) {
-        let Some(run) = run else { return };
+    pub(super) fn closed(&mut self, query: Option<QueryRef>) {
+        let Some(query) = query else { return };
         let answer = Answer::of_rows(Columns::default().rows().build());
-        self.answer(run, Ok(answer));
+        self.requests.answer(query, Ok(answer));
     }
 }

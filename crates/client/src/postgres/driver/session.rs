@@ -25,17 +25,14 @@ use super::statement_kind::StatementKind;
 use super::statements::Statements;
 use super::{Key, Options, QueryRange, Route};
 use crate::Error;
-use crate::answers::Places;
 use crate::copy::CopyEnd;
-use crate::deadlines::Deadlines;
+use crate::driver::{Cancellation, PendingRequest, Requests, requeue};
 use crate::output::Output;
 use crate::raw_rows::RawRows;
-use crate::request::{Form, Goal, Params, Portal};
-use crate::tickets::Tickets;
+use crate::request::{Form, Goal, Portal};
 use crate::types::postgres::PgType;
-use crate::{Answer, Reply, Request, Ticket};
+use crate::{Answer, Request, Ticket};
 
-use cancel::Cancel;
 pub(super) use script::Script;
 
 /// What servers call the only encoding in which texts are sent and read.
@@ -65,18 +62,13 @@ pub(super) struct Session {
     pub(super) is_ready: bool,
     pub(super) server_role: ServerRole,
     pub(super) end: Option<Error>,
-    /// Queries without an answer, sent or not.
-    pub(super) query_count: usize,
-    pub(super) replies: VecDeque<Reply>,
-    pub(super) jobs: Tickets<Job>,
-    ticket_count: u64,
-    deadlines: Deadlines,
+    pub(super) requests: Requests<Details>,
     /// Whether a pooler stands before the server, so that each transaction may run elsewhere.
     pub(super) is_pooled: bool,
     /// Queries that are not sent and wait for nothing but room.
     pub(super) backlog: VecDeque<QueryRange>,
     pub(super) statements: Statements,
-    pub(super) steps: VecDeque<InFlight>,
+    pub(super) in_flight: VecDeque<InFlight>,
     /// The portals that have more rows.
     pub(super) portals: HashMap<Portal, Arc<Statement>, RandomState>,
     /// How many steps prepare or run something.
@@ -112,7 +104,7 @@ pub(super) struct Session {
     pub(super) settings_changed: bool,
     /// One was changed in a transaction, whose end may change it back.
     pub(super) settings_pending: bool,
-    pub(super) cancel: Cancel,
+    pub(super) cancel: Cancellation,
     pub(super) notices: Notices,
     on_notice: Option<Hook<ErrorResponse<'static>>>,
     on_notification: Option<Hook<Notification>>,
@@ -120,33 +112,18 @@ pub(super) struct Session {
     pub(super) server_version: Box<str>,
 }
 
-/// A request and the answers that it has so far.
-pub(super) struct Job {
+/// What this protocol keeps of a request.
+pub(super) struct Details {
     pub(super) key: Key,
-    pub(super) params: Params,
-    pub(super) goal: Goal,
     form: Form,
     copy: Option<Arc<CopyEnd>>,
     /// When it was submitted.
     pub(super) moment: u64,
-    pub(super) deadline: Option<Instant>,
-    pub(super) answers: Places,
-    /// Set once the caller has dropped its future: replaces every answer.
-    pub(super) discards: Option<Error>,
-    pub(super) open_count: usize,
 }
 
-impl Job {
-    /// Whether its rows stay what they are.
-    fn is_raw(&self) -> bool {
-        self.form == Form::Raw && self.goal == Goal::Run
-    }
-
-    /// Keeps none of its answers.
-    pub(super) fn discard(&mut self, error: Error) {
-        self.answers.replace(&error);
-        self.discards = Some(error);
-    }
+/// Whether the rows of a request stay as the server sends them.
+fn is_raw(request: &PendingRequest<Details>) -> bool {
+    request.details.form == Form::Raw && request.goal == Goal::Run
 }
 
 /// The rows of the query that is being answered.
@@ -176,15 +153,11 @@ impl Session {
             is_ready: false,
             server_role: ServerRole::default(),
             end: None,
-            query_count: 0,
-            replies: VecDeque::new(),
-            jobs: Tickets::default(),
-            ticket_count: 0,
-            deadlines: Deadlines::default(),
+            requests: Requests::default(),
             backlog: VecDeque::new(),
             statements: Statements::new(options.statement_count_max, options.route),
             is_pooled: options.route == Route::Pooler,
-            steps: VecDeque::new(),
+            in_flight: VecDeque::new(),
             portals: HashMap::default(),
             in_flight_count: 0,
             begin_count: 0,
@@ -203,7 +176,7 @@ impl Session {
             valid_from: 0,
             settings_changed: false,
             settings_pending: false,
-            cancel: Cancel::default(),
+            cancel: Cancellation::default(),
             notices: Notices::default(),
             on_notice: options.on_notice.clone(),
             on_notification: options.on_notification.clone(),
@@ -217,97 +190,48 @@ impl Session {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.steps.is_empty()
+        self.requests.is_empty() && self.in_flight.is_empty()
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
-        let cancel = self.cancel.again();
-        match (deadline, cancel) {
-            (Some(deadline), Some(cancel)) => Some(deadline.min(cancel)),
-            (deadline, cancel) => deadline.or(cancel),
-        }
-    }
-
-    /// A request whose deadline has passed.
-    pub(super) fn overdue(&self, now: Instant) -> Option<Ticket> {
-        let (deadline, ticket) = self.deadlines.first()?;
-        (deadline <= now).then_some(ticket)
+        let deadlines = [self.requests.deadline(), self.cancel.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     pub(super) fn add(&mut self, request: Request) -> Ticket {
-        self.ticket_count += 1;
-        let ticket = Ticket(self.ticket_count);
-        let count = request.params.len();
-        if count == 0 {
-            let answers = Vec::new().into();
-            self.replies.push_back(Reply { ticket, answers });
-            return ticket;
-        }
-        let moment = self.next_moment();
-        self.query_count += count;
-        if let Some(deadline) = request.deadline {
-            self.deadlines.insert(deadline, ticket);
-        }
-        self.backlog.push_back(QueryRange {
-            ticket,
-            start: 0,
-            end: count,
-            syncs: request.syncs.unwrap_or_default(),
-            place: request.place,
-            retry_count: 0,
-            statement: None,
-        });
-        let job = Job {
+        let details = Details {
             key: Key {
                 sql: request.sql,
                 parameter_types: request.parameter_types,
             },
-            params: request.params,
-            goal: request.goal,
             form: request.form,
             copy: request.copy,
-            moment,
-            deadline: request.deadline,
-            answers: Places::new(count),
-            discards: None,
-            open_count: count,
+            moment: self.next_moment(),
         };
-        self.jobs.insert(ticket, job);
+        let count = request.params.len();
+        let pending = PendingRequest::new(request.params, request.goal, request.deadline, details);
+        let ticket = self.requests.add(pending);
+        if count > 0 {
+            let syncs = request.syncs.unwrap_or_default();
+            let range = QueryRange::all(ticket, count, request.place, syncs);
+            self.backlog.push_back(range);
+        }
         ticket
-    }
-
-    /// Takes a request out of the books.
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Job> {
-        let job = self.jobs.remove(ticket)?;
-        self.query_count -= job.open_count;
-        if let Some(deadline) = job.deadline {
-            self.deadlines.remove(deadline, ticket);
-        }
-        Some(job)
-    }
-
-    /// The same for one whose queries are all answered, and which nobody needs any more.
-    pub(super) fn forget(&mut self, ticket: Ticket, deadline: Option<Instant>) {
-        self.jobs.forget(ticket);
-        if let Some(deadline) = deadline {
-            self.deadlines.remove(deadline, ticket);
-        }
     }
 
     /// Whether the server may be waiting for data, or be sending some.
     pub(super) fn is_copying(&self) -> bool {
-        let step = self.steps.front();
-        matches!(step, Some(InFlight::Run { statement, .. }) if statement.verb == StatementKind::Copy)
+        let step = self.in_flight.front();
+        matches!(step, Some(InFlight::Query { statement, .. }) if statement.kind == StatementKind::Copy)
     }
 
     /// What a server shall get that waits for the data of a COPY.
     fn copy_in(&mut self) -> Option<CopyIn> {
-        let Some(InFlight::Run { run, .. }) = self.steps.front() else {
+        let Some(InFlight::Query { query, .. }) = self.in_flight.front() else {
             panic!("only what runs waits for data");
         };
-        let job = self.jobs.get(run.ticket);
-        if let Some(copy) = job.and_then(|job| job.copy.as_ref()) {
+        let request = self.requests.get(query.ticket);
+        if let Some(copy) = request.and_then(|request| request.details.copy.as_ref()) {
             if !copy.sends() {
                 self.rows = Rows::Failed(Error::copy_direction("COPY … TO STDOUT"));
                 return Some(CopyIn::Refused);
@@ -317,7 +241,7 @@ impl Session {
             return None;
         }
         Some(
-            match job.and_then(|job| job.params.set(run.index).first()) {
+            match request.and_then(|request| request.params.set(query.index).first()) {
                 Some(Value::Bytes(data)) => CopyIn::Data(Arc::clone(data)),
                 _ => CopyIn::Refused,
             },
@@ -326,10 +250,10 @@ impl Session {
 
     /// Where the data of a COPY goes, if it does not come whole.
     fn copy_out(&self) -> Option<Arc<CopyEnd>> {
-        let Some(InFlight::Run { run, .. }) = self.steps.front() else {
+        let Some(InFlight::Query { query, .. }) = self.in_flight.front() else {
             panic!("only what runs sends data");
         };
-        let copy = self.jobs.get(run.ticket)?.copy.as_ref()?;
+        let copy = self.requests.get(query.ticket)?.details.copy.as_ref()?;
         Some(Arc::clone(copy))
     }
 
@@ -352,7 +276,7 @@ impl Session {
     #[inline]
     pub(super) fn take(&mut self, event: Event<'_>, output: &Output) -> Option<CopyIn> {
         // Nothing but a script takes an event away, and to look for one needs no event.
-        if let Some(&InFlight::Script { ticket, .. }) = self.steps.front() {
+        if let Some(&InFlight::Script { ticket, .. }) = self.in_flight.front() {
             return match self.take_of_script(ticket, event) {
                 ControlFlow::Continue(event) => self.take_rare(event, output),
                 ControlFlow::Break(copies) => copies.then_some(CopyIn::Refused),
@@ -364,7 +288,7 @@ impl Session {
             Event::DataRow { row, .. } => self.row(row),
             Event::CommandComplete { tag, .. } => self.complete(Some(tag)),
             Event::Ready { id, status } if id != RequestId::STARTUP => {
-                let sync = self.steps.pop_front();
+                let sync = self.in_flight.pop_front();
                 assert!(
                     matches!(sync, Some(InFlight::Sync)),
                     "only a Sync gets ready"
@@ -393,10 +317,10 @@ impl Session {
             Event::RowDescription { description, .. } => self.described(Some(description)),
             Event::NoData { .. } => self.described(None),
             Event::CloseComplete { .. } => {
-                let Some(InFlight::Close(run)) = self.steps.pop_front() else {
+                let Some(InFlight::Close(query)) = self.in_flight.pop_front() else {
                     panic!("only a Close closes");
                 };
-                self.closed(run);
+                self.closed(query);
             }
             Event::Failed { id, error } => self.failed(id, error.into_owned()),
             Event::Skipped { .. } => self.skipped(),
@@ -442,26 +366,28 @@ impl Session {
     }
 
     fn row(&mut self, row: DataRow<'_>) {
-        let Some(InFlight::Run { run, statement, .. }) = self.steps.front() else {
+        let Some(InFlight::Query {
+            query, statement, ..
+        }) = self.in_flight.front()
+        else {
             panic!("only queries have rows");
         };
         if matches!(self.rows, Rows::Empty) {
             let columns = self.columns.as_ref().unwrap_or(&statement.columns);
-            self.rows = match self.jobs.get(run.ticket) {
-                Some(Job {
-                    discards: Some(error),
-                    ..
-                }) => Rows::Failed(error.clone()),
-                Some(job) if job.is_raw() => {
-                    let types = Arc::clone(&columns.types);
-                    let rows = Box::new(RawRows::with_capacity(types, self.raw_size));
-                    Rows::Raw { rows, size: 0 }
-                }
-                Some(_) => {
-                    let rows = columns.rows();
-                    Rows::Begun { rows, size: 0 }
-                }
+            self.rows = match self.requests.get(query.ticket) {
                 None => Rows::Discarded,
+                Some(request) => match request.discards() {
+                    Some(error) => Rows::Failed(error.clone()),
+                    None if is_raw(request) => {
+                        let types = Arc::clone(&columns.types);
+                        let rows = Box::new(RawRows::with_capacity(types, self.raw_size));
+                        Rows::Raw { rows, size: 0 }
+                    }
+                    None => {
+                        let rows = columns.rows();
+                        Rows::Begun { rows, size: 0 }
+                    }
+                },
             };
         }
         let columns = self.columns.as_ref().unwrap_or(&statement.columns);
@@ -474,7 +400,7 @@ impl Session {
             Ok(row_size) => *size += row_size,
             Err(error) => {
                 let statement = statement.clone();
-                self.statements.evict(&statement);
+                self.statements.cache.evict(&statement);
                 self.rows = Rows::Failed(error);
                 return;
             }
@@ -486,9 +412,9 @@ impl Session {
 
     /// All rows came that were asked for.
     fn suspended(&mut self) {
-        let Some(InFlight::Run {
+        let Some(InFlight::Query {
             statement, portal, ..
-        }) = self.steps.front()
+        }) = self.in_flight.front()
         else {
             panic!("only queries are suspended");
         };
@@ -502,14 +428,17 @@ impl Session {
     }
 
     fn complete(&mut self, tag: Option<CommandTag<'_>>) {
-        let Some(InFlight::Run { run, statement, .. }) = self.pop() else {
+        let Some(InFlight::Query {
+            query, statement, ..
+        }) = self.pop()
+        else {
             panic!("only queries are completed");
         };
-        if statement.verb == StatementKind::Set {
+        if statement.kind == StatementKind::Set {
             self.settings_changed = true;
         }
         let is_undone = tag.is_some_and(|tag| tag.as_bytes() == b"ROLLBACK");
-        if statement.verb == StatementKind::Commit && is_undone {
+        if statement.kind == StatementKind::Commit && is_undone {
             self.rows = Rows::Failed(Error::rolled_back());
         }
         self.end_copy();
@@ -525,7 +454,7 @@ impl Session {
         let outcome = match std::mem::replace(&mut self.rows, Rows::Empty) {
             Rows::Empty => {
                 let columns = columns.as_ref().unwrap_or(&statement.columns);
-                let is_raw = self.jobs.get(run.ticket).is_some_and(Job::is_raw);
+                let is_raw = self.requests.get(query.ticket).is_some_and(is_raw);
                 let none = || RawRows::with_capacity(Arc::clone(&columns.types), 0);
                 done(columns.rows(), is_raw.then(|| Box::new(none())))
             }
@@ -540,7 +469,7 @@ impl Session {
             Rows::Discarded => Outcome::Discarded,
         };
         self.settled.push(Settled {
-            run,
+            query,
             statement,
             outcome,
         });
@@ -548,13 +477,13 @@ impl Session {
 
     /// A statement is described, or a portal that is about to be executed.
     fn described(&mut self, description: Option<RowDescription<'_>>) {
-        let Some(InFlight::Run { statement, .. }) = self.steps.front() else {
+        let Some(InFlight::Query { statement, .. }) = self.in_flight.front() else {
             return self.prepared(description);
         };
         let statement = Arc::clone(statement);
         let columns = statement.portal_columns(description);
         if !columns.is_like(&statement.columns) {
-            self.statements.evict(&statement);
+            self.statements.cache.evict(&statement);
         }
         if let Some(name) = columns.opaque() {
             self.rows = Rows::Unforeseen(Error::column_changed(name));
@@ -569,43 +498,32 @@ impl Session {
         };
         let parameters = std::mem::take(&mut self.parameters);
         let statement = Statement::new(key, name, moment, parameters, description);
-        let statement = Arc::new(statement);
-        let mut waiting = self.statements.prepared(statement.clone());
-        for span in &mut waiting {
-            span.statement = Some(statement.clone());
-        }
-        self.resume(waiting);
-    }
-
-    /// Puts spans where they are next.
-    pub(super) fn resume(&mut self, spans: Vec<QueryRange>) {
-        for span in spans.into_iter().rev() {
-            self.backlog.push_front(span);
-        }
+        let waiting = self.statements.cache.prepared(&Arc::new(statement));
+        requeue(&mut self.backlog, waiting);
     }
 
     #[cold]
     fn failed(&mut self, id: RequestId, error: ErrorResponse<'static>) {
-        if matches!(self.steps.front(), Some(InFlight::Sync)) {
+        if matches!(self.in_flight.front(), Some(InFlight::Sync)) {
             self.sync_error = Some(error);
             return;
         }
         match self.pop() {
             Some(InFlight::Prepare { key, name, moment }) => {
-                let waiting = self.statements.refused(&key);
+                let waiting = self.statements.cache.refused(&key);
                 // Parse may have been done, and only Describe refused.
                 self.statements.forget(name);
                 if self.is_victim(&error, moment) {
-                    self.resume(waiting);
+                    requeue(&mut self.backlog, waiting);
                     return;
                 }
                 let error = Error::refused(error);
-                for span in waiting {
-                    self.refuse(span, &error);
+                for range in waiting {
+                    self.requests.refuse(range, &error);
                 }
             }
-            Some(InFlight::Run {
-                run,
+            Some(InFlight::Query {
+                query,
                 statement,
                 execute,
                 moment,
@@ -626,13 +544,13 @@ impl Session {
                     at_risk,
                 };
                 self.settled.push(Settled {
-                    run,
+                    query,
                     statement,
                     outcome,
                 });
             }
             // What could not be closed is not used any more either.
-            Some(InFlight::Close(run)) => self.closed(run),
+            Some(InFlight::Close(query)) => self.closed(query),
             step => panic!("{step:?} cannot fail"),
         }
     }
@@ -640,19 +558,21 @@ impl Session {
     /// All that shares the Sync of what failed.
     #[cold]
     fn skipped(&mut self) {
-        while !matches!(self.steps.front(), Some(InFlight::Sync) | None) {
+        while !matches!(self.in_flight.front(), Some(InFlight::Sync) | None) {
             match self.pop() {
-                Some(InFlight::Run { run, statement, .. }) => self.settled.push(Settled {
-                    run,
+                Some(InFlight::Query {
+                    query, statement, ..
+                }) => self.settled.push(Settled {
+                    query,
                     statement,
                     outcome: Outcome::Skipped,
                 }),
                 // Something before it could not be closed, which is not tried again.
                 Some(InFlight::Prepare { key, .. }) => {
-                    let waiting = self.statements.refused(&key);
-                    self.resume(waiting);
+                    let waiting = self.statements.cache.refused(&key);
+                    requeue(&mut self.backlog, waiting);
                 }
-                Some(InFlight::Close(run)) => self.closed(run),
+                Some(InFlight::Close(query)) => self.closed(query),
                 _ => {}
             }
         }
@@ -660,11 +580,11 @@ impl Session {
 
     /// Takes the first step, which is done.
     fn pop(&mut self) -> Option<InFlight> {
-        let step = self.steps.pop_front();
+        let step = self.in_flight.pop_front();
         match &step {
-            Some(InFlight::Run { statement, .. }) => {
+            Some(InFlight::Query { statement, .. }) => {
                 self.in_flight_count -= 1;
-                if statement.verb == StatementKind::Begin {
+                if statement.kind == StatementKind::Begin {
                     self.begin_count -= 1;
                 }
             }
@@ -683,9 +603,9 @@ impl Session {
             let error = Error::other_encoding("client_encoding", &value, "UTF8");
             // A query that was alone has done it.
             if let [only] = &self.settled[..] {
-                let run = only.run;
+                let query = only.query;
                 self.settled.clear();
-                self.answer(run, Err(error.clone()));
+                self.requests.answer(query, Err(error.clone()));
             }
             return self.end(error, output);
         }

@@ -8,8 +8,9 @@ use lookaside_wire::postgres::{
 };
 use lookaside_wire::{RequestError, RequestId};
 
-use super::statement_kind::{SessionEffect, StatementKind};
+use super::statement_kind::{StatementKind, session_effect};
 use crate::Answer;
+use crate::driver::{self, CachedStatement, SessionEffect};
 use crate::raw_rows::RawRows;
 use crate::types::postgres::{self as types, EncodeError, Encoded, PgType};
 use crate::{Description, Error, Result};
@@ -31,7 +32,7 @@ pub(super) struct Key {
 pub(super) struct Statement {
     pub(super) key: Key,
     pub(super) name: Box<str>,
-    pub(super) verb: StatementKind,
+    pub(super) kind: StatementKind,
     /// What it leaves behind in the session.
     pub(super) effect: SessionEffect,
     /// When it was prepared, in the driver's count of events.
@@ -44,6 +45,25 @@ pub(super) struct Statement {
     portal: OnceLock<(Box<[u8]>, Arc<Columns>)>,
     /// What executes it, since it was executed.
     execution: OnceLock<Execution>,
+}
+
+/// Queries that are not sent.
+pub(super) type QueryRange = driver::QueryRange<Statement>;
+
+impl CachedStatement for Statement {
+    type Key = Key;
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn moment(&self) -> u64 {
+        self.moment
+    }
+
+    fn must_be_closed(&self) -> bool {
+        !self.name.is_empty()
+    }
 }
 
 /// The columns of a result.
@@ -72,8 +92,8 @@ impl Statement {
             parameter_types: parameters.iter().map(type_name).collect(),
         };
         Self {
-            verb: StatementKind::of(&key.sql),
-            effect: SessionEffect::of(&key.sql),
+            kind: StatementKind::of(&key.sql),
+            effect: session_effect(&key.sql),
             key,
             name,
             moment,
@@ -167,7 +187,7 @@ impl Statement {
         Self {
             key: self.key.clone(),
             name: self.name.clone(),
-            verb: self.verb,
+            kind: self.kind,
             effect: self.effect,
             moment: self.moment,
             parameters: self.parameters.clone(),

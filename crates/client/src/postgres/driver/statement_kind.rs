@@ -1,6 +1,6 @@
 //! What a statement does, as far as its first word tells.
 
-use crate::Error;
+use crate::driver::SessionEffect;
 
 /// What the driver has to know about a statement before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,51 +57,29 @@ impl StatementKind {
     }
 }
 
-/// What a statement leaves behind in its session, as far as its first word tells. What a function
-/// hides is not seen here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SessionEffect {
-    /// Nothing.
-    None,
-    /// An open transaction.
-    Transaction,
-    /// Settings, names, channels or statements.
-    Settings,
-}
-
-impl SessionEffect {
-    pub(super) fn of(sql: &str) -> Self {
-        const SETTINGS: &[&str] = &[
-            "set",
-            "reset",
-            "discard",
-            "listen",
-            "unlisten",
-            "prepare",
-            "deallocate",
-            "declare",
-            "load",
-        ];
-        let word = first_word(sql);
-        if StatementKind::of(sql) == StatementKind::Begin {
-            Self::Transaction
-        } else if SETTINGS
-            .iter()
-            .any(|other| word.eq_ignore_ascii_case(other))
-        {
-            Self::Settings
-        } else {
-            Self::None
-        }
-    }
-
-    /// Why it is not done in a session that others use as well.
-    pub(super) fn refusal(self) -> Option<Error> {
-        match self {
-            Self::None => None,
-            Self::Transaction => Some(Error::shared_transaction()),
-            Self::Settings => Some(Error::shared_session()),
-        }
+/// What a statement leaves behind in its session, as far as its first word tells.
+pub(super) fn session_effect(sql: &str) -> SessionEffect {
+    const SETTINGS: &[&str] = &[
+        "set",
+        "reset",
+        "discard",
+        "listen",
+        "unlisten",
+        "prepare",
+        "deallocate",
+        "declare",
+        "load",
+    ];
+    let word = first_word(sql);
+    if StatementKind::of(sql) == StatementKind::Begin {
+        SessionEffect::Transaction
+    } else if SETTINGS
+        .iter()
+        .any(|other| word.eq_ignore_ascii_case(other))
+    {
+        SessionEffect::Settings
+    } else {
+        SessionEffect::None
     }
 }
 
@@ -184,7 +162,7 @@ mod tests {
             ("listen a", SessionEffect::Settings),
             ("prepare transaction 'a'", SessionEffect::Settings),
         ] {
-            assert_eq!(SessionEffect::of(sql), expected, "{sql}");
+            assert_eq!(session_effect(sql), expected, "{sql}");
         }
     }
 

@@ -24,16 +24,16 @@ impl Session {
     pub(super) fn report(&mut self, flags: StatusFlags, output: &Output) -> Result<(), Ended> {
         let was_clean = self.status.is_clean();
         self.status.report(flags);
-        let run = match self.steps.front() {
-            Some(InFlight::Run { run, .. } | InFlight::Void { run, .. }) => Some(*run),
-            Some(InFlight::Bulk { span, .. }) => Some(span.first()),
+        let query = match self.in_flight.front() {
+            Some(InFlight::Query { query, .. } | InFlight::Void { query, .. }) => Some(*query),
+            Some(InFlight::Bulk { range, .. }) => Some(range.first()),
             Some(InFlight::Ping { .. }) => None,
             _ => return Ok(()),
         };
-        if run.is_some_and(|run| run.place == Place::Session) {
+        if query.is_some_and(|query| query.place == Place::Session) {
             self.status.begin(flags);
         }
-        let is_shared = run.is_none_or(|run| run.place == Place::Shared);
+        let is_shared = query.is_none_or(|query| query.place == Place::Shared);
         if !is_shared || self.status.is_clean() {
             return Ok(());
         }
@@ -42,8 +42,8 @@ impl Session {
             false => Error::autocommit_off(),
         };
         // Nobody else can have done it.
-        if was_clean && let Some(run) = run {
-            self.requests.answer(run, Err(error.clone()));
+        if was_clean && let Some(query) = query {
+            self.requests.answer(query, Err(error.clone()));
         }
         self.incoming.reset();
         self.end(error, output);
@@ -53,8 +53,8 @@ impl Session {
     /// Ends the connection if a statement has changed the character set in which texts are sent and
     /// read.
     pub(super) fn has_other_charset(&mut self, name: &[u8], value: &[u8], output: &Output) -> bool {
-        let run = match self.steps.front() {
-            Some(InFlight::Run { run, .. } | InFlight::Void { run, .. }) => *run,
+        let query = match self.in_flight.front() {
+            Some(InFlight::Query { query, .. } | InFlight::Void { query, .. }) => *query,
             _ => return false,
         };
         if !CHARACTER_SETS.contains(&name) || value == CHARACTER_SET.as_bytes() {
@@ -62,7 +62,7 @@ impl Session {
         }
         let [name, value] = [name, value].map(String::from_utf8_lossy);
         let error = Error::other_encoding(&name, &value, CHARACTER_SET);
-        self.requests.answer(run, Err(error.clone()));
+        self.requests.answer(query, Err(error.clone()));
         self.incoming.reset();
         self.end(error, output);
         true

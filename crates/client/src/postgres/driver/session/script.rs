@@ -40,7 +40,7 @@ impl Session {
     ) {
         let moment = self.next_moment();
         self.script = Some(Script::new(row_count_max, self.result_size_max));
-        self.steps.push_back(InFlight::Script {
+        self.in_flight.push_back(InFlight::Script {
             ticket,
             moment,
             chunk,
@@ -55,7 +55,7 @@ impl Session {
         ticket: Ticket,
         event: Event<'a>,
     ) -> ControlFlow<bool, Event<'a>> {
-        if !self.jobs.contains(ticket) {
+        if !self.requests.contains(ticket) {
             self.script = None;
         }
         let mut copies = false;
@@ -87,7 +87,7 @@ impl Session {
     }
 
     fn end_script(&mut self, ticket: Ticket, status: TransactionStatus) {
-        self.steps.pop_front();
+        self.in_flight.pop_front();
         // What was in it nobody has read.
         self.settings_changed = true;
         let is_idle = status == TransactionStatus::Idle;
@@ -97,10 +97,10 @@ impl Session {
             self.portals.clear();
         }
         if let Some(script) = self.script.take()
-            && self.remove(ticket).is_some()
+            && self.requests.remove(ticket).is_some()
         {
             let answers = script.answers.into();
-            self.replies.push_back(Reply { ticket, answers });
+            self.requests.replies.push_back(Reply { ticket, answers });
         }
     }
 }

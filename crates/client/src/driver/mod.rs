@@ -1,0 +1,20 @@
+//! What the drivers of both protocols share.
+//!
+//! A driver keeps the requests that wait for their answers ([`Requests`]), the queries that wait to
+//! be sent ([`QueryRange`]), the statements that its server has prepared ([`StatementCache`]), and
+//! what the server is asked to cancel ([`Cancellation`]). None of that knows a protocol.
+
+mod cancellation;
+mod deadlines;
+mod query_range;
+mod requests;
+mod session_effect;
+mod statement_cache;
+mod tickets;
+
+pub(crate) use cancellation::Cancellation;
+pub(crate) use query_range::{QueryRange, QueryRef, requeue};
+pub(crate) use requests::{PendingRequest, Requests};
+pub(crate) use session_effect::SessionEffect;
+pub(crate) use statement_cache::{CachedStatement, Found, StatementCache};
+pub(crate) use tickets::Tickets;
