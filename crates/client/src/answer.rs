@@ -28,7 +28,7 @@ pub struct Answer {
     /// How many warnings MySQL or MariaDB has for this statement. Their texts are what `show
     /// warnings` gives, as the next statement on the same connection.
     pub warning_count: u16,
-    /// The results behind this one, if that was [asked](crate::Request::all_results): of a procedure, one
+    /// The results after this one, if that was [asked](crate::Request::all_results): of a procedure, one
     /// for each of its statements that gives rows, and in the end that of the `CALL` itself.
     pub further_results: Vec<Answer>,
 }
@@ -67,7 +67,7 @@ impl Answer {
         self.rows.map(read).map_err(Error::row)
     }
 
-    /// The rows as somebody's own type; see [`RowSet::deserialize`].
+    /// The rows as a type of the caller's; see [`RowSet::deserialize`].
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ pub struct Answers(Form);
 
 #[derive(Debug)]
 enum Form {
-    /// One, which is most requests: it needs no memory of its own.
+    /// One, which is most requests: it is not allocated.
     One(Result<Answer>),
     Many(Vec<Result<Answer>>),
 }
@@ -107,13 +107,13 @@ impl Reply {
 
 /// A place for the answer to each query of a request.
 #[derive(Debug)]
-pub(crate) enum Places {
+pub(crate) enum AnswerSlots {
     /// One query, which is most requests.
     One(Option<Result<Answer>>),
     Many(Vec<Option<Result<Answer>>>),
 }
 
-impl Places {
+impl AnswerSlots {
     /// So many that are empty.
     pub(crate) fn new(count: usize) -> Self {
         match count {
@@ -158,7 +158,7 @@ impl Places {
         })
     }
 
-    /// All of them, of which this is the last to come. It leaves nothing behind.
+    /// All of them, of which this is the last to come. The slots are empty then.
     ///
     /// # Panics
     ///

@@ -17,7 +17,7 @@ mod url;
 
 pub use environment::Environment;
 pub use error::ConfigError;
-pub use host::{Host, Place};
+pub use host::{Host, HostAddress};
 pub use mysql::{MysqlConfig, ServerKey};
 pub use passfile::passfile_password;
 pub use postgres::{Keepalives, LoadBalance, PostgresConfig, TargetSession};

@@ -1,7 +1,7 @@
 //! What goes wrong between a caller and a server, whose fault it is, and what to do about it.
 
+mod hint;
 mod tls;
-mod way_out;
 
 use std::fmt;
 use std::io;
@@ -482,7 +482,7 @@ impl Error {
     }
 
     pub(crate) fn no_listening() -> Self {
-        let message = "behind a pooler nobody can listen: connect to the server itself, with \
+        let message = "LISTEN does not work behind a pooler: connect to the server itself, with \
                        `Route::Direct`";
         Self::new(ErrorKind::Misuse, Sent::Nothing, message)
     }
@@ -636,7 +636,7 @@ impl Error {
         Self::because(ErrorKind::Connection, Sent::Nothing, message, cause)
     }
 
-    /// A statement that each connection runs first. Nobody's query was sent.
+    /// A statement that each connection runs first. No query was sent.
     pub(crate) fn session(sql: &str, error: Self) -> Self {
         let message = format!("`{sql}`, which each connection is to begin with, failed");
         Self::because(error.kind(), Sent::Nothing, message, Cause::Step(error))

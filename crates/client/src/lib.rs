@@ -16,18 +16,19 @@
 
 mod answer;
 mod answers;
+pub mod blocking;
 mod cancel;
 mod config;
 mod copy;
 mod description;
-mod drive;
 mod driver;
 mod error;
-pub mod face;
 mod jitter;
 pub mod mysql;
 mod net;
+pub mod nonblocking;
 mod output;
+pub mod poll;
 mod pool;
 pub mod postgres;
 mod raw_rows;
@@ -47,12 +48,12 @@ pub use answer::Answer;
 pub use answers::{Answers, Reply};
 pub use cancel::CancelToken;
 pub use config::{
-    ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, Keepalives,
-    LoadBalance, MysqlConfig, Place, PostgresConfig, RootCertificates, Secret, ServerKey, SslMode,
-    TargetSession, Tls, TlsNegotiation, passfile_password,
+    ChannelBinding, ClientCertificate, Config, ConfigError, Environment, Host, HostAddress,
+    Keepalives, LoadBalance, MysqlConfig, PostgresConfig, RootCertificates, Secret, ServerKey,
+    SslMode, TargetSession, Tls, TlsNegotiation, passfile_password,
 };
 pub use description::Description;
-pub use drive::{Check, Drive, Fitness, Talk, Target, Transport, Trust, Upgrade};
+pub use driver::{Check, Driver, Fitness, Protocol, Target, Transport, Trust, Upgrade};
 pub use error::{Error, ErrorKind, Result};
 pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus};
 pub use request::{Request, Syncs, Ticket};

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Why the bytes of a row can be walked.
 const WALKED: &str = "the lengths were walked when the row came";
 
-/// The rows of an answer, one behind the other in one piece of memory, as they came.
+/// The rows of an answer, one after the other in one piece of memory, as they came.
 ///
 /// No value is made of them: numbers are read and texts are borrowed where they lie. See [`Request::raw_rows`](crate::Request::raw_rows).
 #[derive(Clone, PartialEq)]

@@ -26,7 +26,7 @@ pub struct Request {
     pub(crate) is_canceled_on_drop: bool,
     pub(crate) goal: Goal,
     pub(crate) shape: Shape,
-    pub(crate) place: Place,
+    pub(crate) scope: RequestScope,
     pub(crate) is_bulk: bool,
     pub(crate) keeps_results: bool,
     pub(crate) form: Form,
@@ -56,7 +56,7 @@ pub(crate) enum Form {
 /// The parameter sets of a request; shared, as a request is cloned to be sent once more.
 #[derive(Clone, Debug)]
 pub(crate) enum Params {
-    /// One set of one value, which is most requests: it needs no memory of its own.
+    /// One set of one value, which is most requests: it is not allocated.
     Single(Value),
     /// One set, in one piece.
     One(Arc<[Value]>),
@@ -104,14 +104,14 @@ pub(crate) enum Shape {
 
 /// Where a request belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RequestScope {
     /// Wherever its author sends it.
     Anywhere,
     /// In a transaction: it is not done where that is gone.
     Transaction,
     /// Session set-up: the state after it is what a released lock restores.
     Session,
-    /// Among those of others who know nothing of each other: it begins no transaction, which theirs
+    /// On a session shared with independent callers: it begins no transaction, which theirs
     /// would become parts of, and changes nothing of the session.
     Shared,
 }
@@ -158,10 +158,10 @@ pub(crate) struct Fetch {
 /// How the queries of a request are separated from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Syncs {
-    /// A Sync behind each: each is a transaction of its own, as if sent alone. The default.
+    /// A Sync after each: each is a transaction by itself, as if sent alone. The default.
     #[default]
     Each,
-    /// One Sync behind many, which answers up to twice as many queries a second: behind those of
+    /// One Sync after many, which answers up to twice as many queries a second: after those of
     /// one request, and those of all requests that wait at the same time and say the same. Where
     /// one fails, those that it took along are sent again with a Sync each.
     ///
@@ -200,7 +200,7 @@ impl Request {
             is_canceled_on_drop: false,
             goal: Goal::Run,
             shape: Shape::Described,
-            place: Place::Anywhere,
+            scope: RequestScope::Anywhere,
             is_bulk: false,
             keeps_results: false,
             form: Form::Values,
@@ -238,7 +238,7 @@ impl Request {
     /// answer counts the rows. PostgreSQL only.
     ///
     /// What does not fit in memory is written piece by piece: see
-    /// [`Lock::copy_in`](crate::face::Lock::copy_in).
+    /// [`Lock::copy_in`](crate::nonblocking::Lock::copy_in).
     pub fn copy_in(sql: impl Into<Arc<str>>, data: impl Into<Arc<[u8]>>) -> Self {
         Self {
             goal: Goal::Copy,
@@ -248,7 +248,7 @@ impl Request {
 
     /// A `COPY … TO STDOUT`: the answer has a row for each row, with its bytes in the format that
     /// the statement says. PostgreSQL only. What does not fit in memory is read piece by piece: see
-    /// [`Lock::copy_out`](crate::face::Lock::copy_out).
+    /// [`Lock::copy_out`](crate::nonblocking::Lock::copy_out).
     pub fn copy_out(sql: impl Into<Arc<str>>) -> Self {
         Self {
             goal: Goal::Copy,
@@ -278,7 +278,7 @@ impl Request {
     pub(crate) fn open(sql: Arc<str>, params: &[Value], fetch: Fetch) -> Self {
         Self {
             goal: Goal::Open(fetch),
-            place: Place::Transaction,
+            scope: RequestScope::Transaction,
             ..Self::new(sql, params)
         }
     }
@@ -287,7 +287,7 @@ impl Request {
     pub(crate) fn fetch(fetch: Fetch) -> Self {
         Self {
             goal: Goal::Fetch(fetch),
-            place: Place::Transaction,
+            scope: RequestScope::Transaction,
             ..Self::new("", &[])
         }
     }
@@ -365,7 +365,7 @@ impl Request {
     }
 
     /// Says that the columns of this statement and their types are what they were, whatever happens
-    /// to its tables: that each is a cast, say, or that tables change only while nobody asks. MySQL
+    /// to its tables: that each is a cast, say, or that tables change only while there are no queries. MySQL
     /// then need not send their definitions, which for wide rows are most of an answer.
     ///
     /// **Dangerous, and without effect** unless
@@ -385,7 +385,7 @@ impl Request {
     /// command, which is several times as fast. Other servers, and other statements, get them one by
     /// one as ever.
     ///
-    /// It is the caller's word that he does not mind what comes with it. Each set still has an answer,
+    /// The caller accepts what comes with it. Each set still has an answer,
     /// but of those that went together:
     ///
     /// - the last one's [`row_count`](crate::Answer::row_count) is that of all, and the others have
@@ -451,7 +451,7 @@ impl Request {
     /// Says that it is part of a transaction, and not to be done where that is gone.
     pub(crate) fn of_transaction(self) -> Self {
         Self {
-            place: Place::Transaction,
+            scope: RequestScope::Transaction,
             ..self
         }
     }
@@ -459,7 +459,7 @@ impl Request {
     /// Says that others who know nothing of it use the same session.
     pub(crate) fn shared(self) -> Self {
         Self {
-            place: Place::Shared,
+            scope: RequestScope::Shared,
             ..self
         }
     }
@@ -467,7 +467,7 @@ impl Request {
     /// Says that it is a part of how the session begins.
     pub(crate) fn of_session(self) -> Self {
         Self {
-            place: Place::Session,
+            scope: RequestScope::Session,
             ..self
         }
     }

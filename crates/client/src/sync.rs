@@ -15,7 +15,7 @@ impl<T> Lock<T> for Mutex<T> {
 
     fn with<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         // State that failed an assertion fails it again wherever it matters; here it would abort
-        // the process if somebody unwinds.
+        // the process if a thread unwinds.
         look(&mut self.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -75,7 +75,7 @@ impl Level {
 
     /// What undoes its work, one statement after the other. Going back to a savepoint does not
     /// take it away, and a loop would leave one after the other on the server.
-    pub(crate) fn roll_back(self) -> Vec<String> {
+    pub(crate) fn rollback(self) -> Vec<String> {
         match self {
             Self::Transaction => vec![ROLLBACK.to_owned()],
             Self::Savepoint(number) => {

@@ -2,7 +2,7 @@
 //!
 //! `docs/TYPES.md` has the table.
 
-mod flaw;
+mod field_error;
 mod float;
 mod json;
 pub mod mysql;

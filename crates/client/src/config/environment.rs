@@ -44,7 +44,7 @@ impl Environment {
         (!value.is_empty()).then_some(value)
     }
 
-    /// The name of whoever runs the process.
+    /// The name of the user that runs the process.
     pub(super) fn user(&self) -> Option<String> {
         let mut names = USER.iter().filter_map(|name| self.variable(name));
         names.next().map(str::to_owned)

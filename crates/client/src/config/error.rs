@@ -32,7 +32,7 @@ impl ConfigError {
     }
 
     pub(super) fn unknown_scheme(scheme: &str, known: &[&str]) -> Self {
-        // Whoever leaves out the scheme begins with a user and a password.
+        // Without the scheme, a URL begins with a user and a password.
         let quotable = scheme.len() < 20 && scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
         if quotable {
             let hint = suggestion(scheme, known);

@@ -12,7 +12,7 @@ use super::Secret;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Where it listens.
-    pub place: Place,
+    pub address: HostAddress,
     /// Its port; the socket of a local PostgreSQL is named after it.
     pub port: u16,
     /// The password that a password file has for this server alone.
@@ -21,7 +21,7 @@ pub struct Host {
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum HostAddress {
     /// On the network.
     Tcp {
         /// What its certificate must say, and what is looked up unless there is an address.
@@ -36,17 +36,17 @@ pub enum Place {
 impl Host {
     /// The socket of a local PostgreSQL.
     pub fn postgres_socket(&self) -> Option<PathBuf> {
-        match &self.place {
-            Place::Unix(folder) => Some(folder.join(format!(".s.PGSQL.{}", self.port))),
-            Place::Tcp { .. } => None,
+        match &self.address {
+            HostAddress::Unix(folder) => Some(folder.join(format!(".s.PGSQL.{}", self.port))),
+            HostAddress::Tcp { .. } => None,
         }
     }
 
     /// As a reader wants it: a path as it is, or else as in a URL.
     pub(crate) fn plain(&self) -> String {
-        match &self.place {
-            Place::Unix(path) => path.display().to_string(),
-            Place::Tcp { .. } => self.to_string(),
+        match &self.address {
+            HostAddress::Unix(path) => path.display().to_string(),
+            HostAddress::Tcp { .. } => self.to_string(),
         }
     }
 }
@@ -66,12 +66,12 @@ pub(super) fn encoded(name: &str) -> impl fmt::Display {
 /// As in a URL: `db:5432`, `[::1]:5432`, `%2Frun%2Fpostgresql:5432`.
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Tcp { name, .. } if name.contains(':') => {
+        match &self.address {
+            HostAddress::Tcp { name, .. } if name.contains(':') => {
                 write!(f, "[{}]", name.replace('%', "%25"))?;
             }
-            Place::Tcp { name, .. } => encoded(name).fmt(f)?,
-            Place::Unix(path) => encoded(&path.to_string_lossy()).fmt(f)?,
+            HostAddress::Tcp { name, .. } => encoded(name).fmt(f)?,
+            HostAddress::Unix(path) => encoded(&path.to_string_lossy()).fmt(f)?,
         }
         write!(f, ":{}", self.port)
     }

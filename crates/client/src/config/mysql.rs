@@ -8,7 +8,7 @@ use super::host::write_url;
 use super::settings::{Key, Settings};
 use super::tls::{ClientCertificate, RootCertificates, SslMode, Tls};
 use super::url::{Url, parse_port};
-use super::{ConfigError, Environment, Host, Keepalives, Place, Secret};
+use super::{ConfigError, Environment, Host, HostAddress, Keepalives, Secret};
 
 const PORT: u16 = 3306;
 
@@ -70,7 +70,7 @@ pub struct MysqlConfig {
 pub enum ServerKey {
     /// From nowhere: such a log-in fails.
     Refuse,
-    /// From whoever answers: somebody in between can send their own and read the password.
+    /// From the server as it answers: an attacker in between can send another and read the password.
     Ask,
     /// From a file, PEM.
     File(PathBuf),
@@ -130,8 +130,8 @@ impl MysqlConfig {
 
 /// The socket if the URL names one, its hosts, or what the environment says.
 fn hosts(url: &Url, settings: &Settings<'_>) -> Result<Vec<Host>, ConfigError> {
-    let host = |place, port| Host {
-        place,
+    let host = |address, port| Host {
+        address,
         port,
         password: None,
     };
@@ -141,35 +141,35 @@ fn hosts(url: &Url, settings: &Settings<'_>) -> Result<Vec<Host>, ConfigError> {
             ConfigError::bad_value(&setting.origin, setting.value, "a number from 1 to 65535")
         })?,
     };
-    let place = |name: &str| match name {
-        "" => Place::Tcp {
+    let address = |name: &str| match name {
+        "" => HostAddress::Tcp {
             name: "localhost".to_owned(),
             address: None,
         },
-        path if path.starts_with('/') => Place::Unix(path.into()),
-        name => Place::Tcp {
+        path if path.starts_with('/') => HostAddress::Unix(path.into()),
+        name => HostAddress::Tcp {
             name: name.to_owned(),
             address: None,
         },
     };
     let said = |name| settings.in_url(name).filter(|value| !value.is_empty());
     if let Some(socket) = said("socket") {
-        return Ok(vec![host(Place::Unix(socket.into()), port)]);
+        return Ok(vec![host(HostAddress::Unix(socket.into()), port)]);
     }
     if let Some(name) = said("host") {
-        return Ok(vec![host(place(name), port)]);
+        return Ok(vec![host(address(name), port)]);
     }
     if !url.hosts.is_empty() {
         let hosts = url.hosts.iter();
         return Ok(hosts
-            .map(|at| host(place(&at.name), at.port.unwrap_or(port)))
+            .map(|at| host(address(&at.name), at.port.unwrap_or(port)))
             .collect());
     }
     Ok(vec![
         match (settings.text("host"), settings.path("socket")) {
-            (Some(name), _) => host(place(&name), port),
-            (None, Some(socket)) => host(Place::Unix(socket), port),
-            (None, None) => host(place(""), port),
+            (Some(name), _) => host(address(&name), port),
+            (None, Some(socket)) => host(HostAddress::Unix(socket), port),
+            (None, None) => host(address(""), port),
         },
     ])
 }

@@ -33,7 +33,7 @@ fn password_of(line: &str, wanted: &[&str; 4]) -> Option<Secret> {
     (!password.is_empty()).then(|| Secret::from(password))
 }
 
-/// A field and what stands behind the colon that ends it.
+/// A field and what follows the colon that ends it.
 fn split_field(line: &str) -> Option<(&str, &str)> {
     let mut escaped = false;
     let end = line.find(|letter: char| {

@@ -14,7 +14,7 @@ use super::tls::{
     ChannelBinding, ClientCertificate, RootCertificates, SslMode, Tls, TlsNegotiation,
 };
 use super::url::{Url, UrlHost, parse_port};
-use super::{ConfigError, Environment, Host, Place, Secret};
+use super::{ConfigError, Environment, Host, HostAddress, Secret};
 
 const PORT: u16 = 5432;
 
@@ -81,7 +81,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ),
     ("ssl_min_protocol_version", "it is 1.2"),
     ("sslcertmode", "leave out `sslcert`, or name it"),
-    ("sslcompression", "nobody compresses inside of TLS any more"),
+    ("sslcompression", "TLS libraries no longer compress"),
     ("sslcrl", "lists of revoked certificates are not read"),
     ("sslcrldir", "lists of revoked certificates are not read"),
     ("sslkeylogfile", "keys are written nowhere"),
@@ -159,7 +159,7 @@ pub struct Keepalives {
     pub interval: Option<Duration>,
     /// So many without an answer end the connection.
     pub count: Option<u32>,
-    /// Data that nobody acknowledges for so long ends the connection.
+    /// Data that is not acknowledged for so long ends the connection.
     pub user_timeout: Option<Duration>,
 }
 
@@ -238,16 +238,16 @@ impl PostgresConfig {
             return Ok(());
         };
         for host in &mut self.hosts {
-            let name = match &host.place {
-                Place::Tcp { name, .. } => name.clone(),
-                Place::Unix(folder)
+            let name = match &host.address {
+                HostAddress::Tcp { name, .. } => name.clone(),
+                HostAddress::Unix(folder)
                     if SOCKET_FOLDERS
                         .iter()
                         .any(|known| folder == Path::new(known)) =>
                 {
                     "localhost".to_owned()
                 }
-                Place::Unix(folder) => folder.to_string_lossy().into_owned(),
+                HostAddress::Unix(folder) => folder.to_string_lossy().into_owned(),
             };
             host.password = passfile_password(&text, &name, host.port, &self.database, &self.user);
         }
@@ -260,7 +260,7 @@ impl PostgresConfig {
     }
 }
 
-/// The text of a file that nobody else can read; none where it is missing.
+/// The text of a file that other users cannot read; none where it is missing.
 fn read_private(path: &Path) -> Result<Option<String>, ConfigError> {
     let unreadable = |error| ConfigError::passfile_unreadable(path, error);
     let metadata = match fs::metadata(path) {
@@ -314,7 +314,7 @@ const SSL_MODES: &[(&str, SslMode)] = &[
     ("verify-full", SslMode::VerifyFull),
 ];
 
-/// Text is always UTF-8 here; who asks for something else is told so.
+/// Text is always UTF-8 here; any other encoding is refused.
 fn check_encoding(settings: &Settings<'_>) -> Result<(), ConfigError> {
     let known = ["utf8", "utf-8", "unicode", "auto"].map(|word| (word, ()));
     settings.choice("client_encoding", &known).map(|_| ())
@@ -338,37 +338,37 @@ fn hosts(url: &[UrlHost], settings: &Settings<'_>) -> Result<Vec<Host>, ConfigEr
             names.len(),
         ));
     }
-    let mut places: Vec<Place> = (0..names.len().max(addresses.len()))
-        .map(|index| place(names.get(index), addresses.get(index).copied().flatten()))
+    let mut host_addresses: Vec<HostAddress> = (0..names.len().max(addresses.len()))
+        .map(|index| host_address(names.get(index), addresses.get(index).copied().flatten()))
         .collect();
-    if places.is_empty() {
-        places.extend(SOCKET_FOLDERS.map(|folder| Place::Unix(folder.into())));
+    if host_addresses.is_empty() {
+        host_addresses.extend(SOCKET_FOLDERS.map(|folder| HostAddress::Unix(folder.into())));
     }
-    let ports = ports(url, settings, places.len())?;
-    let hosts = places.into_iter().zip(ports);
+    let ports = ports(url, settings, host_addresses.len())?;
+    let hosts = host_addresses.into_iter().zip(ports);
     Ok(hosts
-        .map(|(place, port)| Host {
-            place,
+        .map(|(address, port)| Host {
+            address,
             port,
             password: None,
         })
         .collect())
 }
 
-fn place(name: Option<&String>, address: Option<IpAddr>) -> Place {
+fn host_address(name: Option<&String>, address: Option<IpAddr>) -> HostAddress {
     let name = name.map(String::as_str).unwrap_or_default();
     match address {
-        _ if name.starts_with('/') && address.is_none() => Place::Unix(name.into()),
-        None if name.is_empty() => Place::Unix(SOCKET_FOLDERS[0].into()),
-        None => Place::Tcp {
+        _ if name.starts_with('/') && address.is_none() => HostAddress::Unix(name.into()),
+        None if name.is_empty() => HostAddress::Unix(SOCKET_FOLDERS[0].into()),
+        None => HostAddress::Tcp {
             name: name.to_owned(),
             address: None,
         },
-        Some(address) if name.is_empty() => Place::Tcp {
+        Some(address) if name.is_empty() => HostAddress::Tcp {
             name: address.to_string(),
             address: Some(address),
         },
-        Some(_) => Place::Tcp {
+        Some(_) => HostAddress::Tcp {
             name: name.to_owned(),
             address,
         },
@@ -391,7 +391,7 @@ fn addresses(settings: &Settings<'_>) -> Result<Vec<Option<IpAddr>>, ConfigError
     setting.value.split(',').map(parse).collect()
 }
 
-/// As many ports as there are hosts: one that is said once is everybody's.
+/// As many ports as there are hosts: one that is given once is for all.
 fn ports(
     url: &[UrlHost],
     settings: &Settings<'_>,
@@ -448,7 +448,7 @@ fn tls(settings: &Settings<'_>, environment: &Environment) -> Result<Tls, Config
     };
     if roots == RootCertificates::System && mode.is_some_and(|mode| mode < SslMode::VerifyFull) {
         return Err(ConfigError::contradiction(
-            "`sslrootcert=system` trusts whoever has a certificate; it goes with \
+            "`sslrootcert=system` trusts every holder of a certificate; it goes with \
              `sslmode=verify-full` only",
         ));
     }

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// The text itself, for whoever proves to the server that they know it.
+    /// The text itself, to prove to the server that it is known.
     pub fn expose(&self) -> &str {
         &self.0
     }

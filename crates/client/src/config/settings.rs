@@ -8,7 +8,7 @@ use super::url::PASSWORD;
 use super::{ConfigError, Environment};
 
 /// How long to try one host where nothing is said. The clients that come with the servers wait for
-/// ever then, if somebody takes the connection and says nothing; a server that is only slow has
+/// ever then, if the peer accepts the connection and sends nothing; a server that is only slow has
 /// long answered.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -14,7 +14,7 @@ pub enum SslMode {
     Allow,
     /// Encrypted if the server can.
     Prefer,
-    /// Always encrypted. Nobody is checked, unless there are root certificates: then as `VerifyCa`,
+    /// Always encrypted. The server is not checked, unless there are root certificates: then as `VerifyCa`,
     /// which is what `libpq` does.
     Require,
     /// Encrypted, and the certificate comes from one of the roots.

@@ -27,7 +27,7 @@ pub(super) struct UrlHost {
 }
 
 impl Url {
-    /// Reads what stands behind `scheme://`.
+    /// Reads what follows `scheme://`.
     pub(super) fn parse(rest: &str) -> Result<Self, ConfigError> {
         if rest.contains('#') {
             return Err(ConfigError::stray('#'));
@@ -38,7 +38,7 @@ impl Url {
             Some((userinfo, hosts)) => (Some(userinfo), hosts),
             None => (None, authority),
         };
-        // Behind the host, an `@` as it is may end a password with a `/` or `?` in it. Then every part
+        // After the host, an `@` as it is may end a password with a `/` or `?` in it. Then every part
         // here may be a piece of that password, and no error may quote one.
         if !authority.is_empty() && rest.contains('@') {
             return Err(ConfigError::stray('@'));

@@ -6,6 +6,7 @@
 
 mod cancellation;
 mod deadlines;
+mod protocol;
 mod query_range;
 mod requests;
 mod session_effect;
@@ -13,6 +14,8 @@ mod statement_cache;
 mod tickets;
 
 pub(crate) use cancellation::Cancellation;
+pub use protocol::{Check, Driver, Fitness, Protocol, Target, Transport, Trust, Upgrade};
+pub(crate) use protocol::{Sealed, unwanted};
 pub(crate) use query_range::{QueryRange, QueryRef, requeue};
 pub(crate) use requests::{PendingRequest, Requests};
 pub(crate) use session_effect::SessionEffect;

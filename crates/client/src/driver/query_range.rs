@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::request::Place;
+use crate::request::RequestScope;
 use crate::{Syncs, Ticket};
 
 /// The queries `start..end` of a request. `S` is a prepared statement of the protocol.
@@ -14,7 +14,7 @@ pub(crate) struct QueryRange<S> {
     pub(crate) end: usize,
     /// Whether they may share a Sync with other queries. MySQL has none.
     pub(crate) syncs: Syncs,
-    pub(crate) place: Place,
+    pub(crate) scope: RequestScope,
     /// How often they were sent and failed for a reason that is not theirs.
     pub(crate) retry_count: u8,
     /// The statement that was just prepared for the first of them. It is used even if the cache has
@@ -27,20 +27,20 @@ pub(crate) struct QueryRange<S> {
 pub(crate) struct QueryRef {
     pub(crate) ticket: Ticket,
     pub(crate) index: usize,
-    pub(crate) place: Place,
+    pub(crate) scope: RequestScope,
     pub(crate) retry_count: u8,
 }
 
 impl<S> QueryRange<S> {
     /// All queries of a request.
     #[inline]
-    pub(crate) fn all(ticket: Ticket, count: usize, place: Place, syncs: Syncs) -> Self {
+    pub(crate) fn all(ticket: Ticket, count: usize, scope: RequestScope, syncs: Syncs) -> Self {
         Self {
             ticket,
             start: 0,
             end: count,
             syncs,
-            place,
+            scope,
             retry_count: 0,
             statement: None,
         }
@@ -53,7 +53,7 @@ impl<S> QueryRange<S> {
             start: query.index,
             end: query.index + 1,
             syncs: Syncs::Each,
-            place: query.place,
+            scope: query.scope,
             retry_count: query.retry_count,
             statement,
         }
@@ -77,7 +77,7 @@ impl<S> QueryRange<S> {
         QueryRef {
             ticket: self.ticket,
             index: self.start,
-            place: self.place,
+            scope: self.scope,
             retry_count: self.retry_count,
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::deadlines::Deadlines;
 use super::query_range::{QueryRange, QueryRef};
 use super::tickets::Tickets;
-use crate::answers::{ONCE, Places};
+use crate::answers::{AnswerSlots, ONCE};
 use crate::request::{Goal, Params};
 use crate::{Answer, Error, Reply, Result, Ticket};
 
@@ -26,7 +26,7 @@ pub(crate) struct PendingRequest<D> {
     /// What only one protocol needs.
     pub(crate) details: D,
     deadline: Option<Instant>,
-    answers: Places,
+    answers: AnswerSlots,
     /// Set once the caller has dropped its future: replaces every answer.
     discards: Option<Error>,
     open_count: usize,
@@ -42,7 +42,7 @@ impl<D> PendingRequest<D> {
             goal,
             details,
             deadline,
-            answers: Places::new(count),
+            answers: AnswerSlots::new(count),
             discards: None,
             open_count: count,
         }
@@ -54,7 +54,7 @@ impl<D> PendingRequest<D> {
     }
 
     /// Replaces all answers, those that are still to come included.
-    pub(crate) fn set_answers(&mut self, answers: Places) {
+    pub(crate) fn set_answers(&mut self, answers: AnswerSlots) {
         self.answers = answers;
     }
 

@@ -261,7 +261,7 @@ impl<S: CachedStatement> StatementCache<S> {
 mod tests {
     use super::*;
     use crate::Syncs;
-    use crate::request::Place;
+    use crate::request::RequestScope;
 
     #[derive(Debug)]
     struct Statement {
@@ -287,7 +287,7 @@ mod tests {
 
     fn prepare(cache: &mut StatementCache<Statement>, sql: &str, moment: u64) -> Arc<Statement> {
         let key = sql.to_owned();
-        let range = QueryRange::all(Ticket(1), 1, Place::Anywhere, Syncs::Each);
+        let range = QueryRange::all(Ticket(1), 1, RequestScope::Anywhere, Syncs::Each);
         cache.begin(key.clone(), range);
         let statement = Arc::new(Statement { key, moment });
         let waiting = cache.prepared(&statement);

@@ -1,4 +1,4 @@
-//! Why TLS did not come about, and the way out.
+//! Why TLS could not be established, and what to do.
 
 use std::fmt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! KILL QUERY, on a connection of its own.
+//! KILL QUERY, over a second connection.
 
 use std::ffi::CString;
 use std::time::Instant;
@@ -7,15 +7,15 @@ use lookaside_wire::RequestId;
 use lookaside_wire::mysql::{Connection, Event, Greeting, Request};
 
 use super::login::Login;
-use crate::drive::{Sealed, Talk, Upgrade};
+use crate::driver::{Protocol, Sealed, Upgrade};
 use crate::output::Output;
 use crate::{Error, Result};
 
-/// Asks a server to cancel what it does in another session: logs in, says so, and goes.
-pub struct KillErrand {
+/// Asks a server to cancel what it does in another session: logs in, sends the statement, and closes.
+pub struct KillConnection {
     connection: Connection,
     output: Output,
-    /// Whose query is not wanted.
+    /// The session whose query is to be cancelled.
     peer: Peer,
     is_input_ended: bool,
     is_over: bool,
@@ -41,13 +41,13 @@ impl Peer {
     ///
     /// A balancer may lead to another one. Servers say nothing that tells them apart for sure, but
     /// they count their connections, so one with a lower number is another server's.
-    fn may_be_behind(&self, greeting: &Greeting<'_>) -> bool {
+    fn may_be_from(&self, greeting: &Greeting<'_>) -> bool {
         greeting.connection_id > self.connection_id
             && greeting.server_version == &*self.server_version
     }
 }
 
-impl KillErrand {
+impl KillConnection {
     pub(super) fn new(login: &Login, peer: Peer) -> Result<Self> {
         Ok(Self {
             connection: login.connection()?,
@@ -61,8 +61,8 @@ impl KillErrand {
     /// Takes what came; says whether there may be more.
     fn step(&mut self) -> bool {
         let is_let_in = match self.connection.next_event() {
-            // In the session's place there may be somebody else's.
-            Ok(Some(Event::Greeting(greeting))) if !self.peer.may_be_behind(&greeting) => false,
+            // The number may be that of another client's connection.
+            Ok(Some(Event::Greeting(greeting))) if !self.peer.may_be_from(&greeting) => false,
             Ok(Some(Event::Ok { id, .. })) => id == RequestId::STARTUP,
             // A query that is over cannot be killed, which is as good.
             Ok(Some(Event::Failed { .. } | Event::Fatal { .. } | Event::Closed)) | Err(_) => false,
@@ -79,9 +79,9 @@ impl KillErrand {
     }
 }
 
-impl Sealed for KillErrand {}
+impl Sealed for KillConnection {}
 
-impl Talk for KillErrand {
+impl Protocol for KillConnection {
     fn output(&mut self) -> &[u8] {
         let connection = &mut self.connection;
         self.output.fill(|bytes| connection.take_output(bytes))
@@ -121,7 +121,7 @@ impl Talk for KillErrand {
     }
 }
 
-impl Upgrade for KillErrand {
+impl Upgrade for KillConnection {
     fn wants_tls(&self) -> bool {
         self.connection.wants_tls()
     }
@@ -134,7 +134,7 @@ impl Upgrade for KillErrand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::Transport;
+    use crate::driver::Transport;
     use crate::{Config, Environment};
 
     /// What a server says first.
@@ -168,12 +168,12 @@ mod tests {
                 server_version: c"9.7.4".to_owned(),
                 connection_id: 7,
             };
-            let mut errand = KillErrand::new(&login, peer).unwrap();
+            let mut auxiliary = KillConnection::new(&login, peer).unwrap();
             let bytes = greeting(version, connection_id);
-            errand.receive_space(bytes.len())[..bytes.len()].copy_from_slice(&bytes);
-            errand.received(bytes.len());
-            errand.advance(Instant::now());
-            assert_eq!(!errand.is_over(), expected, "{version} {connection_id}");
+            auxiliary.receive_space(bytes.len())[..bytes.len()].copy_from_slice(&bytes);
+            auxiliary.received(bytes.len());
+            auxiliary.advance(Instant::now());
+            assert_eq!(!auxiliary.is_over(), expected, "{version} {connection_id}");
         }
     }
 }

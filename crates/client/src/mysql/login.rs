@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lookaside_wire::mysql::{Connection, Credentials, PublicKey, Startup, TlsMode, Transport};
 
-use crate::{Error, Host, MysqlConfig, Place, Result, ServerKey, drive};
+use crate::{Error, Host, HostAddress, MysqlConfig, Result, ServerKey, driver};
 
 /// How to log in to one server.
 #[derive(Clone, Debug)]
@@ -16,17 +16,17 @@ pub(super) struct Login {
 }
 
 impl Login {
-    pub(super) fn new(config: &MysqlConfig, host: &Host, transport: drive::Transport) -> Self {
+    pub(super) fn new(config: &MysqlConfig, host: &Host, transport: driver::Transport) -> Self {
         Self {
             config: Arc::new(config.clone()),
-            transport: match host.place {
-                Place::Unix(_) => Transport::Protected,
-                Place::Tcp { .. } => Transport::Plain,
+            transport: match host.address {
+                HostAddress::Unix(_) => Transport::Protected,
+                HostAddress::Tcp { .. } => Transport::Plain,
             },
             tls: match transport {
-                drive::Transport::Plain => TlsMode::Disable,
-                drive::Transport::TlsIfOffered => TlsMode::Prefer,
-                drive::Transport::Tls => TlsMode::Require,
+                driver::Transport::Plain => TlsMode::Disable,
+                driver::Transport::TlsIfOffered => TlsMode::Prefer,
+                driver::Transport::Tls => TlsMode::Require,
             },
         }
     }
@@ -49,7 +49,7 @@ impl Login {
         }
     }
 
-    /// A connection of its own to the same server.
+    /// A second connection to the same server.
     pub(super) fn connection(&self) -> Result<Connection> {
         let limits = lookaside_wire::Limits::default();
         let connection = Connection::new(&self.startup()?, self.credentials()?, limits);

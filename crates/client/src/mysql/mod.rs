@@ -1,26 +1,27 @@
 //! Connections to MySQL and MariaDB.
 //!
-//! The [`Driver`] does all the thinking, without a socket. Around it are the [faces](crate::face)
+//! The [`MysqlDriver`] is the state machine, without a socket. Around it are connections: [`Client`],
+//! [`blocking`] and [`poll`]
 //! for different callers:
 //!
 //! - [`Client`] for tokio: any number of tasks share one connection;
 //! - [`blocking::Connection`] for those that wait;
 //! - [`poll::Connection`] for event loops, on their own poller.
 
+mod auxiliary;
 pub mod driver;
-mod errand;
 mod kill;
 mod login;
 mod probe;
 mod target;
 
-pub use driver::{Definitions, Driver, Options};
-pub use errand::Errand;
-pub use kill::KillErrand;
+pub use auxiliary::AuxiliaryConnection;
+pub use driver::{Definitions, MysqlDriver, Options};
+pub use kill::KillConnection;
 pub use lookaside_wire::mysql::ErrPacket;
 pub use probe::Probe;
 
-/// The face for tokio: a connection that any number of tasks share.
+/// A connection for tokio that any number of tasks share.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,11 +43,11 @@ pub use probe::Probe;
 /// # Ok(())
 /// # }
 /// ```
-pub type Client = crate::face::Client<Driver>;
+pub type Client = crate::nonblocking::Client<MysqlDriver>;
 
-/// The face for callers that wait.
+/// Connections that block.
 pub mod blocking {
-    use super::Driver;
+    use super::MysqlDriver;
 
     /// A connection that is waited for.
     ///
@@ -64,14 +65,14 @@ pub mod blocking {
     /// println!("{:?}", answer.rows);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub type Connection = crate::face::blocking::Connection<Driver>;
+    pub type Connection = crate::blocking::Connection<MysqlDriver>;
 }
 
-/// The face for event loops.
+/// Connections for event loops.
 pub mod poll {
-    use super::Driver;
+    use super::MysqlDriver;
 
     /// A connection that never waits, and lives on its caller's poller; see
     /// [`postgres::poll::Connection`](crate::postgres::poll::Connection) for a loop around one.
-    pub type Connection = crate::face::poll::Connection<Driver>;
+    pub type Connection = crate::poll::Connection<MysqlDriver>;
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lookaside_wire::postgres::SSL_REQUEST;
 
 use crate::Error;
-use crate::drive::{Sealed, Talk, Upgrade};
+use crate::driver::{Protocol, Sealed, Upgrade};
 
 /// How long a server may keep silent before it is probed. A greeting is a round trip away, and the
 /// probe costs a MySQL that is slow no more than a connection that comes and goes.
@@ -108,7 +108,7 @@ pub struct Probe {
 
 impl Sealed for Probe {}
 
-impl Talk for Probe {
+impl Protocol for Probe {
     fn output(&mut self) -> &[u8] {
         self.question
     }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::drive::{Check, Sealed, Target, Transport, Trust};
-use crate::{Host, Keepalives, LoadBalance, MysqlConfig, Place, Result, SslMode, TargetSession};
+use crate::driver::{Check, Sealed, Target, Transport, Trust};
+use crate::{
+    Host, HostAddress, Keepalives, LoadBalance, MysqlConfig, Result, SslMode, TargetSession,
+};
 
 impl Sealed for MysqlConfig {}
 
@@ -14,9 +16,9 @@ impl Target for MysqlConfig {
     }
 
     fn socket_path(host: &Host) -> Option<PathBuf> {
-        match &host.place {
-            Place::Unix(path) => Some(path.clone()),
-            Place::Tcp { .. } => None,
+        match &host.address {
+            HostAddress::Unix(path) => Some(path.clone()),
+            HostAddress::Tcp { .. } => None,
         }
     }
 
@@ -40,10 +42,10 @@ impl Target for MysqlConfig {
         TargetSession::Any
     }
 
-    /// As the `mysql` client has it: there is no second way.
+    /// As the `mysql` client has it: there is no second attempt.
     fn transports(&self, host: &Host) -> (Transport, Option<Transport>) {
-        let transport = match (&host.place, self.tls.mode) {
-            (Place::Unix(_), _) | (_, SslMode::Disable) => Transport::Plain,
+        let transport = match (&host.address, self.tls.mode) {
+            (HostAddress::Unix(_), _) | (_, SslMode::Disable) => Transport::Plain,
             (_, SslMode::Allow | SslMode::Prefer) => Transport::TlsIfOffered,
             (_, SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull) => Transport::Tls,
         };

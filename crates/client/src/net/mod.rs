@@ -1,4 +1,4 @@
-//! Sockets: where all faces meet the operating system.
+//! Sockets, for blocking, nonblocking and polled connections.
 
 mod keepalives;
 mod maybe_tls;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::tls::{Context, Peer};
 use super::{Address, shuffle};
-use crate::drive::{Target, Transport};
+use crate::driver::{Target, Transport};
 use crate::{Error, ErrorKind, Host, LoadBalance, Result, TargetSession};
 
 /// The way to a session that will do.
@@ -95,7 +95,7 @@ impl<C: Target> Search<C> {
             });
             return Ok(());
         }
-        // A server says alike to everybody that it does not want them on such a transport. Then
+        // A server says the same to all clients that it refuses on such a transport. Then
         // the first error says more.
         let error = match attempt.first_error {
             Some(first) if error.is_log_in_unwanted() => first,

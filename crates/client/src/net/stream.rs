@@ -1,4 +1,4 @@
-//! The socket itself, for the faces that have no runtime.
+//! The socket itself, for connections without a runtime.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -15,8 +15,8 @@ use rustix::net::{
     send, socket_with, sockopt,
 };
 
-use crate::drive::{Talk, Target};
-use crate::{Error, Host, Keepalives, Place, Result};
+use crate::driver::{Protocol, Target};
+use crate::{Error, Host, HostAddress, Keepalives, Result};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ pub(crate) enum Address {
 impl Address {
     /// The addresses of a host, looked up where it has a name. That may block.
     pub(crate) fn of<T: Target>(host: &Host) -> Result<Vec<Self>> {
-        match &host.place {
-            Place::Unix(_) => Ok(T::socket_path(host).map(Self::Unix).into_iter().collect()),
-            Place::Tcp {
+        match &host.address {
+            HostAddress::Unix(_) => Ok(T::socket_path(host).map(Self::Unix).into_iter().collect()),
+            HostAddress::Tcp {
                 address: Some(ip), ..
             } => Ok(vec![Self::Tcp(SocketAddr::new(*ip, host.port))]),
-            Place::Tcp { name, .. } => {
+            HostAddress::Tcp { name, .. } => {
                 let found = (name.as_str(), host.port).to_socket_addrs();
                 let found = found.map_err(|error| Error::unknown_host(host, error))?;
                 Ok(found.map(Self::Tcp).collect())
@@ -111,14 +111,14 @@ impl Stream {
     }
 
     /// Writes as much of the output as there is room for; says whether that was all.
-    pub(crate) fn drain(&self, talk: &mut impl Talk) -> io::Result<bool> {
+    pub(crate) fn drain(&self, protocol: &mut impl Protocol) -> io::Result<bool> {
         loop {
-            let output = talk.output();
+            let output = protocol.output();
             if output.is_empty() {
                 return Ok(true);
             }
             match self.try_write(output)? {
-                Some(size) => talk.written(size),
+                Some(size) => protocol.written(size),
                 None => return Ok(false),
             }
         }

@@ -6,8 +6,8 @@ use tokio::runtime::Id;
 
 use super::PoolOptions;
 use super::options::FOREVER;
-use crate::face::{self, Watch};
 use crate::net::watch_peer;
+use crate::nonblocking::{self, ConnectionWatch};
 use crate::{
     Answers, Config, Error, MysqlConfig, PostgresConfig, Request, Result, TargetSession, mysql,
     postgres,
@@ -32,10 +32,10 @@ pub(super) enum Connection {
     Mysql(mysql::Client),
 }
 
-/// A connection for oneself.
+/// A locked connection.
 pub(super) enum Exclusive {
-    Postgres(face::Lock<postgres::Driver>),
-    Mysql(face::Lock<mysql::Driver>),
+    Postgres(nonblocking::Lock<postgres::PostgresDriver>),
+    Mysql(nonblocking::Lock<mysql::MysqlDriver>),
 }
 
 impl Target {
@@ -75,15 +75,15 @@ impl Target {
         }
     }
 
-    /// Connects, logs in and prepares the session. Whoever waits for it waits no longer than for
+    /// Connects, logs in and prepares the session. A waiter waits no longer than for
     /// a connection.
-    pub(super) async fn connect(&self) -> Result<(Connection, Watch)> {
+    pub(super) async fn connect(&self) -> Result<(Connection, ConnectionWatch)> {
         let connecting = tokio::time::timeout(self.timeout, self.begin());
         let connected = connecting.await;
         connected.unwrap_or_else(|_| Err(Error::connect_timeout(self.timeout)))
     }
 
-    async fn begin(&self) -> Result<(Connection, Watch)> {
+    async fn begin(&self) -> Result<(Connection, ConnectionWatch)> {
         let (connection, watch) = match &self.server {
             Server::Postgres(config, options) => {
                 let (client, watch) =
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// The connection for oneself, where what has no deadline is answered within `timeout`. Once it
+    /// Locks the connection; there, what has no deadline is answered within `timeout`. Once it
     /// is dropped, the connection is free within `release_timeout`, or fails. With `cancel_on_drop`,
     /// a request is canceled whose future is dropped before it is answered.
     pub(super) async fn lock(

@@ -1,4 +1,4 @@
-//! A connection of a pool for oneself.
+//! Exclusive use of a connection of a pool.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,13 +8,13 @@ use lookaside_value::{ParamBatch, Value};
 use super::Inner;
 use super::connection::{Exclusive, set_up};
 use super::options::FOREVER;
-use super::plan::{Outcome, Place};
-use crate::face::passed;
-use crate::{Answer, Answers, Description, Request, Result, Syncs, face, mysql, postgres};
+use super::planner::{Outcome, PoolSlotId};
+use crate::nonblocking::passed;
+use crate::{Answer, Answers, Description, Request, Result, Syncs, mysql, nonblocking, postgres};
 
 /// A connection of a [`Pool`](super::Pool) that is one caller's for a while.
 ///
-/// It is everybody's again as soon as this is dropped and all that was asked is answered. A
+/// It is shared again as soon as this is dropped and all requests are answered. A
 /// transaction that is open then is rolled back. Where that takes longer than
 /// [`PoolOptions::check_timeout`](crate::PoolOptions::check_timeout), the connection is closed. Other settings of the session stay as they are.
 ///
@@ -41,16 +41,16 @@ pub struct PoolLock {
 /// Gives the connection back when it is dropped.
 pub(super) struct Return {
     inner: Arc<Inner>,
-    place: Place,
+    slot_id: PoolSlotId,
     /// Whether others may be in its session as it is; if not, it ends.
     is_shareable: bool,
 }
 
 impl Return {
-    pub(super) fn new(inner: &Arc<Inner>, place: Place) -> Self {
+    pub(super) fn new(inner: &Arc<Inner>, slot_id: PoolSlotId) -> Self {
         Self {
             inner: Arc::clone(inner),
-            place,
+            slot_id,
             is_shareable: true,
         }
     }
@@ -135,7 +135,7 @@ impl PoolLock {
     }
 
     /// Makes the session as it was when the pool opened it: reset, and with the statements of
-    /// [`PoolOptions::session`](crate::PoolOptions::session). See [`face::Lock::reset`].
+    /// [`PoolOptions::session`](crate::PoolOptions::session). See [`nonblocking::Lock::reset`].
     ///
     /// Where it fails, or its future is dropped before it is done, the session may lack those
     /// statements: unless another reset succeeds, the connection is closed when this is dropped.
@@ -157,9 +157,9 @@ impl PoolLock {
     }
 
     /// The connection, if it is one to PostgreSQL, with all that can be done there. Its own
-    /// [`reset`](face::Lock::reset) does not run
+    /// [`reset`](nonblocking::Lock::reset) does not run
     /// [`PoolOptions::session`](crate::PoolOptions::session): [`reset`](Self::reset) of this does.
-    pub fn as_postgres(&mut self) -> Option<&mut face::Lock<postgres::Driver>> {
+    pub fn as_postgres(&mut self) -> Option<&mut nonblocking::Lock<postgres::PostgresDriver>> {
         match &mut self.exclusive {
             Exclusive::Postgres(lock) => Some(lock),
             Exclusive::Mysql(_) => None,
@@ -169,7 +169,7 @@ impl PoolLock {
     /// The connection, if it is one to MySQL or MariaDB, with all that can be done there. As with
     /// [`as_postgres`](Self::as_postgres), its own `reset` does not run
     /// [`PoolOptions::session`](crate::PoolOptions::session).
-    pub fn as_mysql(&mut self) -> Option<&mut face::Lock<mysql::Driver>> {
+    pub fn as_mysql(&mut self) -> Option<&mut nonblocking::Lock<mysql::MysqlDriver>> {
         match &mut self.exclusive {
             Exclusive::Mysql(lock) => Some(lock),
             Exclusive::Postgres(_) => None,
@@ -183,9 +183,9 @@ impl Drop for Return {
         // when that is done.
         let now = Instant::now();
         if self.is_shareable {
-            self.inner.state.unlock(self.place, Outcome::GivenUp, now);
+            self.inner.state.unlock(self.slot_id, Outcome::GivenUp, now);
         } else {
-            self.inner.state.discard(self.place, now);
+            self.inner.state.discard(self.slot_id, now);
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::sleep_until;
 
 use super::Inner;
 use super::connection::Connection;
-use super::plan::{Failure, Place};
+use super::planner::{Failure, PoolSlotId};
 use super::state::Job;
 use crate::jitter::jitter;
 use crate::{Answers, Error, ErrorKind, Request};
@@ -26,20 +26,20 @@ pub(super) async fn maintain(pool: Weak<Inner>) {
     let mut enders: Vec<Option<oneshot::Sender<()>>> = Vec::new();
     loop {
         match next_job(pool).await {
-            Job::Open(place) => {
+            Job::Open(slot_id) => {
                 let (ender, end) = oneshot::channel();
-                if enders.len() <= place.index {
-                    enders.resize_with(place.index + 1, || None);
+                if enders.len() <= slot_id.index {
+                    enders.resize_with(slot_id.index + 1, || None);
                 }
-                enders[place.index] = Some(ender);
-                let leaving = Leaving(pool.clone(), place);
+                enders[slot_id.index] = Some(ender);
+                let leaving = Leaving(pool.clone(), slot_id);
                 tokio::spawn(live(leaving, end));
             }
-            Job::Check(place, connection) => {
-                tokio::spawn(check(pool.clone(), place, connection));
+            Job::Check(slot_id, connection) => {
+                tokio::spawn(check(pool.clone(), slot_id, connection));
             }
-            Job::Abort(place) => {
-                let ender = enders.get_mut(place.index).and_then(Option::take);
+            Job::Abort(slot_id) => {
+                let ender = enders.get_mut(slot_id.index).and_then(Option::take);
                 // It may have ended by itself.
                 ender.map(|ender| ender.send(()));
             }
@@ -72,7 +72,7 @@ async fn next_job(pool: &Weak<Inner>) -> Job<Connection> {
 
 /// Opens a connection and stays with it to its end.
 async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
-    let Leaving(pool, place) = &leaving;
+    let Leaving(pool, slot_id) = &leaving;
     let Some(target) = pool.upgrade().map(|inner| Arc::clone(&inner.target)) else {
         return;
     };
@@ -88,7 +88,7 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
             let round_trip = watch.round_trip();
             inner
                 .state
-                .opened(*place, connection, round_trip, jitter(), now);
+                .opened(*slot_id, connection, round_trip, jitter(), now);
             watch
         }
         Err(error) => {
@@ -99,7 +99,7 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
             } else {
                 Failure::Lasting
             };
-            return inner.state.open_failed(*place, why, error, jitter(), now);
+            return inner.state.open_failed(*slot_id, why, error, jitter(), now);
         }
     };
     drop(inner);
@@ -120,14 +120,14 @@ async fn live(leaving: Leaving, mut end: oneshot::Receiver<()>) {
     leaving.leave(error);
 }
 
-/// Asks something short, behind all that is under way.
-async fn check(pool: Weak<Inner>, place: Place, connection: Connection) {
+/// Sends a short query after all that is under way.
+async fn check(pool: Weak<Inner>, slot_id: PoolSlotId, connection: Connection) {
     let answers = connection.ask(Request::new("select 1", &[])).await;
     let answer = answers.and_then(Answers::into_one);
     let is_lost = answer.is_err_and(|error| error.is_connection_lost());
     // Any word of the server's is a sign of life. The end is seen by who stays with it.
     if let Some(inner) = pool.upgrade().filter(|_| !is_lost) {
-        inner.state.checked(place, Instant::now());
+        inner.state.checked(slot_id, Instant::now());
     }
 }
 
@@ -143,7 +143,7 @@ impl Drop for EndNotice {
 }
 
 /// Says when a connection is gone, also where its runtime ends.
-struct Leaving(Weak<Inner>, Place);
+struct Leaving(Weak<Inner>, PoolSlotId);
 
 impl Leaving {
     fn leave(&self, error: Option<Error>) {

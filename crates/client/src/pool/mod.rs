@@ -1,6 +1,6 @@
 //! A pool of connections that are shared.
 //!
-//! - `plan` decides, without socket, task or clock;
+//! - `planner` decides, without socket, task or clock;
 //! - `state` is the lock around it, and wakes those who wait;
 //! - `maintenance` has the tasks that connect and watch;
 //! - `connection` has the kinds of servers.
@@ -13,7 +13,7 @@ mod connection;
 mod lock;
 mod maintenance;
 mod options;
-mod plan;
+mod planner;
 mod state;
 mod status;
 
@@ -28,8 +28,8 @@ use lookaside_value::{ParamBatch, Value};
 use tokio::runtime::Handle;
 
 use crate::error::Sent;
-use crate::face::passed;
 use crate::jitter::jitter;
+use crate::nonblocking::passed;
 use crate::request::{Clock, Goal};
 use crate::{
     Answer, Answers, CancelToken, Config, Description, Error, ErrorKind, Request, Result, Syncs,
@@ -37,7 +37,7 @@ use crate::{
 use connection::{Connection, Target};
 use lock::Return;
 use options::FOREVER;
-use plan::{Outcome, Place, Refusal, Usage, Waiter};
+use planner::{Outcome, PoolSlotId, Refusal, Usage, Waiter};
 use state::{Ask, Maintenance, PoolState, Served};
 
 pub use lock::PoolLock;
@@ -46,18 +46,18 @@ pub use status::PoolStatus;
 
 /// Connections to one server that any number of tasks share. A clone is another handle of the same.
 ///
-/// Nobody has to take a connection and give it back: a request goes to a connection behind those of
-/// others, and more connections are opened only when that is not enough. Each request may meet
+/// Callers need not check connections out and in: a request goes to a connection after those of
+/// other callers, and more connections are opened only when that is not enough. Each request may meet
 /// another session, so what belongs to all sessions is said in [`PoolOptions::session`], and what
 /// begins a transaction or changes the session is refused: for that, there is [`lock`](Self::lock).
 /// Where a statement begins a transaction unseen, a procedure for one, its connection is closed:
-/// the statement fails, and so does what was sent behind it, so that no write is acknowledged and
+/// the statement fails, and so does what was sent after it, so that no write is acknowledged and
 /// then lost.
 ///
 /// A lost connection is replaced. A request of which nothing was sent goes to another one; what was
 /// sent may be done, and so is its caller's to repeat: see [`Error::is_retryable`] and
 /// [`Error::is_connection_lost`]. While the server starts, is full or does not answer, requests wait
-/// for it, up to [`PoolOptions::acquire_timeout`]. Where nobody listens, where the host's name is
+/// for it, up to [`PoolOptions::acquire_timeout`]. Where the port is refused, where the host's name is
 /// unknown, or where the server refuses for a reason that lasts, such as a wrong password, they fail
 /// at once; the server is tried again after a pause of up to half a second, or 15 seconds where it
 /// refused.
@@ -212,15 +212,15 @@ impl Pool {
         loop {
             let token = request.cancel.as_ref();
             let acquired = self.acquire(Usage::Shared, until, deadline, token).await;
-            let (place, connection) = acquired?;
+            let (slot_id, connection) = acquired?;
             let mut lease = Lease {
                 inner: &self.inner,
-                place,
+                slot_id,
                 outcome: Outcome::GivenUp,
             };
             // The task of a shared connection takes a request as soon as it runs. On the same
             // runtime it does run, so its driver enforces the deadline and no timer is needed here.
-            // Not so behind a lock that was dropped and has something under way.
+            // Not so after a lock that was dropped and has something under way.
             let is_driven =
                 Handle::try_current().is_ok_and(|here| here.id() == connection.runtime());
             request.clock = match is_driven && !connection.is_locked() {
@@ -232,13 +232,13 @@ impl Pool {
             let Some(error) = unsent(&answers) else {
                 return answers;
             };
-            if !self.may_go_on(place, &connection, error, until) {
+            if !self.may_go_on(slot_id, &connection, error, until) {
                 return answers;
             }
         }
     }
 
-    /// A connection for oneself: for transactions, COPY, and settings of a session. Nobody else's
+    /// Exclusive use of a connection: for transactions, COPY, and settings of a session. No other
     /// requests go there until it is dropped. It is an idle one or a new one; where there can be no
     /// more, it is one that takes nothing else and is done with what it has.
     ///
@@ -262,8 +262,8 @@ impl Pool {
         let cancel_on_drop = self.inner.options.cancel_on_drop;
         loop {
             let acquired = self.acquire(Usage::Exclusive, until, deadline, token).await;
-            let (place, connection) = acquired?;
-            let returned = Return::new(&self.inner, place);
+            let (slot_id, connection) = acquired?;
+            let returned = Return::new(&self.inner, slot_id);
             // It is idle, so this waits for nothing but its task.
             let locked = tokio::select! {
                 biased;
@@ -274,7 +274,7 @@ impl Pool {
             };
             match locked {
                 Ok(exclusive) => return Ok(PoolLock::new(exclusive, returned)),
-                Err(error) if !self.may_go_on(place, &connection, &error, until) => {
+                Err(error) if !self.may_go_on(slot_id, &connection, &error, until) => {
                     return Err(error);
                 }
                 Err(_) => {}
@@ -311,7 +311,7 @@ impl Pool {
     /// time to try another.
     fn may_go_on(
         &self,
-        place: Place,
+        slot_id: PoolSlotId,
         connection: &Connection,
         error: &Error,
         until: Instant,
@@ -320,7 +320,7 @@ impl Pool {
         if connection.is_closed() {
             // Its task will say so too, and perhaps later than the next request comes.
             let error = Some(error.clone());
-            self.inner.state.ended(place, error, jitter(), now);
+            self.inner.state.ended(slot_id, error, jitter(), now);
         }
         now < until
     }
@@ -331,7 +331,7 @@ impl Pool {
         until: Instant,
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
-    ) -> Result<(Place, Connection)> {
+    ) -> Result<(PoolSlotId, Connection)> {
         let inner = &self.inner;
         let (ask, maintenance) = inner.state.take(usage, until, Instant::now());
         let kept = inner.maintain(maintenance);
@@ -381,7 +381,7 @@ impl Inner {
         Ok(())
     }
 
-    /// How long who asks now waits for a connection.
+    /// Until when a request that is made now waits for a connection.
     fn until(&self, now: Instant) -> Instant {
         now + self.options.acquire_timeout.min(FOREVER)
     }
@@ -410,18 +410,18 @@ impl Drop for Inner {
 /// A place on a shared connection, until the request is over.
 struct Lease<'a> {
     inner: &'a Inner,
-    place: Place,
+    slot_id: PoolSlotId,
     outcome: Outcome,
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
-        self.inner.state.give_back(self.place, self.outcome, now);
+        self.inner.state.give_back(self.slot_id, self.outcome, now);
     }
 }
 
-/// Somebody who waits for a connection.
+/// A waiter for a connection.
 struct WaiterState<'a> {
     inner: &'a Arc<Inner>,
     waiter: Waiter,
@@ -432,7 +432,7 @@ impl Future for WaiterState<'_> {
     type Output = Result<Served<Connection>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (answer, maintenance) = self.inner.state.poll_seat(self.waiter, cx);
+        let (answer, maintenance) = self.inner.state.poll_waiter(self.waiter, cx);
         match (answer, self.inner.maintain(maintenance)) {
             (Poll::Ready(served), _) => Poll::Ready(Ok(served)),
             (Poll::Pending, kept) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::Limits;
+use super::planner::Limits;
 use crate::{Syncs, mysql, postgres};
 
 /// What a longer time is taken for; a clock cannot count to the end of the longest.
@@ -34,8 +34,8 @@ pub struct PoolOptions {
     /// How long a connection may owe an answer, beyond a round trip to the server, before it is
     /// stalled and requests go elsewhere.
     ///
-    /// Answers come in the order of the questions, so one that takes long holds up those behind it.
-    /// While another connection can be opened, no request goes behind a query that is older than
+    /// Answers come in the order of the questions, so one that takes long holds up those after it.
+    /// While another connection can be opened, no request goes after a query that is older than
     /// this: it waits for the new connection, which takes milliseconds, or for the answer that is
     /// owed, whichever is first. The default of 3 ms is beyond a lookup, and about what a connection
     /// takes. The round trip is measured when connections are made, so it need not be added.
@@ -46,10 +46,10 @@ pub struct PoolOptions {
     /// The default is a Sync each. [`Syncs::Shared`] promises that **all** of those queries only
     /// read, functions that they call included; requests that write then say
     /// [`Syncs::Each`] themselves. Nothing is concluded from the text of a statement, except that
-    /// one that is seen to write gets a Sync of its own all the same.
+    /// one that is seen to write gets its own Sync all the same.
     pub syncs: Syncs,
 
-    /// How long a request may take that has no deadline of its own, waiting for a connection
+    /// How long a request without a deadline may take, waiting for a connection
     /// included. Then it fails with [`ErrorKind::Deadline`](crate::ErrorKind::Deadline), and what
     /// the server does for it is cancelled. It holds for each request of a [`PoolLock`](crate::PoolLock)
     /// as well, the begin and the end of its transactions included. A COPY whose data comes or goes piece

@@ -1,4 +1,4 @@
-//! The state that callers and connections of a pool share: the [`Plan`] behind a lock, and the wakers of
+//! The state that callers and connections of a pool share: the [`PoolPlanner`] behind a lock, and the wakers of
 //! tasks that wait.
 //!
 //! The state knows no runtime. Callers hold the lock for a few dozen instructions and never while they
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::plan::{
-    Counts, Failure, Limits, Outcome, Place, Plan, Refusal, Step, Take, Usage, Waiter,
+use super::planner::{
+    Counts, Failure, Limits, Outcome, PoolPlanner, PoolSlotId, Refusal, Step, Take, Usage, Waiter,
 };
 use crate::Error;
 use crate::sync::Lock;
@@ -22,18 +22,18 @@ use crate::sync::Lock;
 #[derive(Debug)]
 pub(super) enum Job<C> {
     /// Connect; then `opened` or `open_failed`, and `ended` in the end.
-    Open(Place),
+    Open(PoolSlotId),
     /// Ask something short; then `checked`.
-    Check(Place, C),
+    Check(PoolSlotId, C),
     /// End it, whatever is under way.
-    Abort(Place),
+    Abort(PoolSlotId),
     /// Nothing, until then or until woken.
     Sleep(Option<Instant>),
     /// Go: the pool is closed.
     End,
 }
 
-/// What somebody gets who asks for a connection.
+/// The answer to a request for a connection.
 #[derive(Debug)]
 pub(super) enum Ask<T> {
     Have(T),
@@ -41,10 +41,10 @@ pub(super) enum Ask<T> {
     Refused(Refusal),
 }
 
-/// What somebody gets who has waited.
-pub(super) type Served<C> = Result<(Place, C), Refusal>;
+/// What a waiter gets.
+pub(super) type Served<C> = Result<(PoolSlotId, C), Refusal>;
 
-/// Whether there is somebody to do the jobs.
+/// Whether the maintenance task is there to do the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maintenance {
     Running,
@@ -73,7 +73,7 @@ pub(super) struct PoolState<C, L> {
 }
 
 pub(super) struct Inner<C> {
-    plan: Plan,
+    planner: PoolPlanner,
     /// By the index of their places.
     connections: Box<[Option<C>]>,
     waiters: BTreeMap<Waiter, WaiterState<C>>,
@@ -96,7 +96,7 @@ pub(super) struct Inner<C> {
 /// How far a waiter is.
 enum WaiterState<C> {
     Waiting(Option<Waker>, Instant),
-    Served(Place, C),
+    Served(PoolSlotId, C),
     Rejected(Refusal),
 }
 
@@ -107,7 +107,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         let connections = (0..limits.count_max).map(|_| None).collect();
         Self {
             state: L::new(Inner {
-                plan: Plan::new(limits, now),
+                planner: PoolPlanner::new(limits, now),
                 connections,
                 waiters: BTreeMap::new(),
                 jobs: VecDeque::new(),
@@ -131,11 +131,11 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         usage: Usage,
         until: Instant,
         now: Instant,
-    ) -> (Ask<(Place, C)>, Maintenance) {
+    ) -> (Ask<(PoolSlotId, C)>, Maintenance) {
         self.change(now, |state| {
             let maintenance = state.start_maintenance(self.has_runtime);
-            let ask = match state.plan.take(usage, until, now) {
-                Take::Now(place) => Ask::Have((place, state.connection(place))),
+            let ask = match state.planner.take(usage, until, now) {
+                Take::Now(slot_id) => Ask::Have((slot_id, state.connection(slot_id))),
                 Take::Wait(waiter) => {
                     state.totals.waits += 1;
                     state
@@ -150,7 +150,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     }
 
     /// Whether the connection is there. Once this was ready, the waiter is gone.
-    pub(super) fn poll_seat(
+    pub(super) fn poll_waiter(
         &self,
         waiter: Waiter,
         cx: &mut Context<'_>,
@@ -166,7 +166,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                 return (Poll::Pending, maintenance);
             }
             let answer = match state.waiters.remove(&waiter) {
-                Some(WaiterState::Served(place, connection)) => Ok((place, connection)),
+                Some(WaiterState::Served(slot_id, connection)) => Ok((slot_id, connection)),
                 Some(WaiterState::Rejected(refusal)) => Err(refusal),
                 _ => unreachable!("the state was just looked at"),
             };
@@ -174,18 +174,18 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         })
     }
 
-    /// Somebody waits no more, served or not. Who was answered by [`poll_seat`](Self::poll_seat) is
+    /// A waiter goes, served or not. One that was answered by [`poll_waiter`](Self::poll_waiter) is
     /// gone already.
     pub(super) fn leave(&self, waiter: Waiter, usage: Usage, now: Instant) {
         let connection = self.change(now, |state| match state.waiters.remove(&waiter) {
             Some(WaiterState::Waiting(..)) => {
-                state.plan.leave(waiter, now);
+                state.planner.leave(waiter, now);
                 None
             }
-            Some(WaiterState::Served(place, connection)) => {
+            Some(WaiterState::Served(slot_id, connection)) => {
                 match usage {
-                    Usage::Shared => state.plan.give_back(place, Outcome::Unused, now),
-                    Usage::Exclusive => state.plan.unlock(place, Outcome::Unused, now),
+                    Usage::Shared => state.planner.give_back(slot_id, Outcome::Unused, now),
+                    Usage::Exclusive => state.planner.unlock(slot_id, Outcome::Unused, now),
                 }
                 Some(connection)
             }
@@ -196,24 +196,24 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     }
 
     /// A request on a shared connection is over.
-    pub(super) fn give_back(&self, place: Place, outcome: Outcome, now: Instant) {
-        self.change(now, |state| state.plan.give_back(place, outcome, now));
+    pub(super) fn give_back(&self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+        self.change(now, |state| state.planner.give_back(slot_id, outcome, now));
     }
 
     /// An exclusive connection comes back.
-    pub(super) fn unlock(&self, place: Place, outcome: Outcome, now: Instant) {
-        self.change(now, |state| state.plan.unlock(place, outcome, now));
+    pub(super) fn unlock(&self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+        self.change(now, |state| state.planner.unlock(slot_id, outcome, now));
     }
 
     /// An exclusive connection comes back, and is to end.
-    pub(super) fn discard(&self, place: Place, now: Instant) {
-        self.change(now, |state| state.plan.discard(place, now));
+    pub(super) fn discard(&self, slot_id: PoolSlotId, now: Instant) {
+        self.change(now, |state| state.planner.discard(slot_id, now));
     }
 
     /// A connection can be used.
     pub(super) fn opened(
         &self,
-        place: Place,
+        slot_id: PoolSlotId,
         connection: C,
         round_trip: Duration,
         jitter: u32,
@@ -222,11 +222,11 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         let unwanted = self.change(now, |state| {
             state.totals.opened += 1;
             state.failure = None;
-            if !state.plan.is_wanted(place) {
+            if !state.planner.is_wanted(slot_id) {
                 return Some(connection);
             }
-            state.connections[place.index] = Some(connection);
-            state.plan.opened(place, round_trip, jitter, now);
+            state.connections[slot_id.index] = Some(connection);
+            state.planner.opened(slot_id, round_trip, jitter, now);
             None
         });
         drop(unwanted);
@@ -235,7 +235,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     /// A connection could not be opened.
     pub(super) fn open_failed(
         &self,
-        place: Place,
+        slot_id: PoolSlotId,
         why: Failure,
         error: Error,
         jitter: u32,
@@ -248,26 +248,32 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                 state.refusal = Some(error.clone());
             }
             state.last_error = Some(error);
-            state.plan.open_failed(place, why, jitter, now);
+            state.planner.open_failed(slot_id, why, jitter, now);
         });
     }
 
     /// A check was answered.
-    pub(super) fn checked(&self, place: Place, now: Instant) {
-        self.change(now, |state| state.plan.checked(place, now));
+    pub(super) fn checked(&self, slot_id: PoolSlotId, now: Instant) {
+        self.change(now, |state| state.planner.checked(slot_id, now));
     }
 
     /// A connection has ended; with an error if it was lost. Said twice, it is heard once.
-    pub(super) fn ended(&self, place: Place, error: Option<Error>, jitter: u32, now: Instant) {
+    pub(super) fn ended(
+        &self,
+        slot_id: PoolSlotId,
+        error: Option<Error>,
+        jitter: u32,
+        now: Instant,
+    ) {
         let connection = self.change(now, |state| {
-            if !state.plan.ended(place, jitter, now) {
+            if !state.planner.ended(slot_id, jitter, now) {
                 return None;
             }
             if let Some(error) = error {
                 state.totals.lost += 1;
                 state.last_error = Some(error);
             }
-            state.connections[place.index].take()
+            state.connections[slot_id.index].take()
         });
         // Not under the lock: the last handle of a connection wakes its task.
         drop(connection);
@@ -279,15 +285,15 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
             // It need not wake itself.
             state.maintenance = None;
             if state.jobs.is_empty() {
-                state.plan.advance(now);
+                state.planner.advance(now);
             }
             let wakes = state.settle(now);
             let job = state.jobs.pop_front().unwrap_or_else(|| {
-                if state.plan.is_closed() {
+                if state.planner.is_closed() {
                     return Job::End;
                 }
                 state.maintenance = Some(cx.waker().clone());
-                state.alarm = state.plan.deadline(now);
+                state.alarm = state.planner.deadline(now);
                 Job::Sleep(state.alarm)
             });
             (job, wakes)
@@ -322,14 +328,14 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
 
     /// Takes no more wishes, and ends each connection once it is done.
     pub(super) fn close(&self, now: Instant) {
-        self.change(now, |state| state.plan.close_all(now));
+        self.change(now, |state| state.planner.close_all(now));
     }
 
     /// Whether everything has ended after [`close`](Self::close).
     pub(super) fn poll_closed(&self, cx: &mut Context<'_>) -> (Poll<()>, Maintenance) {
         self.state.with(|state| {
             let maintenance = state.start_maintenance(self.has_runtime);
-            if state.plan.is_closed() {
+            if state.planner.is_closed() {
                 return (Poll::Ready(()), maintenance);
             }
             state.closers.push(cx.waker().clone());
@@ -350,7 +356,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     /// What there is, what has happened, and what went wrong last.
     pub(super) fn look(&self) -> (Counts, Totals, Option<Error>) {
         self.state.with(|state| {
-            let counts = state.plan.counts();
+            let counts = state.planner.counts();
             (counts, state.totals.clone(), state.last_error.clone())
         })
     }
@@ -381,7 +387,7 @@ impl<C> DeferredWakes<C> {
 
 impl<C: Clone> Inner<C> {
     fn start_maintenance(&mut self, has_runtime: fn() -> bool) -> Maintenance {
-        if self.has_maintenance || self.plan.is_closed() {
+        if self.has_maintenance || self.planner.is_closed() {
             return Maintenance::Running;
         }
         if !has_runtime() {
@@ -391,8 +397,8 @@ impl<C: Clone> Inner<C> {
         Maintenance::Missing
     }
 
-    fn connection(&self, place: Place) -> C {
-        let connection = self.connections[place.index].clone();
+    fn connection(&self, slot_id: PoolSlotId) -> C {
+        let connection = self.connections[slot_id.index].clone();
         connection.expect("what is lent is open")
     }
 
@@ -402,25 +408,25 @@ impl<C: Clone> Inner<C> {
             wakers: Vec::new(),
             ended: Vec::new(),
         };
-        if !self.plan.take_changed() {
+        if !self.planner.take_changed() {
             return wakes;
         }
-        while let Some(step) = self.plan.next_step() {
+        while let Some(step) = self.planner.next_step() {
             match step {
-                Step::Open(place) => self.jobs.push_back(Job::Open(place)),
-                Step::Check(place) => {
-                    let job = Job::Check(place, self.connection(place));
+                Step::Open(slot_id) => self.jobs.push_back(Job::Open(slot_id)),
+                Step::Check(slot_id) => {
+                    let job = Job::Check(slot_id, self.connection(slot_id));
                     self.jobs.push_back(job);
                 }
-                Step::Close(place) => {
-                    wakes.ended.extend(self.connections[place.index].take());
+                Step::Close(slot_id) => {
+                    wakes.ended.extend(self.connections[slot_id.index].take());
                 }
-                Step::Abort(place) => {
-                    wakes.ended.extend(self.connections[place.index].take());
-                    self.jobs.push_back(Job::Abort(place));
+                Step::Abort(slot_id) => {
+                    wakes.ended.extend(self.connections[slot_id.index].take());
+                    self.jobs.push_back(Job::Abort(slot_id));
                 }
-                Step::Serve(waiter, place) => {
-                    let waiter_state = WaiterState::Served(place, self.connection(place));
+                Step::Serve(waiter, slot_id) => {
+                    let waiter_state = WaiterState::Served(slot_id, self.connection(slot_id));
                     wakes
                         .wakers
                         .extend(self.answer_waiter(waiter, waiter_state, now));
@@ -434,7 +440,7 @@ impl<C: Clone> Inner<C> {
                 }
             }
         }
-        if self.plan.is_closed() {
+        if self.planner.is_closed() {
             wakes.wakers.append(&mut self.closers);
         }
         if self.is_maintenance_due(now) {
@@ -460,13 +466,13 @@ impl<C: Clone> Inner<C> {
 
     /// Whether the maintenance task sleeps for longer than it may.
     fn is_maintenance_due(&self, now: Instant) -> bool {
-        let deadline = self.plan.deadline(now);
+        let deadline = self.planner.deadline(now);
         let is_nearer = match (deadline, self.alarm) {
             (Some(deadline), Some(alarm)) => deadline < alarm,
             (Some(_), None) => true,
             (None, _) => false,
         };
-        is_nearer || !self.jobs.is_empty() || self.plan.is_closed()
+        is_nearer || !self.jobs.is_empty() || self.planner.is_closed()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::Counts;
+use super::planner::Counts;
 use super::state::Totals;
 use crate::Error;
 
@@ -15,11 +15,11 @@ pub struct PoolStatus {
     pub connection_count: usize,
     /// Connections with nothing under way.
     pub idle_count: usize,
-    /// Connections that somebody has for himself.
+    /// Connections that are locked.
     pub locked_count: usize,
     /// Connections that are being opened.
     pub opening_count: usize,
-    /// Requests under way on shared connections, with those that nobody waits for any more.
+    /// Requests under way on shared connections, with those whose callers are gone.
     pub in_flight_count: usize,
     /// Requests that wait for a connection.
     pub waiting_count: usize,

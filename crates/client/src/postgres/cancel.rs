@@ -1,4 +1,4 @@
-//! CancelRequest, on a connection of its own.
+//! CancelRequest, over a second connection.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use lookaside_wire::postgres::CancelKey;
 
 use super::prologue::{Next, Prologue};
 use crate::Error;
-use crate::drive::{Sealed, Talk, Upgrade};
+use crate::driver::{Protocol, Sealed, Upgrade};
 
 /// Asks a server to cancel what it does in another session.
 ///
 /// The server says nothing to it, and closes once it has passed the request on.
 #[derive(Debug)]
-pub struct CancelErrand {
+pub struct CancelConnection {
     prologue: Option<Prologue>,
     request: Vec<u8>,
     written: usize,
@@ -24,7 +24,7 @@ pub struct CancelErrand {
 /// Enough to find the end of the stream.
 const SPACE_SIZE: usize = 64;
 
-impl CancelErrand {
+impl CancelConnection {
     /// The prologue is the one of the session.
     pub(super) fn new(key: &CancelKey, prologue: Option<Prologue>) -> Self {
         let mut request = Vec::new();
@@ -39,9 +39,9 @@ impl CancelErrand {
     }
 }
 
-impl Sealed for CancelErrand {}
+impl Sealed for CancelConnection {}
 
-impl Talk for CancelErrand {
+impl Protocol for CancelConnection {
     fn output(&mut self) -> &[u8] {
         match &self.prologue {
             Some(prologue) => prologue.output(),
@@ -97,7 +97,7 @@ impl Talk for CancelErrand {
     }
 }
 
-impl Upgrade for CancelErrand {
+impl Upgrade for CancelConnection {
     fn wants_tls(&self) -> bool {
         self.prologue.as_ref().is_some_and(Prologue::wants_tls)
     }

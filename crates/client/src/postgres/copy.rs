@@ -1,14 +1,14 @@
-//! COPY piece by piece, over a connection that one has for oneself.
+//! COPY piece by piece, over a locked connection.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use super::Driver;
+use super::PostgresDriver;
 use crate::copy::{Direction, DriverGone, Pipe, pipe};
-use crate::face::{Lock, StepTimeout, Transaction, Waiting};
+use crate::nonblocking::{Lock, PendingAnswers, StepTimeout, Transaction};
 use crate::{Answer, Error, Request, Result};
 
-impl Lock<Driver> {
+impl Lock<PostgresDriver> {
     /// A `COPY … FROM STDIN` whose data is written piece by piece, in the format that the statement
     /// says.
     ///
@@ -53,7 +53,7 @@ impl Lock<Driver> {
     }
 }
 
-impl Transaction<'_, Driver> {
+impl Transaction<'_, PostgresDriver> {
     /// As [`Lock::copy_in`], as a part of the transaction.
     pub fn copy_in(&mut self, sql: impl Into<Arc<str>>) -> CopyIn<'_> {
         CopyIn::begin(self.lock(), sql.into(), true)
@@ -66,11 +66,15 @@ impl Transaction<'_, Driver> {
 }
 
 fn begin(
-    lock: &Lock<Driver>,
+    lock: &Lock<PostgresDriver>,
     sql: Arc<str>,
     direction: Direction,
     is_within: bool,
-) -> (Pipe, Waiting<Driver>, StepTimeout<Driver>) {
+) -> (
+    Pipe,
+    PendingAnswers<PostgresDriver>,
+    StepTimeout<PostgresDriver>,
+) {
     let (pipe, end) = pipe(direction);
     let request = Request::copy_stream(sql, end);
     let request = match is_within {
@@ -87,16 +91,16 @@ fn begin(
 /// undoes what came.
 pub struct CopyIn<'l> {
     // Keeps others from asking meanwhile.
-    _lock: &'l Lock<Driver>,
+    _lock: &'l Lock<PostgresDriver>,
     pipe: Pipe,
-    waiting: Waiting<Driver>,
-    step_timeout: StepTimeout<Driver>,
+    waiting: PendingAnswers<PostgresDriver>,
+    step_timeout: StepTimeout<PostgresDriver>,
     /// Why it has failed.
     error: Option<Error>,
 }
 
 impl<'l> CopyIn<'l> {
-    fn begin(lock: &'l Lock<Driver>, sql: Arc<str>, is_within: bool) -> Self {
+    fn begin(lock: &'l Lock<PostgresDriver>, sql: Arc<str>, is_within: bool) -> Self {
         let (pipe, waiting, step_timeout) = begin(lock, sql, Direction::In, is_within);
         Self {
             _lock: lock,
@@ -165,16 +169,16 @@ impl<'l> CopyIn<'l> {
 /// with it.
 pub struct CopyOut<'l> {
     // Keeps others from asking meanwhile.
-    _lock: &'l Lock<Driver>,
+    _lock: &'l Lock<PostgresDriver>,
     pipe: Pipe,
     /// None once the answer came.
-    waiting: Option<Waiting<Driver>>,
-    step_timeout: StepTimeout<Driver>,
+    waiting: Option<PendingAnswers<PostgresDriver>>,
+    step_timeout: StepTimeout<PostgresDriver>,
     error: Option<Error>,
 }
 
 impl<'l> CopyOut<'l> {
-    fn begin(lock: &'l Lock<Driver>, sql: Arc<str>, is_within: bool) -> Self {
+    fn begin(lock: &'l Lock<PostgresDriver>, sql: Arc<str>, is_within: bool) -> Self {
         let (pipe, waiting, step_timeout) = begin(lock, sql, Direction::Out, is_within);
         Self {
             _lock: lock,

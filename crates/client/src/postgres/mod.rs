@@ -1,6 +1,7 @@
 //! Connections to PostgreSQL.
 //!
-//! The [`Driver`] does all the thinking, without a socket. Around it are the [faces](crate::face)
+//! The [`PostgresDriver`] is the state machine, without a socket. Around it are connections: [`Client`],
+//! [`blocking`] and [`poll`]
 //! for different callers:
 //!
 //! - [`Client`] for tokio: any number of tasks share one connection;
@@ -19,13 +20,13 @@ use std::sync::Arc;
 use crate::{Answer, Request, Result};
 
 pub use crate::raw_rows::{RawField, RawIter, RawRow, RawRows};
-pub use cancel::CancelErrand;
+pub use cancel::CancelConnection;
 pub use copy::{CopyIn, CopyOut};
-pub use driver::{Driver, Hook, Notices, Notification, Options, Route};
+pub use driver::{Hook, Notices, Notification, Options, PostgresDriver, Route};
 pub use listener::{Listener, ListenerEvent, ListenerOptions};
 pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStatus};
 
-/// The face for tokio: a connection that any number of tasks share.
+/// A connection for tokio that any number of tasks share.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,7 +47,7 @@ pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStat
 /// # Ok(())
 /// # }
 /// ```
-pub type Client = crate::face::Client<Driver>;
+pub type Client = crate::nonblocking::Client<PostgresDriver>;
 
 impl Client {
     /// Runs a [script](Request::script), once all that others have asked is answered.
@@ -63,15 +64,15 @@ impl Client {
     }
 }
 
-/// The face for callers that wait.
+/// Connections that block.
 pub mod blocking {
     mod copy;
 
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    use super::{Driver, Notices, TransactionStatus};
-    use crate::drive::Drive as _;
+    use super::{Notices, PostgresDriver, TransactionStatus};
+    use crate::driver::Driver as _;
     use crate::{Answer, Request, Result};
 
     pub use copy::{CopyIn, CopyOut};
@@ -92,7 +93,7 @@ pub mod blocking {
     /// println!("{:?}", answer.rows);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub type Connection = crate::face::blocking::Connection<Driver>;
+    pub type Connection = crate::blocking::Connection<PostgresDriver>;
 
     impl Connection {
         /// Where the last query left the transaction.
@@ -165,7 +166,7 @@ pub mod blocking {
         ///
         /// When the connection is lost.
         pub fn wait(&mut self, timeout: Duration) -> Result<()> {
-            self.turn(Instant::now().checked_add(timeout));
+            self.step(Instant::now().checked_add(timeout));
             match self.driver().end() {
                 Some(end) => Err(end.clone()),
                 None => Ok(()),
@@ -174,9 +175,9 @@ pub mod blocking {
     }
 }
 
-/// The face for event loops.
+/// Connections for event loops.
 pub mod poll {
-    use super::{Driver, Notices};
+    use super::{Notices, PostgresDriver};
 
     /// A connection that never waits, and lives on its caller's poller.
     ///
@@ -198,7 +199,7 @@ pub mod poll {
     /// }
     /// # }
     /// ```
-    pub type Connection = crate::face::poll::Connection<Driver>;
+    pub type Connection = crate::poll::Connection<PostgresDriver>;
 
     impl Connection {
         /// What the server remarked since the last call.

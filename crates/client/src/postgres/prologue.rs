@@ -3,7 +3,7 @@
 use lookaside_wire::postgres::{SSL_REQUEST, SslAnswer};
 
 use crate::config::TlsNegotiation;
-use crate::drive::Transport;
+use crate::driver::Transport;
 use crate::{Error, Host, Result};
 
 /// One byte is an answer; room for more shows who says more.
@@ -20,7 +20,7 @@ pub(super) struct Prologue {
     answer_size: usize,
     is_accepted: bool,
     transport: Transport,
-    place: Box<str>,
+    host: Box<str>,
 }
 
 /// What follows.
@@ -55,7 +55,7 @@ impl Prologue {
             answer_size: 0,
             is_accepted: asked.is_empty(),
             transport,
-            place: host.to_string().into(),
+            host: host.to_string().into(),
         })
     }
 
@@ -83,7 +83,7 @@ impl Prologue {
             Some(SslAnswer::Refused) if self.transport == Transport::TlsIfOffered => {
                 Ok(Next::Plain)
             }
-            Some(SslAnswer::Refused) => Err(Error::server_without_tls(&self.place)),
+            Some(SslAnswer::Refused) => Err(Error::server_without_tls(&self.host)),
         }
     }
 
@@ -94,7 +94,7 @@ impl Prologue {
             transport: Transport::Tls,
             answer_size: 0,
             is_accepted: self.asked.is_empty(),
-            place: self.place.clone(),
+            host: self.host.clone(),
             ..*self
         }
     }
@@ -107,11 +107,11 @@ impl Prologue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ErrorKind, Place};
+    use crate::{ErrorKind, HostAddress};
 
     fn begun(transport: Transport) -> Option<Prologue> {
         let host = Host {
-            place: Place::Tcp {
+            address: HostAddress::Tcp {
                 name: "db".to_owned(),
                 address: None,
             },

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::drive::{Check, Sealed, Target, Transport, Trust};
+use crate::driver::{Check, Sealed, Target, Transport, Trust};
 use crate::{
-    Error, Host, Keepalives, LoadBalance, Place, PostgresConfig, Result, SslMode, TargetSession,
-    TlsNegotiation,
+    Error, Host, HostAddress, Keepalives, LoadBalance, PostgresConfig, Result, SslMode,
+    TargetSession, TlsNegotiation,
 };
 
 impl Sealed for PostgresConfig {}
@@ -44,7 +44,7 @@ impl Target for PostgresConfig {
 
     /// As libpq has it: `allow` and `prefer` try both ways.
     fn transports(&self, host: &Host) -> (Transport, Option<Transport>) {
-        if matches!(host.place, Place::Unix(_)) {
+        if matches!(host.address, HostAddress::Unix(_)) {
             return (Transport::Plain, None);
         }
         match self.tls.mode {
@@ -55,7 +55,7 @@ impl Target for PostgresConfig {
         }
     }
 
-    /// As libpq has it: whoever has root certificates wants them asked, whatever the mode.
+    /// As in libpq: root certificates are used where there are any, whatever the mode.
     fn trust(&self) -> Trust<'_> {
         Trust {
             tls: &self.tls,

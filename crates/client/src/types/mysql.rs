@@ -87,7 +87,7 @@ impl MyType {
             Format::Binary => binary::decode(self.kind, self.decimals, field),
             Format::Text => text::decode(self.kind, field),
         };
-        decoded.map_err(|flaw| DecodeError::new(self, flaw))
+        decoded.map_err(|error| DecodeError::new(self, error))
     }
 }
 

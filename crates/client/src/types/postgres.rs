@@ -139,7 +139,7 @@ impl PgType {
             (Shape::Array(scalar, _), Format::Text) => array::decode_text(scalar, field),
             (Shape::Unknown, Format::Text) => Ok(text_or_bytes(field)),
         };
-        decoded.map_err(|flaw| DecodeError::new(self, flaw))
+        decoded.map_err(|error| DecodeError::new(self, error))
     }
 }
 

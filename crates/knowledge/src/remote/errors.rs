@@ -50,9 +50,9 @@ impl Error {
                     true => "cannot be asked",
                     false => "does not answer",
                 };
-                let way_out = error.way_out().map(|step| format!("; {step}"));
-                let way_out = way_out.unwrap_or_default();
-                format!("provider `{name}` ({place}) {what}: {reason}{way_out}")
+                let hint = error.hint().map(|step| format!("; {step}"));
+                let hint = hint.unwrap_or_default();
+                format!("provider `{name}` ({place}) {what}: {reason}{hint}")
             }
         };
         // The reason is all that the client's error says; a chain behind it would say it again.

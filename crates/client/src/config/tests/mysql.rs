@@ -18,7 +18,7 @@ fn parse(url: &str) -> MysqlConfig {
 }
 
 #[test]
-fn places() {
+fn host_addresses() {
     for (url, shown) in [
         ("mysql://app:s%2Fx@db/geo", "mysql://app@db:3306/geo"),
         ("mariadb://db:3307", "mysql://me@db:3307"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    ChannelBinding, Config, Environment, Host, LoadBalance, Place, PostgresConfig,
+    ChannelBinding, Config, Environment, Host, HostAddress, LoadBalance, PostgresConfig,
     RootCertificates, Secret, SslMode, TargetSession, TlsNegotiation,
 };
 
@@ -33,18 +33,21 @@ fn check(url: &str, shown: &str) {
     // What is shown leads to the same servers again.
     let again = parse(shown);
     assert_eq!((again.user, again.database), (config.user, config.database));
-    let places = |hosts: Vec<Host>| {
+    let host_addresses = |hosts: Vec<Host>| {
         hosts
             .into_iter()
-            .map(|host| (host.port, unnamed(host.place)))
+            .map(|host| (host.port, unnamed(host.address)))
     };
-    assert!(places(again.hosts).eq(places(config.hosts)), "{url}");
+    assert!(
+        host_addresses(again.hosts).eq(host_addresses(config.hosts)),
+        "{url}"
+    );
 }
 
 /// Addresses are not shown.
-fn unnamed(place: Place) -> Place {
-    match place {
-        Place::Tcp { name, .. } => Place::Tcp {
+fn unnamed(address: HostAddress) -> HostAddress {
+    match address {
+        HostAddress::Tcp { name, .. } => HostAddress::Tcp {
             name,
             address: None,
         },
@@ -59,7 +62,7 @@ fn check_error(url: &str, expected: &str) {
 }
 
 #[test]
-fn places() {
+fn host_addresses() {
     for (url, shown) in [
         ("postgres://app@db/geo", "postgres://app@db:5432/geo"),
         ("postgresql://db", "postgres://me@db:5432/me"),
@@ -119,9 +122,9 @@ fn places() {
         check(url, shown);
     }
     let config = parse("postgres://a,b/d?hostaddr=10.0.0.1,::1");
-    let addresses = config.hosts.iter().map(|host| match host.place {
-        Place::Tcp { address, .. } => address.unwrap().to_string(),
-        Place::Unix(_) => String::new(),
+    let addresses = config.hosts.iter().map(|host| match host.address {
+        HostAddress::Tcp { address, .. } => address.unwrap().to_string(),
+        HostAddress::Unix(_) => String::new(),
     });
     assert_eq!(addresses.collect::<Vec<_>>(), ["10.0.0.1", "::1"]);
     let socket = parse("postgres:///d?host=/run/pg&port=6").hosts[0].postgres_socket();
@@ -315,7 +318,7 @@ fn mistakes_are_named() {
         ),
         (
             "postgres://h/d?sslrootcert=system&sslmode=require",
-            "`sslrootcert=system` trusts whoever has a certificate; it goes with \
+            "`sslrootcert=system` trusts every holder of a certificate; it goes with \
              `sslmode=verify-full` only",
         ),
         (

@@ -40,7 +40,7 @@ enum Stage {
     Complete(RowSetBuilder, usize),
     /// The rest is of no use.
     Failed(Error),
-    /// Nobody waits for it.
+    /// Its caller is gone.
     Discarded,
 }
 
@@ -59,7 +59,7 @@ impl Incoming {
         };
     }
 
-    /// Nobody waits for the answer.
+    /// The caller of the query is gone.
     pub(super) fn discard(&mut self) {
         self.stage = Stage::Discarded;
     }
@@ -159,7 +159,7 @@ impl Incoming {
         *self = Self::default();
     }
 
-    /// The answer, now that all of it is here, unless nobody waits for it.
+    /// The answer, now that all of it is here, unless its caller is gone.
     pub(super) fn finish(&mut self) -> Option<Result<Answer>> {
         let rows = match std::mem::take(&mut self.stage) {
             Stage::Empty => RowSetBuilder::new(std::iter::empty::<Text>()),

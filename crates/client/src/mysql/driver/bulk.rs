@@ -1,14 +1,14 @@
 //! Many parameter sets in one command, where the server is MariaDB: COM_STMT_BULK_EXECUTE.
 //!
 //! Each statement of a bulk is done as if it were sent alone, but they commit together, fail
-//! together, and their changes are counted together. So it is done only at the caller's word.
+//! together, and their changes are counted together. So it is done only if the caller asks for it.
 
 use std::sync::Arc;
 
 use lookaside_value::{RowSetBuilder, Text, Value};
 use lookaside_wire::mysql::{BulkWriter, ColumnType, ErrPacket};
 
-use super::Driver;
+use super::MysqlDriver;
 use super::in_flight::InFlight;
 use super::session::{CANNOT_BE_PREPARED, Session};
 use super::statement::{QueryRange, Scratch, Statement};
@@ -50,7 +50,7 @@ impl Extent {
     }
 }
 
-impl Driver {
+impl MysqlDriver {
     /// What a command can take of a span, if it may take more than one set.
     pub(super) fn extent(&self, range: &QueryRange) -> Option<Extent> {
         let request = self.session.requests.get(range.ticket)?;
@@ -99,7 +99,7 @@ impl Driver {
             end += 1;
         }
         if end == range.start {
-            // What cannot be written is an error of its own.
+            // What cannot be written is an error of that set alone.
             let error = refused.expect("the statement is for the types of the first set");
             let query = range.first();
             range.start += 1;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use lookaside_value::{RowSet, RowSetBuilder, Text};
 use lookaside_wire::mysql::{Cursor, ErrPacket, OkPacket, Request as Wire};
 
-use super::Driver;
+use super::MysqlDriver;
 use super::in_flight::{InFlight, Work};
 use super::session::{CANNOT_BE_PREPARED, Mode, Session, VICTIM_RETRY_COUNT_MAX};
 use super::statement::{Key, QueryRange, Statement};
@@ -25,7 +25,7 @@ use crate::request::{Fetch, Portal};
 use crate::types::mysql::ParamType;
 use crate::{Answer, Error};
 
-impl Driver {
+impl MysqlDriver {
     /// Begins with the statement of a stream, or goes on where its cursor is open.
     pub(super) fn open(&mut self, range: QueryRange, fetch: Fetch) {
         if self.session.streams.contains_key(&fetch.portal) {
@@ -122,7 +122,7 @@ impl Session {
                     .map(ParamType::of)
                     .collect(),
             },
-            // Nobody waits for it any more.
+            // Its caller is gone.
             None => Key {
                 sql: Arc::from(""),
                 types: Arc::default(),
@@ -166,7 +166,7 @@ impl Session {
         if is_victim && query.retry_count < VICTIM_RETRY_COUNT_MAX {
             self.backlog.push_front(QueryRange::retry(query));
         } else if is_full && self.statements.evict_all() {
-            // Behind those that still hold what is to be forgotten. Each time there is less, so this
+            // After those that still hold what is to be forgotten. Each time there is less, so this
             // ends.
             self.backlog.push_back(QueryRange::one(query, None));
         } else if is_full {
@@ -197,7 +197,7 @@ impl Session {
             let statement = Arc::clone(statement);
             let source = Source::Cursor { statement, plan };
             self.streams.insert(fetch.portal, source);
-            // The first rows are still to be fetched, if anybody wants them.
+            // The first rows are still to be fetched, if the caller still wants them.
             self.backlog.push_front(QueryRange::one(query, None));
             return;
         }
@@ -252,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Nobody wants more of a result.
+    /// No more of a result is wanted.
     pub(super) fn close_stream(&mut self, query: QueryRef, portal: Portal) {
         self.release(portal);
         let none = RowSetBuilder::new(std::iter::empty::<Text>());

@@ -5,18 +5,18 @@ use std::time::Instant;
 
 use lookaside_wire::mysql::{Capabilities, Cursor, Request as Wire, StatementId};
 
-use super::Driver;
+use super::MysqlDriver;
 use super::in_flight::{InFlight, Work};
 use super::placeholders::placeholder_count;
-use super::session::{Faith, Mode, WHERE};
+use super::session::{Mode, TransactionState, WHERE};
 use super::statement::{self, Key, KeyRef, QueryRange, Statement};
 use super::statement_kind::{StatementKind, classify, session_effect};
 use crate::driver::{Found, QueryRef};
-use crate::request::{Goal, Place, Shape};
+use crate::request::{Goal, RequestScope, Shape};
 use crate::types::mysql::ParamType;
 use crate::{Error, Result, Ticket};
 
-impl Driver {
+impl MysqlDriver {
     /// Queues what has room in the window.
     pub(super) fn dispatch(&mut self, now: Instant) {
         let is_held = self.session.cancel.is_under_way();
@@ -62,24 +62,26 @@ impl Driver {
                 }
                 _ => {}
             }
-            let is_shared_run = request.goal == Goal::Run && range.place == Place::Shared;
+            let is_shared_run = request.goal == Goal::Run && range.scope == RequestScope::Shared;
             if is_shared_run && !self.session.status.began_with_autocommit {
                 let error = Error::begins_without_autocommit();
                 self.session.requests.refuse(range, &error);
                 continue;
             }
-            if range.place == Place::Transaction {
+            if range.scope == RequestScope::Transaction {
                 // A part of a transaction that is gone would be done on its own. So each is sent
                 // when it is known what became of those before.
-                if !self.session.in_flight.is_empty() || self.session.faith == Faith::Doubtful {
+                if !self.session.in_flight.is_empty()
+                    || self.session.transaction == TransactionState::Uncertain
+                {
                     self.session.backlog.push_front(range);
                     if self.session.in_flight.is_empty() {
-                        self.session.faith = Faith::Asked;
+                        self.session.transaction = TransactionState::Queried;
                         self.ask(WHERE);
                     }
                     return;
                 }
-                if self.session.faith == Faith::Lost {
+                if self.session.transaction == TransactionState::Gone {
                     self.session
                         .requests
                         .refuse(range, &Error::transaction_gone());
@@ -87,7 +89,8 @@ impl Driver {
                 }
             }
             let login = self.login.as_ref();
-            if range.place != Place::Shared && login.is_some_and(|login| login.database().is_none())
+            if range.scope != RequestScope::Shared
+                && login.is_some_and(|login| login.database().is_none())
             {
                 self.session.has_chosen |= StatementKind::chooses_database(&request.details.sql);
             }
@@ -109,7 +112,7 @@ impl Driver {
             let values = request.params.set(range.start);
             if request.goal == Goal::Run && values.is_empty() {
                 let (kind, effect) = classify(&request.details.sql);
-                if range.place == Place::Shared
+                if range.scope == RequestScope::Shared
                     && let Some(error) = effect.refusal()
                 {
                     self.session.requests.refuse(range, &error);
@@ -192,8 +195,8 @@ impl Driver {
         self.session.in_flight.len() < self.window
     }
 
-    /// Tells the server of statements that nobody will use. Who wants one query on its way at a time
-    /// has reasons to send nothing while it is.
+    /// Tells the server of statements that will not be used any more. With a window of one query,
+    /// nothing is sent while one is under way.
     fn close_evicted(&mut self) {
         if self.window == 1 && !self.session.in_flight.is_empty() {
             return;
@@ -307,7 +310,7 @@ impl Driver {
 
     /// Queues the queries of a span that this statement is for, as many as have room.
     fn run(&mut self, mut range: QueryRange, statement: &Arc<Statement>, now: Instant) {
-        let is_alone = range.place == Place::Transaction;
+        let is_alone = range.scope == RequestScope::Transaction;
         while !range.is_empty() && self.has_room() && self.session.end.is_none() {
             if is_alone && !self.session.in_flight.is_empty() {
                 break;

@@ -79,7 +79,7 @@ pub(super) enum Work {
     Execute,
     /// COM_STMT_EXECUTE of what the Prepare before it prepares.
     Last,
-    /// COM_STMT_PREPARE, for a stream of its own.
+    /// COM_STMT_PREPARE, for one stream alone.
     Prepare,
     /// COM_STMT_EXECUTE with a cursor, or COM_QUERY where there is no statement.
     Open(Fetch),
@@ -101,10 +101,10 @@ impl InFlight {
         }
     }
 
-    /// Whether it can be sent again after somebody interrupted it, without being done twice.
+    /// Whether it can be sent again after it was interrupted, without being done twice.
     pub(super) fn is_repeatable(&self) -> bool {
         match self {
-            // It is over before it could be interrupted, and nobody would know whether it was.
+            // It is over before it could be interrupted, and it is not known whether it was done.
             Self::Own { .. } | Self::Reset { .. } | Self::Bulk { .. } => false,
             Self::Ping { .. } | Self::Prepare { .. } | Self::Guard { .. } | Self::Void { .. } => {
                 true

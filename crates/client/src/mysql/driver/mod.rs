@@ -1,7 +1,8 @@
-//! A connection's mind: which query goes when, whose answer comes, and what an error means.
+//! The connection state machine: which query is sent when, which answer arrives, and what an error
+//! means.
 //!
-//! A [`Driver`] knows no socket and no clock. Its owner, one of the [faces](crate::face), moves
-//! bytes between it and a server and tells it the time; [`Drive`] says how.
+//! A [`MysqlDriver`] knows no socket and no clock. Its owner, a connection, moves
+//! bytes between it and a server and tells it the time; [`Driver`] says how.
 //!
 //! # Statements
 //!
@@ -28,8 +29,8 @@
 //!
 //! # Order
 //!
-//! Queries that are under way at the same time have no order among them. Whoever needs one waits
-//! for the first answer before he asks again.
+//! Queries that are under way at the same time have no order among them. A caller that needs one waits
+//! for the first answer before it sends the next query.
 //!
 //! # What an error means
 //!
@@ -43,8 +44,8 @@
 //!
 //! A pool's requests come from callers that know nothing of each other. Those that begin a transaction
 //! or change the session by their first word are refused. What does so unseen, a procedure for one, is
-//! found by the status in its answer: neither that answer nor one behind it is handed out, and the
-//! connection ends, so that the server undoes what was not committed. An error tells no status, so behind
+//! found by the status in its answer: neither that answer nor one after it is handed out, and the
+//! connection ends, so that the server undoes what was not committed. An error tells no status, so after
 //! one of a statement that may have changed it, the server is asked before anything else is sent.
 
 mod answer;
@@ -52,9 +53,9 @@ mod bulk;
 mod cursor;
 mod dispatch;
 mod end;
-mod guard;
 mod in_flight;
 mod options;
+mod pipelined_prepare;
 mod placeholders;
 mod plan;
 mod reset;
@@ -69,11 +70,11 @@ use std::time::{Duration, Instant};
 
 use lookaside_wire::mysql::{Capabilities, Connection, Credentials, Startup};
 
-use super::errand::Errand;
-use super::kill::KillErrand;
+use super::auxiliary::AuxiliaryConnection;
+use super::kill::KillConnection;
 use super::login::Login;
 use super::probe::Silence;
-use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade, unwanted};
+use crate::driver::{Driver, Fitness, Protocol, Sealed, Transport, Upgrade, unwanted};
 use crate::error::PARAMETER_COUNT_MAX;
 use crate::output::Output;
 use crate::request::Goal;
@@ -87,7 +88,7 @@ use session::Session;
 use statement::Scratch;
 
 /// A connection without its socket. See the [module](self).
-pub struct Driver {
+pub struct MysqlDriver {
     connection: Connection,
     output: Output,
     session: Session,
@@ -109,11 +110,11 @@ pub struct Driver {
     login: Option<Login>,
 }
 
-impl Driver {
+impl MysqlDriver {
     /// Begins with the log-in. The server speaks first.
     ///
     /// A driver that is made this way does not know how to log in once more, and so cannot have
-    /// queries cancelled; [`Drive::begin`] makes one that does.
+    /// queries cancelled; [`Driver::begin`] makes one that does.
     ///
     /// # Errors
     ///
@@ -181,9 +182,9 @@ impl Driver {
     }
 }
 
-impl Sealed for Driver {}
+impl Sealed for MysqlDriver {}
 
-impl Talk for Driver {
+impl Protocol for MysqlDriver {
     fn output(&mut self) -> &[u8] {
         // Those whose requests wait here have been told that nothing was sent.
         if self.session.end.is_some() && !self.is_closing {
@@ -236,7 +237,7 @@ impl Talk for Driver {
     }
 }
 
-impl Upgrade for Driver {
+impl Upgrade for MysqlDriver {
     fn wants_tls(&self) -> bool {
         self.connection.wants_tls()
     }
@@ -249,10 +250,10 @@ impl Upgrade for Driver {
     }
 }
 
-impl Drive for Driver {
+impl Driver for MysqlDriver {
     type Config = MysqlConfig;
     type Options = Options;
-    type Errand = Errand;
+    type Auxiliary = AuxiliaryConnection;
 
     fn begin(
         config: &MysqlConfig,
@@ -379,9 +380,9 @@ impl Drive for Driver {
         isolation.into_iter().chain([begin.to_owned()]).collect()
     }
 
-    fn take_cancel(&mut self) -> Option<Errand> {
+    fn take_auxiliary(&mut self) -> Option<AuxiliaryConnection> {
         if let Some(probe) = self.silence.take_probe() {
-            return Some(Errand::Probe(probe));
+            return Some(AuxiliaryConnection::Probe(probe));
         }
         let login = self.login.as_ref()?;
         // Its end would be taken for that of the KILL.
@@ -389,9 +390,9 @@ impl Drive for Driver {
             return None;
         }
         let login = login.again(self.is_encrypted);
-        match KillErrand::new(&login, self.session.peer.clone()) {
-            Ok(errand) => Some(Errand::Kill(Box::new(errand))),
-            // Who cannot ask waits.
+        match KillConnection::new(&login, self.session.peer.clone()) {
+            Ok(auxiliary) => Some(AuxiliaryConnection::Kill(Box::new(auxiliary))),
+            // The answer is awaited instead.
             Err(_) => {
                 self.session.cancel_done();
                 None
@@ -399,7 +400,7 @@ impl Drive for Driver {
         }
     }
 
-    fn cancel_done(&mut self) {
+    fn auxiliary_done(&mut self) {
         if let Some(is_postgres) = self.silence.probed() {
             if is_postgres {
                 self.session.end(Error::server_is_postgres(), &self.output);

@@ -21,8 +21,8 @@ pub struct Options {
 
     /// How many queries may be on their way to the server and back.
     ///
-    /// MySQL and MariaDB themselves answer any number of queries that come one behind another, and
-    /// 32 give nearly all that can be gained. But nobody promises it, and proxies have been seen to
+    /// MySQL and MariaDB themselves answer any number of queries that come one after another, and
+    /// 32 give nearly all that can be gained. But that is not documented, and proxies have been seen to
     /// lose their place: so the default is 1, and more is for those who know that no proxy is in
     /// between.
     pub window: usize,

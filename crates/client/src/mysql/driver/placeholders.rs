@@ -10,36 +10,36 @@ pub(super) fn placeholder_count(sql: &str) -> Option<usize> {
     }
     let mut count = 0;
     let mut rest = sql.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
+    while let Some((&byte, after)) = rest.split_first() {
         rest = match byte {
             b'?' => {
                 count += 1;
-                behind
+                after
             }
             // A doubled quote is read as the end of one string and the begin of another.
             b'\'' | b'"' | b'`' => {
-                let size = behind.iter().position(|&other| other == byte)?;
-                let (inside, end) = behind.split_at(size);
+                let size = after.iter().position(|&other| other == byte)?;
+                let (inside, end) = after.split_at(size);
                 if byte != b'`' && inside.contains(&b'\\') {
                     return None;
                 }
                 &end[1..]
             }
-            b'#' => line_end(behind),
-            b'-' => match behind {
-                [b'-', next, ..] if !next.is_ascii_whitespace() => behind,
+            b'#' => line_end(after),
+            b'-' => match after {
+                [b'-', next, ..] if !next.is_ascii_whitespace() => after,
                 [b'-', comment @ ..] => line_end(comment),
-                _ => behind,
+                _ => after,
             },
-            b'/' => match behind {
+            b'/' => match after {
                 [b'*', b'!' | b'M' | b'+', ..] => return None,
                 [b'*', comment @ ..] => {
                     let size = comment.windows(2).position(|two| two == b"*/")?;
                     &comment[size + 2..]
                 }
-                _ => behind,
+                _ => after,
             },
-            _ => behind,
+            _ => after,
         };
     }
     Some(count)

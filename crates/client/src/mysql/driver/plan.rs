@@ -69,7 +69,7 @@ impl Plan {
             if let Some(int) = my_type.decode_int(format, cell) {
                 return Value::Int(int);
             }
-            // A row is pushed whole, so what comes behind an error is read as well.
+            // A row is pushed whole, so what comes after an error is read as well.
             my_type.decode(format, cell).unwrap_or_else(|error| {
                 failed.get_or_insert((index, error));
                 Value::Null

@@ -8,10 +8,10 @@
 use lookaside_value::{RowSetBuilder, Text};
 use lookaside_wire::mysql::Request as Wire;
 
-use super::Driver;
-use super::guard::Guard;
+use super::MysqlDriver;
 use super::in_flight::InFlight;
-use super::session::{Faith, Mode, Session};
+use super::pipelined_prepare::PrepareGuard;
+use super::session::{Mode, Session, TransactionState};
 use super::statement::QueryRange;
 use crate::mysql::login::Login;
 use crate::{Answer, Error};
@@ -19,7 +19,7 @@ use crate::{Answer, Error};
 /// What the log-in says by a number.
 const CHARACTER_SET: &str = "set names utf8mb4";
 
-impl Driver {
+impl MysqlDriver {
     /// Queues it with nothing else on its way; says whether it was time for it.
     pub(super) fn reset(&mut self, range: QueryRange) -> bool {
         if !self.session.in_flight.is_empty() {
@@ -46,7 +46,7 @@ impl Driver {
             moment,
             chunk: self.output.next_chunk(),
         });
-        // Directly behind it, before any other query.
+        // Directly after it, before any other query.
         self.ask(CHARACTER_SET);
         if let Some(choice) = choice {
             self.ask(&choice);
@@ -64,9 +64,9 @@ impl Session {
         self.incoming.reset();
         self.statements.clear();
         self.streams.clear();
-        self.guard = Guard::default();
+        self.guard = PrepareGuard::default();
         self.mode = Mode::Full;
-        self.faith = Faith::Kept;
+        self.transaction = TransactionState::Open;
         self.valid_from = self.next_moment();
         let none = RowSetBuilder::new(std::iter::empty::<Text>());
         self.requests

@@ -13,9 +13,9 @@ use lookaside_wire::RequestId;
 use lookaside_wire::mysql::{Columns, ErrPacket, Event, OkPacket, Prepared, SessionChange};
 
 use super::answer::Incoming;
-use super::guard::Guard;
 use super::in_flight::{InFlight, Work};
 use super::options::Options;
+use super::pipelined_prepare::PrepareGuard;
 use super::plan::Plan;
 use super::statement::{self, Key, QueryRange, Statement};
 use super::statement_kind::{StatementKind, session_effect};
@@ -33,7 +33,7 @@ use cancel::is_interrupted;
 /// `ER_UNSUPPORTED_PS`
 pub(super) const CANNOT_BE_PREPARED: u16 = 1295;
 
-/// How often a query is sent again because somebody else's cancellation hit it.
+/// How often a query is sent again because the cancellation of another query hit it.
 pub(super) const VICTIM_RETRY_COUNT_MAX: u8 = 3;
 
 /// `ER_ACCESS_DENIED_ERROR`, `ER_ACCESS_DENIED_NO_PASSWORD_ERROR`
@@ -50,7 +50,7 @@ pub(super) struct Session {
     pub(super) has_password: bool,
     /// The size of the largest request among those that wait for answers.
     request_size: usize,
-    /// Whom to tell that something is to be cancelled.
+    /// Where to cancel queries.
     pub(super) peer: Peer,
     pub(super) requests: Requests<Details>,
     /// Queries that are not sent and wait for nothing but room.
@@ -59,7 +59,7 @@ pub(super) struct Session {
     pub(super) has_chosen: bool,
     pub(super) statements: Statements,
     pub(super) in_flight: VecDeque<InFlight>,
-    pub(super) guard: Guard,
+    pub(super) guard: PrepareGuard,
     /// Where the rest of each result is that comes in chunks.
     pub(super) streams: HashMap<Portal, Source, RandomState>,
     /// How many steps open a transaction.
@@ -69,7 +69,7 @@ pub(super) struct Session {
     /// Where the answers left the session.
     pub(super) status: Status,
     /// What is known of the transaction that is open here.
-    pub(super) faith: Faith,
+    pub(super) transaction: TransactionState,
     pub(super) incoming: Incoming,
     result_size_max: usize,
     /// Counts what has to be told apart in time.
@@ -90,15 +90,15 @@ pub(super) struct Details {
 /// Whether a transaction that was begun is still open. Where a server breaks a deadlock it rolls all
 /// of one back, and does what comes next on its own; the error does not say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Faith {
-    /// It is, as far as is known.
-    Kept,
+pub(super) enum TransactionState {
+    /// It is open, as far as is known.
+    Open,
     /// Something in it has failed.
-    Doubtful,
+    Uncertain,
     /// The server was asked.
-    Asked,
-    /// It is not, until another is begun.
-    Lost,
+    Queried,
+    /// It is gone, until another is begun.
+    Gone,
 }
 
 /// What the server answers with nothing but where the session is.
@@ -136,12 +136,12 @@ impl Session {
             has_chosen: false,
             statements: Statements::new(options.statement_count_max),
             in_flight: VecDeque::new(),
-            guard: Guard::default(),
+            guard: PrepareGuard::default(),
             streams: HashMap::default(),
             begin_count: 0,
             mode: Mode::Full,
             status: Status::default(),
-            faith: Faith::Kept,
+            transaction: TransactionState::Open,
             incoming: Incoming::default(),
             result_size_max: options.result_size_max,
             moment: 0,
@@ -166,7 +166,7 @@ impl Session {
         let pending = PendingRequest::new(request.params, request.goal, request.deadline, details);
         let ticket = self.requests.add(pending);
         if count > 0 {
-            let range = QueryRange::all(ticket, count, request.place, Syncs::Each);
+            let range = QueryRange::all(ticket, count, request.scope, Syncs::Each);
             self.backlog.push_back(range);
         }
         ticket
@@ -245,7 +245,7 @@ impl Session {
         }
     }
 
-    /// The query that is being answered, if it is somebody's.
+    /// The query that is being answered, if it is a caller's.
     fn head(&self) -> Option<(QueryRef, Option<&Arc<Statement>>)> {
         match self.in_flight.front() {
             Some(InFlight::Query {
@@ -264,7 +264,7 @@ impl Session {
         if !self.incoming.wants_rows() {
             return;
         }
-        // The plan of a statement is kept even if nobody wants the rows of this run.
+        // The plan of a statement is kept even if the rows of this run are not wanted.
         let plan = match id {
             Some(id) => self.statements.plan(id, columns),
             None => Arc::new(Plan::of(columns)),
@@ -337,11 +337,11 @@ impl Session {
             }) => return self.opened(query, fetch, statement, ok),
             Some(InFlight::Query { query, kind, .. }) => (query, kind),
             Some(InFlight::Own { .. }) => {
-                if self.faith == Faith::Asked {
-                    self.faith = if self.status.is_in_transaction {
-                        Faith::Kept
+                if self.transaction == TransactionState::Queried {
+                    self.transaction = if self.status.is_in_transaction {
+                        TransactionState::Open
                     } else {
-                        Faith::Lost
+                        TransactionState::Gone
                     };
                 }
                 return self.incoming = Incoming::default();
@@ -366,7 +366,7 @@ impl Session {
             step => panic!("{step:?} is not done this way"),
         };
         if kind == StatementKind::Begin {
-            self.faith = Faith::Kept;
+            self.transaction = TransactionState::Open;
         }
         if kind == StatementKind::Set {
             self.valid_from = self.next_moment();
@@ -487,8 +487,8 @@ impl Session {
     }
 
     fn failed(&mut self, error: ErrPacket<'static>) {
-        if self.status.is_in_transaction && self.faith == Faith::Kept {
-            self.faith = Faith::Doubtful;
+        if self.status.is_in_transaction && self.transaction == TransactionState::Open {
+            self.transaction = TransactionState::Uncertain;
         }
         match self.pop() {
             Some(InFlight::Prepare { key, moment }) => self.prepare_failed(key, moment, error),
@@ -518,7 +518,7 @@ impl Session {
             }) => {
                 self.incoming = Incoming::default();
                 if !kind.keeps_status() {
-                    self.status.forget(query.place);
+                    self.status.forget(query.scope);
                 }
                 self.give_up_stream(work, statement.as_ref());
                 let is_stale = error.is_stale_statement();
@@ -544,7 +544,7 @@ impl Session {
         }
     }
 
-    /// Whether a query that was not done can be sent behind those that were queued after it: it
+    /// Whether a query that was not done can be sent after those that were queued later: it
     /// must not slip into another's transaction, nor change its place in its own.
     pub(super) fn can_repeat(&self) -> bool {
         !self.status.may_be_in_transaction() && self.begin_count == 0
@@ -569,7 +569,7 @@ impl Session {
         }
         if is_full && self.statements.evict_all() {
             self.void(|| None);
-            // Behind those that still hold what is to be forgotten.
+            // After those that still hold what is to be forgotten.
             return self.backlog.extend(waiting);
         }
         let error = if is_full {
@@ -617,7 +617,7 @@ impl Session {
         step
     }
 
-    /// The answer to who asks what a statement is.
+    /// The answer to a request that describes a statement.
     pub(super) fn describe(&self, statement: &Statement) -> Answer {
         let prepared = statement.prepared.as_ref();
         let plan = prepared.and_then(|prepared| self.statements.last_plan(prepared.id));

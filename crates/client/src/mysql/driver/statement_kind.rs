@@ -50,7 +50,7 @@ pub(super) fn classify(sql: &str) -> (StatementKind, SessionEffect) {
         (StatementKind::End, Settings)
     } else if is(&["set"]) && follows(&["statement"]) {
         // Of MariaDB: settings for the rest of the statement, which may give rows.
-        (StatementKind::Other, effect_behind_for(first_word(rest).1))
+        (StatementKind::Other, effect_after_for(first_word(rest).1))
     } else if is(&["set", "use"]) {
         (StatementKind::Set, Settings)
     } else if is(&["begin"]) && !follows(&["not"]) || is(&["start"]) && follows(&["transaction"]) {
@@ -114,7 +114,7 @@ impl StatementKind {
 
 /// What the statement leaves behind that `SET STATEMENT … FOR` is for, given what follows the second
 /// word. Where it is not found for certain, it may be anything.
-fn effect_behind_for(settings: &str) -> SessionEffect {
+fn effect_after_for(settings: &str) -> SessionEffect {
     let mut words = Words::new(settings);
     if !words.any(|word| word.eq_ignore_ascii_case("for")) {
         return SessionEffect::Settings;
@@ -162,19 +162,19 @@ impl<'a> Iterator for Words<'a> {
     fn next(&mut self) -> Option<&'a str> {
         loop {
             let first = self.rest.chars().next()?;
-            let behind = &self.rest[first.len_utf8()..];
+            let after = &self.rest[first.len_utf8()..];
             self.rest = match first {
-                '\'' | '"' | '`' => behind_quote(behind, first),
+                '\'' | '"' | '`' => after_quote(after, first),
                 '(' => {
                     self.depth += 1;
-                    behind
+                    after
                 }
                 ')' => {
                     self.depth = self.depth.saturating_sub(1);
-                    behind
+                    after
                 }
                 '#' | '-' | '/' => match comment(self.rest) {
-                    Comment::None => behind,
+                    Comment::None => after,
                     Comment::Over(rest) => rest,
                     Comment::Executed => {
                         self.is_doubtful = true;
@@ -191,7 +191,7 @@ impl<'a> Iterator for Words<'a> {
                     }
                     continue;
                 }
-                _ => behind,
+                _ => after,
             };
         }
     }
@@ -204,7 +204,7 @@ fn is_of_word(c: char) -> bool {
 
 /// What follows a text or a quoted name whose beginning was taken. With `NO_BACKSLASH_ESCAPES`,
 /// texts with a backslash end elsewhere.
-fn behind_quote(mut rest: &str, quote: char) -> &str {
+fn after_quote(mut rest: &str, quote: char) -> &str {
     loop {
         let Some(at) = rest.find([quote, '\\']) else {
             return "";
@@ -230,14 +230,14 @@ fn contains(sql: &str, name: &str) -> bool {
     parts.any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// The word that a statement begins with, behind space, comments and parentheses, and what follows
-/// it. A comment that servers execute (`/*! … */`) is none that could be skipped, so there is no word.
+/// The word that a statement begins with, after space, comments and parentheses, and what follows
+/// it. A comment that servers execute (`/*! … */`) cannot be skipped, so there is no word.
 fn first_word(sql: &str) -> (&str, &str) {
     let mut rest = sql;
     loop {
         rest = rest.trim_start_matches(|c: char| is_space(c) || c == '(');
         match comment(rest) {
-            Comment::Over(behind) => rest = behind,
+            Comment::Over(after) => rest = after,
             Comment::Executed => return ("", ""),
             Comment::None => {
                 let end = rest.find(|c: char| !c.is_ascii_alphabetic());
@@ -263,9 +263,9 @@ enum Comment<'a> {
 
 fn comment(sql: &str) -> Comment<'_> {
     let line = sql.strip_prefix('#').or_else(|| {
-        let behind = sql.strip_prefix("--")?;
-        let is_comment = behind.is_empty() || behind.starts_with(is_space);
-        is_comment.then_some(behind)
+        let after = sql.strip_prefix("--")?;
+        let is_comment = after.is_empty() || after.starts_with(is_space);
+        is_comment.then_some(after)
     });
     if let Some(line) = line {
         Comment::Over(line.split_once('\n').map_or("", |(_, rest)| rest))

@@ -7,10 +7,10 @@
 
 use lookaside_wire::mysql::{Request as Wire, StatusFlags};
 
-use super::Driver;
+use super::MysqlDriver;
 use super::in_flight::InFlight;
 use crate::Error;
-use crate::request::Place;
+use crate::request::RequestScope;
 
 /// Where the answers left the session.
 pub(super) struct Status {
@@ -58,9 +58,9 @@ impl Status {
     }
 
     /// What failed may have changed it.
-    pub(super) fn forget(&mut self, place: Place) {
+    pub(super) fn forget(&mut self, scope: RequestScope) {
         self.is_known = false;
-        if place == Place::Shared {
+        if scope == RequestScope::Shared {
             self.ping = Ping::Wanted;
         }
     }
@@ -104,7 +104,7 @@ impl Status {
     }
 }
 
-impl Driver {
+impl MysqlDriver {
     /// Asks where the session is, if that is wanted.
     pub(super) fn ask_for_status(&mut self) {
         let status = &mut self.session.status;

@@ -9,9 +9,9 @@ use rustls::pki_types::ServerName;
 
 use super::Peer;
 use super::end_point::server_end_point;
-use crate::drive::Upgrade;
+use crate::driver::Upgrade;
 use crate::net::READ_SIZE;
-use crate::{Error, Place, Result};
+use crate::{Error, HostAddress, Result};
 
 /// How much ciphertext waits for the socket before more of the dialogue is taken.
 const OUTPUT_SIZE: usize = 64 * 1024;
@@ -50,19 +50,19 @@ impl Channel {
         &self.peer
     }
 
-    pub(in crate::net) fn output(&mut self, talk: &mut impl Upgrade) -> &[u8] {
+    pub(in crate::net) fn output(&mut self, protocol: &mut impl Upgrade) -> &[u8] {
         if self.written == self.output.len() {
             self.output.clear();
             self.output.shrink_to(OUTPUT_SIZE);
             self.written = 0;
             while self.is_open && self.output.len() < OUTPUT_SIZE {
-                let plain = talk.output();
+                let plain = protocol.output();
                 let plain = &plain[..plain.len().min(OUTPUT_SIZE)];
                 if plain.is_empty() {
                     break;
                 }
                 let size = self.tls.writer().write(plain).expect(IN_MEMORY);
-                talk.written(size);
+                protocol.written(size);
                 self.take_output();
             }
             self.take_output();
@@ -90,7 +90,7 @@ impl Channel {
     }
 
     /// Decrypts what came, and hands it on.
-    pub(in crate::net) fn received(&mut self, talk: &mut impl Upgrade, size: usize) {
+    pub(in crate::net) fn received(&mut self, protocol: &mut impl Upgrade, size: usize) {
         let space = std::mem::take(&mut self.space);
         let mut received = &space[..size];
         while !received.is_empty() {
@@ -99,68 +99,68 @@ impl Channel {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) => {
-                    talk.fail(Error::socket(error));
+                    protocol.fail(Error::socket(error));
                     break;
                 }
             }
             if let Err(error) = self.tls.process_new_packets() {
-                talk.fail(Error::tls(&self.peer.host, error));
+                protocol.fail(Error::tls(&self.peer.host, error));
                 break;
             }
             if !self.is_open && !self.tls.is_handshaking() {
-                self.open(talk);
+                self.open(protocol);
             }
-            self.hand_on(talk);
+            self.hand_on(protocol);
         }
         self.space = space;
     }
 
     /// The handshake is done.
-    fn open(&mut self, talk: &mut impl Upgrade) {
+    fn open(&mut self, protocol: &mut impl Upgrade) {
         if self.peer.context.confirms_protocol && self.tls.alpn_protocol().is_none() {
-            return talk.fail(Error::protocol_unconfirmed(&self.peer.host));
+            return protocol.fail(Error::protocol_unconfirmed(&self.peer.host));
         }
         self.is_open = true;
         let certificates = self.tls.peer_certificates().unwrap_or_default();
         let end_point = certificates.first();
         let end_point = end_point.and_then(|certificate| server_end_point(certificate));
-        talk.tls_started(end_point.as_deref());
+        protocol.tls_started(end_point.as_deref());
     }
 
-    fn hand_on(&mut self, talk: &mut impl Upgrade) {
+    fn hand_on(&mut self, protocol: &mut impl Upgrade) {
         loop {
-            let space = talk.receive_space(READ_SIZE);
+            let space = protocol.receive_space(READ_SIZE);
             if space.is_empty() {
                 return;
             }
             match self.tls.reader().read(space) {
-                Ok(0) => return talk.end_of_input(),
-                Ok(size) => talk.received(size),
+                Ok(0) => return protocol.end_of_input(),
+                Ok(size) => protocol.received(size),
                 // There is no more for now.
                 Err(_) => return,
             }
         }
     }
 
-    pub(in crate::net) fn end_of_input(&mut self, talk: &mut impl Upgrade) {
+    pub(in crate::net) fn end_of_input(&mut self, protocol: &mut impl Upgrade) {
         if self.is_open {
-            talk.end_of_input();
+            protocol.end_of_input();
         } else {
             // A server that does not know TLS without a request for it ends it, and will again.
             let is_direct = self.peer.context.confirms_protocol;
-            talk.fail(Error::tls_interrupted(&self.peer.host, is_direct));
+            protocol.fail(Error::tls_interrupted(&self.peer.host, is_direct));
         }
     }
 
     /// Says that nothing more will be said, once the output is written.
-    pub(in crate::net) fn close(&mut self, talk: &mut impl Upgrade) {
+    pub(in crate::net) fn close(&mut self, protocol: &mut impl Upgrade) {
         while self.is_open {
-            let plain = talk.output();
+            let plain = protocol.output();
             if plain.is_empty() {
                 break;
             }
             let size = self.tls.writer().write(plain).expect(IN_MEMORY);
-            talk.written(size);
+            protocol.written(size);
         }
         self.tls.send_close_notify();
     }
@@ -171,14 +171,14 @@ const IN_MEMORY: &str = "the bytes stay in memory";
 
 /// The name that the certificate must have.
 fn server_name(peer: &Peer) -> Result<ServerName<'static>> {
-    // Nobody asks for it, and an address is not sent.
-    let nobody = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    let Place::Tcp { name, .. } = &peer.host.place else {
-        return Ok(nobody);
+    // It is not requested, and an address is not sent.
+    let unnamed = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let HostAddress::Tcp { name, .. } = &peer.host.address else {
+        return Ok(unnamed);
     };
     match ServerName::try_from(name.as_str()) {
         Ok(name) => Ok(name.to_owned()),
-        Err(_) if !peer.context.checks_name => Ok(nobody),
+        Err(_) if !peer.context.checks_name => Ok(unnamed),
         Err(_) => Err(Error::name_unverifiable(&peer.host)),
     }
 }

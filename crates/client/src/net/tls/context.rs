@@ -14,7 +14,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::verifier::{Issuers, Verifier};
 use crate::config::{ClientCertificate, RootCertificates};
-use crate::drive::{Check, Trust};
+use crate::driver::{Check, Trust};
 use crate::{Error, Result};
 
 /// What all handshakes with one configuration share.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::Host;
 
-/// Whom to speak TLS with, if it comes to that.
+/// The peer that TLS is negotiated with, if it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) context: Arc<Context>,

@@ -41,7 +41,7 @@ impl Issuers {
             algorithms.all,
         );
         match verified {
-            // Whoever made a certificate by one call of openssl has one that is an issuer's and a
+            // A certificate that one call of openssl makes is one that is an issuer's and a
             // server's at once, and names it as its own root. That is fine with OpenSSL; here it
             // is what is left to object to, after the times were found in order.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))

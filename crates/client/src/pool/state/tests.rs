@@ -19,20 +19,20 @@ type Model = PoolState<Arc<Socket>, LoomMutex<Inner<Arc<Socket>>>>;
 /// A connection that says so when its last handle is gone, as one does in the end.
 struct Socket {
     state: Weak<Model>,
-    place: Place,
+    slot_id: PoolSlotId,
     now: Instant,
 }
 
 impl std::fmt::Debug for Socket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.place.fmt(f)
+        self.slot_id.fmt(f)
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(state) = self.state.upgrade() {
-            state.ended(self.place, None, 0, self.now);
+            state.ended(self.slot_id, None, 0, self.now);
         }
     }
 }
@@ -45,7 +45,7 @@ fn check(model: impl Fn(Arc<Model>, Instant) + Send + Sync + 'static) {
     builder.check(move || model(Arc::new(PoolState::new(limits(), || true, now)), now));
 }
 
-/// One connection for one request, for as long as anybody likes.
+/// One connection for one request, without a limit of time.
 fn limits() -> Limits {
     Limits {
         count_max: 1,
@@ -59,38 +59,38 @@ fn limits() -> Limits {
     }
 }
 
-fn take(state: &Model, usage: Usage, now: Instant) -> Result<Place, Refusal> {
+fn take(state: &Model, usage: Usage, now: Instant) -> Result<PoolSlotId, Refusal> {
     let (ask, _) = state.take(usage, now + Duration::from_secs(1), now);
     match ask {
-        Ask::Have((place, _)) => Ok(place),
+        Ask::Have((slot_id, _)) => Ok(slot_id),
         Ask::Refused(refusal) => Err(refusal),
         Ask::Wait(waiter) => {
-            let served = poll_fn(|cx| state.poll_seat(waiter, cx).0);
-            block_on(served).map(|(place, _)| place)
+            let served = poll_fn(|cx| state.poll_waiter(waiter, cx).0);
+            block_on(served).map(|(slot_id, _)| slot_id)
         }
     }
 }
 
 /// What the maintenance task does until it has opened a connection.
-fn open(state: &Arc<Model>, now: Instant) -> Place {
+fn open(state: &Arc<Model>, now: Instant) -> PoolSlotId {
     let job = block_on(poll_fn(|cx| match state.next_job(cx, now) {
         Job::Sleep(_) => Poll::Pending,
         job => Poll::Ready(job),
     }));
-    let Job::Open(place) = job else {
+    let Job::Open(slot_id) = job else {
         panic!("a connection is wanted");
     };
-    opened(state, place, now);
-    place
+    opened(state, slot_id, now);
+    slot_id
 }
 
-fn opened(state: &Arc<Model>, place: Place, now: Instant) {
+fn opened(state: &Arc<Model>, slot_id: PoolSlotId, now: Instant) {
     let socket = Socket {
         state: Arc::downgrade(state),
-        place,
+        slot_id,
         now,
     };
-    state.opened(place, Arc::new(socket), Duration::ZERO, 0, now);
+    state.opened(slot_id, Arc::new(socket), Duration::ZERO, 0, now);
 }
 
 fn counts(state: &Model) -> Counts {
@@ -104,8 +104,8 @@ fn everybody_who_waits_is_woken() {
             .map(|_| {
                 let state = Arc::clone(&state);
                 thread::spawn(move || {
-                    let place = take(&state, Usage::Shared, now).unwrap();
-                    state.give_back(place, Outcome::Answered, now);
+                    let slot_id = take(&state, Usage::Shared, now).unwrap();
+                    state.give_back(slot_id, Outcome::Answered, now);
                 })
             })
             .collect();
@@ -124,10 +124,10 @@ fn a_locked_connection_has_one_holder() {
             .map(|_| {
                 let (state, is_held) = (Arc::clone(&state), Arc::clone(&is_held));
                 thread::spawn(move || {
-                    let place = take(&state, Usage::Exclusive, now).unwrap();
+                    let slot_id = take(&state, Usage::Exclusive, now).unwrap();
                     assert!(!is_held.swap(true, Ordering::AcqRel));
                     is_held.store(false, Ordering::Release);
-                    state.unlock(place, Outcome::Answered, now);
+                    state.unlock(slot_id, Outcome::Answered, now);
                 })
             })
             .collect();
@@ -145,7 +145,7 @@ fn who_leaves_takes_nothing_along() {
             move || {
                 let (ask, _) = state.take(Usage::Exclusive, now + Duration::from_secs(1), now);
                 match ask {
-                    Ask::Have((place, _)) => state.unlock(place, Outcome::Unused, now),
+                    Ask::Have((slot_id, _)) => state.unlock(slot_id, Outcome::Unused, now),
                     Ask::Wait(waiter) => state.leave(waiter, Usage::Exclusive, now),
                     Ask::Refused(refusal) => panic!("{refusal:?}"),
                 }
@@ -154,8 +154,8 @@ fn who_leaves_takes_nothing_along() {
         let staying = thread::spawn({
             let state = Arc::clone(&state);
             move || {
-                let place = take(&state, Usage::Exclusive, now).unwrap();
-                state.unlock(place, Outcome::Answered, now);
+                let slot_id = take(&state, Usage::Exclusive, now).unwrap();
+                state.unlock(slot_id, Outcome::Answered, now);
             }
         });
         open(&state, now);
@@ -174,8 +174,8 @@ fn a_connection_that_ends_is_opened_again_for_who_waits() {
             let (state, is_done) = (Arc::clone(&state), Arc::clone(&is_done));
             move || {
                 for _ in 0..2 {
-                    let place = take(&state, Usage::Shared, now).unwrap();
-                    state.give_back(place, Outcome::Answered, now);
+                    let slot_id = take(&state, Usage::Shared, now).unwrap();
+                    state.give_back(slot_id, Outcome::Answered, now);
                 }
                 is_done.store(true, Ordering::Release);
                 state.wake_maintenance();
@@ -186,8 +186,8 @@ fn a_connection_that_ends_is_opened_again_for_who_waits() {
         // If it was not used before, there is a pause, which is over then.
         let later = now + Duration::from_millis(100);
         block_on(poll_fn(|cx| {
-            while let Job::Open(place) = state.next_job(cx, later) {
-                opened(&state, place, later);
+            while let Job::Open(slot_id) = state.next_job(cx, later) {
+                opened(&state, slot_id, later);
             }
             match is_done.load(Ordering::Acquire) {
                 true => Poll::Ready(()),
@@ -202,7 +202,7 @@ fn a_connection_that_ends_is_opened_again_for_who_waits() {
 #[test]
 fn a_maintenance_task_that_is_gone_is_replaced() {
     check(|state, now| {
-        // The first has ended with its runtime, before or after somebody began to wait.
+        // The first has ended with its runtime, before or after a caller began to wait.
         let task = thread::spawn({
             let state = Arc::clone(&state);
             move || {
@@ -211,18 +211,18 @@ fn a_maintenance_task_that_is_gone_is_replaced() {
                 let Ask::Wait(waiter) = ask else {
                     panic!("nothing is open");
                 };
-                let place = block_on(poll_fn(|cx| {
+                let slot_id = block_on(poll_fn(|cx| {
                     if maintenance == Maintenance::Missing {
                         open(&state, now);
                     }
-                    let (served, missing) = state.poll_seat(waiter, cx);
+                    let (served, missing) = state.poll_waiter(waiter, cx);
                     maintenance = missing;
                     if maintenance == Maintenance::Missing {
                         cx.waker().wake_by_ref();
                     }
                     served
                 }));
-                state.give_back(place.unwrap().0, Outcome::Answered, now);
+                state.give_back(slot_id.unwrap().0, Outcome::Answered, now);
             }
         });
         // Another caller has spawned a maintenance task, whose runtime ends without a job being done.
@@ -252,18 +252,18 @@ fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
             let state = Arc::clone(&state);
             move || {
                 HAS_RUNTIME.with(|has_runtime| has_runtime.set(false));
-                let place = match state.take(Usage::Shared, until, now) {
+                let slot_id = match state.take(Usage::Shared, until, now) {
                     (Ask::Wait(waiter), Maintenance::NoRuntime) => {
                         return state.leave(waiter, Usage::Shared, now);
                     }
                     (Ask::Wait(waiter), Maintenance::Running) => {
-                        let served = poll_fn(|cx| state.poll_seat(waiter, cx).0);
+                        let served = poll_fn(|cx| state.poll_waiter(waiter, cx).0);
                         block_on(served).unwrap().0
                     }
-                    (Ask::Have((place, _)), Maintenance::Running) => place,
+                    (Ask::Have((slot_id, _)), Maintenance::Running) => slot_id,
                     other => panic!("{other:?}"),
                 };
-                state.give_back(place, Outcome::Answered, now);
+                state.give_back(slot_id, Outcome::Answered, now);
             }
         });
         let (ask, maintenance) = state.take(Usage::Shared, until, now);
@@ -272,9 +272,9 @@ fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
             panic!("nothing is open");
         };
         open(&state, now);
-        let served = poll_fn(|cx| state.poll_seat(waiter, cx).0);
-        let (place, _) = block_on(served).unwrap();
-        state.give_back(place, Outcome::Answered, now);
+        let served = poll_fn(|cx| state.poll_waiter(waiter, cx).0);
+        let (slot_id, _) = block_on(served).unwrap();
+        state.give_back(slot_id, Outcome::Answered, now);
         outside.join().unwrap();
         let counts = counts(&state);
         assert_eq!((counts.in_flight, counts.waiting, counts.idle), (0, 0, 1));
@@ -287,7 +287,7 @@ fn the_end_is_heard_of() {
         let task = thread::spawn({
             let state = Arc::clone(&state);
             move || match take(&state, Usage::Shared, now) {
-                Ok(place) => state.give_back(place, Outcome::Answered, now),
+                Ok(slot_id) => state.give_back(slot_id, Outcome::Answered, now),
                 Err(refusal) => assert_eq!(refusal, Refusal::Closed),
             }
         });
@@ -305,8 +305,8 @@ fn the_end_is_heard_of() {
                 job => Poll::Ready(job),
             }));
             match job {
-                Job::Open(place) => opened(&state, place, now),
-                Job::Abort(place) => state.ended(place, None, 0, now),
+                Job::Open(slot_id) => opened(&state, slot_id, now),
+                Job::Abort(slot_id) => state.ended(slot_id, None, 0, now),
                 Job::End => break,
                 Job::Check(..) | Job::Sleep(_) => panic!("that is nothing to do at the end"),
             }
@@ -316,7 +316,7 @@ fn the_end_is_heard_of() {
     });
 }
 
-/// Counts how often somebody is woken.
+/// Counts how often a waker is woken.
 struct Count(std::sync::atomic::AtomicUsize);
 
 impl Wake for Count {
@@ -340,11 +340,11 @@ fn the_maintenance_task_is_woken_where_nobody_waits() {
     let (Ask::Wait(waiter), Maintenance::Missing) = state.take(Usage::Shared, until, now) else {
         panic!("nothing is there");
     };
-    let Job::Open(place) = state.next_job(&mut cx, now) else {
+    let Job::Open(slot_id) = state.next_job(&mut cx, now) else {
         panic!("a connection is wanted");
     };
-    state.opened(place, 7, Duration::ZERO, 0, now);
-    assert!(state.poll_seat(waiter, &mut cx).0.is_ready());
+    state.opened(slot_id, 7, Duration::ZERO, 0, now);
+    assert!(state.poll_waiter(waiter, &mut cx).0.is_ready());
     assert!(matches!(state.next_job(&mut cx, now), Job::Sleep(None)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     // The connection is full, and takes one more while another is opened.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use crate::blocking::{Connection, Transaction};
 use crate::copy::{Direction, Pipe, pipe};
-use crate::drive::Drive as _;
-use crate::face::blocking::{Connection, Transaction};
-use crate::postgres::Driver;
+use crate::driver::Driver as _;
+use crate::postgres::PostgresDriver;
 use crate::{Error, Request, Result, Ticket};
 
-impl Connection<Driver> {
+impl Connection<PostgresDriver> {
     /// A `COPY … FROM STDIN` whose data is written piece by piece, in the format that the statement
     /// says.
     ///
@@ -67,7 +67,7 @@ impl Connection<Driver> {
     }
 }
 
-impl Transaction<'_, Driver> {
+impl Transaction<'_, PostgresDriver> {
     /// As [`Connection::copy_in`], as a part of the transaction.
     ///
     /// # Errors
@@ -87,9 +87,9 @@ impl Transaction<'_, Driver> {
     }
 }
 
-/// Data on its way to a table; see [that of tokio's face](crate::postgres::CopyIn).
+/// Data on its way to a table; see the [nonblocking one](crate::postgres::CopyIn).
 pub struct CopyIn<'c> {
-    connection: &'c mut Connection<Driver>,
+    connection: &'c mut Connection<PostgresDriver>,
     ticket: Ticket,
     pipe: Pipe,
     /// Set once the server has answered or the copy has ended: no more is sent then.
@@ -126,10 +126,10 @@ impl CopyIn<'_> {
     fn drain(&mut self) {
         let pipe = &self.pipe;
         while !pipe.is_taken() && !self.connection.is_closed() {
-            self.connection.turn_until(None, || pipe.is_taken());
+            self.connection.step_until(None, || pipe.is_taken());
         }
         // What the server has said meanwhile, an error perhaps.
-        self.connection.turn(Some(Instant::now()));
+        self.connection.step(Some(Instant::now()));
     }
 
     /// Ends the data, and says how many rows were copied.
@@ -159,9 +159,9 @@ impl Drop for CopyIn<'_> {
     }
 }
 
-/// Data on its way from a table; see [that of tokio's face](crate::postgres::CopyOut).
+/// Data on its way from a table; see the [nonblocking one](crate::postgres::CopyOut).
 pub struct CopyOut<'c> {
-    connection: &'c mut Connection<Driver>,
+    connection: &'c mut Connection<PostgresDriver>,
     ticket: Ticket,
     pipe: Pipe,
     /// How it ended.
@@ -184,7 +184,7 @@ impl CopyOut<'_> {
                     self.answers = Some(answer(self.connection, self.ticket).map(drop));
                 }
                 Poll::Ready(None) => break,
-                Poll::Pending => self.connection.turn(None),
+                Poll::Pending => self.connection.step(None),
             }
         }
         let answer = self.answers.clone();
@@ -203,7 +203,7 @@ impl Drop for CopyOut<'_> {
 }
 
 /// Waits for the end of the copy, and says how many rows it has.
-fn answer(connection: &mut Connection<Driver>, ticket: Ticket) -> Result<u64> {
+fn answer(connection: &mut Connection<PostgresDriver>, ticket: Ticket) -> Result<u64> {
     let answer = connection.reply(ticket).into_one()?;
     Ok(answer.row_count.unwrap_or_default())
 }

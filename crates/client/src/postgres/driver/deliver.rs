@@ -1,4 +1,4 @@
-//! Ready: the fate of all queries that share a Sync.
+//! Ready: the outcome of all queries that share a Sync.
 
 use lookaside_wire::postgres::{ErrorResponse, TransactionStatus};
 
@@ -9,9 +9,9 @@ use super::statement_kind::StatementKind;
 use crate::Error;
 use crate::driver::requeue;
 use crate::output::Output;
-use crate::request::Place;
+use crate::request::RequestScope;
 
-/// How often a query is sent again because somebody else's cancellation hit it.
+/// How often a query is sent again because the cancellation of another query hit it.
 const RETRY_COUNT_MAX: u8 = 3;
 
 /// How often a query is sent again whose statement was out of date before it began. Where tables are
@@ -57,7 +57,7 @@ impl Session {
                     retries.push(QueryRange::one(query, None));
                     continue;
                 }
-                // Whose fault it was nobody knows, and none was done.
+                // It is not known which one failed, and none was done.
                 (Outcome::Done(_) | Outcome::Unreadable(_) | Outcome::Unforeseen(_), Some(_))
                     if shares_sync =>
                 {
@@ -116,12 +116,12 @@ impl Session {
         self.statements.cache.trim();
     }
 
-    /// A transaction is open that somebody has begun among others. What they have done may be a part
-    /// of it, so none of their answers counts.
+    /// A transaction is open that one of several callers has begun. What the others have done may be
+    /// a part of it, so none of their answers counts.
     #[cold]
     fn left_in_transaction(&mut self, was_in_transaction: bool, output: &Output) {
         let error = Error::left_in_transaction();
-        // Whoever was alone has begun it.
+        // A query that was alone has begun it.
         if let [only] = &self.settled[..]
             && !was_in_transaction
         {
@@ -143,7 +143,7 @@ impl Session {
 }
 
 fn is_shared(settled: &Settled) -> bool {
-    settled.query.place == Place::Shared
+    settled.query.scope == RequestScope::Shared
 }
 
 /// Whether what a function gives is not what the statement was planned for: a table whose rows it

@@ -8,10 +8,10 @@ use super::in_flight::InFlight;
 use super::portal::portal_name;
 use super::statement::{PortalName, Statement};
 use super::statement_kind::{StatementKind, session_effect};
-use super::{Driver, Key, QueryRange, SMALL};
+use super::{Key, PostgresDriver, QueryRange, SMALL};
 use crate::Syncs;
 use crate::driver::Found;
-use crate::request::{Fetch, Goal, Place};
+use crate::request::{Fetch, Goal, RequestScope};
 use crate::{Error, ErrorKind};
 
 /// How many queries share a Sync at most. The server sends answers when it meets a Sync: with 32
@@ -27,7 +27,7 @@ const CLOSE_COUNT_MAX: usize = 2;
 /// A query is at most so many requests: those that prepare it, or those that run it.
 pub(super) const REQUEST_COUNT_MAX: usize = CLOSE_COUNT_MAX + 3;
 
-impl Driver {
+impl PostgresDriver {
     /// Queues what has room in the window.
     #[inline]
     pub(super) fn dispatch(&mut self) {
@@ -102,7 +102,7 @@ impl Driver {
                 Found::Absent => {
                     let key = request.details.key.clone();
                     let is_run = request.goal == Goal::Run;
-                    let is_shared = is_run && range.place == Place::Shared;
+                    let is_shared = is_run && range.scope == RequestScope::Shared;
                     if is_shared && let Some(error) = session_effect(&key.sql).refusal() {
                         self.session.requests.refuse(range, &error);
                     } else if is_run && StatementKind::of(&key.sql).is_control() {
@@ -126,8 +126,8 @@ impl Driver {
     /// Whether what is next waits until all that was queued is answered.
     ///
     /// A pooler takes the answer to a Sync for the end of a transaction and gives the session to
-    /// somebody else, though the half of what follows may have gone there already: the other half
-    /// reaches another session, or nobody. So only what shares a Sync goes in one flight, and no
+    /// another client, though the half of what follows may have gone there already: the other half
+    /// reaches another session, or none. So only what shares a Sync goes in one flight, and no
     /// second flight follows before the first is answered
     /// (<https://github.com/pgbouncer/pgbouncer/issues/759>).
     fn is_barred(&self) -> bool {
@@ -193,7 +193,7 @@ impl Driver {
             return self.session.requests.refuse(range, &Error::copy_refused());
         }
         self.end_flight();
-        // First, because they would be skipped behind a Parse that is refused.
+        // First, because they would be skipped after a Parse that is refused.
         for _ in 0..CLOSE_COUNT_MAX {
             let Some(name) = self.session.statements.pop_evicted() else {
                 break;
@@ -246,7 +246,7 @@ impl Driver {
     /// part by part.
     fn run(&mut self, mut range: QueryRange, statement: Arc<Statement>, fetch: Option<Fetch>) {
         let session = &self.session;
-        if range.place == Place::Shared
+        if range.scope == RequestScope::Shared
             && let Some(error) = statement.effect.refusal()
         {
             return self.session.requests.refuse(range, &error);
@@ -293,7 +293,7 @@ impl Driver {
                     }
                     self.flight_count += 1;
                 }
-                // What the parameters were when somebody else asked they need not be now.
+                // The parameters may have other types than when the statement was prepared.
                 Err(error) if is_misfit(&error) && statement.moment < submitted => {
                     self.session.statements.cache.evict(&statement);
                     break;

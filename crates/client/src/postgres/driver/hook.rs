@@ -8,7 +8,7 @@ use lookaside_wire::postgres::NotificationResponse;
 
 /// A function that is called with what a server says without being asked.
 ///
-/// It runs where the connection is driven, on tokio's face in the task that owns the socket: while it
+/// It runs where the connection is driven, for a `Client` in the task that owns the socket: while it
 /// runs, nothing else moves there.
 ///
 /// ```
@@ -44,7 +44,7 @@ impl<T> fmt::Debug for Hook<T> {
     }
 }
 
-/// What somebody said with `NOTIFY` on a channel that a session listens to.
+/// What was sent with `NOTIFY` on a channel that a session listens to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notification {

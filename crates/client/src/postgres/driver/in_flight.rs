@@ -15,7 +15,7 @@ use crate::request::Portal;
 /// One or two requests on the wire that belong together.
 #[derive(Debug)]
 pub(super) enum InFlight {
-    /// A Close; somebody may have asked for it.
+    /// A Close; of a query, if a caller asked for it.
     Close(Option<QueryRef>),
     /// Parse and Describe.
     Prepare {
@@ -45,7 +45,7 @@ pub(super) enum InFlight {
     },
 }
 
-/// A query whose fate is known as soon as the Sync behind it is answered.
+/// A query whose outcome is known as soon as the Sync after it is answered.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) query: QueryRef,
@@ -61,7 +61,7 @@ pub(super) enum Outcome {
     Unreadable(Error),
     /// It was executed, and its rows came in a form that their new types cannot be read from.
     Unforeseen(Error),
-    /// Nobody waits for it.
+    /// Its caller is gone.
     Discarded,
     /// The server refused it.
     Refused {

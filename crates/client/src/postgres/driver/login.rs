@@ -3,9 +3,9 @@
 use lookaside_wire::postgres::{ChannelBinding, Credentials, Startup};
 
 use super::statements::NONCE_SIZE;
-use super::{Driver, Options};
+use super::{Options, PostgresDriver};
 use crate::config;
-use crate::drive::Transport;
+use crate::driver::Transport;
 use crate::postgres::prologue::Prologue;
 use crate::{Error, Host, PostgresConfig, Result};
 
@@ -15,7 +15,7 @@ pub(super) fn begin(
     host: &Host,
     transport: Transport,
     options: Options,
-) -> Result<Driver> {
+) -> Result<PostgresDriver> {
     let mut nonce = [0; 18];
     getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let mut credentials =
@@ -34,11 +34,11 @@ pub(super) fn begin(
     let startup = Startup::new(&config.user)
         .database(&config.database)
         .parameters(&parameters);
-    let driver = Driver::new(&startup, credentials, options)?;
+    let driver = PostgresDriver::new(&startup, credentials, options)?;
     let mut nonce = [0; NONCE_SIZE];
     getrandom::fill(&mut nonce).map_err(Error::no_random_bytes)?;
     let prologue = Prologue::new(host, transport, config.tls_negotiation);
-    Ok(driver.with_unique_prefix(nonce).behind(prologue))
+    Ok(driver.with_unique_prefix(nonce).with_prologue(prologue))
 }
 
 fn channel_binding(wanted: config::ChannelBinding) -> ChannelBinding {

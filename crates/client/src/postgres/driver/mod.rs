@@ -1,11 +1,12 @@
-//! A connection's mind: which query goes when, whose answer comes, and what an error means.
+//! The connection state machine: which query is sent when, which answer arrives, and what an error
+//! means.
 //!
-//! A [`Driver`] knows no socket and no clock. Its owner, one of the three faces, moves bytes
+//! A [`PostgresDriver`] knows no socket and no clock. Its owner, a connection, moves bytes
 //! between it and a server and tells it the time:
 //!
 //! ```text
 //!   submit(request) ──► ┌────────┐ ──► output(), written(size)          ──► socket
-//!                       │ Driver │
+//!                       │ PostgresDriver │
 //!   next_reply()    ◄── └────────┘ ◄── receive_space(), received(size)  ◄── socket
 //!                           ▲
 //!                       advance(now)
@@ -15,14 +16,14 @@
 //!
 //! A statement is prepared and described in a flight of its own, and its queries follow one round
 //! trip later. They could have come along, with parameters and results as text. But then what a
-//! value is converted to would depend on whether somebody asked before: `1.0` fits an integer
+//! value is converted to would depend on whether it was used before: `1.0` fits an integer
 //! parameter once its type is known, and fails as text. An answer must not depend on that, so the
 //! round trip is paid, once for each statement and connection. Other queries go on meanwhile.
 //!
 //! # Order
 //!
-//! Queries that are under way at the same time have no order among them. Whoever needs one waits
-//! for the first answer before he asks again.
+//! Queries that are under way at the same time have no order among them. A caller that needs one waits
+//! for the first answer before it sends the next query.
 //!
 //! # What an error means
 //!
@@ -39,7 +40,7 @@
 //!
 //! A pool's requests come from callers that know nothing of each other. Those that begin a transaction
 //! or change the session by their first word are refused. What does so unseen is found by the status in
-//! the answer to its Sync: nothing that came with it or behind it is handed out, and the connection ends,
+//! the answer to its Sync: nothing that came with it or after it is handed out, and the connection ends,
 //! so that the server undoes what was not committed.
 
 mod copy;
@@ -63,9 +64,9 @@ use std::time::Instant;
 
 use lookaside_wire::postgres::{Connection, Credentials, Startup, TransactionStatus};
 
-use super::cancel::CancelErrand;
+use super::cancel::CancelConnection;
 use super::prologue::{Next, Prologue};
-use crate::drive::{Drive, Fitness, Sealed, Talk, Transport, Upgrade, unwanted};
+use crate::driver::{Driver, Fitness, Protocol, Sealed, Transport, Upgrade, unwanted};
 use crate::error::PARAMETER_COUNT_MAX;
 use crate::output::Output;
 use crate::transaction::ROLLBACK;
@@ -90,7 +91,7 @@ const COPY_OPEN: &str = "the server waits for data";
 const SMALL: &str = "the window keeps away from the limit of the queue";
 
 /// A connection without its socket. See the [module](self).
-pub struct Driver {
+pub struct PostgresDriver {
     /// Until it is known whether there is TLS.
     prologue: Option<Prologue>,
     /// How a connection like this one begins, if it is inside of TLS.
@@ -103,11 +104,11 @@ pub struct Driver {
     is_closing: bool,
     query_count_max: usize,
     window: usize,
-    /// How many queries have no Sync behind them yet: none but while requests are dispatched.
+    /// How many queries have no Sync after them yet: none but while requests are dispatched.
     flight_count: usize,
 }
 
-impl Driver {
+impl PostgresDriver {
     /// Begins with the log-in, which waits in the output.
     ///
     /// # Errors
@@ -137,7 +138,7 @@ impl Driver {
     }
 
     /// The log-in comes after a prologue.
-    fn behind(self, prologue: Option<Prologue>) -> Self {
+    fn with_prologue(self, prologue: Option<Prologue>) -> Self {
         Self { prologue, ..self }
     }
 
@@ -192,9 +193,9 @@ impl Driver {
     }
 }
 
-impl Sealed for Driver {}
+impl Sealed for PostgresDriver {}
 
-impl Talk for Driver {
+impl Protocol for PostgresDriver {
     fn output(&mut self) -> &[u8] {
         match &self.prologue {
             Some(prologue) => prologue.output(),
@@ -265,7 +266,7 @@ impl Talk for Driver {
     }
 }
 
-impl Upgrade for Driver {
+impl Upgrade for PostgresDriver {
     fn wants_tls(&self) -> bool {
         self.prologue.as_ref().is_some_and(Prologue::wants_tls)
     }
@@ -277,10 +278,10 @@ impl Upgrade for Driver {
     }
 }
 
-impl Drive for Driver {
+impl Driver for PostgresDriver {
     type Config = PostgresConfig;
     type Options = Options;
-    type Errand = CancelErrand;
+    type Auxiliary = CancelConnection;
 
     fn begin(
         config: &PostgresConfig,
@@ -400,16 +401,16 @@ impl Drive for Driver {
         vec![sql]
     }
 
-    fn take_cancel(&mut self) -> Option<CancelErrand> {
+    fn take_auxiliary(&mut self) -> Option<CancelConnection> {
         let key = self.connection.cancel_key()?;
         let prologue = self.prologue_again.as_ref();
         self.session
             .cancel
             .take()
-            .then(|| CancelErrand::new(key, prologue.map(Prologue::again)))
+            .then(|| CancelConnection::new(key, prologue.map(Prologue::again)))
     }
 
-    fn cancel_done(&mut self) {
+    fn auxiliary_done(&mut self) {
         self.session.cancel_done();
     }
 

@@ -1,11 +1,11 @@
-//! What a server remarks, kept until somebody asks.
+//! Notices of a server, kept until they are taken.
 
 use std::collections::VecDeque;
 
 use lookaside_wire::postgres::NoticeResponse;
 
 /// How many remarks are kept, and how many bytes of them. Each function of a script can make
-/// millions, and whoever does not ask for them must not pay with memory.
+/// millions, and a caller that does not take them must not pay with memory.
 const COUNT_MAX: usize = 1_000;
 const SIZE_MAX: usize = 1 << 20;
 

@@ -10,7 +10,7 @@ use lookaside_wire::postgres::Request as Wire;
 use super::in_flight::InFlight;
 use super::session::Session;
 use super::statement::{Columns, Statement};
-use super::{Driver, QueryRange, SMALL};
+use super::{PostgresDriver, QueryRange, SMALL};
 use crate::driver::QueryRef;
 use crate::request::{Fetch, Portal};
 use crate::{Answer, Error};
@@ -20,7 +20,7 @@ pub(super) fn portal_name(portal: Portal) -> String {
     format!("p{}", portal.0)
 }
 
-impl Driver {
+impl PostgresDriver {
     /// Queues what fetches the next rows.
     pub(super) fn fetch(&mut self, range: QueryRange, fetch: Fetch) {
         self.end_flight();

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::TargetSession;
-use crate::drive::Fitness;
+use crate::driver::Fitness;
 
 /// What the server has reported, which it does since PostgreSQL 14.
 #[derive(Debug, Default)]

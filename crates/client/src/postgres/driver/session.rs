@@ -53,7 +53,7 @@ const COPY_COLUMN: &str = "copy";
 pub(super) enum CopyIn {
     /// All of this.
     Data(Arc<[u8]>),
-    /// Nothing: nobody asks any more, or has any.
+    /// Nothing: the caller is gone, or has none.
     Refused,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Session {
     pub(super) copy: Option<Arc<CopyEnd>>,
     /// Whether the server waits for what is in it.
     pub(super) is_sending: bool,
-    /// The answers to the script that is under way, if somebody waits for them.
+    /// The answers to the script that is under way, if its caller waits for them.
     pub(super) script: Option<Script>,
     pub(super) result_size_max: usize,
     /// Whether the last Sync or script left a transaction open.
@@ -143,7 +143,7 @@ pub(super) enum Rows {
     Failed(Error),
     /// They cannot be read, and could be if they were asked for once more.
     Unforeseen(Error),
-    /// Nobody waits for them.
+    /// The caller is gone.
     Discarded,
 }
 
@@ -213,7 +213,7 @@ impl Session {
         let ticket = self.requests.add(pending);
         if count > 0 {
             let syncs = request.syncs.unwrap_or_default();
-            let range = QueryRange::all(ticket, count, request.place, syncs);
+            let range = QueryRange::all(ticket, count, request.scope, syncs);
             self.backlog.push_back(range);
         }
         ticket

@@ -105,7 +105,7 @@ impl Statement {
         }
     }
 
-    /// The answer to who asks what the statement is.
+    /// The answer to a request that describes the statement.
     pub(super) fn described(&self) -> Answer {
         Answer {
             description: Some(Arc::clone(&self.description)),
@@ -325,7 +325,7 @@ impl Columns {
                 return Value::Null;
             };
             size += field.len();
-            // A row is pushed whole, so what comes behind an error is read as well.
+            // A row is pushed whole, so what comes after an error is read as well.
             pg_type.decode(*format, field).unwrap_or_else(|error| {
                 failed.get_or_insert((index, error));
                 Value::Null

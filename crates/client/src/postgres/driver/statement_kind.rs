@@ -89,7 +89,7 @@ fn is_skipped(c: char) -> bool {
     c.is_ascii_whitespace() || matches!(c, '\x0b' | '(' | ';')
 }
 
-/// The word that a statement begins with, behind space, comments, parentheses and empty statements.
+/// The word that a statement begins with, after space, comments, parentheses and empty statements.
 fn first_word(sql: &str) -> &str {
     let mut rest = sql;
     loop {
@@ -97,7 +97,7 @@ fn first_word(sql: &str) -> &str {
         if let Some(comment) = rest.strip_prefix("--") {
             rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
         } else if let Some(comment) = rest.strip_prefix("/*") {
-            rest = behind_comment(comment);
+            rest = after_comment(comment);
         } else {
             let end = rest.find(|c: char| !c.is_ascii_alphabetic());
             return &rest[..end.unwrap_or(rest.len())];
@@ -106,7 +106,7 @@ fn first_word(sql: &str) -> &str {
 }
 
 /// What follows a comment whose beginning was taken. Such comments nest.
-fn behind_comment(mut rest: &str) -> &str {
+fn after_comment(mut rest: &str) -> &str {
     let mut depth = 1;
     while depth > 0 {
         let Some(at) = rest.find(['*', '/']) else {

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use super::{Client, Hook, Notification, Options, Route};
-use crate::face::Watch;
 use crate::jitter::jitter;
 use crate::net::watch_peer;
+use crate::nonblocking::ConnectionWatch;
 use crate::timer::{Sleep, sleep_until};
 use crate::{Error, PostgresConfig, Request, Result};
 
@@ -29,14 +29,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest name of a channel, in bytes: `NAMEDATALEN` with its NUL is 64.
 const CHANNEL_SIZE_MAX: usize = 63;
 
-/// Hears what is said with `NOTIFY`, on a connection of its own that is made again when it is lost.
+/// Receives what is sent with `NOTIFY`, over a dedicated connection that is made again when it is lost.
 ///
-/// What is said while there is no connection nobody hears: PostgreSQL keeps nothing for those who
-/// are away. So whoever keeps a copy of something reads it anew at each
+/// What is sent while there is no connection is lost: PostgreSQL keeps nothing for clients that
+/// are away. So a program that keeps a copy of something reads it anew at each
 /// [`Established`](ListenerEvent::Established), and from there on hears of each change.
 ///
 /// A connection that vanishes without a word is noticed within half a minute, unless the URL's
-/// keepalives say otherwise. Nothing is connected again as long as nobody waits for
+/// keepalives say otherwise. Nothing is connected again as long as no task waits for
 /// [`next`](Self::next). When this is dropped, its connection ends.
 ///
 /// ```no_run
@@ -75,7 +75,7 @@ pub enum ListenerEvent {
     /// event, after a pause. Nothing is heard up to the next `Established`. Outside of a tokio runtime
     /// each attempt fails with [`ErrorKind::Misuse`](crate::ErrorKind::Misuse).
     Lost(Error),
-    /// Somebody said something.
+    /// Something was sent on a channel.
     Notification(Notification),
     /// So many notifications came here that there was no room for.
     Missed(u64),
@@ -85,7 +85,7 @@ pub enum ListenerEvent {
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
     /// How many notifications wait to be taken. Those beyond are [missed](ListenerEvent::Missed),
-    /// because a server whose notifications are not read has to keep them for everybody. One has up
+    /// because a server whose notifications are not read has to keep them for all clients. One has up
     /// to 8,000 bytes; the default is 10,000.
     pub queue_count_max: usize,
 
@@ -109,14 +109,14 @@ enum State {
     Ended(Arc<Queue>, Error),
     /// The next attempt is not due.
     Paused(Sleep),
-    /// It is under way. It lives here, so that whoever stops waiting for an event does not stop it.
+    /// It is under way. It lives here, so that it goes on when the wait for an event ends.
     Connecting(Pin<Box<dyn Future<Output = Result<Session>> + Send>>),
 }
 
 /// A connection that listens.
 struct Session {
     client: Client,
-    watch: Watch,
+    watch: ConnectionWatch,
     queue: Arc<Queue>,
 }
 
@@ -248,7 +248,7 @@ impl Listener {
         Ok(())
     }
 
-    /// An attempt that is under way has other channels in mind.
+    /// An attempt that is under way is for other channels.
     fn start_over(&mut self) {
         if let State::Connecting(_) = self.state {
             self.state = self.connecting();

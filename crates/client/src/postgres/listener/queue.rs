@@ -17,7 +17,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Inner {
     events: VecDeque<ListenerEvent>,
-    /// How many notifications came behind these that there was no room for.
+    /// How many notifications came after these that there was no room for.
     missed_count: u64,
     waker: Option<Waker>,
 }
@@ -66,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// The first event; without one, whoever waits is woken when there is.
+    /// The first event; without one, the waiting task is woken when there is.
     pub(super) fn pop(&self, cx: &Context<'_>) -> Option<ListenerEvent> {
         let mut inner = self.lock();
         if inner.events.is_empty() {

@@ -5,7 +5,7 @@ use lookaside_value::Value;
 use super::kind::Kind;
 use super::text::{decode_either, unsigned};
 use super::time;
-use crate::types::flaw::{Flaw, fixed};
+use crate::types::field_error::{FieldError, fixed};
 use crate::types::float::widen;
 
 /// A number that is an `i64`, if it is one.
@@ -24,7 +24,7 @@ pub(super) fn decode_int(kind: Kind, field: &[u8]) -> Option<i64> {
 }
 
 #[inline]
-pub(super) fn decode(kind: Kind, decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode(kind: Kind, decimals: u8, field: &[u8]) -> Result<Value, FieldError> {
     match kind {
         Kind::Int32 => fixed(field).map(|bytes| Value::from(i32::from_le_bytes(bytes))),
         Kind::Int64 => fixed(field).map(|bytes| Value::Int(i64::from_le_bytes(bytes))),

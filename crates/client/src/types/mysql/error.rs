@@ -6,19 +6,19 @@ use std::fmt;
 use lookaside_value::Type;
 
 use super::MyType;
-use crate::types::flaw::Flaw;
+use crate::types::field_error::FieldError;
 
 /// A field that is not what a server writes for its type: the peer broke the protocol, or the column
 /// changed its type under a cached description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     my_type: MyType,
-    flaw: Flaw,
+    error: FieldError,
 }
 
 impl DecodeError {
-    pub(super) fn new(my_type: MyType, flaw: Flaw) -> Self {
-        Self { my_type, flaw }
+    pub(super) fn new(my_type: MyType, error: FieldError) -> Self {
+        Self { my_type, error }
     }
 
     /// The type that the field was read as.
@@ -28,13 +28,13 @@ impl DecodeError {
 
     /// The byte of the field, from 0, where it goes wrong.
     pub fn offset(self) -> usize {
-        self.flaw.offset
+        self.error.offset
     }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.my_type.name(), self.flaw)
+        write!(f, "{} {}", self.my_type.name(), self.error)
     }
 }
 
@@ -52,7 +52,7 @@ pub struct EncodeError {
 pub(super) enum Loss {
     /// The servers know no such number.
     NoNumber,
-    /// A decimal holds 65 digits, 30 of them behind the point.
+    /// A decimal holds 65 digits, 30 of them after the point.
     Digits,
     /// JSON has no such number.
     NoJson,
@@ -91,7 +91,7 @@ impl fmt::Display for EncodeError {
             ),
             Loss::Digits => write!(
                 f,
-                "this {from} has more digits than MySQL keeps: 65, of which 30 behind the point"
+                "this {from} has more digits than MySQL keeps: 65, of which 30 after the point"
             ),
             Loss::NoJson => write!(f, "this {from} holds a number that json has not"),
             Loss::Nanoseconds => write!(

@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Bytes,
 }
 
-/// All that read each cell in a way of its own.
+/// All types whose cells are read differently.
 #[cfg(test)]
 pub(super) const KINDS: &[Kind] = &[
     Kind::Int8,

@@ -7,10 +7,10 @@ use lookaside_value::{Decimal, Value};
 
 use super::kind::Kind;
 use super::time;
-use crate::types::flaw::{Flaw, utf8};
+use crate::types::field_error::{FieldError, utf8};
 use crate::types::{json, text_or_bytes};
 
-pub(super) fn decode(kind: Kind, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode(kind: Kind, field: &[u8]) -> Result<Value, FieldError> {
     match kind {
         Kind::Int8 => parsed::<i8>(field).map(|int| Value::Int(int.into())),
         Kind::UInt8 => parsed::<u8>(field).map(Value::from),
@@ -33,7 +33,7 @@ pub(super) fn decode(kind: Kind, field: &[u8]) -> Result<Value, Flaw> {
 
 /// What is the same in both formats.
 #[inline]
-pub(super) fn decode_either(kind: Kind, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_either(kind: Kind, field: &[u8]) -> Result<Value, FieldError> {
     match kind {
         Kind::Text => Ok(text_or_bytes(field)),
         Kind::Decimal => decode_decimal(field),
@@ -48,9 +48,10 @@ pub(super) fn decode_either(kind: Kind, field: &[u8]) -> Result<Value, Flaw> {
     }
 }
 
-fn parsed<T: FromStr>(field: &[u8]) -> Result<T, Flaw> {
+fn parsed<T: FromStr>(field: &[u8]) -> Result<T, FieldError> {
     let text = utf8(field)?;
-    text.parse().map_err(|_| Flaw::at(0, "is not of this type"))
+    text.parse()
+        .map_err(|_| FieldError::at(0, "is not of this type"))
 }
 
 /// An integer, or a decimal where ours ends.
@@ -62,25 +63,25 @@ pub(super) fn unsigned(number: u64) -> Value {
 }
 
 /// Finite: the servers have no others, so that words that Rust reads as such are not numbers here.
-fn decode_float(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_float(field: &[u8]) -> Result<Value, FieldError> {
     let float: f64 = parsed(field)?;
     if !float.is_finite() {
-        return Err(Flaw::at(0, "is not of this type"));
+        return Err(FieldError::at(0, "is not of this type"));
     }
     Ok(Value::Float(float))
 }
 
-fn decode_decimal(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_decimal(field: &[u8]) -> Result<Value, FieldError> {
     let is_number = field.last().is_some_and(u8::is_ascii_digit);
     if !is_number {
-        return Err(Flaw::at(0, "is not of this type"));
+        return Err(FieldError::at(0, "is not of this type"));
     }
     parsed::<Decimal>(field).map(Value::Decimal)
 }
 
-fn decode_bit(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_bit(field: &[u8]) -> Result<Value, FieldError> {
     if field.len() > 8 {
-        return Err(Flaw::at(8, "has bytes left over"));
+        return Err(FieldError::at(8, "has bytes left over"));
     }
     let number = field
         .iter()

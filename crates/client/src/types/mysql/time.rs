@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use jiff::civil::DateTime;
 use lookaside_value::{Text, Time, Value};
 
-use crate::types::flaw::Flaw;
+use crate::types::field_error::FieldError;
 
 /// `TIME_MAX_HOUR` of the servers.
 const HOUR_MAX: u64 = 838;
@@ -29,10 +29,10 @@ struct Parts {
 
 impl Parts {
     /// 0, 4, 7 or 11 bytes: what is left out is zero.
-    fn parse(field: &[u8]) -> Result<Self, Flaw> {
+    fn parse(field: &[u8]) -> Result<Self, FieldError> {
         let mut parts = Self::default();
         if !matches!(field.len(), 0 | 4 | 7 | 11) {
-            return Err(Flaw::at(field.len(), "has the wrong size"));
+            return Err(FieldError::at(field.len(), "has the wrong size"));
         }
         if let [y0, y1, month, day, ..] = *field {
             (parts.year, parts.month, parts.day) = (u16::from_le_bytes([y0, y1]), month, day);
@@ -48,7 +48,7 @@ impl Parts {
         parts.check()
     }
 
-    fn check(self) -> Result<Self, Flaw> {
+    fn check(self) -> Result<Self, FieldError> {
         for (offset, is_right) in [
             (0, self.year <= 9999),
             (2, self.month <= 12),
@@ -59,7 +59,7 @@ impl Parts {
             (7, self.micros <= 999_999),
         ] {
             if !is_right {
-                return Err(Flaw::at(offset, "is out of range"));
+                return Err(FieldError::at(offset, "is out of range"));
             }
         }
         Ok(self)
@@ -102,14 +102,14 @@ fn write_clock(hour: u64, minute: u8, second: u8, micros: u32, decimals: u8, out
     }
 }
 
-pub(super) fn decode_date(field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_date(field: &[u8]) -> Result<Value, FieldError> {
     let parts = Parts::parse(field)?;
     let mut out = String::with_capacity(10);
     parts.write_date(&mut out);
     Ok(text(&out))
 }
 
-pub(super) fn decode_datetime(decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_datetime(decimals: u8, field: &[u8]) -> Result<Value, FieldError> {
     let parts = Parts::parse(field)?;
     if let Some(time) = parts.time() {
         return Ok(Value::Time(time));
@@ -129,7 +129,7 @@ pub(super) fn decode_datetime(decimals: u8, field: &[u8]) -> Result<Value, Flaw>
 }
 
 /// 0, 8 or 12 bytes: sign, days, hours, minutes, seconds, microseconds.
-pub(super) fn decode_time(decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_time(decimals: u8, field: &[u8]) -> Result<Value, FieldError> {
     let (sign, days, [hour, minute, second], micros) = match *field {
         [] => (0, 0, [0; 3], 0),
         [sign, d0, d1, d2, d3, hour, minute, second] => {
@@ -141,7 +141,7 @@ pub(super) fn decode_time(decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
             let micros = u32::from_le_bytes([m0, m1, m2, m3]);
             (sign, days, [hour, minute, second], micros)
         }
-        _ => return Err(Flaw::at(field.len(), "has the wrong size")),
+        _ => return Err(FieldError::at(field.len(), "has the wrong size")),
     };
     let hours = u64::from(days) * 24 + u64::from(hour);
     for (offset, is_right) in [
@@ -153,7 +153,7 @@ pub(super) fn decode_time(decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
         (8, micros <= 999_999),
     ] {
         if !is_right {
-            return Err(Flaw::at(offset, "is out of range"));
+            return Err(FieldError::at(offset, "is out of range"));
         }
     }
     let mut out = String::with_capacity(17);
@@ -163,29 +163,29 @@ pub(super) fn decode_time(decimals: u8, field: &[u8]) -> Result<Value, Flaw> {
 }
 
 /// `YYYY-MM-DD`
-pub(super) fn decode_date_text(field: &str) -> Result<Value, Flaw> {
+pub(super) fn decode_date_text(field: &str) -> Result<Value, FieldError> {
     match parse_date(field) {
         Some(_) => Ok(text(field)),
-        None => Err(Flaw::at(0, "is not of this type")),
+        None => Err(FieldError::at(0, "is not of this type")),
     }
 }
 
 /// `[-]HH:MM:SS[.ffffff]`, with up to three digits of hours.
-pub(super) fn decode_time_text(field: &str) -> Result<Value, Flaw> {
+pub(super) fn decode_time_text(field: &str) -> Result<Value, FieldError> {
     let clock = field.strip_prefix('-').unwrap_or(field);
     match parse_clock(clock, 2..=3) {
         Some([hour, minute, second, _]) if hour <= 838 && minute <= 59 && second <= 59 => {
             Ok(text(field))
         }
-        _ => Err(Flaw::at(0, "is not of this type")),
+        _ => Err(FieldError::at(0, "is not of this type")),
     }
 }
 
 /// `YYYY-MM-DD HH:MM:SS[.ffffff]`
-pub(super) fn decode_datetime_text(field: &str) -> Result<Value, Flaw> {
+pub(super) fn decode_datetime_text(field: &str) -> Result<Value, FieldError> {
     match parse_datetime(field) {
         Some(parts) => Ok(parts.time().map_or_else(|| text(field), Value::Time)),
-        None => Err(Flaw::at(0, "is not of this type")),
+        None => Err(FieldError::at(0, "is not of this type")),
     }
 }
 

@@ -5,7 +5,7 @@ use lookaside_value::Value;
 use super::reader::Reader;
 use super::table::Scalar;
 use super::{binary, numeric, text};
-use crate::types::flaw::Flaw;
+use crate::types::field_error::FieldError;
 
 /// `MAXDIM` of the server.
 pub(super) const DIMENSION_COUNT_MAX: usize = 6;
@@ -13,35 +13,39 @@ pub(super) const DIMENSION_COUNT_MAX: usize = 6;
 /// Ten bytes of `numeric` can be 131,072 digits. An array of them may come to as much text.
 const NUMERIC_TEXT_SIZE_MAX: usize = 64 << 20;
 
-pub(super) fn decode_binary(scalar: Scalar, element_oid: u32, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_binary(
+    scalar: Scalar,
+    element_oid: u32,
+    field: &[u8],
+) -> Result<Value, FieldError> {
     if scalar == Scalar::Other {
         return Ok(Value::Bytes(field.into()));
     }
     let mut reader = Reader::new(field);
     let Ok(dimension_count) = usize::try_from(reader.i32()?) else {
-        return Err(Flaw::at(0, "has a negative count of dimensions"));
+        return Err(FieldError::at(0, "has a negative count of dimensions"));
     };
     if dimension_count > DIMENSION_COUNT_MAX {
-        return Err(Flaw::at(0, "has more dimensions than an array can"));
+        return Err(FieldError::at(0, "has more dimensions than an array can"));
     }
     let _has_nulls = reader.i32()?;
     let oid_at = reader.at();
     if reader.u32()? != element_oid {
-        return Err(Flaw::at(oid_at, "has elements of another type"));
+        return Err(FieldError::at(oid_at, "has elements of another type"));
     }
     let mut lengths = [0; DIMENSION_COUNT_MAX];
     let mut element_count = usize::from(dimension_count > 0);
     for length in &mut lengths[..dimension_count] {
         let length_at = reader.at();
         *length = usize::try_from(reader.i32()?)
-            .map_err(|_| Flaw::at(length_at, "has a negative length"))?;
+            .map_err(|_| FieldError::at(length_at, "has a negative length"))?;
         let _lower_bound = reader.i32()?;
         element_count = element_count.saturating_mul(*length);
     }
     // Each element has a length of four bytes at least, so that what is made of a field is never
     // much more than the field.
     if element_count > reader.left() / 4 {
-        return Err(Flaw::at(field.len(), "ends early"));
+        return Err(FieldError::at(field.len(), "ends early"));
     }
     let mut elements = Elements {
         scalar,
@@ -64,7 +68,7 @@ struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    fn nested(&mut self, lengths: &[usize]) -> Result<Value, Flaw> {
+    fn nested(&mut self, lengths: &[usize]) -> Result<Value, FieldError> {
         let (&length, inner) = lengths.split_first().expect("an array has a dimension");
         let mut values = Vec::with_capacity(length);
         for _ in 0..length {
@@ -77,38 +81,41 @@ impl Elements<'_> {
         Ok(Value::from(values))
     }
 
-    fn element(&mut self) -> Result<Value, Flaw> {
+    fn element(&mut self) -> Result<Value, FieldError> {
         let at = self.reader.at();
         let size = self.reader.i32()?;
         if size == -1 {
             return Ok(Value::Null);
         }
-        let size = usize::try_from(size).map_err(|_| Flaw::at(at, "has a negative size"))?;
+        let size = usize::try_from(size).map_err(|_| FieldError::at(at, "has a negative size"))?;
         let at = self.reader.at();
         let field = self.reader.take(size)?;
         if self.scalar == Scalar::Numeric {
             self.numeric_text_size += numeric::text_size(field);
             if self.numeric_text_size > NUMERIC_TEXT_SIZE_MAX {
-                return Err(Flaw::at(at, "is an array of more than 64 MiB of digits"));
+                return Err(FieldError::at(
+                    at,
+                    "is an array of more than 64 MiB of digits",
+                ));
             }
         }
-        binary::decode(self.scalar, field).map_err(|flaw| flaw.within(at))
+        binary::decode(self.scalar, field).map_err(|error| error.within(at))
     }
 }
 
 /// `{1,NULL,"a, b"}`, maybe with its bounds before it: `[0:1]={1,2}`.
-pub(super) fn decode_text(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_text(scalar: Scalar, field: &[u8]) -> Result<Value, FieldError> {
     let begin = match field.first() {
         Some(b'[') => match field.iter().position(|&byte| byte == b'=') {
             Some(at) => at + 1,
-            None => return Err(Flaw::at(field.len(), "ends early")),
+            None => return Err(FieldError::at(field.len(), "ends early")),
         },
         _ => 0,
     };
     let mut literal = Literal { field, at: begin };
     let value = literal.array(scalar, 1)?;
     if literal.at < field.len() {
-        return Err(Flaw::at(literal.at, "has bytes left over"));
+        return Err(FieldError::at(literal.at, "has bytes left over"));
     }
     Ok(value)
 }
@@ -119,18 +126,21 @@ struct Literal<'a> {
 }
 
 impl Literal<'_> {
-    fn peek(&self) -> Result<u8, Flaw> {
+    fn peek(&self) -> Result<u8, FieldError> {
         let byte = self.field.get(self.at).copied();
-        byte.ok_or(Flaw::at(self.at, "ends early"))
+        byte.ok_or(FieldError::at(self.at, "ends early"))
     }
 
     /// The array whose opening brace is here, `depth` of them with it.
-    fn array(&mut self, scalar: Scalar, depth: usize) -> Result<Value, Flaw> {
+    fn array(&mut self, scalar: Scalar, depth: usize) -> Result<Value, FieldError> {
         if self.peek()? != b'{' {
-            return Err(Flaw::at(self.at, "is not an array"));
+            return Err(FieldError::at(self.at, "is not an array"));
         }
         if depth > DIMENSION_COUNT_MAX {
-            return Err(Flaw::at(self.at, "has more dimensions than an array can"));
+            return Err(FieldError::at(
+                self.at,
+                "has more dimensions than an array can",
+            ));
         }
         self.at += 1;
         let mut values = Vec::new();
@@ -150,12 +160,17 @@ impl Literal<'_> {
             match end {
                 b',' => {}
                 b'}' => return Ok(Value::from(values)),
-                _ => return Err(Flaw::at(end_at, "has neither a comma nor a brace here")),
+                _ => {
+                    return Err(FieldError::at(
+                        end_at,
+                        "has neither a comma nor a brace here",
+                    ));
+                }
             }
         }
     }
 
-    fn quoted(&mut self, scalar: Scalar) -> Result<Value, Flaw> {
+    fn quoted(&mut self, scalar: Scalar) -> Result<Value, FieldError> {
         let begin = self.at;
         self.at += 1;
         let mut element = Vec::new();
@@ -165,7 +180,8 @@ impl Literal<'_> {
                     self.at += 1;
                     let decoded = text::decode(scalar, &element);
                     // Escapes move the bytes, so that the element's begin is what can be named.
-                    return decoded.map_err(|_| Flaw::at(begin, "is not an element of this type"));
+                    return decoded
+                        .map_err(|_| FieldError::at(begin, "is not an element of this type"));
                 }
                 b'\\' => {
                     self.at += 1;
@@ -177,15 +193,15 @@ impl Literal<'_> {
         }
     }
 
-    fn plain(&mut self, scalar: Scalar) -> Result<Value, Flaw> {
+    fn plain(&mut self, scalar: Scalar) -> Result<Value, FieldError> {
         let begin = self.at;
         while !matches!(self.peek()?, b',' | b'}') {
             self.at += 1;
         }
         match &self.field[begin..self.at] {
             b"NULL" => Ok(Value::Null),
-            b"" => Err(Flaw::at(begin, "has an empty element")),
-            element => text::decode(scalar, element).map_err(|flaw| flaw.within(begin)),
+            b"" => Err(FieldError::at(begin, "has an empty element")),
+            element => text::decode(scalar, element).map_err(|error| error.within(begin)),
         }
     }
 }
@@ -215,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn other_literals_are_flaws() {
+    fn other_literals_are_errors() {
         for (field, offset) in [
             ("", 0),
             ("1", 0),
@@ -230,8 +246,8 @@ mod tests {
             ("[0:1]", 5),
             ("{{{{{{{1}}}}}}}", 6),
         ] {
-            let flaw = decode_text(Scalar::Int4, field.as_bytes()).unwrap_err();
-            assert_eq!(flaw.offset, offset, "{field}");
+            let error = decode_text(Scalar::Int4, field.as_bytes()).unwrap_err();
+            assert_eq!(error.offset, offset, "{field}");
         }
     }
 
@@ -247,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_promise_too_much_are_flaws() {
+    fn headers_that_promise_too_much_are_errors() {
         let int4 = |field: &[u8]| decode_binary(Scalar::Int4, 23, field);
         for (lengths, oid, offset) in [
             (&[1 << 30][..], 23, 20),
@@ -279,7 +295,7 @@ mod tests {
             field
         };
         assert!(decode_binary(Scalar::Numeric, 1700, &field(10)).is_ok());
-        let flaw = decode_binary(Scalar::Numeric, 1700, &field(600)).unwrap_err();
-        assert_eq!(flaw.offset, 20 + 511 * 14 + 4);
+        let error = decode_binary(Scalar::Numeric, 1700, &field(600)).unwrap_err();
+        assert_eq!(error.offset, 20 + 511 * 14 + 4);
     }
 }

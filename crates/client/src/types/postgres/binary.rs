@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::table::Scalar;
 use super::time::{self, Zone};
 use super::{numeric, text_or_bytes};
-use crate::types::flaw::{Flaw, fixed};
+use crate::types::field_error::{FieldError, fixed};
 use crate::types::float::widen;
 use crate::types::json;
 
@@ -21,7 +21,7 @@ pub(super) const FAMILY_IPV6: u8 = 3;
 pub(super) const JSONB_VERSION: u8 = 1;
 
 #[inline]
-pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, FieldError> {
     match scalar {
         Scalar::Text => Ok(text_or_bytes(field)),
         Scalar::Int4 => fixed(field).map(|bytes| Value::from(i32::from_be_bytes(bytes))),
@@ -31,7 +31,7 @@ pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
         Scalar::Bool => match fixed(field)? {
             [0] => Ok(Value::Bool(false)),
             [1] => Ok(Value::Bool(true)),
-            _ => Err(Flaw::at(0, "is neither 0 nor 1")),
+            _ => Err(FieldError::at(0, "is neither 0 nor 1")),
         },
         Scalar::Float8 => fixed(field).map(|bytes| Value::Float(f64::from_be_bytes(bytes))),
         Scalar::Float4 => fixed(field).map(|bytes| Value::Float(widen(f32::from_be_bytes(bytes)))),
@@ -51,7 +51,7 @@ pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
         Scalar::Json => Ok(decode_json(field)),
         Scalar::Jsonb => match field {
             [JSONB_VERSION, text @ ..] => Ok(decode_json(text)),
-            _ => Err(Flaw::at(0, "has an unknown version")),
+            _ => Err(FieldError::at(0, "has an unknown version")),
         },
     }
 }
@@ -72,7 +72,7 @@ fn decode_json(text: &[u8]) -> Value {
     }
 }
 
-fn decode_network(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_network(field: &[u8]) -> Result<Value, FieldError> {
     let mut reader = Reader::new(field);
     let family = reader.u8()?;
     let prefix_size = reader.u8()?;
@@ -81,12 +81,12 @@ fn decode_network(field: &[u8]) -> Result<Value, Flaw> {
     let address = match (family, size) {
         (FAMILY_IPV4, 4) => IpAddr::V4(Ipv4Addr::from(reader.array::<4>()?)),
         (FAMILY_IPV6, 16) => IpAddr::V6(Ipv6Addr::from(reader.array::<16>()?)),
-        (FAMILY_IPV4 | FAMILY_IPV6, _) => return Err(Flaw::at(3, "has the wrong size")),
-        _ => return Err(Flaw::at(0, "is of an unknown family")),
+        (FAMILY_IPV4 | FAMILY_IPV6, _) => return Err(FieldError::at(3, "has the wrong size")),
+        _ => return Err(FieldError::at(0, "is of an unknown family")),
     };
     reader.end()?;
     let net = IpNet::new(address, prefix_size)
-        .map_err(|_| Flaw::at(1, "has a mask longer than its address"))?;
+        .map_err(|_| FieldError::at(1, "has a mask longer than its address"))?;
     Ok(
         if is_cidr == 0 && net.prefix_len() == net.max_prefix_len() {
             Value::Ip(address)

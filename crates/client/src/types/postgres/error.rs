@@ -6,19 +6,19 @@ use std::fmt;
 use lookaside_value::Type;
 
 use super::PgType;
-use crate::types::flaw::Flaw;
+use crate::types::field_error::FieldError;
 
 /// A field that is not what the server writes for its type: the peer broke the protocol, or the
 /// column changed its type under a cached description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     pg_type: PgType,
-    flaw: Flaw,
+    error: FieldError,
 }
 
 impl DecodeError {
-    pub(super) fn new(pg_type: PgType, flaw: Flaw) -> Self {
-        Self { pg_type, flaw }
+    pub(super) fn new(pg_type: PgType, error: FieldError) -> Self {
+        Self { pg_type, error }
     }
 
     /// The type that the field was read as.
@@ -28,13 +28,13 @@ impl DecodeError {
 
     /// The byte of the field, from 0, where it goes wrong.
     pub fn offset(self) -> usize {
-        self.flaw.offset
+        self.error.offset
     }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.pg_type.name(), self.flaw)
+        write!(f, "{} {}", self.pg_type.name(), self.error)
     }
 }
 

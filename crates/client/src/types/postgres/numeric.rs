@@ -3,7 +3,7 @@
 use lookaside_value::{Decimal, Value};
 
 use super::reader::Reader;
-use crate::types::flaw::Flaw;
+use crate::types::field_error::FieldError;
 
 const DIGIT_SIZE: usize = 4;
 const SIGN_POSITIVE: u16 = 0x0000;
@@ -32,7 +32,7 @@ struct Numeric<'a> {
 }
 
 impl<'a> Numeric<'a> {
-    fn parse(field: &'a [u8]) -> Result<Self, Flaw> {
+    fn parse(field: &'a [u8]) -> Result<Self, FieldError> {
         let mut reader = Reader::new(field);
         // Unsigned: the largest number has 36,864 digits.
         let digit_count = usize::from(reader.u16()?);
@@ -40,13 +40,16 @@ impl<'a> Numeric<'a> {
         let sign = reader.u16()?;
         let scale = reader.u16()?;
         if scale > SCALE_MAX {
-            return Err(Flaw::at(6, "has a scale that is out of range"));
+            return Err(FieldError::at(6, "has a scale that is out of range"));
         }
         let digits_at = reader.at();
         let digits = reader.take(digit_count * 2)?;
         reader.end()?;
         if let Some(index) = digits.chunks_exact(2).position(|pair| digit(pair) > 9999) {
-            return Err(Flaw::at(digits_at + 2 * index, "has a digit beyond 9999"));
+            return Err(FieldError::at(
+                digits_at + 2 * index,
+                "has a digit beyond 9999",
+            ));
         }
         Ok(Self {
             sign,
@@ -104,7 +107,7 @@ fn push_digit(digit: u16, size: usize, out: &mut Vec<u8>) {
     out.extend(places[..size].iter().map(|&place| b'0' + place as u8));
 }
 
-pub(super) fn decode(field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode(field: &[u8]) -> Result<Value, FieldError> {
     let numeric = Numeric::parse(field)?;
     let decimal = |text: &str| {
         let decimal: Decimal = text.parse().expect("digits and a point are a decimal");
@@ -119,7 +122,7 @@ pub(super) fn decode(field: &[u8]) -> Result<Value, Flaw> {
         SIGN_NAN => decimal("NaN"),
         SIGN_INFINITY => decimal("Infinity"),
         SIGN_NEGATIVE_INFINITY => decimal("-Infinity"),
-        _ => Err(Flaw::at(4, "has an unknown sign")),
+        _ => Err(FieldError::at(4, "has an unknown sign")),
     }
 }
 
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_are_flaws() {
+    fn other_fields_are_errors() {
         for (field, offset) in [
             (vec![], 0),
             (vec![0, 1, 0, 0, 0, 0, 0, 0], 8),

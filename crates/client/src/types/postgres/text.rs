@@ -8,16 +8,16 @@ use lookaside_value::{Decimal, Value};
 use super::table::Scalar;
 use super::text_or_bytes;
 use super::time::{self, Zone};
-use crate::types::flaw::{Flaw, utf8};
+use crate::types::field_error::{FieldError, utf8};
 use crate::types::float::widen;
 use crate::types::json;
 
-pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, FieldError> {
     match scalar {
         Scalar::Bool => match field {
             b"t" => Ok(Value::Bool(true)),
             b"f" => Ok(Value::Bool(false)),
-            _ => Err(Flaw::at(0, "is neither t nor f")),
+            _ => Err(FieldError::at(0, "is neither t nor f")),
         },
         Scalar::Int2 => parsed::<i16>(field).map(|int| Value::Int(int.into())),
         Scalar::Int4 => parsed::<i32>(field).map(Value::from),
@@ -43,12 +43,13 @@ pub(super) fn decode(scalar: Scalar, field: &[u8]) -> Result<Value, Flaw> {
     }
 }
 
-fn parsed<T: std::str::FromStr>(field: &[u8]) -> Result<T, Flaw> {
+fn parsed<T: std::str::FromStr>(field: &[u8]) -> Result<T, FieldError> {
     let text = utf8(field)?;
-    text.parse().map_err(|_| Flaw::at(0, "is not of this type"))
+    text.parse()
+        .map_err(|_| FieldError::at(0, "is not of this type"))
 }
 
-fn decode_inet(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_inet(field: &[u8]) -> Result<Value, FieldError> {
     if field.contains(&b'/') {
         return parsed::<IpNet>(field).map(Value::Net);
     }
@@ -56,29 +57,29 @@ fn decode_inet(field: &[u8]) -> Result<Value, Flaw> {
 }
 
 /// `\x` and hexadecimal digits; with `bytea_output = escape`, bytes with `\\` and `\ooo` among them.
-fn decode_bytea(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_bytea(field: &[u8]) -> Result<Value, FieldError> {
     match field.strip_prefix(b"\\x") {
-        Some(digits) => decode_hex(digits).map_err(|flaw| flaw.within(2)),
+        Some(digits) => decode_hex(digits).map_err(|error| error.within(2)),
         None => decode_escaped(field),
     }
 }
 
-fn decode_hex(digits: &[u8]) -> Result<Value, Flaw> {
+fn decode_hex(digits: &[u8]) -> Result<Value, FieldError> {
     let nibble = |at: usize| match char::from(digits[at]).to_digit(16) {
         Some(nibble) => Ok(nibble as u8),
-        None => Err(Flaw::at(at, "is not a hexadecimal digit")),
+        None => Err(FieldError::at(at, "is not a hexadecimal digit")),
     };
     if digits.len() % 2 == 1 {
-        return Err(Flaw::at(digits.len(), "ends early"));
+        return Err(FieldError::at(digits.len(), "ends early"));
     }
     let bytes: Vec<u8> = (0..digits.len())
         .step_by(2)
         .map(|at| Ok(nibble(at)? << 4 | nibble(at + 1)?))
-        .collect::<Result<_, Flaw>>()?;
+        .collect::<Result<_, FieldError>>()?;
     Ok(Value::from(bytes))
 }
 
-fn decode_escaped(field: &[u8]) -> Result<Value, Flaw> {
+fn decode_escaped(field: &[u8]) -> Result<Value, FieldError> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut at = 0;
     while let Some(&byte) = field.get(at) {
@@ -96,7 +97,7 @@ fn decode_escaped(field: &[u8]) -> Result<Value, Flaw> {
                 bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
                 at += 4;
             }
-            _ => return Err(Flaw::at(at, "is not an escape")),
+            _ => return Err(FieldError::at(at, "is not an escape")),
         }
     }
     Ok(Value::from(bytes))
@@ -118,8 +119,8 @@ mod tests {
             (b"\\400", 0),
             (b"\\38", 0),
         ] {
-            let flaw = decode(Scalar::Bytea, field).unwrap_err();
-            assert_eq!(flaw.offset, offset, "{field:?}");
+            let error = decode(Scalar::Bytea, field).unwrap_err();
+            assert_eq!(error.offset, offset, "{field:?}");
         }
     }
 }

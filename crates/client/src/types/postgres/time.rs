@@ -9,7 +9,7 @@ use jiff::civil::DateTime;
 use lookaside_value::{Text, Time, Value};
 
 use super::reader::Reader;
-use crate::types::flaw::{Flaw, fixed};
+use crate::types::field_error::{FieldError, fixed};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
@@ -104,7 +104,7 @@ fn infinite(negative: bool) -> Value {
     }))
 }
 
-pub(super) fn decode_date(field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_date(field: &[u8]) -> Result<Value, FieldError> {
     let days = fixed(field).map(i32::from_be_bytes)?;
     if days == i32::MAX || days == i32::MIN {
         return Ok(infinite(days < 0));
@@ -117,28 +117,28 @@ pub(super) fn decode_date(field: &[u8]) -> Result<Value, Flaw> {
 }
 
 /// A time of day, 24:00:00 included.
-fn day_micros(micros: i64) -> Result<u64, Flaw> {
+fn day_micros(micros: i64) -> Result<u64, FieldError> {
     match u64::try_from(micros) {
         Ok(clock) if micros <= MICROS_PER_DAY => Ok(clock),
-        _ => Err(Flaw::at(0, "is out of range")),
+        _ => Err(FieldError::at(0, "is out of range")),
     }
 }
 
-pub(super) fn decode_time(field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_time(field: &[u8]) -> Result<Value, FieldError> {
     let micros = day_micros(fixed(field).map(i64::from_be_bytes)?)?;
     let mut out = String::with_capacity(16);
     write_clock(micros, &mut out);
     Ok(Value::from(out))
 }
 
-pub(super) fn decode_timetz(field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_timetz(field: &[u8]) -> Result<Value, FieldError> {
     let mut reader = Reader::new(field);
     let micros = reader.i64()?;
     let seconds_west = reader.i32()?;
     reader.end()?;
     let micros = day_micros(micros)?;
     if seconds_west.unsigned_abs() > ZONE_SECONDS_MAX {
-        return Err(Flaw::at(8, "has a zone that is out of range"));
+        return Err(FieldError::at(8, "has a zone that is out of range"));
     }
     let mut out = String::with_capacity(24);
     write_clock(micros, &mut out);
@@ -153,7 +153,7 @@ pub(super) enum Zone {
     Wall,
 }
 
-pub(super) fn decode_timestamp(zone: Zone, field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_timestamp(zone: Zone, field: &[u8]) -> Result<Value, FieldError> {
     Ok(timestamp(zone, fixed(field).map(i64::from_be_bytes)?))
 }
 
@@ -268,14 +268,14 @@ fn digits(text: &str, size: std::ops::RangeInclusive<usize>) -> Option<i64> {
     (all && size.contains(&text.len())).then(|| text.parse().ok())?
 }
 
-pub(super) fn decode_interval(field: &[u8]) -> Result<Value, Flaw> {
+pub(super) fn decode_interval(field: &[u8]) -> Result<Value, FieldError> {
     let mut reader = Reader::new(field);
     let micros = reader.i64()?;
     let days = reader.i32()?;
     let months = reader.i32()?;
     reader.end()?;
     Ok(match (micros, days, months) {
-        // Infinite intervals came with 17; before it, nobody had this one.
+        // Infinite intervals came with 17; before it, this one could not be stored.
         (i64::MAX, i32::MAX, i32::MAX) => infinite(false),
         (i64::MIN, i32::MIN, i32::MIN) => infinite(true),
         _ => Value::from(interval_text(micros, days, months)),

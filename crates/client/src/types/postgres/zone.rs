@@ -98,7 +98,7 @@ fn read(text: &str) -> Result<Option<Time>, Misfit> {
     }
 }
 
-/// Whether the seconds of a text that is a time are 60: no other part of one can be behind a minute.
+/// Whether the seconds of a text that is a time are 60: no other part of one can follow a minute.
 fn has_leap_second(text: &str) -> bool {
     text.match_indices(":60").any(|(at, _)| {
         let before = text[..at].trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -106,7 +106,7 @@ fn has_leap_second(text: &str) -> bool {
     })
 }
 
-/// Whether a text has something behind its clock that the server takes for a zone: an offset, or a
+/// Whether a text has something after its clock that the server takes for a zone: an offset, or a
 /// word that is not a part of a date.
 fn names_zone(text: &str) -> bool {
     const WORDS: [&str; 27] = [

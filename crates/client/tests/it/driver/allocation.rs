@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookaside_client::{Drive, Reply, Request, Talk};
+use lookaside_client::{Driver, Protocol, Reply, Request};
 use lookaside_value::Value;
 
 use super::{Pair, all_shown};

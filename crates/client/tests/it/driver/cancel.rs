@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Drive, ErrorKind, Talk};
+use lookaside_client::{Driver, ErrorKind, Protocol};
 
 use super::{Pair, all_shown, echo};
 
@@ -26,23 +26,23 @@ fn what_is_at_the_head_is_cancelled() {
     pair.driver.submit(echo(1).deadline(deadline)).unwrap();
     pair.settle();
     assert_eq!(pair.driver.deadline(), Some(deadline));
-    assert!(pair.driver.take_cancel().is_none());
+    assert!(pair.driver.take_auxiliary().is_none());
     pair.pass(SECOND);
     let error = pair.replies().remove(0).into_answer().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Deadline);
     assert!(!error.is_retryable());
     assert!(!error.is_connection_lost());
 
-    let mut errand = pair.driver.take_cancel().unwrap();
-    assert_eq!(errand.output(), CANCEL_REQUEST);
-    // What is asked now waits until it is known whom the cancellation hits.
+    let mut auxiliary = pair.driver.take_auxiliary().unwrap();
+    assert_eq!(auxiliary.output(), CANCEL_REQUEST);
+    // What is asked now waits until it is known what the cancellation hits.
     pair.driver.submit(echo(2)).unwrap();
     assert_eq!(pair.send(), 0);
     pair.server.canceled.insert(1);
-    pair.driver.cancel_done();
+    pair.driver.auxiliary_done();
     pair.settle();
     assert_eq!(all_shown(&pair.replies()[0].answers), "2");
-    assert!(pair.driver.take_cancel().is_none());
+    assert!(pair.driver.take_auxiliary().is_none());
     assert!(pair.driver.is_idle());
     assert_eq!(pair.driver.deadline(), None);
 }
@@ -58,7 +58,7 @@ fn what_is_not_at_the_head_is_not_cancelled() {
     pair.settle();
     pair.pass(SECOND);
     assert_eq!(all_shown(&pair.replies()[0].answers), "Deadline");
-    assert!(pair.driver.take_cancel().is_none());
+    assert!(pair.driver.take_auxiliary().is_none());
     pair.server.stuck_at = None;
     pair.settle();
     let replies = pair.replies();
@@ -77,12 +77,12 @@ fn a_query_that_was_hit_by_mistake_is_sent_again() {
     pair.settle();
     pair.pass(SECOND);
     pair.replies();
-    assert!(pair.driver.take_cancel().is_some());
+    assert!(pair.driver.take_auxiliary().is_some());
     // The first is done in this very moment.
     pair.server.stuck_at = None;
     pair.server.canceled.insert(2);
     pair.settle();
-    pair.driver.cancel_done();
+    pair.driver.auxiliary_done();
     pair.settle();
     assert_eq!(all_shown(&pair.replies()[0].answers), "2");
     assert_eq!(pair.server.executions, [9, 1, 2]);
@@ -100,13 +100,13 @@ fn a_cancellation_that_came_too_early_is_repeated() {
     pair.driver.cancel(ticket);
     pair.pass(Duration::ZERO);
     assert_eq!(all_shown(&pair.replies()[0].answers), "Canceled");
-    assert!(pair.driver.take_cancel().is_some());
-    pair.driver.cancel_done();
+    assert!(pair.driver.take_auxiliary().is_some());
+    pair.driver.auxiliary_done();
     pair.pass(Duration::ZERO);
-    assert!(pair.driver.take_cancel().is_none());
+    assert!(pair.driver.take_auxiliary().is_none());
     assert_eq!(pair.driver.deadline(), Some(pair.now + SECOND));
     pair.pass(SECOND);
-    assert!(pair.driver.take_cancel().is_some());
+    assert!(pair.driver.take_auxiliary().is_some());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Drive, ErrorKind, Talk};
+use lookaside_client::{Driver, ErrorKind, Protocol};
 
 use super::{Pair, echo};
 
@@ -100,7 +100,7 @@ fn closing_says_farewell() {
 fn a_password_with_a_nul_is_refused() {
     use lookaside_wire::postgres::{Credentials, Startup};
     let credentials = Credentials::new([7; 18]).password(b"a\0b");
-    let driver = lookaside_client::postgres::Driver::new(
+    let driver = lookaside_client::postgres::PostgresDriver::new(
         &Startup::new("amy"),
         credentials,
         Options::default(),

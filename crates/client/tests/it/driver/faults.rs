@@ -3,7 +3,7 @@
 use std::io;
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Drive, Syncs, Talk};
+use lookaside_client::{Driver, Protocol, Syncs};
 
 use super::{Pair, echo, echoes, shown};
 

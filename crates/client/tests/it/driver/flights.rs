@@ -1,7 +1,7 @@
 //! Many queries on one connection.
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Drive, ErrorKind, Reply, Request, Syncs};
+use lookaside_client::{Driver, ErrorKind, Reply, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
 use super::{Pair, all_shown, echo, echoes, shown};
@@ -84,7 +84,7 @@ fn requests_that_wait_together_share_a_sync() {
     assert_eq!(pair.replies().len(), 5);
     assert_eq!(pair.server.sync_count, before + 10);
 
-    // Each caller has its own answer, whoever else failed.
+    // Each caller has its own answer, whichever other query failed.
     for number in [1, 0, 3] {
         pair.driver.submit(shared(number)).unwrap();
     }
@@ -121,7 +121,7 @@ fn a_sync_that_fails_fails_its_query() {
     pair.server.sync_fails = true;
     assert_eq!(all_shown(&pair.ask(echo(2))), "23503");
     assert_eq!(all_shown(&pair.ask(echo(3))), "3");
-    // Nobody knows whose it was where it is shared.
+    // Where the Sync is shared, it is not known which query failed.
     pair.server.sync_fails = true;
     let answers = pair.ask(echoes("select $1", [4, 5]).syncs(Syncs::Shared));
     assert_eq!(all_shown(&answers), "4 5");

@@ -13,8 +13,8 @@ mod statements;
 
 use std::time::{Duration, Instant};
 
-use lookaside_client::postgres::{Driver, Options};
-use lookaside_client::{Answer, Drive, Error, Reply, Request, Result, Talk};
+use lookaside_client::postgres::{Options, PostgresDriver};
+use lookaside_client::{Answer, Driver, Error, Protocol, Reply, Request, Result};
 use lookaside_value::{ParamBatch, Value};
 use lookaside_wire::postgres::{Credentials, Startup};
 
@@ -22,7 +22,7 @@ use server::Server;
 
 /// A driver, its server and the time.
 pub(crate) struct Pair {
-    pub(crate) driver: Driver,
+    pub(crate) driver: PostgresDriver,
     pub(crate) server: Server,
     pub(crate) now: Instant,
 }
@@ -44,7 +44,7 @@ impl Pair {
         let startup = Startup::new("amy");
         let credentials = Credentials::new([7; 18]);
         Self {
-            driver: Driver::new(&startup, credentials, options).unwrap(),
+            driver: PostgresDriver::new(&startup, credentials, options).unwrap(),
             server: Server::default(),
             now: Instant::now(),
         }

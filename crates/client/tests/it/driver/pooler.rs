@@ -1,7 +1,7 @@
 //! Behind a pooler: nothing is kept on the server.
 
 use lookaside_client::postgres::{Options, Route};
-use lookaside_client::{Drive as _, Request, Syncs};
+use lookaside_client::{Driver as _, Request, Syncs};
 
 use super::{Pair, all_shown, echo, echoes};
 
@@ -67,7 +67,7 @@ fn what_comes_in_another_form_is_asked_for_again() {
     assert_eq!(pair.server.executions, [1, 2, 2, 3, 4, 5]);
 }
 
-/// A pooler gives the session to somebody else once a Sync is answered, whatever came behind it.
+/// A pooler gives the session to another client once a Sync is answered, whatever came after it.
 #[test]
 fn nothing_follows_a_sync_that_is_not_answered() {
     let mut pair = pair();

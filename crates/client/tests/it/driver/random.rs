@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use lookaside_client::postgres::{Options, Route};
-use lookaside_client::{Drive, ErrorKind, Reply, Syncs, Talk, Ticket};
+use lookaside_client::{Driver, ErrorKind, Protocol, Reply, Syncs, Ticket};
 
 use super::{Pair, echoes, shown};
 use crate::generate::rng;
@@ -54,10 +54,10 @@ fn session(random: &mut Rng) {
             40..42 => pair.server.say(b'S', b"search_path\0elsewhere\0"),
             42..46 => pair.pass(Duration::from_millis(random.u64(0..50))),
             46..50 => {
-                if pair.driver.take_cancel().is_some() {
+                if pair.driver.take_auxiliary().is_some() {
                     // It hits whatever is next.
                     pair.server.canceled.insert(i32::try_from(number).unwrap());
-                    pair.driver.cancel_done();
+                    pair.driver.auxiliary_done();
                 }
             }
             50..70 => {
@@ -161,7 +161,7 @@ fn check(replies: Vec<Reply>, asked: &mut Asked) {
             match (kind, shown(answer).as_str(), number) {
                 (Some(ErrorKind::Connection | ErrorKind::Deadline | ErrorKind::Canceled), ..)
                 | (Some(ErrorKind::Refused), "22012", 0)
-                // Made stale once more, or hit by a cancellation that nobody asked for.
+                // Made stale once more, or hit by a cancellation that was not requested.
                 | (Some(ErrorKind::Refused), "26000" | "0A000" | "57014", _) => {}
                 (None, found, number) if found == number.to_string() => {}
                 (_, found, number) => panic!("{number} was answered with {found}"),

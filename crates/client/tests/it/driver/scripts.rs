@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Answer, Drive, Error, ErrorKind, Request, Result, Talk};
+use lookaside_client::{Answer, Driver, Error, ErrorKind, Protocol, Request, Result};
 
 use super::{Pair, echo, shown, state};
 
@@ -80,9 +80,9 @@ fn what_was_answered_before_a_deadline_stays() {
     pair.pass(Duration::from_secs(1));
     let reply = pair.replies().remove(0);
     assert_eq!(all(&reply.answers), "a+0 b+0 Deadline");
-    assert!(pair.driver.take_cancel().is_some());
-    pair.driver.cancel_done();
-    // What comes of it now is nobody's.
+    assert!(pair.driver.take_auxiliary().is_some());
+    pair.driver.auxiliary_done();
+    // Its answers belong to no caller now.
     pair.receive(b"T\0\0\0\x06\0\0D\0\0\0\x06\0\0C\0\0\0\x0bSELECT\0Z\0\0\0\x05I");
     assert!(pair.replies().is_empty());
     assert!(pair.driver.is_idle());

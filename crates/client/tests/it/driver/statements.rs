@@ -1,7 +1,7 @@
 //! What the driver knows about statements, and when it forgets.
 
 use lookaside_client::postgres::Options;
-use lookaside_client::{Drive, Request, Syncs};
+use lookaside_client::{Driver, Request, Syncs};
 use lookaside_value::Value;
 
 use super::{Pair, all_shown, echo, echoes};
@@ -161,7 +161,7 @@ fn a_changed_setting_makes_all_statements_forgotten() {
         pair.ask(echo(3));
         assert_eq!(pair.server.parses, ["select $1", sql, "select $1"]);
     }
-    // As somebody else did, a function say.
+    // As another statement did, a function say.
     let mut pair = Pair::new();
     pair.ask(echo(1));
     pair.server.say(b'S', b"TimeZone\0UTC\0");

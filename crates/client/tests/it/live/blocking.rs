@@ -1,4 +1,4 @@
-//! The face that waits.
+//! The api that waits.
 
 use std::time::{Duration, Instant};
 

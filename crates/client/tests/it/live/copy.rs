@@ -119,7 +119,7 @@ fn one_is_taken_back() {
             let request = Request::copy_in(IN, &b"1\tx\n"[..]);
             transaction.request(request).unwrap().remove(0).unwrap();
         }
-        transaction.roll_back().unwrap();
+        transaction.rollback().unwrap();
         assert_eq!(shown(&connection.query(COUNT, &[])), "0");
     }
 }

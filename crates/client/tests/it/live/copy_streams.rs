@@ -6,10 +6,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use lookaside_client::face::Lock;
-use lookaside_client::postgres::{Client, Driver, Options};
+use lookaside_client::nonblocking::Lock;
+use lookaside_client::postgres::{Client, Options, PostgresDriver};
 use lookaside_client::{
-    Config, Environment, Error, ErrorKind, Place, Pool, PoolOptions, PostgresConfig,
+    Config, Environment, Error, ErrorKind, HostAddress, Pool, PoolOptions, PostgresConfig,
     TransactionOptions,
 };
 use lookaside_embedded::Postgres;
@@ -106,7 +106,7 @@ fn who_waits_copies_piece_by_piece_as_well() {
         let mut copy = transaction.copy_in(IN).unwrap();
         copy.send(lines(ROW_COUNT, ROW_COUNT + 10)).unwrap();
         assert_eq!(copy.finish().unwrap(), 10);
-        transaction.roll_back().unwrap();
+        transaction.rollback().unwrap();
         let count = connection.query("select count(*) from t", &[]);
         assert_eq!(shown(&count), ROW_COUNT.to_string());
     }
@@ -203,7 +203,7 @@ fn a_copy_that_fails_or_is_given_up_leaves_the_connection_as_it_was() {
             let data = copy.next_chunk().await.unwrap().unwrap();
             assert!(data.starts_with(lines(0, 1).as_bytes()));
             drop(copy);
-            transaction.roll_back().await.unwrap();
+            transaction.rollback().await.unwrap();
             assert_eq!(shown(&lock.query("select count(*) from t", &[]).await), "0");
         });
     }
@@ -290,7 +290,7 @@ fn slow_link(postgres: &Postgres, folder: &Path) -> PostgresConfig {
     }
     let mut config = config(&postgres.url());
     let server = config.hosts[0].postgres_socket().unwrap();
-    config.hosts[0].place = Place::Unix(folder.to_owned());
+    config.hosts[0].address = HostAddress::Unix(folder.to_owned());
     let listener = UnixListener::bind(config.hosts[0].postgres_socket().unwrap()).unwrap();
     thread::spawn(move || {
         for client in listener.incoming() {
@@ -400,7 +400,7 @@ struct Stopped(String);
 
 impl Stopped {
     /// Nothing is stopped yet.
-    async fn find(lock: &Lock<Driver>) -> Result<Self, Error> {
+    async fn find(lock: &Lock<PostgresDriver>) -> Result<Self, Error> {
         let answer = lock.query("select pg_backend_pid()", &[]).await?;
         Ok(Self(shown(&Ok(answer))))
     }
@@ -438,7 +438,7 @@ impl Act {
     /// # Errors
     ///
     /// When something before it failed.
-    async fn run(self, lock: &mut Lock<Driver>) -> Result<Error, Error> {
+    async fn run(self, lock: &mut Lock<PostgresDriver>) -> Result<Error, Error> {
         let server = Stopped::find(lock).await?;
         Ok(match self {
             Self::Send => {

@@ -93,7 +93,7 @@ fn what_is_said_is_heard() {
                 if is_kept {
                     transaction.commit().await.unwrap();
                 } else {
-                    transaction.roll_back().await.unwrap();
+                    transaction.rollback().await.unwrap();
                 }
             }
             check(&mut listener, &["goods:3", "goods:4"]).await;
@@ -214,8 +214,8 @@ fn what_there_is_no_room_for_is_counted() {
     }
 }
 
-/// The server is restarted again and again while somebody counts: no number may be unknown to
-/// whoever reads it at each `Established` and follows what is said.
+/// The server is restarted again and again while a client counts: no number may be unknown to
+/// a listener that reads it at each `Established` and follows what is said.
 #[test]
 fn a_restarted_server_leaves_no_silent_gap() {
     for version in ["18", "15"] {
@@ -344,7 +344,7 @@ fn a_pooler_is_no_place_to_listen() {
     });
 }
 
-/// What a shared connection hears disturbs nobody, and reaches its hook.
+/// What a shared connection receives disturbs no query, and reaches its hook.
 #[test]
 fn other_connections_may_hear_as_well() {
     for postgres in databases() {

@@ -1,11 +1,11 @@
 //! Our connections to real servers: PostgreSQL 18, and Debian's 15 where it is installed.
 
+pub(crate) mod api;
 mod blocking;
 mod copy;
 mod copy_streams;
 mod ddl;
 mod describe;
-pub(crate) mod face;
 mod listener;
 mod notices;
 mod poll;

@@ -1,4 +1,4 @@
-//! The face for event loops, on a bare epoll.
+//! The api for event loops, on a bare epoll.
 
 use std::collections::HashMap;
 use std::io;

@@ -53,7 +53,7 @@ fn never_a_wrong_value_under_ddl() {
     }
 }
 
-/// What somebody else does to the table `t(k int, a int, b text)` with the row `1, 2, three`, and
+/// What another session does to the table `t(k int, a int, b text)` with the row `1, 2, three`, and
 /// the answers before and after, alone and in flights.
 fn ddl(pooler: &Pooled) {
     const TABLE: &str = "drop table if exists t; drop type if exists mood; \
@@ -190,7 +190,7 @@ fn check_named(answer: &lookaside_client::Result<lookaside_client::Answer>, expe
 }
 
 /// Named statements, where the pooler lets each transaction run in another session: each query gets
-/// its answer or an error, nobody gets that of another, and none waits for ever.
+/// its answer or an error, none gets that of another, and none waits without end.
 #[test]
 fn named_statements_behind_a_pooler_end_in_an_error() {
     for version in ["18", "15"] {
@@ -255,7 +255,7 @@ async fn named(client: &Client, salt: i64) {
     }
 }
 
-/// The pooler has two sessions, and whoever leaves a transaction open in one keeps it.
+/// The pooler has two sessions, and a client that leaves a transaction open in one keeps it.
 #[test]
 fn no_transaction_stays_open_behind_a_pooler() {
     for version in ["18", "15"] {
@@ -279,7 +279,7 @@ fn no_transaction_stays_open_behind_a_pooler() {
                 check_named(&answer, round);
                 match round % 3 {
                     0 => drop(transaction),
-                    1 => transaction.roll_back().unwrap(),
+                    1 => transaction.rollback().unwrap(),
                     _ => assert_eq!(transaction.commit().is_ok(), answer.is_ok()),
                 }
                 let answer = connection.query("select $1::int8", &[Value::Int(round)]);

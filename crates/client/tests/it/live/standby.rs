@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lookaside_client::ErrorKind;
 use lookaside_embedded::Postgres;
 
-use super::face::Face;
+use super::api::Api;
 use super::{config, connect, database, shown};
 
 /// Where Debian has the programs of the version that the test runs with.
@@ -151,34 +151,34 @@ fn sessions_are_of_the_kind_that_is_wanted() {
     let (one, two) = (primary.port(), standby.port);
     let orders = [[one, two], [two, one]];
     let started = Instant::now();
-    while let Err(error) = Face::Blocking.query(&url([two, two], "standby"), IN_RECOVERY) {
+    while let Err(error) = Api::Blocking.query(&url([two, two], "standby"), IN_RECOVERY) {
         let is_early = started.elapsed() < PATIENCE;
         assert!(is_early, "{error:?}\n{}", standby.log());
     }
-    for face in [Face::Blocking, Face::Tokio] {
+    for api in [Api::Blocking, Api::Tokio] {
         for ports in orders {
-            let ask = |wanted: &str| shown(&face.query(&url(ports, wanted), IN_RECOVERY));
+            let ask = |wanted: &str| shown(&api.query(&url(ports, wanted), IN_RECOVERY));
             for wanted in ["primary", "read-write"] {
-                assert_eq!(ask(wanted), "false", "{face:?} {wanted} {ports:?}");
+                assert_eq!(ask(wanted), "false", "{api:?} {wanted} {ports:?}");
             }
             for wanted in ["standby", "read-only", "prefer-standby"] {
-                assert_eq!(ask(wanted), "true", "{face:?} {wanted} {ports:?}");
+                assert_eq!(ask(wanted), "true", "{api:?} {wanted} {ports:?}");
             }
             let first = (ports[0] == two).to_string();
-            assert_eq!(ask("any"), first, "{face:?}");
+            assert_eq!(ask("any"), first, "{api:?}");
         }
     }
     // What becomes a primary is one.
-    let promoted = Face::Blocking.query(&url([two, two], "any"), "select pg_promote()");
+    let promoted = Api::Blocking.query(&url([two, two], "any"), "select pg_promote()");
     assert_eq!(shown(&promoted), "true");
-    let answer = Face::Blocking.query(&url([two, two], "read-write"), IN_RECOVERY);
+    let answer = Api::Blocking.query(&url([two, two], "read-write"), IN_RECOVERY);
     assert_eq!(shown(&answer), "false");
-    for face in [Face::Blocking, Face::Tokio] {
-        let error = face
+    for api in [Api::Blocking, Api::Tokio] {
+        let error = api
             .query(&url([one, two], "standby"), IN_RECOVERY)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Connection, "{error:?}");
-        let preferred = face.query(&url([one, two], "prefer-standby"), IN_RECOVERY);
+        let preferred = api.query(&url([one, two], "prefer-standby"), IN_RECOVERY);
         assert_eq!(shown(&preferred), "false");
     }
 }

@@ -8,14 +8,14 @@ use std::process::Command;
 use std::task::{Context, Poll, Waker};
 
 use lookaside_client::postgres::{Client, Options, Route};
-use lookaside_client::{ErrorKind, Result, TransactionOptions, face};
+use lookaside_client::{ErrorKind, Result, TransactionOptions, nonblocking};
 use lookaside_value::{RowSet, Value};
 
 use super::tokio::block_on;
 use super::{config, connect as connect_blocking, databases, shown};
 
-type Stream<'t> = face::RowStream<'t, lookaside_client::postgres::Driver>;
-type Transaction<'l> = face::Transaction<'l, lookaside_client::postgres::Driver>;
+type Stream<'t> = nonblocking::RowStream<'t, lookaside_client::postgres::PostgresDriver>;
+type Transaction<'l> = nonblocking::Transaction<'l, lookaside_client::postgres::PostgresDriver>;
 
 const NUMBERS: &str = "select n, 'row ' || n from generate_series(1, $1::int8) n";
 const PORTALS: &str = "select count(*) from pg_cursors where name <> ''";
@@ -182,7 +182,7 @@ fn an_error_in_the_middle_ends_them() {
             let again = stream.next_chunk().await.unwrap_err();
             assert_eq!(again.to_string(), error.to_string());
             drop(stream);
-            savepoint.roll_back().await.unwrap();
+            savepoint.rollback().await.unwrap();
         }
         // A chunk that is too large.
         let large = "select repeat('x', n * 300) from generate_series(1, 9000) n";
@@ -229,12 +229,12 @@ fn those_that_wait_have_them_too() {
         let errors: Vec<_> = (0..4).map(|_| stream.next_chunk().is_err()).collect();
         assert_eq!(errors, [false, false, true, true]);
         drop(stream);
-        transaction.roll_back().unwrap();
+        transaction.rollback().unwrap();
         assert_eq!(shown(&connection.query("select 7", &[])), "7");
     }
 }
 
-/// In a process of its own, whose memory nobody else uses.
+/// In a separate process, whose memory no other test uses.
 #[test]
 fn a_million_rows_take_the_memory_of_one_chunk() {
     const NAME: &str = "live::streams::a_million_rows_take_the_memory_of_one_chunk";

@@ -1,4 +1,4 @@
-//! The face that tasks share.
+//! The api that tasks share.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lookaside_client::postgres::{Client, Options};
 use lookaside_client::{
-    Answer, CancelToken, Config, Drive, Environment, Error, ErrorKind, Pool, PoolOptions, Request,
+    Answer, CancelToken, Config, Driver, Environment, Error, ErrorKind, Pool, PoolOptions, Request,
     Result, Syncs, TransactionOptions,
 };
 use lookaside_embedded::Postgres;
@@ -417,8 +417,8 @@ pub(crate) async fn drop_begun(future: impl Future) {
 
 /// Asks for twenty inserts behind a query that takes until it is released, and drops all but two of
 /// their futures meanwhile; then says what was inserted.
-pub(crate) async fn asked_behind<D: Drive>(
-    client: &lookaside_client::face::Client<D>,
+pub(crate) async fn asked_behind<D: Driver>(
+    client: &lookaside_client::nonblocking::Client<D>,
     blocked: impl Future<Output = Result<Answer>>,
     release: impl AsyncFnOnce(),
     insert: &str,

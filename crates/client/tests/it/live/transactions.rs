@@ -1,4 +1,4 @@
-//! Connections for oneself, transactions and savepoints.
+//! Locks, transactions and savepoints.
 
 use std::future::Future;
 use std::pin::pin;
@@ -81,7 +81,7 @@ fn a_transaction_is_committed_or_undone() {
         let transaction = lock.begin(TransactionOptions::default()).await.unwrap();
         assert_eq!(shown(&transaction.query(ALL, &[]).await), "1");
         transaction.query(INSERT, &int(3)).await.unwrap();
-        transaction.roll_back().await.unwrap();
+        transaction.rollback().await.unwrap();
         drop(lock);
         assert_eq!(shown(&client.query(ALL, &[]).await), "1");
     });
@@ -98,7 +98,7 @@ fn savepoints_nest() {
             savepoint.query(INSERT, &int(number)).await.unwrap();
             match number {
                 2 => drop(savepoint),
-                3 => savepoint.roll_back().await.unwrap(),
+                3 => savepoint.rollback().await.unwrap(),
                 _ => savepoint.commit().await.unwrap(),
             }
         }
@@ -202,7 +202,7 @@ fn dropped_futures_stay_in_their_transaction() {
             }
             match number % 4 {
                 0 => drop(transaction),
-                1 => begin_and_drop(transaction.roll_back()),
+                1 => begin_and_drop(transaction.rollback()),
                 2 => begin_and_drop(transaction.commit()),
                 _ => transaction.commit().await.unwrap(),
             }
@@ -226,7 +226,7 @@ fn a_deadline_fails_its_transaction_and_no_other() {
         let error = transaction.request(sleep).await.unwrap().remove(0);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Deadline);
         assert_eq!(shown(&transaction.query("select 1", &[]).await), "25P02");
-        transaction.roll_back().await.unwrap();
+        transaction.rollback().await.unwrap();
         lock.query(INSERT, &int(1)).await.unwrap();
         drop(lock);
         assert_eq!(shown(&client.query(ALL, &[]).await), "1");
@@ -275,7 +275,7 @@ fn those_that_wait_have_transactions_too() {
         savepoint.commit().unwrap_err();
         let mut savepoint = transaction.savepoint().unwrap();
         savepoint.query(INSERT, &int(2)).unwrap();
-        savepoint.roll_back().unwrap();
+        savepoint.rollback().unwrap();
         let mut savepoint = transaction.savepoint().unwrap();
         savepoint.query(INSERT, &int(3)).unwrap();
         savepoint.commit().unwrap();

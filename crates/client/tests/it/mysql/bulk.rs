@@ -106,7 +106,7 @@ fn an_error_is_everybodys() {
         let request = Request::many(INSERT, twice()).in_bulk();
         let answers = savepoint.request(request).unwrap();
         assert_eq!(shown(&answers[2]), "1062");
-        savepoint.roll_back().unwrap();
+        savepoint.rollback().unwrap();
         transaction.commit().unwrap();
         assert_eq!(shown(&connection.query(count, &[])), "1");
     }

@@ -8,7 +8,7 @@ use super::{Site, run, shown, sites};
 
 const SQL: &str = "select * from t where k = ?";
 
-/// The answer before and after what somebody else does to the table `t(k int, a int, b text)`,
+/// The answer before and after what another session does to the table `t(k int, a int, b text)`,
 /// with the row `1, 2, three`; and so in a flight of ten.
 #[track_caller]
 fn check(ddl: &[&str], expected: &str) {

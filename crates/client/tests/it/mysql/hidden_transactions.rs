@@ -207,7 +207,7 @@ fn changes_of_the_session_are_refused() {
             assert_eq!(set.unwrap_err().kind(), ErrorKind::Misuse);
             // Nothing of it was sent, so the connection is the same.
             assert_eq!(pool.status().opened_total, 1);
-            // One for oneself takes them all.
+            // A locked connection takes them all.
             let lock = pool.lock().await.unwrap();
             for sql in [
                 "set @a = 1",

@@ -1,4 +1,4 @@
-//! Deadlines: what nobody waits for is stopped, and nothing else.
+//! Deadlines: what has no caller any more is stopped, and nothing else.
 
 use std::time::{Duration, Instant};
 

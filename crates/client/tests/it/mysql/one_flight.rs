@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use lookaside_client::mysql::Options;
-use lookaside_client::{Drive, ErrorKind, Request, Talk, TransactionOptions};
+use lookaside_client::{Driver, ErrorKind, Protocol, Request, TransactionOptions};
 use lookaside_value::{ParamBatch, Value};
 
 use super::scripted::Pair;

@@ -1,4 +1,4 @@
-//! The face for event loops.
+//! The api for event loops.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;

@@ -20,7 +20,7 @@ fn a_procedure_has_several_results() {
             run(&mut connection, "delete from t");
             let first = connection.query("call p(?)", &[Value::Int(7)]).unwrap();
             assert_eq!(shown(&Ok(first.clone())), "7");
-            assert!(first.further_results.is_empty(), "nobody asked for them");
+            assert!(first.further_results.is_empty(), "they were not requested");
             let call = Request::new("call p(?)", &[Value::Int(10)]).all_results();
             let mut answers = connection.request(call.clone()).unwrap();
             let first = answers.pop().unwrap().unwrap();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use lookaside_client::mysql::{Driver, Options};
-use lookaside_client::{Drive, Reply, Talk};
+use lookaside_client::mysql::{MysqlDriver, Options};
+use lookaside_client::{Driver, Protocol, Reply};
 use lookaside_testing::Brand;
 use lookaside_wire::mysql::{Credentials, Startup, Transport};
 
@@ -234,7 +234,7 @@ impl Script {
 
 /// A driver and its server, and the bytes between them.
 pub(crate) struct Pair {
-    pub(crate) driver: Driver,
+    pub(crate) driver: MysqlDriver,
     pub(crate) script: Script,
 }
 
@@ -251,7 +251,7 @@ impl Pair {
     fn of(brand: Brand, options: Options) -> Self {
         let is_optional = options.pinned_check_after.is_some();
         let startup = Startup::new("amy").transport(Transport::Protected);
-        let driver = Driver::new(&startup, Credentials::new([7; 20]), options);
+        let driver = MysqlDriver::new(&startup, Credentials::new([7; 20]), options);
         let mut pair = Self {
             driver: driver.unwrap(),
             script: Script::new(brand, is_optional),

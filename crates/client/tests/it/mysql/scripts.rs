@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lookaside_client::mysql::Options;
-use lookaside_client::{Drive, Request, Syncs, Talk};
+use lookaside_client::{Driver, Protocol, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
 use super::scripted::Pair;
@@ -112,7 +112,7 @@ fn statements_beyond_the_limit_are_closed() {
 }
 
 /// Requests of all kinds, given up at random, on a server that forgets and refuses at random, with
-/// bytes that come in pieces, until the connection is cut: who gets an answer gets his own.
+/// bytes that come in pieces, until the connection is cut: every answer reaches its own caller.
 #[test]
 fn no_answer_reaches_the_wrong_caller() {
     let mut rng = rng("no_answer_reaches_the_wrong_caller");

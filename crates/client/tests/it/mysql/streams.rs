@@ -6,16 +6,16 @@ use std::pin::pin;
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
 
-use lookaside_client::mysql::{Client, Driver, Options};
-use lookaside_client::{ErrorKind, Result, TransactionOptions, face};
+use lookaside_client::mysql::{Client, MysqlDriver, Options};
+use lookaside_client::{ErrorKind, Result, TransactionOptions, nonblocking};
 use lookaside_value::{RowSet, Value};
 
 use super::{Site, config, connect_to, run, sites};
 use crate::live::streams::peak_memory;
 use crate::live::tokio::block_on;
 
-type Stream<'t> = face::RowStream<'t, Driver>;
-type Transaction<'l> = face::Transaction<'l, Driver>;
+type Stream<'t> = nonblocking::RowStream<'t, MysqlDriver>;
+type Transaction<'l> = nonblocking::Transaction<'l, MysqlDriver>;
 
 const NUMBERS: &str = "select n, concat('row ', n) from numbers where n <= ? order by n";
 
@@ -271,12 +271,12 @@ fn those_that_wait_have_them_too() {
         let mut stream = transaction.stream("select nonsense", &[], 1);
         assert!(stream.next_chunk().is_err());
         drop(stream);
-        transaction.roll_back().unwrap();
+        transaction.rollback().unwrap();
         assert_eq!(super::shown(&connection.query("select 7", &[])), "7");
     }
 }
 
-/// In a process of its own, whose memory nobody else uses.
+/// In a separate process, whose memory no other test uses.
 #[test]
 fn many_rows_take_the_memory_of_one_chunk() {
     const NAME: &str = "mysql::streams::many_rows_take_the_memory_of_one_chunk";

@@ -107,7 +107,7 @@ fn transactions_and_savepoints() {
             transaction.query(insert, &[Value::Int(1)]).await.unwrap();
             let savepoint = transaction.savepoint().await.unwrap();
             savepoint.query(insert, &[Value::Int(2)]).await.unwrap();
-            savepoint.roll_back().await.unwrap();
+            savepoint.rollback().await.unwrap();
             transaction.commit().await.unwrap();
             let mut read_only = TransactionOptions::default();
             read_only.is_read_only = true;

@@ -1,4 +1,4 @@
-//! Transactions and savepoints, of both faces.
+//! Transactions and savepoints, nonblocking and blocking.
 
 use lookaside_client::mysql::{Client, Options};
 use lookaside_client::{Answer, Isolation, Result, Syncs, TransactionOptions};
@@ -32,7 +32,7 @@ fn those_that_wait_have_them() {
             savepoint.query(INSERT, &[Value::Int(number)]).unwrap();
             match number {
                 2 => drop(savepoint),
-                3 => savepoint.roll_back().unwrap(),
+                3 => savepoint.rollback().unwrap(),
                 _ => savepoint.commit().unwrap(),
             }
         }
@@ -123,7 +123,7 @@ fn changed(answer: Result<Answer>) -> String {
     answer.unwrap().row_count.unwrap().to_string()
 }
 
-/// Somebody who has the second row, wants the first, and has done so much that the server rather
+/// A session that has the second row, wants the first, and has done so much that the server rather
 /// rolls another back.
 fn meet_halfway(site: &super::Site) -> std::thread::JoinHandle<()> {
     let mut connection = site.connect();
@@ -135,10 +135,10 @@ fn meet_halfway(site: &super::Site) -> std::thread::JoinHandle<()> {
         transaction.query(UPDATE, &[Value::Int(2)]).unwrap();
         sender.send(()).unwrap();
         transaction.query(UPDATE, &[Value::Int(1)]).unwrap();
-        transaction.roll_back().unwrap();
+        transaction.rollback().unwrap();
     });
     receiver.recv().unwrap();
-    // Who comes second closes the circle, whoever that is.
+    // The second to come closes the circle, whichever that is.
     other
 }
 

@@ -71,7 +71,7 @@ fn a_server_that_comes_late_is_found() {
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
         thread::spawn(move || {
             for socket in listener.incoming() {
-                thread::spawn(move || talk(socket.unwrap()));
+                thread::spawn(move || protocol(socket.unwrap()));
             }
         });
         let answered = timeout(Duration::from_secs(60), async {
@@ -89,7 +89,7 @@ fn a_server_that_comes_late_is_found() {
     });
 }
 
-fn talk(mut socket: impl Read + Write) {
+fn protocol(mut socket: impl Read + Write) {
     let mut server = Server::default();
     let mut space = [0; 4096];
     while let Ok(size @ 1..) = socket.read(&mut space) {

@@ -3,23 +3,23 @@
 use lookaside_client::{Answer, Result};
 
 use super::{Cut, NO_CUT, Site, requests};
-use crate::live::face::{FACES, Face};
+use crate::live::api::{APIS, Api};
 use crate::live::shown;
 
 /// More than the whole dialogue has in either direction.
 const SIZE_MAX: usize = 1_000;
 
 /// Cuts at each place up to the one behind which nothing is left to cut.
-fn cut_everywhere(face: Face, cut_at: impl Fn(usize) -> Cut) {
+fn cut_everywhere(api: Api, cut_at: impl Fn(usize) -> Cut) {
     for size in 0..SIZE_MAX {
         let site = Site::start(cut_at(size));
-        let answers = face.ask(&site.config(""), requests());
+        let answers = api.ask(&site.config(""), requests());
         if check(&answers, size) {
-            assert!(size > 100, "{face:?} was done after {size} bytes");
+            assert!(size > 100, "{api:?} was done after {size} bytes");
             return;
         }
     }
-    panic!("{face:?} is never done");
+    panic!("{api:?} is never done");
 }
 
 /// Whether all was answered. What was must be right, and what was not is a lost connection.
@@ -44,14 +44,14 @@ fn check(answers: &Result<Vec<Result<Answer>>>, size: usize) -> bool {
 
 #[test]
 fn a_server_that_stops_to_talk() {
-    for face in FACES {
-        cut_everywhere(face, |sent| Cut { sent, ..NO_CUT });
+    for api in APIS {
+        cut_everywhere(api, |sent| Cut { sent, ..NO_CUT });
     }
 }
 
 #[test]
 fn a_server_that_stops_to_listen() {
-    for face in FACES {
-        cut_everywhere(face, |received| Cut { received, ..NO_CUT });
+    for api in APIS {
+        cut_everywhere(api, |received| Cut { received, ..NO_CUT });
     }
 }

@@ -104,7 +104,7 @@ fn who_has_no_password_hears_so() {
     for error in errors(&url) {
         assert!(chain(&error).contains("password"), "{error:?}");
         assert_eq!(error.kind(), ErrorKind::Refused);
-        assert!(error.way_out().unwrap().contains("PGPASSWORD"));
+        assert!(error.hint().unwrap().contains("PGPASSWORD"));
     }
     for brand in [Brand::MariaDb, Brand::MySql] {
         let Some(server) = Server::shared(brand) else {

@@ -9,11 +9,11 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{ErrorKind, PostgresConfig};
 
 use super::{Cut, NO_CUT, Site, requests};
-use crate::live::face::{FACES, Face};
+use crate::live::api::{APIS, Api};
 use crate::live::{config, database, shown};
 
-/// The faces that choose among hosts themselves.
-const CHOOSERS: [Face; 2] = [Face::Blocking, Face::Tokio];
+/// The kinds of connections that choose among hosts themselves.
+const CHOOSERS: [Api; 2] = [Api::Blocking, Api::Tokio];
 
 fn among(ports: &[u16], settings: &str) -> PostgresConfig {
     let hosts: Vec<_> = ports
@@ -29,15 +29,15 @@ fn among(ports: &[u16], settings: &str) -> PostgresConfig {
 #[test]
 fn who_takes_a_connection_and_says_nothing_is_not_waited_for() {
     let silent = Site::silent();
-    for face in FACES {
+    for api in APIS {
         for mode in ["disable", "prefer", "require"] {
             let url = format!(
                 "postgres://amy@127.0.0.1:{}/shop?connect_timeout=1&sslmode={mode}",
                 silent.port
             );
-            let error = face.ask(&config(&url), requests()).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Connection, "{face:?} {mode}");
-            assert!(error.is_retryable(), "{face:?} {mode}: {error:?}");
+            let error = api.ask(&config(&url), requests()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Connection, "{api:?} {mode}");
+            assert!(error.is_retryable(), "{api:?} {mode}: {error:?}");
             let expected = format!("cannot connect to 127.0.0.1:{}", silent.port);
             assert_eq!(error.to_string(), expected);
         }
@@ -49,13 +49,13 @@ fn who_takes_a_connection_and_says_nothing_is_not_waited_for() {
             let _ = socket.read_to_end(&mut Vec::new());
         }
     });
-    for face in FACES {
+    for api in APIS {
         let url = format!(
             "postgres://amy@127.0.0.1:{}/shop?connect_timeout=1&sslmode=require",
             agreeing.port
         );
-        let error = face.ask(&config(&url), requests()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Connection, "{face:?}: {error:?}");
+        let error = api.ask(&config(&url), requests()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Connection, "{api:?}: {error:?}");
     }
 }
 
@@ -63,12 +63,12 @@ fn who_takes_a_connection_and_says_nothing_is_not_waited_for() {
 fn the_first_that_answers_is_taken() {
     let (silent, good) = (Site::silent(), Site::start(NO_CUT));
     let cut = Site::start(Cut { sent: 5, ..NO_CUT });
-    for face in CHOOSERS {
+    for api in CHOOSERS {
         let config = among(&[1, cut.port, silent.port, good.port], "");
-        let answers = face.ask(&config, requests()).unwrap();
-        assert_eq!(shown(&answers[1]), "8", "{face:?}");
+        let answers = api.ask(&config, requests()).unwrap();
+        assert_eq!(shown(&answers[1]), "8", "{api:?}");
         let config = among(&[1, cut.port, silent.port], "");
-        let error = face.ask(&config, requests()).unwrap_err();
+        let error = api.ask(&config, requests()).unwrap_err();
         assert!(error.is_retryable(), "{error:?}");
         let said = error.to_string();
         for port in [1, cut.port] {
@@ -102,10 +102,10 @@ fn hosts_are_tried_in_any_order_if_so_wanted() {
 #[test]
 fn who_does_not_say_what_he_is_will_not_do() {
     let site = Site::start(NO_CUT);
-    for face in FACES {
+    for api in APIS {
         let config = site.config("&target_session_attrs=standby");
-        let error = face.ask(&config, requests()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Connection, "{face:?}: {error:?}");
+        let error = api.ask(&config, requests()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Connection, "{api:?}: {error:?}");
         assert!(format!("{error:?}").contains("against `target_session_attrs`"));
     }
 }
@@ -128,7 +128,7 @@ fn a_session_that_will_do_is_looked_for() {
         let started = Instant::now();
         let is_set = || {
             let config = config(&read_only.url());
-            let answer = Face::Blocking.query(&config, "show default_transaction_read_only");
+            let answer = Api::Blocking.query(&config, "show default_transaction_read_only");
             shown(&answer) == "on"
         };
         while !is_set() {
@@ -143,10 +143,10 @@ fn a_session_that_will_do_is_looked_for() {
             ("prefer-standby", Some(0)),
             ("standby", None),
         ] {
-            for face in CHOOSERS {
+            for api in CHOOSERS {
                 let mut config = among(&ports, &format!("&target_session_attrs={target}"));
                 config.password = Some("x".into());
-                let port = face.query(&config, "select current_setting('port')::int4");
+                let port = api.query(&config, "select current_setting('port')::int4");
                 match expected {
                     Some(index) => assert_eq!(shown(&port), ports[index].to_string(), "{target}"),
                     None => assert!(port.unwrap_err().is_retryable()),
@@ -170,7 +170,7 @@ fn passwords_come_from_the_file() {
         .unwrap()
         .replace(&format!(":{password}@"), "@");
     let config = config(&format!("{url}&passfile={}", file.path().display()));
-    for face in FACES {
-        assert_eq!(shown(&face.query(&config, "select 7")), "7", "{face:?}");
+    for api in APIS {
+        assert_eq!(shown(&api.query(&config, "select 7")), "7", "{api:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The faces on sockets that fail, and on servers that are awkward.
+//! All kinds of connections on sockets that fail, and on servers that are awkward.
 
 mod away;
 mod bounds;
@@ -46,7 +46,7 @@ pub(crate) const NO_CUT: Cut = Cut {
 
 impl Site {
     pub(crate) fn start(cut: Cut) -> Self {
-        Self::serve(move |socket| talk(socket, cut))
+        Self::serve(move |socket| protocol(socket, cut))
     }
 
     /// Takes connections and says nothing.
@@ -58,7 +58,7 @@ impl Site {
         })
     }
 
-    pub(crate) fn serve(talk: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn serve(protocol: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let site = Self {
@@ -67,15 +67,15 @@ impl Site {
             count: Arc::default(),
         };
         let (open_count, count) = (Arc::clone(&site.open_count), Arc::clone(&site.count));
-        let talk = Arc::new(talk);
+        let protocol = Arc::new(protocol);
         thread::spawn(move || {
             for socket in listener.incoming() {
-                let (talk, open_count) = (Arc::clone(&talk), Arc::clone(&open_count));
+                let (protocol, open_count) = (Arc::clone(&protocol), Arc::clone(&open_count));
                 // Only the numbers matter here and below, and who reads them waits for them.
                 count.fetch_add(1, Ordering::SeqCst);
                 open_count.fetch_add(1, Ordering::SeqCst);
                 thread::spawn(move || {
-                    talk(socket.unwrap());
+                    protocol(socket.unwrap());
                     open_count.fetch_sub(1, Ordering::SeqCst);
                 });
             }
@@ -95,7 +95,7 @@ impl Site {
     }
 }
 
-fn talk(mut socket: TcpStream, cut: Cut) {
+fn protocol(mut socket: TcpStream, cut: Cut) {
     let mut server = Server::default();
     let (mut received, mut sent) = (0, 0);
     let mut space = [0; 4096];

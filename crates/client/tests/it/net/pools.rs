@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lookaside_client::{Config, ErrorKind, Pool, PoolOptions, Request, TransactionOptions};
 use lookaside_value::Value;
 
-use super::{NO_CUT, Site, talk};
+use super::{NO_CUT, Site, protocol};
 use crate::driver::server::Server;
 use crate::live::tokio::block_on;
 use crate::live::{config, shown};
@@ -61,7 +61,7 @@ fn who_hears_late_of_a_refusal_hears_its_reason() {
     let count = AtomicUsize::new(0);
     let site = Site::serve(move |mut socket| {
         if count.fetch_add(1, Ordering::SeqCst) > 0 {
-            return talk(socket, NO_CUT);
+            return protocol(socket, NO_CUT);
         }
         let _ = socket.read(&mut [0; 1024]);
         let refusal = b"E\0\0\0\x20SFATAL\0VFATAL\0C28P01\0Mno\0\0";
@@ -164,7 +164,7 @@ fn freezing() -> (Site, Arc<Freezer>) {
     let (first, count) = (Arc::clone(&freezer), AtomicUsize::new(0));
     let site = Site::serve(move |mut socket| {
         if count.fetch_add(1, Ordering::SeqCst) > 0 {
-            return talk(socket, NO_CUT);
+            return protocol(socket, NO_CUT);
         }
         let mut server = Server::default();
         let mut space = [0; 4096];

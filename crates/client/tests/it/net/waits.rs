@@ -10,11 +10,11 @@ use lookaside_client::{Request, TransactionOptions};
 use lookaside_value::Value;
 
 use super::{NO_CUT, Site, requests};
-use crate::live::face::FACES;
+use crate::live::api::APIS;
 use crate::live::tokio::block_on;
 use crate::live::{config, shown};
 
-/// What waits for somebody else's transaction was not sent, and is not sent later.
+/// What waits for another session's transaction was not sent, and is not sent later.
 #[test]
 fn a_deadline_holds_where_another_has_the_connection() {
     let site = Site::start(NO_CUT);
@@ -57,14 +57,14 @@ fn a_session_that_ends_before_it_is_checked() {
         bytes.extend(fatal);
         let _ = socket.write_all(&bytes);
     });
-    for face in FACES {
+    for api in APIS {
         for target in ["any", "primary"] {
             let config = site.config(&format!("&target_session_attrs={target}"));
-            let error = match face.ask(&config, requests()) {
+            let error = match api.ask(&config, requests()) {
                 Ok(mut answers) => answers.pop().unwrap().unwrap_err(),
                 Err(error) => error,
             };
-            assert_eq!(error.kind(), ErrorKind::Connection, "{face:?}: {error:?}");
+            assert_eq!(error.kind(), ErrorKind::Connection, "{api:?}: {error:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use lookaside_client::mysql::blocking::Connection;
 use lookaside_client::mysql::{Definitions, Options};
-use lookaside_client::{Answer, Config, Environment, MysqlConfig, Place, Request};
+use lookaside_client::{Answer, Config, Environment, HostAddress, MysqlConfig, Request};
 use lookaside_value::{ParamBatch, Value};
 
 use super::Result;
@@ -101,7 +101,7 @@ impl MetadataArguments {
 /// The same server through a link that takes its time.
 fn relayed(mut config: MysqlConfig, round_trip: Duration) -> Result<MysqlConfig> {
     let host = config.hosts.first_mut().ok_or("a URL names a server")?;
-    let Place::Tcp { name, address } = &mut host.place else {
+    let HostAddress::Tcp { name, address } = &mut host.address else {
         return Err(
             "a link is a TCP connection, so with --delay the URL has to name a host".into(),
         );

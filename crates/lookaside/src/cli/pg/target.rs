@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lookaside_client::postgres::Options;
 use lookaside_client::postgres::blocking::Connection;
-use lookaside_client::{Config, Environment, Error, ErrorKind, Host, Place, PostgresConfig};
+use lookaside_client::{Config, Environment, Error, ErrorKind, Host, HostAddress, PostgresConfig};
 
 use super::client_failure;
 use crate::failure::Failure;
@@ -78,7 +78,7 @@ impl Target {
     pub(crate) fn no_connection(&self, error: &Error) -> Failure {
         if error.server().is_some() {
             let failure = client_failure(error);
-            return match error.way_out() {
+            return match error.hint() {
                 Some(step) => failure.with_help(step),
                 None => failure,
             };
@@ -87,7 +87,7 @@ impl Target {
             return Failure::from_error(error);
         }
         let mut failure = Failure::new(format!("cannot connect to {self}"));
-        if let Some(step) = error.way_out() {
+        if let Some(step) = error.hint() {
             failure = failure.with_help(step);
         }
         match std::error::Error::source(error) {
@@ -117,9 +117,9 @@ impl Target {
             command.env_remove(name);
         }
         let host = self.host();
-        let place = match &host.place {
-            Place::Tcp { name, .. } => name.into(),
-            Place::Unix(folder) => folder.clone().into_os_string(),
+        let place = match &host.address {
+            HostAddress::Tcp { name, .. } => name.into(),
+            HostAddress::Unix(folder) => folder.clone().into_os_string(),
         };
         command
             .env("PGHOST", place)

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lookaside_client::{Place, SslMode};
+use lookaside_client::{HostAddress, SslMode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
@@ -93,10 +93,10 @@ pub(super) fn run(arguments: &UrlArguments) -> Outcome {
         Some(_) => Target::of_ours(&url)?,
         None => Target::of_ours(&url).map_err(|_| foreign())?,
     };
-    let is_plain = match target.host().place {
-        Place::Unix(_) if wants_tcp => return Err(socket_only(reason)),
-        Place::Unix(_) => true,
-        Place::Tcp { .. } => target.config().tls.mode == SslMode::Disable,
+    let is_plain = match target.host().address {
+        HostAddress::Unix(_) if wants_tcp => return Err(socket_only(reason)),
+        HostAddress::Unix(_) => true,
+        HostAddress::Tcp { .. } => target.config().tls.mode == SslMode::Disable,
     };
     // Of ours, where there is a folder.
     if !is_plain {
@@ -154,7 +154,7 @@ impl UrlFormat {
 /// For the driver of Java, which knows no Unix socket and takes the user behind the question mark.
 pub(super) fn jdbc(target: &Target) -> Option<String> {
     let (host, config) = (target.host(), target.config());
-    let Place::Tcp { name, .. } = &host.place else {
+    let HostAddress::Tcp { name, .. } = &host.address else {
         return None;
     };
     let mut url = format!(
@@ -177,11 +177,11 @@ fn sqlalchemy_asyncpg(target: &Target) -> String {
         url += &format!(":{}", escape(password.expose()));
     }
     let database = escape(&config.database);
-    match &host.place {
-        Place::Tcp { name, .. } => {
+    match &host.address {
+        HostAddress::Tcp { name, .. } => {
             url += &format!("@{name}:{}/{database}?ssl=disable", host.port);
         }
-        Place::Unix(folder) => {
+        HostAddress::Unix(folder) => {
             let folder = percent_encode(folder.as_os_str().as_bytes(), ESCAPED_PATH);
             url += &format!("@/{database}?host={folder}");
             if host.port != PORT_DEFAULT {
@@ -233,9 +233,9 @@ fn json_object(url: &str, target: &Target, jdbc: Option<&str>) -> Value {
 
 /// The address, or the folder of the socket, as libpq takes it for a host.
 fn host_of(target: &Target) -> String {
-    match &target.host().place {
-        Place::Tcp { name, .. } => name.clone(),
-        Place::Unix(folder) => folder.display().to_string(),
+    match &target.host().address {
+        HostAddress::Tcp { name, .. } => name.clone(),
+        HostAddress::Unix(folder) => folder.display().to_string(),
     }
 }
 

@@ -21,10 +21,10 @@ impl Session {
         is_interrupted(error) && self.cancel.may_have_hit(moment)
     }
 
-    /// Asks to cancel what the server is doing if nobody wants it.
+    /// Asks to cancel what the server is doing if its caller has given it up.
     ///
-    /// Should the query be done in that very moment, then the next one is hit. So nobody is asked
-    /// while something is queued behind it that could not be sent again.
+    /// Should the query be done in that very moment, then the next one is hit. So the server is not
+    /// asked while something is queued after it that could not be sent again.
     pub(in crate::mysql::driver) fn choose_cancel(&mut self, now: Instant) {
         if self.cancel.is_idle() {
             return;
@@ -45,8 +45,8 @@ impl Session {
         if self.cancel.is_under_way() {
             return;
         }
-        let mut behind = self.in_flight.iter().skip(1);
-        let is_alone = behind.all(|step| step.is_repeatable() || self.is_given_up(step));
+        let mut later = self.in_flight.iter().skip(1);
+        let is_alone = later.all(|step| step.is_repeatable() || self.is_given_up(step));
         let unwanted = self.unwanted().filter(|_| is_alone);
         self.cancel.choose(unwanted, now);
     }
@@ -70,7 +70,7 @@ impl Session {
             | InFlight::Guard { .. }
             | InFlight::Void { .. } => false,
             InFlight::Query { .. } | InFlight::Bulk { .. } => self.is_given_up(step),
-            // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
+            // What has no caller any more is left alone unless one wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.
             InFlight::Prepare { key, .. } => {
                 let waiting = self.statements.cache.waiting(key).iter();

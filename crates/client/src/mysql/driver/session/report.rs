@@ -5,7 +5,7 @@ use lookaside_wire::mysql::StatusFlags;
 use super::Session;
 use crate::mysql::driver::in_flight::InFlight;
 use crate::output::Output;
-use crate::request::Place;
+use crate::request::RequestScope;
 use crate::{Error, Result};
 
 /// What says in which character set texts are sent and read.
@@ -30,10 +30,10 @@ impl Session {
             Some(InFlight::Ping { .. }) => None,
             _ => return Ok(()),
         };
-        if query.is_some_and(|query| query.place == Place::Session) {
+        if query.is_some_and(|query| query.scope == RequestScope::Session) {
             self.status.begin(flags);
         }
-        let is_shared = query.is_none_or(|query| query.place == Place::Shared);
+        let is_shared = query.is_none_or(|query| query.scope == RequestScope::Shared);
         if !is_shared || self.status.is_clean() {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Session {
             true => Error::left_in_transaction(),
             false => Error::autocommit_off(),
         };
-        // Nobody else can have done it.
+        // No other query can have done it.
         if was_clean && let Some(query) = query {
             self.requests.answer(query, Err(error.clone()));
         }

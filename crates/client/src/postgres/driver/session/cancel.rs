@@ -1,4 +1,4 @@
-//! What the server is asked to cancel, and whom that may have hit by mistake.
+//! What the server is asked to cancel, and what that may have hit by mistake.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ impl Session {
         canceled && self.cancel.may_have_hit(moment)
     }
 
-    /// Asks to cancel what the server is doing if nobody wants it.
+    /// Asks to cancel what the server is doing if its caller has given it up.
     #[inline]
     pub(in crate::postgres::driver) fn choose_cancel(&mut self, now: Instant) {
         if !self.cancel.is_idle() {
@@ -49,7 +49,7 @@ impl Session {
             {
                 Some(*moment)
             }
-            // What nobody waits for is left alone unless somebody wanted it cancelled: it is done
+            // What has no caller any more is left alone unless one wanted it cancelled: it is done
             // sooner than the server could be asked, or else it waits for a lock.
             Some(InFlight::Prepare { key, moment, .. }) => {
                 let waiting = self.statements.cache.waiting(key);

@@ -1,7 +1,7 @@
 //! Scripts: any number of statements in one message, whose answers are text.
 //!
 //! A script is alone on the wire. It may open a transaction into which no other query must slip,
-//! and where it waits for the data of a COPY, whatever came behind it would be lost.
+//! and where it waits for the data of a COPY, whatever came after it would be lost.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use lookaside_value::{RowSetBuilder, Text, Value};
 use lookaside_wire::postgres::{CommandTag, DataRow, Event, RowDescription, TransactionStatus};
 
 use super::Session;
-use crate::answers::Places;
+use crate::answers::AnswerSlots;
 use crate::postgres::driver::in_flight::InFlight;
 use crate::postgres::driver::statement::{MESSAGE_SIZE, row_size};
 use crate::types::postgres::PgType;
@@ -80,7 +80,7 @@ impl Session {
                 script.failed.get_or_insert(error);
                 script.end(None);
             }
-            // An empty script has no answer, and what nobody waits for none either.
+            // An empty script has no answer, nor has one whose caller is gone.
             _ => {}
         }
         ControlFlow::Break(copies)
@@ -88,7 +88,7 @@ impl Session {
 
     fn end_script(&mut self, ticket: Ticket, status: TransactionStatus) {
         self.in_flight.pop_front();
-        // What was in it nobody has read.
+        // What was in it is not known.
         self.settings_changed = true;
         let is_idle = status == TransactionStatus::Idle;
         self.is_in_transaction = !is_idle;
@@ -119,11 +119,11 @@ impl Script {
         }
     }
 
-    /// The answers that were whole when nobody waited any longer, and why there are no more.
-    pub(in crate::postgres::driver) fn cut(script: Option<Self>, error: Error) -> Places {
+    /// The answers that were complete when the caller gave up, and why there are no more.
+    pub(in crate::postgres::driver) fn cut(script: Option<Self>, error: Error) -> AnswerSlots {
         let answers = script.map(|script| script.answers).unwrap_or_default();
         let answers = answers.into_iter().chain([Err(error)]);
-        Places::Many(answers.map(Some).collect())
+        AnswerSlots::Many(answers.map(Some).collect())
     }
 
     fn begin(&mut self, description: RowDescription<'_>) {

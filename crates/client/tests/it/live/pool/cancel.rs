@@ -7,7 +7,7 @@ use super::{echo, ms, pool, until};
 use crate::live::tokio::block_on;
 use crate::live::{databases, shown};
 
-/// Waits on the server until somebody cancels it.
+/// Waits on the server until it is cancelled.
 const SLOW: &str = "select pg_sleep(100000)";
 
 /// How many of those the server works on.
@@ -174,7 +174,7 @@ fn a_dropped_future_of_a_lock_cancels_its_query_if_asked_to() {
             until(is_over).await;
             let error = transaction.query("select 7", &[]).await.unwrap_err();
             assert_eq!(error.sqlstate().unwrap().to_string(), "25P02");
-            transaction.roll_back().await.unwrap();
+            transaction.rollback().await.unwrap();
             assert_eq!(shown(&lock.query("select 7", &[]).await), "7");
             assert_eq!(pool.status().lost_total, 0);
         });

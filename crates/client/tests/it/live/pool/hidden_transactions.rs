@@ -121,7 +121,7 @@ fn changes_of_the_session_are_refused() {
             }
             // Nothing of it was sent, so the connection is the same.
             assert_eq!(pool.status().opened_total, 1);
-            // One for oneself takes them all, and forgets none of what is refused elsewhere.
+            // A locked connection takes them all, and forgets none of what is refused elsewhere.
             let set = "set application_name = 'mine'";
             let lock = pool.lock().await.unwrap();
             for sql in [

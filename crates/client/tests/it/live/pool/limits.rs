@@ -148,7 +148,7 @@ fn a_full_server_is_shared_as_it_is() {
             u128::from(status.open_failed_total) < often,
             "it is not asked all the time: {status:?}"
         );
-        // Somebody who wants one alone gets one of those that there are.
+        // An exclusive user gets one of those that there are.
         drop(pool.lock().await.unwrap());
     });
 }

@@ -1,4 +1,4 @@
-//! Connections for oneself, who waits for them, and the end.
+//! Locks, the wait for them, and their end.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ fn nobody_else_uses_a_locked_connection() {
             lock.query("begin", &[]).await.unwrap();
             lock.query(insert, &[Value::Int(8)]).await.unwrap();
             drop(lock);
-            // It is everybody's again, and what was left open is undone.
+            // It is shared again, and what was left open is undone.
             until(async || pool.status().idle_count == 2).await;
             let lock = pool.lock().await.unwrap();
             let other = pool.lock().await.unwrap();
@@ -142,7 +142,7 @@ fn who_waits_first_is_served_first() {
                 }));
                 until(async || pool.status().waiting_count == number + 1).await;
             }
-            // Somebody loses patience.
+            // A caller gives up.
             tasks.remove(5).abort();
             until(async || pool.status().waiting_count == 19).await;
             drop(lock);

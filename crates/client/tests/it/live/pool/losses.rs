@@ -24,7 +24,7 @@ async fn insist(
             Ok(answers) => return answers,
             Err(error) => assert!(is_passing(&error), "{error:?}"),
         }
-        // Where nobody listens, that is said at once.
+        // Where the port is refused, that is said at once.
         tokio::time::sleep(ms(1)).await;
     }
 }
@@ -131,7 +131,7 @@ fn a_server_may_come_late() {
         let url = server.url();
         server.stop().await;
         let pool = pool_at(&url, PoolOptions::default());
-        // Nobody listens, which is said at once.
+        // The port is refused, which is said at once.
         let error = pool.query("select 7", &[]).await.unwrap_err();
         assert!(
             error.is_retryable() && error.is_connection_lost(),
@@ -175,7 +175,7 @@ fn a_request_finds_another_connection_when_its_own_is_gone() {
                 let first = process(&pool).await;
                 let sql = format!("select pg_terminate_backend({first})");
                 assert_eq!(shown(&other.query(sql, &[]).await), "true");
-                // What is lost is seen, and asked for again by nobody.
+                // What is lost is seen, and not requested again.
                 until(async || pool.status().connection_count == 0).await;
                 assert_ne!(process(&pool).await, first);
             }

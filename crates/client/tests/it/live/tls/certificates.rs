@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lookaside_client::ErrorKind;
 
-use super::super::face::FACES;
+use super::super::api::APIS;
 use super::server::{Authority, Server, self_signed, setting};
 use super::{error, outcome, said};
 
@@ -25,16 +25,16 @@ fn servers_that_are_not_to_be_trusted_are_not() {
     );
     let full = server.url("anybody", "verify-full");
     let other_host = |name: &str| full.replace("@db:", &format!("@{name}:")) + &roots;
-    for face in FACES {
+    for api in APIS {
         let check = |url: &str, expected: &str| {
-            let error = error(face, url);
+            let error = error(api, url);
             assert_eq!(error.kind(), ErrorKind::Tls, "{error:?}");
             assert!(!error.is_retryable());
             let said = said(&error);
-            assert!(said.contains(expected), "{face:?}: {said}");
+            assert!(said.contains(expected), "{api:?}: {said}");
         };
         for name in ["db", "a.example.com", "127.0.0.2"] {
-            assert_eq!(outcome(face, &other_host(name)), "tls", "{face:?} {name}");
+            assert_eq!(outcome(api, &other_host(name)), "tls", "{api:?} {name}");
         }
         check(
             &other_host("other"),
@@ -48,7 +48,7 @@ fn servers_that_are_not_to_be_trusted_are_not() {
         check(&other_host("127.0.0.3"), "is not made out to that host");
         // Only the issuer matters there.
         let ca = other_host("other").replace("verify-full", "verify-ca");
-        assert_eq!(outcome(face, &ca), "tls");
+        assert_eq!(outcome(api, &ca), "tls");
         for mode in ["require", "verify-ca", "verify-full"] {
             let url = server.url("anybody", mode) + &foreign;
             check(
@@ -59,20 +59,20 @@ fn servers_that_are_not_to_be_trusted_are_not() {
         }
     }
     server.show(&authority.issue_expired(&["db"]));
-    for face in FACES {
-        let said = said(&error(face, &(server.url("anybody", "verify-ca") + &roots)));
+    for api in APIS {
+        let said = said(&error(api, &(server.url("anybody", "verify-ca") + &roots)));
         assert!(
             said.contains("has expired; renew it on the server"),
             "{said}"
         );
-        // Nobody asked for more than a secret from those who only listen.
-        assert_eq!(outcome(face, &server.url("anybody", "require")), "tls");
+        // No more was requested than protection from passive listeners.
+        assert_eq!(outcome(api, &server.url("anybody", "require")), "tls");
     }
     let own = self_signed(&["db"]);
     server.show(&own);
     let own = setting("sslrootcert", &server.file("own.crt", &own.certificate));
-    for face in FACES {
-        assert_eq!(outcome(face, &(full.clone() + &own)), "tls");
+    for api in APIS {
+        assert_eq!(outcome(api, &(full.clone() + &own)), "tls");
     }
 }
 
@@ -92,11 +92,11 @@ fn clients_show_certificates() {
     let somebody = url.clone() + &files("somebody", &authority.issue_to("somebody"));
     let stranger = Authority::new("other").issue_to("certified");
     let stranger = url.clone() + &files("stranger", &stranger);
-    for face in FACES {
-        assert_eq!(outcome(face, &good), "tls");
-        assert_eq!(outcome(face, &somebody), "28000");
-        assert_eq!(outcome(face, &url), "28000");
-        let error = error(face, &stranger);
+    for api in APIS {
+        assert_eq!(outcome(api, &good), "tls");
+        assert_eq!(outcome(api, &somebody), "28000");
+        assert_eq!(outcome(api, &url), "28000");
+        let error = error(api, &stranger);
         assert_eq!(error.kind(), ErrorKind::Tls, "{error:?}");
         let said = said(&error);
         assert!(
@@ -141,16 +141,16 @@ fn files_that_cannot_be_used_are_named() {
             "it holds no `BEGIN CERTIFICATE`",
         ),
     ] {
-        for face in FACES {
-            let error = error(face, &(server.url("anybody", "require") + &settings));
+        for api in APIS {
+            let error = error(api, &(server.url("anybody", "require") + &settings));
             assert_eq!(error.kind(), ErrorKind::Misuse, "{error:?}");
             let said = said(&error);
             assert!(said.contains(file), "{said}");
             assert!(said.contains(expected), "{said}");
         }
     }
-    for face in FACES {
-        let said = said(&error(face, &server.url("anybody", "verify-ca")));
+    for api in APIS {
+        let said = said(&error(api, &server.url("anybody", "verify-ca")));
         assert!(said.starts_with("there are no root certificates"), "{said}");
     }
 }
@@ -162,12 +162,12 @@ fn the_roots_of_the_system_are_believed() {
     const URL: &str = "LOOKASIDE_TEST_SYSTEM_ROOTS_URL";
     const IS_TRUSTED: &str = "LOOKASIDE_TEST_SYSTEM_ROOTS_ARE_RIGHT";
     if let Ok(url) = env::var(URL) {
-        for face in FACES {
+        for api in APIS {
             if env::var_os(IS_TRUSTED).is_some() {
-                assert_eq!(outcome(face, &url), "tls", "{face:?}");
+                assert_eq!(outcome(api, &url), "tls", "{api:?}");
             } else {
-                let said = said(&error(face, &url));
-                assert!(said.contains("is not trusted"), "{face:?}: {said}");
+                let said = said(&error(api, &url));
+                assert!(said.contains("is not trusted"), "{api:?}: {said}");
             }
         }
         return;

@@ -1,4 +1,4 @@
-//! TLS to a real server, with all three faces.
+//! TLS to a real server, with all kinds of connections.
 
 mod certificates;
 mod modes;
@@ -7,19 +7,19 @@ mod traffic;
 
 use lookaside_client::{Answer, Error, Result};
 
-use super::face::Face;
+use super::api::Api;
 use super::{config, shown};
 
 /// Whether a connection is inside of TLS, or why there is none.
 const IS_ENCRYPTED: &str = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
 
-fn query(face: Face, url: &str) -> Result<Answer> {
-    face.query(&config(url), IS_ENCRYPTED)
+fn query(api: Api, url: &str) -> Result<Answer> {
+    api.query(&config(url), IS_ENCRYPTED)
 }
 
 /// `tls`, `plain`, or the kind or state of the error.
-fn outcome(face: Face, url: &str) -> String {
-    let answer = query(face, url);
+fn outcome(api: Api, url: &str) -> String {
+    let answer = query(api, url);
     match shown(&answer).as_str() {
         "true" => "tls".to_owned(),
         "false" => "plain".to_owned(),
@@ -27,8 +27,8 @@ fn outcome(face: Face, url: &str) -> String {
     }
 }
 
-fn error(face: Face, url: &str) -> Error {
-    query(face, url).expect_err("there is no connection")
+fn error(api: Api, url: &str) -> Error {
+    query(api, url).expect_err("there is no connection")
 }
 
 /// What an error says, with its causes.

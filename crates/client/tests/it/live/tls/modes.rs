@@ -1,6 +1,6 @@
 //! What each `sslmode` comes to.
 
-use super::super::face::{FACES, Face};
+use super::super::api::{APIS, Api};
 use super::super::{database, shown};
 use super::server::{Authority, PASSWORD, Server, setting};
 use super::{config, error, outcome, said};
@@ -24,30 +24,30 @@ fn each_mode_with_and_without_tls_on_the_server() {
         ("verify-ca", "tls", "Tls"),
         ("verify-full", "tls", "Tls"),
     ] {
-        for face in FACES {
+        for api in APIS {
             for roots in ["", &roots] {
                 if roots.is_empty() && mode.starts_with("verify") {
                     continue;
                 }
                 let url = server.url("anybody", mode) + roots;
-                assert_eq!(outcome(face, &url), with_tls, "{face:?} {mode}");
+                assert_eq!(outcome(api, &url), with_tls, "{api:?} {mode}");
                 let (port, database) = (without.port(), without.database());
                 let url = format!(
                     "postgres://anybody:{PASSWORD}@127.0.0.1:{port}/{database}\
                      ?sslmode={mode}{roots}"
                 );
-                let found = match face.query(&config(&url), "select 'plain'") {
+                let found = match api.query(&config(&url), "select 'plain'") {
                     Err(error) => format!("{:?}", error.kind()),
                     answer => shown(&answer),
                 };
-                assert_eq!(found, without_tls, "{face:?} {mode}");
+                assert_eq!(found, without_tls, "{api:?} {mode}");
             }
         }
     }
     let (port, database) = (without.port(), without.database());
     let url = format!("postgres://anybody@127.0.0.1:{port}/{database}?sslmode=require");
-    for face in FACES {
-        let said = said(&error(face, &url));
+    for api in APIS {
+        let said = said(&error(api, &url));
         let begin = format!("127.0.0.1:{port} offers no TLS; switch it on there, or ask for less");
         assert!(said.starts_with(&begin), "{said}");
     }
@@ -69,23 +69,23 @@ fn who_is_not_let_in_one_way_tries_the_other() {
             ("plain_only", "prefer", "plain", "28000"),
             ("plain_only", "require", "28000", "28000"),
         ] {
-            for face in FACES {
-                let expected = match face {
-                    Face::Poll => on_a_loop,
+            for api in APIS {
+                let expected = match api {
+                    Api::Poll => on_a_loop,
                     _ => expected,
                 };
-                let found = outcome(face, &server.url(user, mode));
-                assert_eq!(found, expected, "{version} {face:?} {user} {mode}");
+                let found = outcome(api, &server.url(user, mode));
+                assert_eq!(found, expected, "{version} {api:?} {user} {mode}");
             }
         }
         // What is wrong both ways is said as it was the first time.
         for (user, mode) in [("tls_only", "prefer"), ("anybody", "allow")] {
             let url = server.url(user, mode).replace(PASSWORD, "wrong");
-            for face in FACES {
+            for api in APIS {
                 assert_eq!(
-                    outcome(face, &url),
+                    outcome(api, &url),
                     "28P01",
-                    "{version} {face:?} {user} {mode}"
+                    "{version} {api:?} {user} {mode}"
                 );
             }
         }
@@ -101,9 +101,9 @@ fn certificates_that_prefer_does_not_trust_leave_the_plain_way() {
     };
     let other = server.file("other.crt", &Authority::new("other").pem());
     let url = server.url("anybody", "prefer") + &setting("sslrootcert", &other);
-    assert_eq!(outcome(Face::Blocking, &url), "plain");
-    assert_eq!(outcome(Face::Tokio, &url), "plain");
-    assert_eq!(outcome(Face::Poll, &url), "Tls");
+    assert_eq!(outcome(Api::Blocking, &url), "plain");
+    assert_eq!(outcome(Api::Tokio, &url), "plain");
+    assert_eq!(outcome(Api::Poll, &url), "Tls");
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn tls_begins_at_once_where_the_server_can() {
         let Some(server) = Server::start(version, &pair, &authority) else {
             continue;
         };
-        for face in FACES {
+        for api in APIS {
             let url = server.url("anybody", "require") + "&sslnegotiation=direct";
-            assert_eq!(outcome(face, &url), expected, "{version} {face:?}");
+            assert_eq!(outcome(api, &url), expected, "{version} {api:?}");
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Authority {
 
 /// A certificate and its key, PEM.
 pub(crate) struct Pair {
-    /// Whom to trust for it.
+    /// The certificates to trust for it.
     roots: String,
     is_expired: bool,
     pub(crate) certificate: String,

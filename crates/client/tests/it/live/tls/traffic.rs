@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lookaside_client::{ErrorKind, Request, Syncs};
 use lookaside_value::{ParamBatch, Value};
 
-use super::super::face::FACES;
+use super::super::api::APIS;
 use super::server::{Authority, Server};
 use super::{config, outcome, shown};
 
@@ -24,12 +24,12 @@ fn log_ins_are_bound_to_the_channel() {
             ("disable", "require", "Protocol"),
             ("disable", "prefer", "plain"),
         ] {
-            for face in FACES {
+            for api in APIS {
                 let url = server.url("anybody", mode) + "&channel_binding=" + binding;
                 assert_eq!(
-                    outcome(face, &url),
+                    outcome(api, &url),
                     expected,
-                    "{version} {face:?} {mode} {binding}"
+                    "{version} {api:?} {mode} {binding}"
                 );
             }
         }
@@ -44,7 +44,7 @@ fn large_flights_go_through_and_what_takes_too_long_is_cancelled() {
         let Some(server) = Server::start(version, &pair, &authority) else {
             continue;
         };
-        for face in FACES {
+        for api in APIS {
             let started = Instant::now();
             let mut params = ParamBatch::new(2);
             for tag in 0..1_000 {
@@ -56,7 +56,7 @@ fn large_flights_go_through_and_what_takes_too_long_is_cancelled() {
             let after = Request::new("select 7", &[]);
             let requests = vec![flight.syncs(Syncs::Shared), sleep, after];
             let url = server.url("anybody", "require");
-            let answers = face.ask(&config(&url), requests).unwrap();
+            let answers = api.ask(&config(&url), requests).unwrap();
             assert_eq!(answers.len(), 1_002);
             for (tag, answer) in (0..1_000).zip(&answers) {
                 let row = answer.as_ref().unwrap().rows.row(0);

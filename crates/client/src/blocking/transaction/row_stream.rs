@@ -5,14 +5,14 @@ use std::sync::Arc;
 use lookaside_value::{RowSet, Value};
 
 use super::Transaction;
-use crate::drive::Drive;
+use crate::driver::Driver;
 use crate::request::{Fetch, Portal, ROW_COUNT_MAX};
 use crate::{Answer, Error, Request, Result};
 
 /// The rows of a large result, of which a chunk is in memory at a time.
 ///
-/// See the one of [tokio's face](crate::face::RowStream).
-pub struct RowStream<'t, 'c, D: Drive> {
+/// See the [nonblocking one](crate::nonblocking::RowStream).
+pub struct RowStream<'t, 'c, D: Driver> {
     transaction: &'t mut Transaction<'c, D>,
     fetch: Fetch,
     next: Next,
@@ -31,7 +31,7 @@ enum Next {
     Failed(Error),
 }
 
-impl<'t, 'c, D: Drive> RowStream<'t, 'c, D> {
+impl<'t, 'c, D: Driver> RowStream<'t, 'c, D> {
     pub(super) fn new(
         transaction: &'t mut Transaction<'c, D>,
         sql: Arc<str>,
@@ -91,7 +91,7 @@ impl<'t, 'c, D: Drive> RowStream<'t, 'c, D> {
     }
 }
 
-impl<D: Drive> Drop for RowStream<'_, '_, D> {
+impl<D: Driver> Drop for RowStream<'_, '_, D> {
     fn drop(&mut self) {
         if self.is_begun {
             // The server keeps what has come to its end as well, until the transaction does. Where

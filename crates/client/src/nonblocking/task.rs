@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::Activity;
-use super::intake::{Ask, Caller, Command, Intake, Next, Order};
-use crate::drive::{Drive, Fitness, Talk};
+use super::command_queue::{Caller, Command, CommandQueue, Next, Order, Submission};
 use crate::driver::Tickets;
+use crate::driver::{Driver, Fitness, Protocol};
 use crate::error::Sent;
 use crate::net::{Address, CANCEL_TIMEOUT, MaybeTls, READ_SIZE};
 use crate::{Error, Request, Result, TargetSession};
@@ -58,12 +58,12 @@ pub(super) struct Task<S, D> {
     driver: MaybeTls<D>,
     /// What the session must be.
     target: TargetSession,
-    intake: Intake,
+    commands: CommandQueue,
     /// How many statements were sent to restore the session that a holder left.
     restore_count: usize,
     /// How many callers got their answers since requests were last dispatched.
     woken_count: usize,
-    /// Who waits for which answers.
+    /// The callers that wait for answers.
     waiting: Tickets<Waiter>,
     /// Hears of the log-in.
     ready: Option<oneshot::Sender<Result<Fitness>>>,
@@ -74,13 +74,13 @@ pub(super) struct Task<S, D> {
     is_active: bool,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
+impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
     pub(super) fn new(
         stream: S,
         address: Address,
         driver: MaybeTls<D>,
         target: TargetSession,
-        intake: Intake,
+        commands: CommandQueue,
         ready: oneshot::Sender<Result<Fitness>>,
         report: Report,
     ) -> Self {
@@ -89,7 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
             address,
             driver,
             target,
-            intake,
+            commands,
             restore_count: 0,
             woken_count: 0,
             waiting: Tickets::default(),
@@ -103,15 +103,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
 
     /// Takes what was asked, up to a limit; says whether more is likely to be asked at once.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
-        while let Some(turn) = self.intake.next_cancel(cx) {
-            if let Some(ticket) = turn.ticket() {
+        while let Some(claim) = self.commands.next_cancel(cx) {
+            if let Some(ticket) = claim.ticket() {
                 self.driver.cancel(ticket);
             }
         }
         let mut is_any = false;
         for _ in 0..COMMAND_COUNT_MAX {
-            match self.intake.next(cx, self.driver.is_idle()) {
-                Next::Ask(ask) => {
+            match self.commands.next(cx, self.driver.is_idle()) {
+                Next::Submit(ask) => {
                     is_any = true;
                     self.submit(*ask);
                 }
@@ -126,40 +126,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
         false
     }
 
-    fn submit(&mut self, ask: Ask) {
+    fn submit(&mut self, ask: Submission) {
         let answers = match ask.answers {
-            // Who has gone in the meantime is asked nothing for.
+            // A caller that has gone in the meantime needs no answer.
             Some(answers) if answers.is_closed() && ask.order == Order::Any => return,
             answers => answers,
         };
         // Who was told that it was not sent is not lied to.
-        if ask.turn.as_ref().is_some_and(|turn| !turn.take()) {
+        if ask.claim.as_ref().is_some_and(|claim| !claim.take()) {
             return;
         }
         match (self.driver.submit(ask.request), answers) {
             (Ok(ticket), Some(answers)) => {
-                if let Some(turn) = ask.turn {
-                    turn.submitted(ticket);
+                if let Some(claim) = ask.claim {
+                    claim.submitted(ticket);
                 }
                 let order = ask.order;
                 self.waiting.insert(ticket, Waiter { answers, order });
             }
-            // As below, nobody may be there to hear it.
+            // As below, the receiver may be gone.
             (Err(error), Some(answers)) => drop(answers.send(Err(error))),
             (_, None) => {}
         }
     }
 
-    /// Lets everybody use the connection again, once the session is restored.
+    /// Lets all handles use the connection again, once the session is restored.
     fn release(&mut self) {
         let Some(sql) = self.driver.restoring_statement() else {
             self.restore_count = 0;
-            return self.intake.release();
+            return self.commands.release();
         };
         let restore = Request::new(sql, &[]);
         if self.restore_count == RESTORE_COUNT_MAX || self.driver.submit(restore).is_err() {
             self.driver.fail(Error::still_in_transaction());
-            return self.intake.release();
+            return self.commands.release();
         }
         self.restore_count += 1;
     }
@@ -201,15 +201,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     }
 
     fn poll_cancel(&mut self, cx: &mut Context<'_>) {
-        if let Some(errand) = self.driver.take_cancel() {
-            let errand = self.driver.pair(errand);
-            self.cancel = Some(Box::pin(run(self.address.clone(), errand)));
+        if let Some(auxiliary) = self.driver.take_auxiliary() {
+            let auxiliary = self.driver.pair(auxiliary);
+            self.cancel = Some(Box::pin(run(self.address.clone(), auxiliary)));
         }
         if let Some(cancel) = &mut self.cancel
             && cancel.as_mut().poll(cx).is_ready()
         {
             self.cancel = None;
-            self.driver.cancel_done();
+            self.driver.auxiliary_done();
             self.driver.advance(Instant::now());
         }
     }
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
 
     /// Whether it is time to look at the clock again.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadlines = [self.driver.deadline(), self.intake.release_until()];
+        let deadlines = [self.driver.deadline(), self.commands.release_until()];
         let Some(deadline) = deadlines.into_iter().flatten().min() else {
             return Poll::Pending;
         };
@@ -283,14 +283,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
                 read = Poll::Ready(Ok(()));
             } else if self.take_commands(cx) {
                 // Those who were answered together ask again one after the other, and the first of
-                // them wakes this task before the others have run. It goes behind them in the
+                // them wakes this task before the others have run. It goes after them in the
                 // line, so that what they ask makes one flight and one write.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let now = Instant::now();
             if self
-                .intake
+                .commands
                 .release_until()
                 .is_some_and(|until| until <= now)
             {
@@ -317,10 +317,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
                 let _ = self.poll_write(cx);
                 return Poll::Ready(());
             }
-            if self.intake.is_held() && self.driver.is_idle() {
+            if self.commands.is_held() && self.driver.is_idle() {
                 continue;
             }
-            if self.intake.is_closed() && self.driver.is_idle() {
+            if self.commands.is_closed() && self.driver.is_idle() {
                 self.driver.close();
                 // A server that does not take the farewell finds the end of the stream instead.
                 let _ = self.poll_write(cx);
@@ -336,7 +336,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Task<S, D> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
+impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Future for Task<S, D> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -346,13 +346,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
             .driver
             .end()
             .expect("an exchange ends with its connection");
-        // Nobody else sets it.
+        // Nothing else sets it.
         task.report.end.get_or_init(|| error.clone());
         if let Some(ready) = task.ready.take() {
             drop(ready.send(Err(error.clone())));
         }
-        for command in task.intake.close() {
-            if let Command::Ask(ask) = command
+        for command in task.commands.close() {
+            if let Command::Submit(ask) = command
                 && let Some(answers) = ask.answers
             {
                 drop(answers.send(Err(error.of_query(Sent::Nothing))));
@@ -362,38 +362,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Drive> Future for Task<S, D> {
     }
 }
 
-/// Runs an errand on a connection of its own. A server that cannot be asked to cancel something
+/// Drives an auxiliary connection. A server that cannot be asked to cancel something
 /// goes on, and is waited for.
-async fn run(address: Address, errand: impl Talk) {
+async fn run(address: Address, auxiliary: impl Protocol) {
     let run = async {
         match address {
-            Address::Tcp(address) => talk(TcpStream::connect(address).await?, errand).await,
-            Address::Unix(path) => talk(UnixStream::connect(path).await?, errand).await,
+            Address::Tcp(address) => exchange(TcpStream::connect(address).await?, auxiliary).await,
+            Address::Unix(path) => exchange(UnixStream::connect(path).await?, auxiliary).await,
         }
     };
     let _: Result<io::Result<()>, _> = timeout(CANCEL_TIMEOUT, run).await;
 }
 
-async fn talk(
+async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    mut errand: impl Talk,
+    mut auxiliary: impl Protocol,
 ) -> io::Result<()> {
     loop {
-        errand.advance(Instant::now());
+        auxiliary.advance(Instant::now());
         loop {
-            let output = errand.output();
+            let output = auxiliary.output();
             if output.is_empty() {
                 break;
             }
             let size = stream.write(output).await?;
-            errand.written(size);
+            auxiliary.written(size);
         }
-        if errand.is_over() {
+        if auxiliary.is_over() {
             return Ok(());
         }
-        match stream.read(errand.receive_space(READ_SIZE)).await? {
-            0 => errand.end_of_input(),
-            size => errand.received(size),
+        match stream.read(auxiliary.receive_space(READ_SIZE)).await? {
+            0 => auxiliary.end_of_input(),
+            size => auxiliary.received(size),
         }
     }
 }
@@ -407,7 +407,7 @@ mod tests {
 
     use super::super::inbox::inbox;
     use super::*;
-    use crate::postgres::{Driver, Options};
+    use crate::postgres::{Options, PostgresDriver};
 
     struct Count(AtomicUsize);
 
@@ -422,8 +422,8 @@ mod tests {
     fn a_pass_takes_so_many_commands() {
         let (sender, receiver) = inbox(usize::MAX);
         let (_cancels, canceled) = inbox(usize::MAX);
-        let intake = Intake::new(receiver, canceled, Arc::default());
-        let driver = Driver::new(
+        let commands = CommandQueue::new(receiver, canceled, Arc::default());
+        let driver = PostgresDriver::new(
             &Startup::new("amy"),
             Credentials::new([7; 18]),
             Options::default(),
@@ -435,7 +435,7 @@ mod tests {
             Address::Unix("socket".into()),
             MaybeTls::new(driver.unwrap(), None),
             TargetSession::Any,
-            intake,
+            commands,
             ready,
             Report {
                 end: Arc::default(),
@@ -444,13 +444,13 @@ mod tests {
         );
         let ask = || {
             let (answers, received) = oneshot::channel();
-            let ask = Ask {
+            let ask = Submission {
                 request: Request::new("select 1", &[]),
                 answers: Some(answers),
                 order: Order::Any,
-                turn: None,
+                claim: None,
             };
-            assert!(sender.push(Command::Ask(Box::new(ask))).is_ok());
+            assert!(sender.push(Command::Submit(Box::new(ask))).is_ok());
             received
         };
         let _received: Vec<_> = (0..2 * COMMAND_COUNT_MAX + 1).map(|_| ask()).collect();

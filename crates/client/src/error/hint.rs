@@ -1,4 +1,4 @@
-//! What to do about a connection that did not come about.
+//! What to do about a connection that could not be made.
 
 use std::error::Error as _;
 use std::io;
@@ -8,24 +8,23 @@ use lookaside_wire::ProtocolError;
 use super::{Error, ErrorKind, Sent};
 
 impl Error {
-    /// Whether there never was a session to ask in: a server was reached and let nobody in, for the
+    /// Whether there never was a session to ask in: a server was reached and refused the log-in, for the
     /// user's, the database's or its own sake.
     pub fn is_log_in_refused(&self) -> bool {
         self.0.kind == ErrorKind::Refused && self.0.sent == Sent::Nothing
     }
 
-    /// The next step for whoever set the connection up, where one is known: half a sentence, for a
-    /// person. The error itself names it where TLS is the matter.
-    pub fn way_out(&self) -> Option<&'static str> {
+    /// What to do about it, where that is known: half a sentence to show to the user. The error itself names it where TLS is the matter.
+    pub fn hint(&self) -> Option<&'static str> {
         match self.0.kind {
-            ErrorKind::Refused if self.is_log_in_refused() => self.way_in(),
-            ErrorKind::Connection if self.0.sent == Sent::Nothing => self.way_to_host(),
+            ErrorKind::Refused if self.is_log_in_refused() => self.log_in_hint(),
+            ErrorKind::Connection if self.0.sent == Sent::Nothing => self.host_hint(),
             _ => None,
         }
     }
 
     /// What the server's code of a refused log-in asks for.
-    fn way_in(&self) -> Option<&'static str> {
+    fn log_in_hint(&self) -> Option<&'static str> {
         if let Some(error) = self.mysql() {
             return Some(match error.code() {
                 // Access denied, also by a plugin without a password.
@@ -76,7 +75,7 @@ impl Error {
     }
 
     /// What to look at where no server was reached.
-    fn way_to_host(&self) -> Option<&'static str> {
+    fn host_hint(&self) -> Option<&'static str> {
         let mut cause = self.source();
         while let Some(error) = cause {
             if let Some(error) = error.downcast_ref::<io::Error>() {
@@ -110,12 +109,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Host, Place};
+    use crate::{Host, HostAddress};
 
     #[test]
     fn who_cannot_connect_hears_where_to_look() {
         let host = Host {
-            place: Place::Tcp {
+            address: HostAddress::Tcp {
                 name: "db".to_owned(),
                 address: None,
             },
@@ -133,10 +132,10 @@ mod tests {
             (io::ErrorKind::OutOfMemory, None),
         ] {
             let error = Error::cannot_connect(&host, kind.into());
-            // Behind what a pool says of it, too.
+            // Also where a pool adds its context.
             let waited = Error::no_connection(Duration::from_secs(1), Some(error.clone()));
             for error in [error, waited] {
-                let found = error.way_out();
+                let found = error.hint();
                 assert_eq!(found.is_some(), expected.is_some(), "{kind}: {found:?}");
                 assert!(
                     found
@@ -146,6 +145,6 @@ mod tests {
                 assert!(!error.is_log_in_refused());
             }
         }
-        assert_eq!(Error::deadline(Sent::Nothing).way_out(), None);
+        assert_eq!(Error::deadline(Sent::Nothing).hint(), None);
     }
 }

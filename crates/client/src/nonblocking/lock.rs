@@ -1,4 +1,4 @@
-//! A connection for oneself.
+//! An exclusive lock on a connection.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,21 +9,22 @@ use lookaside_value::{ParamBatch, Value};
 use tokio::sync::oneshot;
 
 use super::Client;
+use super::claim::{Claim, RequestWatch, passed};
+use super::command_queue::{Caller, Command, Order, Submission};
 use super::inbox::Sender;
-use super::intake::{Ask, Caller, Command, Order};
-use super::turn::{Turn, Watch, passed};
-use crate::drive::Drive;
+use crate::driver::Driver;
 use crate::error::Sent;
 use crate::request::Portal;
 use crate::{Answer, Answers, Description, Error, Request, Result, Syncs};
 
-/// A shared connection that is one caller's for a while; what others ask waits.
+/// Exclusive use of a shared connection; requests of other handles wait.
 ///
-/// It is everybody's again as soon as this is dropped and all that was asked is answered. A
+/// The connection is shared again as soon as this is dropped and all its requests are answered. A
 /// transaction that is open then is rolled back. Other settings of the session stay as they are.
 ///
-/// Whoever asks the [`Client`] that this came from while he holds it waits for himself.
-pub struct Lock<D: Drive> {
+/// A request on the [`Client`] that this came from waits for the lock: a task that holds it and
+/// awaits such a request deadlocks.
+pub struct Lock<D: Driver> {
     inbox: Sender<Command>,
     /// How long what is asked may take that says nothing else.
     timeout: Option<Duration>,
@@ -36,10 +37,10 @@ pub struct Lock<D: Drive> {
 }
 
 /// Answers on their way.
-pub(crate) struct Waiting<D: Drive> {
+pub(crate) struct PendingAnswers<D: Driver> {
     received: oneshot::Receiver<Result<Answers>>,
     /// Until when, where there is a bound to it.
-    bound: Option<(Instant, Turn)>,
+    bound: Option<(Instant, Claim)>,
     /// The bound, where it is that of the lock.
     timeout: Option<Duration>,
     client: Client<D>,
@@ -47,14 +48,14 @@ pub(crate) struct Waiting<D: Drive> {
 
 /// Bounds each wait of a dialogue that takes several: how long the connection may send and receive
 /// nothing.
-pub(crate) struct StepTimeout<D: Drive> {
+pub(crate) struct StepTimeout<D: Driver> {
     timeout: Option<Duration>,
-    turn: Turn,
+    claim: Claim,
     client: Client<D>,
 }
 
-impl<D: Drive> Client<D> {
-    /// The connection for oneself, as soon as all that others have asked is answered.
+impl<D: Driver> Client<D> {
+    /// Locks the connection, as soon as all requests before it are answered.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl<D: Drive> Client<D> {
     }
 }
 
-impl<D: Drive> Lock<D> {
+impl<D: Driver> Lock<D> {
     fn new(inbox: Sender<Command>, client: Client<D>) -> Self {
         Self {
             inbox,
@@ -144,10 +145,10 @@ impl<D: Drive> Lock<D> {
         let bound = request.deadline.is_none().then_some(self.timeout).flatten();
         let mut request = self.bounded(request);
         request.is_canceled_on_drop |= self.is_canceled_on_drop;
-        let watch = Watch::of(&request);
+        let watch = RequestWatch::of(&request);
         let (answers, waiting) = self.waiting();
-        let turn = watch.as_ref().map(|watch| watch.turn.clone());
-        self.send(request, Some(answers), Order::Any, turn);
+        let claim = watch.as_ref().map(|watch| watch.claim.clone());
+        self.send(request, Some(answers), Order::Any, claim);
         let answers = match watch {
             None => waiting.answers().await,
             Some(watch) => {
@@ -196,14 +197,14 @@ impl<D: Drive> Lock<D> {
     }
 
     /// Sends a request; it is on its way when this returns.
-    pub(super) fn ask(&self, request: Request, order: Order) -> Waiting<D> {
+    pub(super) fn ask(&self, request: Request, order: Order) -> PendingAnswers<D> {
         let timeout = self.timeout.filter(|_| request.deadline.is_none());
         let request = self.bounded(request);
-        let bound = request.deadline.map(|deadline| (deadline, Turn::new()));
-        let turn = bound.as_ref().map(|(_, turn)| turn.clone());
+        let bound = request.deadline.map(|deadline| (deadline, Claim::new()));
+        let claim = bound.as_ref().map(|(_, claim)| claim.clone());
         let (answers, waiting) = self.waiting();
-        self.send(request, Some(answers), order, turn);
-        Waiting {
+        self.send(request, Some(answers), order, claim);
+        PendingAnswers {
             bound,
             timeout,
             ..waiting
@@ -211,15 +212,18 @@ impl<D: Drive> Lock<D> {
     }
 
     /// Like [`ask`](Self::ask), but the timeout bounds each wait for the server, not the whole request.
-    pub(crate) fn send_with_step_timeout(&self, request: Request) -> (Waiting<D>, StepTimeout<D>) {
+    pub(crate) fn send_with_step_timeout(
+        &self,
+        request: Request,
+    ) -> (PendingAnswers<D>, StepTimeout<D>) {
         let (answers, waiting) = self.waiting();
         let step_timeout = StepTimeout {
             timeout: self.timeout,
-            turn: Turn::new(),
+            claim: Claim::new(),
             client: self.client.clone(),
         };
-        let turn = step_timeout.turn.clone();
-        self.send(request, Some(answers), Order::Any, Some(turn));
+        let claim = step_timeout.claim.clone();
+        self.send(request, Some(answers), Order::Any, Some(claim));
         (waiting, step_timeout)
     }
 
@@ -233,10 +237,10 @@ impl<D: Drive> Lock<D> {
         }
     }
 
-    fn waiting(&self) -> (Caller, Waiting<D>) {
+    fn waiting(&self) -> (Caller, PendingAnswers<D>) {
         let (answers, received) = oneshot::channel();
         let client = self.client.clone();
-        let waiting = Waiting {
+        let waiting = PendingAnswers {
             received,
             bound: None,
             timeout: None,
@@ -245,24 +249,24 @@ impl<D: Drive> Lock<D> {
         (answers, waiting)
     }
 
-    /// Sends what nobody waits for, when all before it is answered.
-    pub(super) fn tell(&self, request: Request) {
+    /// Sends a request without waiting for its answer, after all before it are answered.
+    pub(super) fn send_detached(&self, request: Request) {
         self.send(request, None, Order::Alone, None);
     }
 
-    fn send(&self, request: Request, answers: Option<Caller>, order: Order, turn: Option<Turn>) {
-        let ask = Box::new(Ask {
+    fn send(&self, request: Request, answers: Option<Caller>, order: Order, claim: Option<Claim>) {
+        let ask = Box::new(Submission {
             request,
             answers,
             order,
-            turn,
+            claim,
         });
-        // Where nobody takes it, the connection has ended, as the one who waits will find.
-        let _ = self.inbox.push(Command::Ask(ask));
+        // Where it is not taken, the connection has ended, which the wait for the answer finds.
+        let _ = self.inbox.push(Command::Submit(ask));
     }
 }
 
-impl<D: Drive> Waiting<D> {
+impl<D: Driver> PendingAnswers<D> {
     pub(super) async fn answers(mut self) -> Result<Answers> {
         self.wait().await
     }
@@ -271,7 +275,7 @@ impl<D: Drive> Waiting<D> {
     pub(crate) async fn wait(&mut self) -> Result<Answers> {
         let answers = match &self.bound {
             None => Ok((&mut self.received).await),
-            Some((deadline, turn)) => turn.bounded(*deadline, &mut self.received).await,
+            Some((deadline, claim)) => claim.bounded(*deadline, &mut self.received).await,
         };
         let ended = |_| Err(self.client.ended().of_query(Sent::Something));
         let answers = answers.and_then(|answers| answers.unwrap_or_else(ended));
@@ -286,7 +290,7 @@ impl<D: Drive> Waiting<D> {
     }
 }
 
-impl<D: Drive> StepTimeout<D> {
+impl<D: Driver> StepTimeout<D> {
     /// Waits for a step. The time starts again whenever bytes were sent or received. A step that takes
     /// too long is the last: the request is canceled.
     ///
@@ -315,11 +319,11 @@ impl<D: Drive> StepTimeout<D> {
         let Some(timeout) = late else {
             return Ok(step.await);
         };
-        let sent = match self.turn.take() {
+        let sent = match self.claim.take() {
             true => Sent::Nothing,
             false => {
                 // It is not taken only if the connection has ended.
-                let _ = self.client.cancels().push(self.turn.clone());
+                let _ = self.client.cancels().push(self.claim.clone());
                 Sent::Something
             }
         };

@@ -1,13 +1,13 @@
 //! What makes it safe to execute "what was prepared last" along with a Prepare.
 //!
 //! Where `max_prepared_stmt_count` is reached, MariaDB (seen with 10.11.19) refuses the Prepare and
-//! executes the statement before it: with our values, and whatever it does. So behind each Prepare
-//! goes another one, of a statement that does nothing, and only where that is known to be the
+//! executes the statement before it: with our values, and whatever it does. So each Prepare
+//! is followed by another one, of a statement that does nothing, and only where that is known to be the
 //! server's last one, the next Prepare has an execution with it.
 
 use lookaside_wire::mysql::{Request as Wire, StatementId};
 
-use super::Driver;
+use super::MysqlDriver;
 use super::in_flight::InFlight;
 
 /// Executed in place of another, it leaves everything as it is.
@@ -15,7 +15,7 @@ const NOTHING: &str = "do 0";
 
 /// What is known of the statement that the server has prepared last.
 #[derive(Default)]
-pub(super) struct Guard {
+pub(super) struct PrepareGuard {
     /// Of the statement that does nothing.
     statement: Option<StatementId>,
     /// How many others were sent to be prepared.
@@ -24,8 +24,8 @@ pub(super) struct Guard {
     guarded_count: u64,
 }
 
-impl Guard {
-    /// Whether the last statement is none, or does nothing.
+impl PrepareGuard {
+    /// Whether the last statement is absent or a no-op.
     pub(super) fn stands(&self) -> bool {
         self.guarded_count == self.prepare_count
     }
@@ -35,7 +35,7 @@ impl Guard {
         self.prepare_count += 1;
     }
 
-    /// What does nothing is prepared, behind so many others; gives the one before it, which is not
+    /// What does nothing is prepared, after so many others; returns the one before it, which is not
     /// needed any more.
     pub(super) fn prepared(&mut self, count: u64, statement: StatementId) -> Option<StatementId> {
         self.guarded_count = count;
@@ -43,8 +43,8 @@ impl Guard {
     }
 }
 
-impl Driver {
-    /// Queues what does nothing behind a Prepare and its execution.
+impl MysqlDriver {
+    /// Queues what does nothing after a Prepare and its execution.
     pub(super) fn put_guard(&mut self) {
         if !self.connection.can_execute_last() {
             return;

@@ -1,32 +1,32 @@
-//! What is done on a connection of its own, beside the session.
+//! What is done over a second connection, beside the session.
 
 use std::time::Instant;
 
-use super::{KillErrand, Probe};
+use super::{KillConnection, Probe};
 use crate::Error;
-use crate::drive::{Sealed, Talk, Upgrade};
+use crate::driver::{Protocol, Sealed, Upgrade};
 
 /// What a driver has done on another connection to the same server.
-pub enum Errand {
+pub enum AuxiliaryConnection {
     /// To cancel what the server does for a query.
-    Kill(Box<KillErrand>),
-    /// To find out why the server does not greet.
+    Kill(Box<KillConnection>),
+    /// To find out why the server is silent.
     Probe(Probe),
 }
 
 /// Calls a method of whichever it is.
 macro_rules! either {
-    ($errand:expr, $each:ident => $call:expr) => {
-        match $errand {
-            Errand::Kill($each) => $call,
-            Errand::Probe($each) => $call,
+    ($auxiliary:expr, $each:ident => $call:expr) => {
+        match $auxiliary {
+            AuxiliaryConnection::Kill($each) => $call,
+            AuxiliaryConnection::Probe($each) => $call,
         }
     };
 }
 
-impl Sealed for Errand {}
+impl Sealed for AuxiliaryConnection {}
 
-impl Talk for Errand {
+impl Protocol for AuxiliaryConnection {
     fn output(&mut self) -> &[u8] {
         either!(self, each => each.output())
     }
@@ -64,7 +64,7 @@ impl Talk for Errand {
     }
 }
 
-impl Upgrade for Errand {
+impl Upgrade for AuxiliaryConnection {
     fn wants_tls(&self) -> bool {
         either!(self, each => each.wants_tls())
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use lookaside_value::{RowSet, Value};
 
-use crate::drive::Drive;
-use crate::face::intake::Order;
-use crate::face::lock::{Lock, Waiting};
+use crate::driver::Driver;
+use crate::nonblocking::command_queue::Order;
+use crate::nonblocking::lock::{Lock, PendingAnswers};
 use crate::request::{Fetch, ROW_COUNT_MAX};
 use crate::{Answers, Error, Request, Result};
 
@@ -27,7 +27,7 @@ use crate::{Answers, Error, Request, Result};
 /// # Ok(())
 /// # }
 /// ```
-pub struct RowStream<'t, D: Drive> {
+pub struct RowStream<'t, D: Driver> {
     lock: &'t Lock<D>,
     fetch: Fetch,
     next: Next<D>,
@@ -35,20 +35,20 @@ pub struct RowStream<'t, D: Drive> {
 }
 
 /// What the next chunk takes.
-enum Next<D: Drive> {
+enum Next<D: Driver> {
     /// The whole query.
     Open(Box<Request>),
     /// To ask for it.
     Fetch,
     /// To wait for it.
-    Wait(Waiting<D>),
+    Wait(PendingAnswers<D>),
     /// There is none.
     End,
     /// There is none for this reason.
     Failed(Error),
 }
 
-impl<'t, D: Drive> RowStream<'t, D> {
+impl<'t, D: Driver> RowStream<'t, D> {
     pub(super) fn new(
         lock: &'t Lock<D>,
         sql: Arc<str>,
@@ -106,11 +106,11 @@ impl<'t, D: Drive> RowStream<'t, D> {
     }
 }
 
-impl<D: Drive> Drop for RowStream<'_, D> {
+impl<D: Driver> Drop for RowStream<'_, D> {
     fn drop(&mut self) {
         if self.is_begun {
             // The server keeps what has come to its end as well, until the transaction does.
-            self.lock.tell(Request::close(self.fetch.portal));
+            self.lock.send_detached(Request::close(self.fetch.portal));
         }
     }
 }

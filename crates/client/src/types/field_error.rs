@@ -4,17 +4,17 @@ use std::fmt;
 
 /// What is wrong with a field, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flaw {
+pub(super) struct FieldError {
     pub(super) offset: usize,
     reason: &'static str,
 }
 
-impl Flaw {
+impl FieldError {
     pub(super) const fn at(offset: usize, reason: &'static str) -> Self {
         Self { offset, reason }
     }
 
-    /// The same flaw of a part that begins at `offset` of the whole.
+    /// The same error of a part that begins at `offset` of the whole.
     pub(super) const fn within(self, offset: usize) -> Self {
         Self {
             offset: self.offset + offset,
@@ -23,7 +23,7 @@ impl Flaw {
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, reason } = self;
         write!(f, "at byte {offset}: {reason}")
@@ -32,17 +32,17 @@ impl fmt::Display for Flaw {
 
 /// A field of exactly this size.
 #[inline]
-pub(super) fn fixed<const SIZE: usize>(field: &[u8]) -> Result<[u8; SIZE], Flaw> {
+pub(super) fn fixed<const SIZE: usize>(field: &[u8]) -> Result<[u8; SIZE], FieldError> {
     field.try_into().map_err(|_| {
         if field.len() < SIZE {
-            Flaw::at(field.len(), "ends early")
+            FieldError::at(field.len(), "ends early")
         } else {
-            Flaw::at(SIZE, "has bytes left over")
+            FieldError::at(SIZE, "has bytes left over")
         }
     })
 }
 
 /// A field that must be ASCII or UTF-8.
-pub(super) fn utf8(field: &[u8]) -> Result<&str, Flaw> {
-    str::from_utf8(field).map_err(|error| Flaw::at(error.valid_up_to(), "is not UTF-8"))
+pub(super) fn utf8(field: &[u8]) -> Result<&str, FieldError> {
+    str::from_utf8(field).map_err(|error| FieldError::at(error.valid_up_to(), "is not UTF-8"))
 }

@@ -1,4 +1,4 @@
-//! The face for tokio: a handle for any number of tasks, and one task that owns the socket.
+//! The connection for tokio: a handle for any number of tasks, and one task that owns the socket.
 
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -19,11 +19,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 
 use super::activity::Activity;
+use super::claim::{self, Claim};
+use super::command_queue::{Command, CommandQueue, LockRequest, Order, Submission};
 use super::inbox::{Rejected, Sender, inbox};
-use super::intake::{Ask, Command, Grant, Intake, Order};
 use super::task::{End, Report, Task};
-use super::turn::{self, Turn};
-use crate::drive::{Drive, Fitness, Target};
+use crate::driver::{Driver, Fitness, Target};
 use crate::error::Sent;
 use crate::net::{Address, Attempt, MaybeTls, Search, part, tune_tcp};
 use crate::{Answer, Answers, Description, Error, Request, Result, Syncs, TargetSession};
@@ -38,7 +38,7 @@ const INBOX_COUNT_MAX: usize = 1024;
 /// connection ends when the last handle is gone and everything is answered.
 ///
 /// Each kind of server has a name for it: [`postgres::Client`](crate::postgres::Client).
-pub struct Client<D: Drive> {
+pub struct Client<D: Driver> {
     shared: Arc<Shared>,
     /// What the task that owns the socket owns as well.
     driver: PhantomData<fn() -> D>,
@@ -47,7 +47,7 @@ pub struct Client<D: Drive> {
 /// What all handles of a connection share.
 struct Shared {
     inbox: Sender<Command>,
-    cancels: Sender<Turn>,
+    cancels: Sender<Claim>,
     end: End,
     /// Set by the task while the connection is locked, or what a lock left is under way.
     is_locked: Arc<AtomicBool>,
@@ -56,7 +56,7 @@ struct Shared {
     runtime: Id,
 }
 
-impl<D: Drive> Clone for Client<D> {
+impl<D: Driver> Clone for Client<D> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -65,7 +65,7 @@ impl<D: Drive> Clone for Client<D> {
     }
 }
 
-impl<D: Drive> Client<D> {
+impl<D: Driver> Client<D> {
     /// Connects to the first host that will do, and logs in. The task that owns the socket runs on
     /// the runtime of tokio that this is called on, which must have time and I/O enabled. What the
     /// handles ask may come from anywhere.
@@ -82,16 +82,16 @@ impl<D: Drive> Client<D> {
         Ok(client)
     }
 
-    /// The same, for who has to know when it ends.
+    /// The same, with a handle that sees when it ends.
     pub(crate) async fn connect_watched(
         config: &D::Config,
         options: D::Options,
-    ) -> Result<(Self, Watch)> {
+    ) -> Result<(Self, ConnectionWatch)> {
         if Handle::try_current().is_err() {
             return Err(Error::no_runtime());
         }
         let config = config.clone();
-        let mut search = elsewhere(move || Search::new(&config)).await?;
+        let mut search = spawn_blocking(move || Search::new(&config)).await?;
         while let Some(attempt) = search.next(std::time::Instant::now()) {
             let connecting = Self::attempt(search.config(), &attempt, options.clone());
             let connected = match attempt.deadline {
@@ -112,10 +112,10 @@ impl<D: Drive> Client<D> {
         config: &Arc<D::Config>,
         attempt: &Attempt,
         options: D::Options,
-    ) -> Result<(Self, Watch)> {
+    ) -> Result<(Self, ConnectionWatch)> {
         let way = {
             let (config, attempt) = (Arc::clone(config), attempt.clone());
-            elsewhere(move || attempt.prepare(&*config)).await?
+            spawn_blocking(move || attempt.prepare(&*config)).await?
         };
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         let mut addresses = way.addresses.into_iter();
@@ -162,7 +162,7 @@ impl<D: Drive> Client<D> {
         address: Address,
         driver: MaybeTls<D>,
         target: TargetSession,
-    ) -> (Self, Watch, oneshot::Receiver<Result<Fitness>>) {
+    ) -> (Self, ConnectionWatch, oneshot::Receiver<Result<Fitness>>) {
         let (sender, receiver) = inbox(INBOX_COUNT_MAX);
         let (ready, is_ready) = oneshot::channel();
         let end = Arc::new(OnceLock::new());
@@ -170,21 +170,21 @@ impl<D: Drive> Client<D> {
         let is_locked = Arc::new(AtomicBool::new(false));
         // A request is canceled once, so there are no more than requests.
         let (cancels, canceled) = inbox(usize::MAX);
-        let intake = Intake::new(receiver, canceled, Arc::clone(&is_locked));
+        let commands = CommandQueue::new(receiver, canceled, Arc::clone(&is_locked));
         let activity = Arc::new(Activity::new());
         let task = Task::new(
             stream,
             address,
             driver,
             target,
-            intake,
+            commands,
             ready,
             Report {
                 end: task_end,
                 activity: Arc::clone(&activity),
             },
         );
-        let watch = Watch {
+        let watch = ConnectionWatch {
             task: tokio::spawn(task),
             end: Arc::clone(&end),
             round_trip: Duration::ZERO,
@@ -269,13 +269,13 @@ impl<D: Drive> Client<D> {
 
     /// The same.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answers> {
-        let watch = turn::Watch::of(&request);
+        let watch = claim::RequestWatch::of(&request);
         let (answers, received) = oneshot::channel();
-        let command = Command::Ask(Box::new(Ask {
+        let command = Command::Submit(Box::new(Submission {
             request,
             answers: Some(answers),
             order: Order::Any,
-            turn: watch.as_ref().map(|watch| watch.turn.clone()),
+            claim: watch.as_ref().map(|watch| watch.claim.clone()),
         }));
         let answers = self.answers(command, received);
         match watch {
@@ -309,7 +309,7 @@ impl<D: Drive> Client<D> {
         release_timeout: Option<Duration>,
     ) -> Result<Sender<Command>> {
         let (granted, inbox) = oneshot::channel();
-        let command = Command::Lock(Grant {
+        let command = Command::Lock(LockRequest {
             granted,
             release_timeout,
         });
@@ -321,7 +321,7 @@ impl<D: Drive> Client<D> {
     }
 
     /// Where requests are canceled.
-    pub(super) fn cancels(&self) -> &Sender<Turn> {
+    pub(super) fn cancels(&self) -> &Sender<Claim> {
         &self.shared.cancels
     }
 
@@ -338,7 +338,7 @@ impl<D: Drive> Client<D> {
     /// Whether the connection is locked, or what a lock left is still under way: a request that is
     /// made now waits for the end of that.
     pub(crate) fn is_locked(&self) -> bool {
-        // Written by `Intake`.
+        // Written by `CommandQueue`.
         self.shared.is_locked.load(Ordering::Acquire)
     }
 
@@ -354,13 +354,13 @@ impl<D: Drive> Client<D> {
 
 /// Sees the end of a connection, and can bring it about. It is not a handle: without it, and while it
 /// is there, the connection ends as it would.
-pub(crate) struct Watch {
+pub(crate) struct ConnectionWatch {
     task: JoinHandle<()>,
     end: End,
     round_trip: Duration,
 }
 
-impl Watch {
+impl ConnectionWatch {
     /// Waits until the socket is closed.
     pub(crate) async fn ended(&mut self) {
         poll_fn(|cx| self.poll_ended(cx)).await;
@@ -401,7 +401,7 @@ async fn connect_tcp(
 }
 
 /// Runs what may block elsewhere.
-async fn elsewhere<T: Send + 'static>(
+async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -1,4 +1,4 @@
-//! The face for callers that wait: a connection with a socket of its own.
+//! Connections that block the calling thread.
 
 mod transaction;
 
@@ -8,23 +8,23 @@ use std::time::Instant;
 
 use lookaside_value::{ParamBatch, Value};
 
-use crate::drive::{Drive, Fitness, Talk, Target};
+use crate::driver::{Driver, Fitness, Protocol, Target};
 use crate::net::{Address, Attempt, CANCEL_TIMEOUT, MaybeTls, READ_SIZE, Search, Stream, part};
 use crate::{Answer, Answers, Description, Error, Host, Request, Result, Syncs, Ticket};
 
 pub use transaction::{RowStream, Transaction};
 
-/// A connection that is waited for.
+/// A connection whose calls block.
 ///
 /// Each kind of server has a name for it: [`postgres::blocking::Connection`](crate::postgres::blocking::Connection).
-pub struct Connection<D: Drive> {
+pub struct Connection<D: Driver> {
     stream: Stream,
     driver: MaybeTls<D>,
     /// How many portals had a name.
     portal_count: u64,
 }
 
-impl<D: Drive> Connection<D> {
+impl<D: Driver> Connection<D> {
     /// Connects to the first host that will do, and logs in.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl<D: Drive> Connection<D> {
             portal_count: 0,
         };
         while !connection.driver.is_ready() {
-            connection.turn_before(attempt)?;
+            connection.step_before(attempt)?;
         }
         match connection.driver.fitness(attempt.target) {
             Fitness::Fit => {}
@@ -63,14 +63,14 @@ impl<D: Drive> Connection<D> {
     }
 
     /// A turn of an attempt that has not taken too long.
-    fn turn_before(&mut self, attempt: &Attempt) -> Result<()> {
+    fn step_before(&mut self, attempt: &Attempt) -> Result<()> {
         if let Some(end) = self.driver.end() {
             return Err(end.clone());
         }
         if attempt.deadline.is_some_and(|end| end <= Instant::now()) {
             return Err(Error::host_timeout(&attempt.host));
         }
-        self.turn(attempt.deadline);
+        self.step(attempt.deadline);
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl<D: Drive> Connection<D> {
         let reply = loop {
             match self.driver.next_reply() {
                 Some(reply) => break reply,
-                None => self.turn_before(attempt)?,
+                None => self.step_before(attempt)?,
             }
         };
         if reply.into_answer()?.is_true() {
@@ -131,7 +131,7 @@ impl<D: Drive> Connection<D> {
         }
     }
 
-    /// Makes the session as it was after the log-in; see [`Lock::reset`](crate::face::Lock::reset).
+    /// Makes the session as it was after the log-in; see [`Lock::reset`](crate::nonblocking::Lock::reset).
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<D: Drive> Connection<D> {
             match self.driver.next_reply() {
                 Some(reply) if reply.ticket == ticket => return reply.answers,
                 Some(_) => {}
-                None => self.turn(None),
+                None => self.step(None),
             }
         }
     }
@@ -188,12 +188,12 @@ impl<D: Drive> Connection<D> {
     }
 
     /// Writes what there is and reads what comes; waits for something to happen, up to `deadline`.
-    pub(crate) fn turn(&mut self, deadline: Option<Instant>) {
-        self.turn_until(deadline, || false);
+    pub(crate) fn step(&mut self, deadline: Option<Instant>) {
+        self.step_until(deadline, || false);
     }
 
     /// The same, but for waiting once it is so when all that can be written is.
-    pub(crate) fn turn_until(&mut self, deadline: Option<Instant>, is_done: impl FnOnce() -> bool) {
+    pub(crate) fn step_until(&mut self, deadline: Option<Instant>, is_done: impl FnOnce() -> bool) {
         if let Err(error) = self.exchange(deadline, is_done) {
             // The server may have said why it does not listen.
             while let Ok(Some(size @ 1..)) =
@@ -212,16 +212,16 @@ impl<D: Drive> Connection<D> {
     ) -> io::Result<()> {
         let now = Instant::now();
         self.driver.advance(now);
-        if let Some(errand) = self.driver.take_cancel() {
+        if let Some(auxiliary) = self.driver.take_auxiliary() {
             let end = now + CANCEL_TIMEOUT;
             // A probe of the server that is connected to takes no longer than that may.
             let end = match deadline {
                 Some(deadline) if !self.driver.is_ready() => deadline.min(end),
                 _ => end,
             };
-            // Whoever cannot be reached cannot cancel; the answer is awaited instead.
-            let _ = self.run(errand, end);
-            self.driver.cancel_done();
+            // A server that cannot be reached cannot cancel; the answer is awaited instead.
+            let _ = self.run(auxiliary, end);
+            self.driver.auxiliary_done();
             self.driver.advance(now);
         }
         let is_written = self.stream.drain(&mut self.driver)?;
@@ -251,9 +251,9 @@ impl<D: Drive> Connection<D> {
         Ok(())
     }
 
-    /// Runs an errand on a connection of its own, and gives up at `end`.
-    fn run(&self, errand: D::Errand, end: Instant) -> io::Result<()> {
-        let mut errand = self.driver.pair(errand);
+    /// Drives an auxiliary connection, and gives up at `end`.
+    fn run(&self, auxiliary: D::Auxiliary, end: Instant) -> io::Result<()> {
+        let mut auxiliary = self.driver.pair(auxiliary);
         let timeout = end.saturating_duration_since(Instant::now());
         if timeout.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -261,22 +261,22 @@ impl<D: Drive> Connection<D> {
         let stream = Stream::connect(&self.stream.peer()?, Some(timeout))?;
         loop {
             let now = Instant::now();
-            errand.advance(now);
-            let is_written = stream.drain(&mut errand)?;
-            if errand.is_over() || now >= end {
+            auxiliary.advance(now);
+            let is_written = stream.drain(&mut auxiliary)?;
+            if auxiliary.is_over() || now >= end {
                 return Ok(());
             }
             stream.wait(!is_written, Some(end))?;
-            match stream.try_read(errand.receive_space(READ_SIZE))? {
-                Some(0) => errand.end_of_input(),
-                Some(size) => errand.received(size),
+            match stream.try_read(auxiliary.receive_space(READ_SIZE))? {
+                Some(0) => auxiliary.end_of_input(),
+                Some(size) => auxiliary.received(size),
                 None => {}
             }
         }
     }
 }
 
-impl<D: Drive> Drop for Connection<D> {
+impl<D: Driver> Drop for Connection<D> {
     fn drop(&mut self) {
         self.driver.close();
         // A server that does not take it finds the end of the stream instead.
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::{Config, Environment};
 
-    /// A host has several addresses, and nobody answers at the first.
+    /// A host has several addresses, and the first does not answer.
     #[test]
     fn a_silent_address_leaves_time_for_the_next() {
         let full = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -317,7 +317,7 @@ mod tests {
         let address = full.local_addr().unwrap();
         let short = Duration::from_millis(200);
         let mut kept = Vec::new();
-        // Until nobody else fits in the line.
+        // Until the backlog is full.
         while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, short) {
             kept.push(stream);
         }

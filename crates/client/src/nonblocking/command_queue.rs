@@ -1,7 +1,7 @@
 //! Which request is next: of all callers, or of the one that holds the lock.
 //!
 //! Cancellations come in a queue of their own. What they cancel may be what the next request waits
-//! for, so they do not wait behind it.
+//! for, so they do not wait for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::claim::Claim;
 use super::inbox::{Receiver, Sender, inbox};
-use super::turn::Turn;
 use crate::{Answers, Request, Result};
 
 /// Where answers go.
@@ -21,13 +21,13 @@ pub(super) type Caller = oneshot::Sender<Result<Answers>>;
 /// What the owner of the socket is asked for.
 pub(super) enum Command {
     /// Boxed, because it is moved several times between the caller and the driver.
-    Ask(Box<Ask>),
+    Submit(Box<Submission>),
     /// Lets only those requests pass that come through the channel which is sent back.
-    Lock(Grant),
+    Lock(LockRequest),
 }
 
-/// A wish for the connection alone.
-pub(super) struct Grant {
+/// A request for the lock.
+pub(super) struct LockRequest {
     pub(super) granted: oneshot::Sender<Sender<Command>>,
     /// How long the connection may take to be free again once the lock is dropped: to answer what
     /// was asked there, and to end a transaction. After that it fails. None waits for as long as the
@@ -35,17 +35,17 @@ pub(super) struct Grant {
     pub(super) release_timeout: Option<Duration>,
 }
 
-/// A request from somewhere.
-pub(super) struct Ask {
+/// A request of a handle.
+pub(super) struct Submission {
     pub(super) request: Request,
-    /// None where nobody waits for them.
+    /// None where the caller does not wait.
     pub(super) answers: Option<Caller>,
     pub(super) order: Order,
     /// None where it is submitted whenever it can be.
-    pub(super) turn: Option<Turn>,
+    pub(super) claim: Option<Claim>,
 }
 
-/// Whether a request minds what is under way.
+/// Whether a request waits for what is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// No.
@@ -56,10 +56,10 @@ pub(super) enum Order {
 }
 
 /// The requests that were not submitted yet.
-pub(super) struct Intake {
-    shared: Line,
-    cancels: Line<Turn>,
-    holder: Option<Holder>,
+pub(super) struct CommandQueue {
+    shared: Queue,
+    cancels: Queue<Claim>,
+    holder: Option<LockHolder>,
     /// Whether there is a holder, for those who ask: what they send waits for its end.
     is_locked: Arc<AtomicBool>,
     /// What was submitted last is to be answered before anything else is submitted.
@@ -71,23 +71,23 @@ pub(super) struct Intake {
 /// What is next.
 pub(super) enum Next {
     /// To submit this.
-    Ask(Box<Ask>),
+    Submit(Box<Submission>),
     /// The lock was dropped, and all that its holder asked is answered. The connection is to be left
-    /// as it was found, and then [`Intake::release`]d.
+    /// as it was found, and then [`CommandQueue::release`]d.
     Release,
     /// To wait.
     Nothing,
 }
 
-impl Intake {
+impl CommandQueue {
     pub(super) fn new(
         shared: Receiver<Command>,
-        cancels: Receiver<Turn>,
+        cancels: Receiver<Claim>,
         is_locked: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            shared: Line::new(shared),
-            cancels: Line::new(cancels),
+            shared: Queue::new(shared),
+            cancels: Queue::new(cancels),
             holder: None,
             is_locked,
             is_alone: false,
@@ -96,7 +96,7 @@ impl Intake {
     }
 
     /// The next request to cancel, if it was submitted and is not answered.
-    pub(super) fn next_cancel(&mut self, cx: &mut Context<'_>) -> Option<Turn> {
+    pub(super) fn next_cancel(&mut self, cx: &mut Context<'_>) -> Option<Claim> {
         self.cancels.pop(cx)
     }
 
@@ -109,7 +109,7 @@ impl Intake {
         self.is_alone = false;
         loop {
             let command = match &mut self.holder {
-                Some(Holder { line, .. }) => match line.pop(cx) {
+                Some(LockHolder { line, .. }) => match line.pop(cx) {
                     None if line.is_closed && is_idle => return Next::Release,
                     None if line.is_closed => return self.hold(cx),
                     command => command,
@@ -118,10 +118,10 @@ impl Intake {
             };
             match command {
                 None => return Next::Nothing,
-                Some(Command::Ask(ask)) if ask.order == Order::Any => return Next::Ask(ask),
-                Some(Command::Ask(ask)) if is_idle => {
+                Some(Command::Submit(ask)) if ask.order == Order::Any => return Next::Submit(ask),
+                Some(Command::Submit(ask)) if is_idle => {
                     self.is_alone = true;
-                    return Next::Ask(ask);
+                    return Next::Submit(ask);
                 }
                 Some(Command::Lock(grant)) if is_idle => self.lock(grant),
                 Some(command) => {
@@ -135,7 +135,7 @@ impl Intake {
         }
     }
 
-    fn lock(&mut self, grant: Grant) {
+    fn lock(&mut self, grant: LockRequest) {
         assert!(self.holder.is_none(), "a holder does not lock again");
         // Read by `Client::is_locked`. It is so before the lock is granted: a request that is
         // made after the lock's end sees it, until the connection is released.
@@ -143,8 +143,8 @@ impl Intake {
         // One caller at a time, which asks no more than it can wait for.
         let (sender, receiver) = inbox(usize::MAX);
         if grant.granted.send(sender).is_ok() {
-            self.holder = Some(Holder {
-                line: Line::new(receiver),
+            self.holder = Some(LockHolder {
+                line: Queue::new(receiver),
                 release_timeout: grant.release_timeout,
                 release_until: None,
             });
@@ -177,7 +177,7 @@ impl Intake {
         self.is_locked.store(false, Ordering::Release);
     }
 
-    /// Whether nobody is left who could ask.
+    /// Whether no handle is left.
     pub(super) fn is_closed(&self) -> bool {
         self.holder.is_none() && self.shared.is_closed && self.shared.taken.is_empty()
     }
@@ -193,15 +193,15 @@ impl Intake {
 }
 
 /// A caller that holds the lock of the connection.
-struct Holder {
-    line: Line,
+struct LockHolder {
+    line: Queue,
     release_timeout: Option<Duration>,
-    /// Set once he is gone while something is under way.
+    /// Set once the holder is gone while something is under way.
     release_until: Option<Instant>,
 }
 
-impl Holder {
-    /// Sees to it that what a lock leaves behind takes no longer than it may.
+impl LockHolder {
+    /// Bounds how long what a lock leaves under way may take.
     fn watch(&mut self, cx: &mut Context<'_>) {
         if let (Some(timeout), None) = (self.release_timeout, self.release_until)
             && self.line.receiver.poll_abandoned(cx).is_ready()
@@ -212,14 +212,14 @@ impl Holder {
 }
 
 /// A queue and what was taken from it.
-struct Line<T = Command> {
+struct Queue<T = Command> {
     receiver: Receiver<T>,
     taken: VecDeque<T>,
-    /// Nobody is left at the other end.
+    /// All senders are gone.
     is_closed: bool,
 }
 
-impl<T> Line<T> {
+impl<T> Queue<T> {
     fn new(receiver: Receiver<T>) -> Self {
         Self {
             receiver,

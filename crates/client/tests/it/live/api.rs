@@ -1,4 +1,4 @@
-//! The three faces, to do the same with each.
+//! The three kinds of connections, to do the same with each.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +7,18 @@ use lookaside_client::{Answer, PostgresConfig, Request, Result};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Face {
+pub(crate) enum Api {
     Blocking,
     Tokio,
     Poll,
 }
 
-pub(crate) const FACES: [Face; 3] = [Face::Blocking, Face::Tokio, Face::Poll];
+pub(crate) const APIS: [Api; 3] = [Api::Blocking, Api::Tokio, Api::Poll];
 
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-impl Face {
+impl Api {
     /// Connects, asks one thing after the other, and closes.
     pub(crate) fn ask(
         self,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lookaside_value::{ParamBatch, Value};
 
 use super::Connection;
-use crate::drive::Drive;
+use crate::driver::Driver;
 use crate::transaction::Level;
 use crate::{Answer, Request, Result, Syncs, TransactionOptions};
 
@@ -15,15 +15,15 @@ pub use row_stream::RowStream;
 
 /// A transaction, or a savepoint in one. Dropped without [`commit`](Self::commit), it is undone.
 ///
-/// See the one of [tokio's face](crate::face::Transaction).
-pub struct Transaction<'c, D: Drive> {
+/// See the [nonblocking one](crate::nonblocking::Transaction).
+pub struct Transaction<'c, D: Driver> {
     connection: &'c mut Connection<D>,
     level: Level,
     /// Whether it is undone when it is dropped.
     is_open: bool,
 }
 
-impl<D: Drive> Connection<D> {
+impl<D: Driver> Connection<D> {
     /// Begins a transaction.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl<D: Drive> Connection<D> {
     }
 }
 
-impl<'c, D: Drive> Transaction<'c, D> {
+impl<'c, D: Driver> Transaction<'c, D> {
     /// Sets a savepoint: what follows can be undone without the rest.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
     /// # Errors
     ///
     /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// nobody knows; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub fn commit(mut self) -> Result<()> {
         let committed = self.query(self.level.commit(), &[]);
         // What is around a savepoint goes on as if it had not been.
@@ -79,13 +79,13 @@ impl<'c, D: Drive> Transaction<'c, D> {
     /// # Errors
     ///
     /// When the connection is lost; then it is undone as well.
-    pub fn roll_back(mut self) -> Result<()> {
+    pub fn rollback(mut self) -> Result<()> {
         self.is_open = false;
         self.undo()
     }
 
     /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
-    /// memory at a time. See the one of [tokio's face](crate::face::Transaction::stream).
+    /// memory at a time. See the [nonblocking one](crate::nonblocking::Transaction::stream).
     pub fn stream(
         &mut self,
         sql: impl Into<Arc<str>>,
@@ -100,7 +100,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
     }
 
     fn undo(&mut self) -> Result<()> {
-        for sql in self.level.roll_back() {
+        for sql in self.level.rollback() {
             self.connection.query(sql, &[])?;
         }
         Ok(())
@@ -140,7 +140,7 @@ impl<'c, D: Drive> Transaction<'c, D> {
     }
 }
 
-impl<D: Drive> Drop for Transaction<'_, D> {
+impl<D: Driver> Drop for Transaction<'_, D> {
     fn drop(&mut self) {
         if self.is_open {
             let undone = self.undo();

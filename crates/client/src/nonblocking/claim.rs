@@ -1,6 +1,6 @@
 //! Requests that end before they are answered: by their deadline, or because they are canceled.
 //!
-//! Once a request is submitted, the driver enforces its deadline. Before that, while it waits behind
+//! Once a request is submitted, the driver enforces its deadline. Before that, while it waits after
 //! other requests or for the end of a lock, only its caller can.
 
 use std::pin::pin;
@@ -20,13 +20,13 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Decides which is first: the request is submitted, or it ends.
 #[derive(Clone, Debug)]
-pub(super) struct Turn(Arc<AtomicU64>);
+pub(super) struct Claim(Arc<AtomicU64>);
 
 /// The states of a turn; any other is the ticket that the request has.
 const WAITING: u64 = 0;
 const TAKEN: u64 = u64::MAX;
 
-impl Turn {
+impl Claim {
     pub(super) fn new() -> Self {
         Self(Arc::new(AtomicU64::new(WAITING)))
     }
@@ -77,14 +77,14 @@ impl Turn {
 }
 
 /// What can end a request beside its answer.
-pub(super) struct Watch {
-    pub(super) turn: Turn,
+pub(super) struct RequestWatch {
+    pub(super) claim: Claim,
     deadline: Option<Instant>,
     token: Option<CancelToken>,
     is_canceled_on_drop: bool,
 }
 
-impl Watch {
+impl RequestWatch {
     /// None if only the answer can.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let deadline = match request.clock {
@@ -97,7 +97,7 @@ impl Watch {
             return None;
         }
         Some(Self {
-            turn: Turn::new(),
+            claim: Claim::new(),
             deadline,
             token,
             is_canceled_on_drop,
@@ -107,11 +107,11 @@ impl Watch {
     /// Waits for the answers, or until the request ends without them.
     pub(super) async fn answers<T>(
         self,
-        cancels: &Sender<Turn>,
+        cancels: &Sender<Claim>,
         answers: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let Self {
-            turn,
+            claim,
             deadline,
             token,
             is_canceled_on_drop,
@@ -121,25 +121,25 @@ impl Watch {
         }
         let mut drop_guard = CancelOnDrop {
             cancels,
-            turn: is_canceled_on_drop.then(|| turn.clone()),
+            claim: is_canceled_on_drop.then(|| claim.clone()),
         };
         let mut answers = pin!(answers);
         let why = tokio::select! {
             biased;
             answers = &mut answers => {
-                drop_guard.turn = None;
+                drop_guard.claim = None;
                 return answers;
             }
             () = CancelToken::canceled_of(token.as_ref()) => Error::canceled as fn(Sent) -> Error,
             () = passed(deadline) => Error::deadline,
         };
-        drop_guard.turn = None;
-        if turn.take() {
+        drop_guard.claim = None;
+        if claim.take() {
             return Err(why(Sent::Nothing));
         }
         if token.is_some_and(|token| token.is_canceled()) {
-            // Where nobody takes it, the connection has ended, and the answer says so.
-            let _ = cancels.push(turn);
+            // Where it is not taken, the connection has ended, and the answer says so.
+            let _ = cancels.push(claim);
         }
         let late = reply(answers).await;
         late.unwrap_or_else(|| Err(why(Sent::Something)))
@@ -166,16 +166,16 @@ pub(crate) async fn passed(moment: Option<Instant>) {
 
 /// Cancels a request whose future is dropped before it is answered.
 struct CancelOnDrop<'a> {
-    cancels: &'a Sender<Turn>,
-    turn: Option<Turn>,
+    cancels: &'a Sender<Claim>,
+    claim: Option<Claim>,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(turn) = self.turn.take()
-            && !turn.take()
+        if let Some(claim) = self.claim.take()
+            && !claim.take()
         {
-            let _ = self.cancels.push(turn);
+            let _ = self.cancels.push(claim);
         }
     }
 }

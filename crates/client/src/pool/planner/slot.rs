@@ -9,9 +9,9 @@ pub(super) enum State {
     /// There is none.
     Empty,
     Opening,
-    /// Anybody may use it.
+    /// Any caller may use it.
     Open,
-    /// One caller has it for himself.
+    /// One caller has exclusive use of it.
     Locked,
     /// It is to end, and takes up its place until it has.
     Closing,
@@ -28,7 +28,7 @@ pub(super) enum Load {
     Stalled,
 }
 
-/// Something short that was asked behind all that is under way.
+/// A short query that was sent after all that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
     /// How many ghosts were there when it began.
@@ -50,12 +50,12 @@ impl Check {
 pub(super) struct Slot {
     pub(super) generation: u64,
     pub(super) state: State,
-    /// How many requests somebody waits for.
+    /// How many requests have a caller that waits.
     pub(super) lease_count: usize,
-    /// How many requests nobody waits for any more.
+    /// How many requests have lost their caller.
     pub(super) ghost_count: usize,
     pub(super) check: Option<Check>,
-    /// It takes nothing new, and is for somebody who wants it for himself.
+    /// It takes nothing new, and is reserved for an exclusive user.
     pub(super) is_reserved: bool,
     /// It takes nothing new, and ends when it is done.
     pub(super) is_retiring: bool,
@@ -98,7 +98,7 @@ impl Slot {
         self.state == State::Open && self.busy_count() == 0 && self.check.is_none()
     }
 
-    /// Whether a request may join those that are under way. Not where it would soon be lost: behind
+    /// Whether a request may join those that are under way. Not where it would soon be lost: after
     /// nothing but ghosts that may never be answered.
     pub(super) fn is_shareable(&self, limits: &Limits, now: Instant) -> bool {
         let is_doubtful = self.check.is_some_and(|check| {

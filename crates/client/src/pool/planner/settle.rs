@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::slot::{Check, Load, Slot, State};
-use super::{Plan, Refusal, Step, Usage};
+use super::{PoolPlanner, Refusal, Step, Usage};
 
-impl Plan {
-    /// Serves who can be served, reserves for who cannot, and opens what is missing.
+impl PoolPlanner {
+    /// Serves the waiters that can be served, reserves for those that cannot, and opens what is missing.
     pub(super) fn settle(&mut self, now: Instant) {
         self.is_changed = true;
         if self.is_closing {
@@ -18,7 +18,7 @@ impl Plan {
         loop {
             self.trim_reserved();
             self.serve(now);
-            // Somebody may have got another connection than the reserved one.
+            // The waiter may have got another connection than the reserved one.
             if self.reserved_count() <= self.queue.exclusive_count() {
                 break;
             }
@@ -107,7 +107,7 @@ impl Plan {
             let index = slots.position(|slot| slot.state == State::Empty);
             let index = index.expect("no more is wished for than there is room for");
             self.slots[index].state = State::Opening;
-            self.steps.push_back(Step::Open(self.place(index)));
+            self.steps.push_back(Step::Open(self.slot_id(index)));
         }
     }
 
@@ -132,7 +132,7 @@ impl Plan {
         let mut has_shared = self.queue.shared_count() > 0;
         let mut has_exclusive = self.queue.exclusive_count() > 0;
         let mut position = 0;
-        // Once there is nothing for one of a kind, there is nothing for those behind.
+        // Once there is nothing for one of a kind, there is nothing for those after it.
         while has_shared || has_exclusive {
             let Some(usage) = self.queue.usage(position) else {
                 return;
@@ -171,7 +171,7 @@ impl Plan {
 
     fn hand_over(&mut self, position: usize, usage: Usage, index: usize, now: Instant) {
         let waiter = self.queue.remove_at(position);
-        let waiter = waiter.expect("somebody waits there");
+        let waiter = waiter.expect("there is a waiter");
         let slot = &mut self.slots[index];
         match usage {
             Usage::Shared => slot.lend(now),
@@ -180,10 +180,11 @@ impl Plan {
                 slot.state = State::Locked;
             }
         }
-        self.steps.push_back(Step::Serve(waiter, self.place(index)));
+        self.steps
+            .push_back(Step::Serve(waiter, self.slot_id(index)));
     }
 
-    /// The connection for somebody who wants it for himself: the reserved one first.
+    /// The connection for an exclusive user: the reserved one first.
     fn choose_idle(&self, now: Instant) -> Option<usize> {
         let is_free = |slot: &Slot| slot.is_idle() && !slot.is_stale(&self.limits, now);
         let found = self
@@ -203,7 +204,7 @@ impl Plan {
         true
     }
 
-    /// Keeps a connection for somebody who waits for it to be done with all else.
+    /// Reserves a connection for a waiter that needs it to be done with all else.
     fn reserve(&mut self, now: Instant) -> bool {
         let slots = self.slots.iter_mut();
         let open = slots.filter(|slot| slot.state == State::Open && !slot.is_reserved);
@@ -231,7 +232,7 @@ impl Plan {
             until: is_alone.then(|| now + self.limits.check_timeout),
             is_before_use,
         });
-        self.steps.push_back(Step::Check(self.place(index)));
+        self.steps.push_back(Step::Check(self.slot_id(index)));
     }
 
     fn reserved_count(&self) -> usize {
@@ -242,7 +243,7 @@ impl Plan {
         self.slots.iter().filter(|slot| slot.state == state).count()
     }
 
-    /// How many connections will soon be there for somebody.
+    /// How many connections will soon be available.
     fn coming_count(&self) -> usize {
         let checks = self.slots.iter().filter_map(|slot| slot.check);
         self.count(State::Opening) + checks.filter(|check| check.is_before_use).count()

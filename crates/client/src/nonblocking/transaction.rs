@@ -1,4 +1,4 @@
-//! Transactions on a connection that one has for oneself.
+//! Transactions on a locked connection.
 
 mod row_stream;
 
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use lookaside_value::{ParamBatch, Value};
 
-use super::intake::Order;
+use super::command_queue::Order;
 use super::lock::Lock;
-use crate::drive::Drive;
+use crate::driver::Driver;
 use crate::transaction::Level;
 use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
 
@@ -33,19 +33,19 @@ pub use row_stream::RowStream;
 /// let savepoint = transaction.savepoint().await?;
 /// match savepoint.query(sql, &[Value::Int(2), Value::Int(10)]).await {
 ///     Ok(_) => savepoint.commit().await?,
-///     Err(_) => savepoint.roll_back().await?,
+///     Err(_) => savepoint.rollback().await?,
 /// }
 /// transaction.commit().await
 /// # }
 /// ```
-pub struct Transaction<'l, D: Drive> {
+pub struct Transaction<'l, D: Driver> {
     lock: &'l mut Lock<D>,
     level: Level,
     /// Whether it is undone when it is dropped.
     is_open: bool,
 }
 
-impl<D: Drive> Lock<D> {
+impl<D: Driver> Lock<D> {
     /// Begins a transaction.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<D: Drive> Lock<D> {
     }
 }
 
-impl<D: Drive> Transaction<'_, D> {
+impl<D: Driver> Transaction<'_, D> {
     /// Sets a savepoint: what follows can be undone without the rest.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl<D: Drive> Transaction<'_, D> {
     /// # Errors
     ///
     /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// nobody knows; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub async fn commit(mut self) -> Result<()> {
         let committed = self.send_within(self.level.commit());
         self.is_open = false;
@@ -114,8 +114,8 @@ impl<D: Drive> Transaction<'_, D> {
     /// # Errors
     ///
     /// When the connection is lost; then it is undone as well.
-    pub async fn roll_back(mut self) -> Result<()> {
-        let statements = self.level.roll_back().into_iter();
+    pub async fn rollback(mut self) -> Result<()> {
+        let statements = self.level.rollback().into_iter();
         // All are on their way before the first is waited for, so that this can be dropped.
         let undone: Vec<_> = statements.map(|sql| self.send_alone(sql)).collect();
         self.is_open = false;
@@ -191,8 +191,8 @@ impl<D: Drive> Transaction<'_, D> {
 
     /// Undoes what was done, and does not wait for it.
     fn undo(&self) {
-        for sql in self.level.roll_back() {
-            self.lock.tell(Request::new(sql, &[]));
+        for sql in self.level.rollback() {
+            self.lock.send_detached(Request::new(sql, &[]));
         }
     }
 
@@ -201,17 +201,17 @@ impl<D: Drive> Transaction<'_, D> {
     }
 
     /// Sends what is of no use without the transaction.
-    fn send_within(&self, sql: String) -> super::lock::Waiting<D> {
+    fn send_within(&self, sql: String) -> super::lock::PendingAnswers<D> {
         let request = Request::new(sql, &[]).of_transaction();
         self.lock.ask(request, Order::Alone)
     }
 
-    fn send_alone(&self, sql: String) -> super::lock::Waiting<D> {
+    fn send_alone(&self, sql: String) -> super::lock::PendingAnswers<D> {
         self.lock.ask(Request::new(sql, &[]), Order::Alone)
     }
 }
 
-impl<D: Drive> Drop for Transaction<'_, D> {
+impl<D: Driver> Drop for Transaction<'_, D> {
     fn drop(&mut self) {
         if self.is_open {
             self.undo();

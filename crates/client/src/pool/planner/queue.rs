@@ -1,11 +1,11 @@
-//! Who waits for a connection, first come, first served.
+//! The waiters for a connection, first come, first served.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
 
 use super::Usage;
 
-/// Names somebody who waits.
+/// Identifies a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::pool) struct Waiter(u64);
 
@@ -73,7 +73,7 @@ impl Queue {
         self.remove_at(0)
     }
 
-    /// Takes out somebody who may be gone already.
+    /// Takes out a waiter that may be gone already.
     pub(super) fn remove(&mut self, waiter: Waiter) {
         let position = self
             .entries
@@ -88,7 +88,7 @@ impl Queue {
         self.ends.first().map(|&(until, _)| until)
     }
 
-    /// Takes out somebody who has waited for too long.
+    /// Takes out a waiter whose time is over.
     pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
         let &(until, waiter) = self.ends.first()?;
         if now < until {

@@ -50,7 +50,7 @@ pub(super) struct State<T> {
 pub(super) enum Rejected<T> {
     /// There is no room at the moment.
     Full(T),
-    /// Nobody takes items any more.
+    /// The receiver is gone.
     Closed(T),
 }
 
@@ -108,7 +108,7 @@ impl<T, L: Lock<State<T>>> Sender<T, L> {
         Ok(())
     }
 
-    /// Sends an item as soon as there is room. It comes back if nobody takes items any more.
+    /// Sends an item as soon as there is room. It comes back if the receiver is gone.
     pub(super) fn send(&self, item: T) -> Sending<'_, T, L> {
         Sending {
             sender: self,
@@ -129,7 +129,7 @@ impl<T, L: Lock<State<T>>> Sender<T, L> {
         Ok(())
     }
 
-    /// Whether nobody takes items any more.
+    /// Whether the receiver is gone.
     pub(super) fn is_closed(&self) -> bool {
         self.0.state.with(|state| state.is_closed)
     }
@@ -221,7 +221,7 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
         });
         waiting.map(|waiting| {
             let Some(waiting) = waiting else { return false };
-            // All of them, since one that is dropped instead of sending wakes nobody.
+            // All of them, since one that is dropped instead of sending wakes no other.
             waiting.into_values().for_each(Waker::wake);
             true
         })

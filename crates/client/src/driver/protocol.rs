@@ -1,10 +1,10 @@
-//! What a face needs of the protocol that it speaks, and of its configuration.
+//! What a connection needs of its protocol, and of its configuration.
 //!
-//! A face owns a socket and knows no protocol. A driver knows a protocol and no socket:
+//! A connection owns a socket and knows no protocol. A driver knows a protocol and no socket:
 //!
 //! ```text
 //!   callers ──► submit()     ┌───────┐ output(), written()          ──► socket
-//!                            │ Drive │
+//!                            │ Driver │
 //!           ◄── next_reply() └───────┘ receive_space(), received()  ◄── socket
 //!                                ▲
 //!                            advance(now)
@@ -22,10 +22,10 @@ use crate::{
 /// Keeps the traits of this module to this crate.
 pub trait Sealed {}
 
-/// One side of a dialogue, without its socket.
+/// One side of a protocol, without its socket.
 ///
 /// Only this crate implements it.
-pub trait Talk: Sealed + Send + Unpin + 'static {
+pub trait Protocol: Sealed + Send + Unpin + 'static {
     /// What is to be written to the socket.
     fn output(&mut self) -> &[u8];
 
@@ -37,7 +37,7 @@ pub trait Talk: Sealed + Send + Unpin + 'static {
     fn written(&mut self, size: usize);
 
     /// Where at least `size` bytes can be read to; [`received`](Self::received) says how many
-    /// came. It is empty once the dialogue is over.
+    /// came. It is empty once the protocol is over.
     fn receive_space(&mut self, size: usize) -> &mut [u8];
 
     /// Says that `size` bytes came, which are in the [`receive_space`](Self::receive_space).
@@ -59,14 +59,14 @@ pub trait Talk: Sealed + Send + Unpin + 'static {
     /// Takes in what came, gives up what is too late, and prepares what can go out.
     fn advance(&mut self, now: Instant);
 
-    /// Whether nothing more is to be said or heard.
+    /// Whether nothing more is to be sent or received.
     fn is_over(&self) -> bool;
 }
 
-/// A dialogue that can go on inside of TLS.
+/// A protocol that can continue inside of TLS.
 ///
 /// Only this crate implements it.
-pub trait Upgrade: Talk {
+pub trait Upgrade: Protocol {
     /// Whether TLS is to begin as soon as the output is written. Nothing can be received before
     /// [`tls_started`](Self::tls_started).
     fn wants_tls(&self) -> bool;
@@ -78,16 +78,17 @@ pub trait Upgrade: Talk {
     fn tls_started(&mut self, server_end_point: Option<&[u8]>);
 }
 
-/// A connection's mind: which query goes when, whose answer comes, and what an error means.
+/// The connection state machine: which query is sent when, which answer arrives, and what an error means.
 ///
 /// Only this crate implements it.
-pub trait Drive: Upgrade + Sized {
+pub trait Driver: Upgrade + Sized {
     /// Where the server is, and how to log in.
     type Config: Target;
     /// What a driver may keep.
     type Options: Clone + Send + 'static;
-    /// Has a query cancelled, in a dialogue of its own on a socket of its own.
-    type Errand: Upgrade;
+    /// A second connection to the same server, which cancels a query there, or finds out why the
+    /// server is silent.
+    type Auxiliary: Upgrade;
 
     /// Begins with the log-in to a host.
     ///
@@ -101,7 +102,7 @@ pub trait Drive: Upgrade + Sized {
         options: Self::Options,
     ) -> Result<Self>;
 
-    /// Takes a request. Its queries go out with the next [`advance`](Talk::advance), or when there
+    /// Takes a request. Its queries go out with the next [`advance`](Protocol::advance), or when there
     /// is room in the window.
     ///
     /// # Errors
@@ -114,7 +115,7 @@ pub trait Drive: Upgrade + Sized {
     fn abandon(&mut self, ticket: Ticket);
 
     /// Takes back requests that are about to be sent and whose callers are gone, as
-    /// [`abandon`](Self::abandon) does. To be called before [`advance`](Talk::advance), which sends.
+    /// [`abandon`](Self::abandon) does. To be called before [`advance`](Protocol::advance), which sends.
     fn withdraw(&mut self, is_unwanted: impl FnMut(Ticket) -> bool);
 
     /// Takes a request back as if its deadline had passed: its reply says so, and what the server
@@ -134,7 +135,7 @@ pub trait Drive: Upgrade + Sized {
     /// Whether [`next_reply`](Self::next_reply) has something.
     fn has_reply(&self) -> bool;
 
-    /// When [`advance`](Talk::advance) has to be called even if nothing comes.
+    /// When [`advance`](Protocol::advance) has to be called even if nothing comes.
     fn deadline(&self) -> Option<Instant>;
 
     /// Whether the log-in is done.
@@ -171,17 +172,17 @@ pub trait Drive: Upgrade + Sized {
     /// What begins a transaction, one statement after the other.
     fn begin_statements(options: &TransactionOptions) -> Vec<String>;
 
-    /// How to have a query cancelled. The owner opens a connection to the same server, lets the
-    /// errand talk there until it is over, and calls [`cancel_done`](Self::cancel_done); until then
-    /// nothing more is sent here.
+    /// A second connection, if one is wanted. The owner opens a socket to the same server, drives the
+    /// connection until it [is over](Protocol::is_over), and calls
+    /// [`auxiliary_done`](Self::auxiliary_done); until then nothing more is sent here.
     ///
     /// A server cancels whatever it is doing, so it is asked only while the query is the first in
     /// the line. Should it be done in that very moment and the next one be hit, then that is sent
     /// again.
-    fn take_cancel(&mut self) -> Option<Self::Errand>;
+    fn take_auxiliary(&mut self) -> Option<Self::Auxiliary>;
 
     /// Says that the server has dealt with a request to cancel, or that it could not be reached.
-    fn cancel_done(&mut self);
+    fn auxiliary_done(&mut self);
 
     /// Ends the connection. What has no answer gets an error; what was sent may be done all the
     /// same. The output holds the farewell.
@@ -189,7 +190,7 @@ pub trait Drive: Upgrade + Sized {
 }
 
 /// The requests of a backlog that are to be withdrawn: those that `is_unwanted`, as far as the first
-/// `room` of the others, behind which nothing is sent yet.
+/// `room` of the others, after which nothing is sent yet.
 pub(crate) fn unwanted(
     tickets: impl Iterator<Item = Ticket>,
     mut room: usize,
@@ -242,7 +243,7 @@ pub trait Target: Sealed + Clone + Send + Sync + 'static {
     /// not let us in or TLS fails.
     fn transports(&self, host: &Host) -> (Transport, Option<Transport>);
 
-    /// Whom TLS trusts.
+    /// What TLS trusts.
     fn trust(&self) -> Trust<'_>;
 }
 
@@ -268,7 +269,7 @@ pub enum Transport {
     Tls,
 }
 
-/// Whom TLS trusts, and what it shows.
+/// What TLS trusts, and what it shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
     /// The certificates.

@@ -27,7 +27,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Answered(u32),
-    /// It was taken, and nobody answered it.
+    /// It was taken, and not answered.
     Dropped,
     Refused,
 }
@@ -161,7 +161,7 @@ fn those_who_wait_for_room_are_all_told() {
     assert_eq!(woken.0.load(std::sync::atomic::Ordering::Relaxed), 2);
     drop(going);
     assert_eq!(Pin::new(&mut staying).poll(&mut cx), Poll::Ready(Ok(())));
-    // Room that nobody waits for any more leaves nothing behind.
+    // Nothing is left of a wait for room that was given up.
     let mut late = sender.send(4);
     assert!(Pin::new(&mut late).poll(&mut cx).is_pending());
     drop(late);

@@ -1,10 +1,10 @@
-//! The face for event loops: a connection that never waits, and lives on its caller's poller.
+//! Connections for event loops: they never block, and are driven by their caller's poller.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::drive::{Drive, Fitness, Talk, Target};
+use crate::driver::{Driver, Fitness, Protocol, Target};
 use crate::net::{Attempt, CANCEL_TIMEOUT, MaybeTls, READ_SIZE, Stream};
 use crate::{Error, Host, Reply, Request, Result, TargetSession, Ticket};
 
@@ -15,7 +15,7 @@ const READ_COUNT_MAX: usize = 16;
 /// is not worth a place on the caller's poller.
 const CANCEL_PERIOD: Duration = Duration::from_millis(5);
 
-/// A connection on somebody's event loop.
+/// A connection that its caller's event loop drives.
 ///
 /// The owner registers [`as_fd`](AsFd::as_fd), level-triggered, for reading, and for writing as long as
 /// [`wants_write`](Self::wants_write) says so. Whenever one of them is ready, or
@@ -23,11 +23,11 @@ const CANCEL_PERIOD: Duration = Duration::from_millis(5);
 /// [`turn`](Self::turn) and takes the replies. Requests of one round of the loop go out together.
 ///
 /// Each kind of server has a name for it: [`postgres::poll::Connection`](crate::postgres::poll::Connection).
-pub struct Connection<D: Drive> {
+pub struct Connection<D: Driver> {
     stream: Stream,
     driver: MaybeTls<D>,
     entry: Entry,
-    cancel: Option<Cancel<MaybeTls<D::Errand>>>,
+    cancel: Option<Cancel<MaybeTls<D::Auxiliary>>>,
     wants_write: bool,
     /// Whether the server has ever said anything.
     is_heard: bool,
@@ -45,14 +45,14 @@ enum Entry {
 /// A connection that asks to cancel something.
 struct Cancel<E> {
     stream: Stream,
-    errand: E,
+    auxiliary: E,
     /// When it is looked at again.
     next: Instant,
     /// When it is given up.
     end: Instant,
 }
 
-impl<D: Drive> Connection<D> {
+impl<D: Driver> Connection<D> {
     /// Begins to connect to one of the hosts. The look-up of a name and the reading of certificates
     /// may block; what follows, the log-in included, happens in [`turn`](Self::turn).
     ///
@@ -105,7 +105,7 @@ impl<D: Drive> Connection<D> {
         self.driver.submit(request)
     }
 
-    /// Takes a request back that nobody waits for any more; there is no reply.
+    /// Withdraws a request whose answer is not needed any more; there is no reply.
     pub fn abandon(&mut self, ticket: Ticket) {
         self.driver.abandon(ticket);
     }
@@ -183,11 +183,11 @@ impl<D: Drive> Connection<D> {
         }
         self.driver.advance(now);
         self.enter(now);
-        if let Some(errand) = self.driver.take_cancel() {
-            self.cancel = Cancel::begin(&self.stream, self.driver.pair(errand), now).ok();
+        if let Some(auxiliary) = self.driver.take_auxiliary() {
+            self.cancel = Cancel::begin(&self.stream, self.driver.pair(auxiliary), now).ok();
             if self.cancel.is_none() {
                 // A server that cannot be asked goes on, and is waited for.
-                self.cancel_done(now);
+                self.auxiliary_done(now);
             }
         }
         if self
@@ -196,7 +196,7 @@ impl<D: Drive> Connection<D> {
             .is_some_and(|cancel| cancel.is_done(now))
         {
             self.cancel = None;
-            self.cancel_done(now);
+            self.auxiliary_done(now);
         }
         self.wants_write = !self.stream.drain(&mut self.driver)?;
         Ok(())
@@ -275,52 +275,54 @@ impl<D: Drive> Connection<D> {
         Ok(())
     }
 
-    fn cancel_done(&mut self, now: Instant) {
-        self.driver.cancel_done();
+    fn auxiliary_done(&mut self, now: Instant) {
+        self.driver.auxiliary_done();
         self.driver.advance(now);
     }
 }
 
-impl<E: Talk> Cancel<E> {
-    fn begin(stream: &Stream, errand: E, now: Instant) -> io::Result<Self> {
+impl<E: Protocol> Cancel<E> {
+    fn begin(stream: &Stream, auxiliary: E, now: Instant) -> io::Result<Self> {
         Ok(Self {
             stream: Stream::begin_connect(&stream.peer()?)?,
-            errand,
+            auxiliary,
             next: now + CANCEL_PERIOD,
             end: now + CANCEL_TIMEOUT,
         })
     }
 
-    /// Whether the errand is run, or cannot be.
+    /// Whether the auxiliary connection is done, or failed.
     fn is_done(&mut self, now: Instant) -> bool {
         self.next = now + CANCEL_PERIOD;
-        now >= self.end || self.exchange(now).is_err() || self.errand.is_over()
+        now >= self.end || self.exchange(now).is_err() || self.auxiliary.is_over()
     }
 
     fn exchange(&mut self, now: Instant) -> io::Result<()> {
-        let Self { stream, errand, .. } = self;
-        errand.advance(now);
-        if !stream.drain(errand)? {
+        let Self {
+            stream, auxiliary, ..
+        } = self;
+        auxiliary.advance(now);
+        if !stream.drain(auxiliary)? {
             return Ok(());
         }
-        match stream.try_read(errand.receive_space(READ_SIZE))? {
-            Some(0) => errand.end_of_input(),
-            Some(size) => errand.received(size),
+        match stream.try_read(auxiliary.receive_space(READ_SIZE))? {
+            Some(0) => auxiliary.end_of_input(),
+            Some(size) => auxiliary.received(size),
             None => return Ok(()),
         }
         // There may be an answer to it.
-        errand.advance(now);
-        stream.drain(errand).map(drop)
+        auxiliary.advance(now);
+        stream.drain(auxiliary).map(drop)
     }
 }
 
-impl<D: Drive> AsFd for Connection<D> {
+impl<D: Driver> AsFd for Connection<D> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 }
 
-impl<D: Drive> Drop for Connection<D> {
+impl<D: Driver> Drop for Connection<D> {
     fn drop(&mut self) {
         self.driver.close();
         // A server that does not take the farewell finds the end of the stream instead.

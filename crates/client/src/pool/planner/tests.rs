@@ -28,13 +28,13 @@ struct Connection {
 struct World {
     random: Rng,
     limits: Limits,
-    plan: Plan,
+    planner: PoolPlanner,
     now: Instant,
-    connections: HashMap<Place, Connection>,
-    /// Who waits, in their order.
+    connections: HashMap<PoolSlotId, Connection>,
+    /// The waiters, in their order.
     waiting: VecDeque<(Waiter, Usage, Instant)>,
-    leases: Vec<Place>,
-    locks: Vec<Place>,
+    leases: Vec<PoolSlotId>,
+    locks: Vec<PoolSlotId>,
     refused_count: usize,
     served_count: usize,
     /// Since when nothing goes wrong any more.
@@ -70,7 +70,7 @@ impl World {
         let now = Instant::now();
         Self {
             random,
-            plan: Plan::new(limits.clone(), now),
+            planner: PoolPlanner::new(limits.clone(), now),
             limits,
             now,
             connections: HashMap::new(),
@@ -85,9 +85,9 @@ impl World {
 
     fn take(&mut self, usage: Usage, timeout: Duration) -> Take {
         let until = self.now + timeout;
-        let take = self.plan.take(usage, until, self.now);
+        let take = self.planner.take(usage, until, self.now);
         match take {
-            Take::Now(place) => self.hold(usage, place),
+            Take::Now(slot_id) => self.hold(usage, slot_id),
             Take::Wait(waiter) => self.waiting.push_back((waiter, usage, until)),
             Take::Refused(_) => self.refused_count += 1,
         }
@@ -95,63 +95,69 @@ impl World {
         take
     }
 
-    fn hold(&mut self, usage: Usage, place: Place) {
+    fn hold(&mut self, usage: Usage, slot_id: PoolSlotId) {
         self.served_count += 1;
-        let connection = self.connections.get_mut(&place).expect("it was opened");
+        let connection = self.connections.get_mut(&slot_id).expect("it was opened");
         assert!(connection.is_open && !connection.is_ending);
         assert!(
             !connection.is_locked,
-            "nobody uses what somebody has for himself"
+            "a locked connection has no other user"
         );
         match usage {
             Usage::Shared => {
                 connection.lease_count += 1;
-                self.leases.push(place);
+                self.leases.push(slot_id);
             }
             Usage::Exclusive => {
                 assert_eq!(connection.lease_count + connection.ghost_count, 0);
                 assert_eq!(connection.checked, None);
                 connection.is_locked = true;
-                self.locks.push(place);
+                self.locks.push(slot_id);
             }
         }
     }
 
     /// Does what the plan says.
     fn obey(&mut self) {
-        while let Some(step) = self.plan.next_step() {
+        while let Some(step) = self.planner.next_step() {
             match step {
-                Step::Open(place) => {
-                    let before = self.connections.insert(place, Connection::default());
-                    assert!(before.is_none(), "a place is named once");
+                Step::Open(slot_id) => {
+                    let before = self.connections.insert(slot_id, Connection::default());
+                    assert!(before.is_none(), "a slot_id is named once");
                 }
-                Step::Check(place) => {
-                    let connection = self.connections.get_mut(&place).unwrap();
+                Step::Check(slot_id) => {
+                    let connection = self.connections.get_mut(&slot_id).unwrap();
                     assert!(connection.is_open && connection.checked.is_none());
                     connection.checked = Some(connection.ghost_count);
                 }
-                Step::Close(place) => {
-                    let connection = self.connections.get_mut(&place).unwrap();
+                Step::Close(slot_id) => {
+                    let connection = self.connections.get_mut(&slot_id).unwrap();
                     assert_eq!(connection.lease_count + connection.ghost_count, 0);
                     assert!(!connection.is_locked && !connection.is_ending);
                     connection.is_ending = true;
                 }
-                Step::Abort(place) => {
-                    let connection = self.connections.get_mut(&place).unwrap();
-                    assert_eq!(connection.lease_count, 0, "nobody's answer is given up");
+                Step::Abort(slot_id) => {
+                    let connection = self.connections.get_mut(&slot_id).unwrap();
+                    assert_eq!(
+                        connection.lease_count, 0,
+                        "no answer is given up that a caller waits for"
+                    );
                     assert!(!connection.is_ending);
                     connection.is_ending = true;
                 }
-                Step::Serve(waiter, place) => {
+                Step::Serve(waiter, slot_id) => {
                     let usage = self.forget(waiter);
-                    self.hold(usage, place);
+                    self.hold(usage, slot_id);
                 }
                 Step::Reject(waiter, refusal) => {
                     let is_late = refusal == Refusal::Late;
                     if let (true, Some(since)) = (is_late, self.calm_since) {
                         let until = self.waiting.iter().find(|entry| entry.0 == waiter);
                         let until = until.expect("who waits is told once").2;
-                        assert!(until < since + ms(1_000), "nobody starves in a calm world");
+                        assert!(
+                            until < since + ms(1_000),
+                            "no waiter starves in a calm world"
+                        );
                     }
                     self.forget(waiter);
                 }
@@ -160,7 +166,7 @@ impl World {
         self.check();
     }
 
-    /// Somebody waits no more.
+    /// A waiter gives up.
     fn forget(&mut self, waiter: Waiter) -> Usage {
         let position = self.waiting.iter().position(|entry| entry.0 == waiter);
         let position = position.expect("who waits is told once");
@@ -171,7 +177,7 @@ impl World {
     /// What is true at any time.
     fn check(&self) {
         assert!(self.connections.len() <= self.limits.count_max);
-        let counts = self.plan.counts();
+        let counts = self.planner.counts();
         let connections = self.connections.values();
         let in_flight = connections.map(|one| one.lease_count + one.ghost_count);
         assert_eq!(counts.in_flight, in_flight.sum::<usize>());
@@ -180,19 +186,19 @@ impl World {
         assert_eq!(total, self.connections.len());
         let is_fresh = self.limits.check_after > ms(100_000);
         if is_fresh && counts.waiting > 0 {
-            assert_eq!(counts.idle, 0, "nobody waits beside an idle connection");
+            assert_eq!(counts.idle, 0, "no request waits beside an idle connection");
         }
         if let Some(first) = self.waiting.iter().map(|entry| entry.2).min() {
-            let deadline = self.plan.deadline(self.now);
+            let deadline = self.planner.deadline(self.now);
             assert!(deadline.is_some_and(|deadline| deadline <= first));
         }
     }
 
     fn pass(&mut self, duration: Duration) {
         self.now += duration;
-        self.plan.advance(self.now);
+        self.planner.advance(self.now);
         self.obey();
-        let deadline = self.plan.deadline(self.now);
+        let deadline = self.planner.deadline(self.now);
         assert!(
             deadline.is_none_or(|deadline| deadline > self.now),
             "what is due was done"
@@ -201,70 +207,71 @@ impl World {
     }
 
     fn give_back(&mut self, index: usize, outcome: Outcome) {
-        let place = self.leases.swap_remove(index);
+        let slot_id = self.leases.swap_remove(index);
         // It may be lost since.
-        if let Some(connection) = self.connections.get_mut(&place) {
+        if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.lease_count -= 1;
             connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
         }
-        self.plan.give_back(place, outcome, self.now);
+        self.planner.give_back(slot_id, outcome, self.now);
         self.obey();
     }
 
     fn unlock(&mut self, index: usize, outcome: Outcome) {
-        let place = self.locks.swap_remove(index);
-        if let Some(connection) = self.connections.get_mut(&place) {
+        let slot_id = self.locks.swap_remove(index);
+        if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.is_locked = false;
             connection.ghost_count += usize::from(outcome == Outcome::GivenUp);
         }
-        self.plan.unlock(place, outcome, self.now);
+        self.planner.unlock(slot_id, outcome, self.now);
         self.obey();
     }
 
     fn discard(&mut self, index: usize) {
-        let place = self.locks.swap_remove(index);
-        if let Some(connection) = self.connections.get_mut(&place) {
+        let slot_id = self.locks.swap_remove(index);
+        if let Some(connection) = self.connections.get_mut(&slot_id) {
             connection.is_locked = false;
         }
-        self.plan.discard(place, self.now);
+        self.planner.discard(slot_id, self.now);
         self.obey();
     }
 
     /// A random connection that meets the condition.
-    fn any(&mut self, is_meant: impl Fn(&Connection) -> bool) -> Option<Place> {
+    fn any(&mut self, is_meant: impl Fn(&Connection) -> bool) -> Option<PoolSlotId> {
         let found = self.connections.iter().filter(|(_, one)| is_meant(one));
-        let mut found: Vec<Place> = found.map(|(&place, _)| place).collect();
-        found.sort_by_key(|place| (place.index, place.generation));
+        let mut found: Vec<PoolSlotId> = found.map(|(&slot_id, _)| slot_id).collect();
+        found.sort_by_key(|slot_id| (slot_id.index, slot_id.generation));
         self.random.choice(found)
     }
 
-    fn opened(&mut self, place: Place) {
-        self.connections.get_mut(&place).unwrap().is_open = true;
+    fn opened(&mut self, slot_id: PoolSlotId) {
+        self.connections.get_mut(&slot_id).unwrap().is_open = true;
         let jitter = self.random.u32(..);
-        self.plan.opened(place, Duration::ZERO, jitter, self.now);
+        self.planner
+            .opened(slot_id, Duration::ZERO, jitter, self.now);
         self.obey();
     }
 
-    fn open_failed(&mut self, place: Place, why: Failure) {
-        self.connections.remove(&place);
+    fn open_failed(&mut self, slot_id: PoolSlotId, why: Failure) {
+        self.connections.remove(&slot_id);
         let jitter = self.random.u32(..);
-        self.plan.open_failed(place, why, jitter, self.now);
+        self.planner.open_failed(slot_id, why, jitter, self.now);
         self.obey();
     }
 
-    fn checked(&mut self, place: Place) {
-        let connection = self.connections.get_mut(&place).unwrap();
+    fn checked(&mut self, slot_id: PoolSlotId) {
+        let connection = self.connections.get_mut(&slot_id).unwrap();
         connection.ghost_count -= connection.checked.take().unwrap();
-        self.plan.checked(place, self.now);
+        self.planner.checked(slot_id, self.now);
         self.obey();
     }
 
-    fn ended(&mut self, place: Place) {
-        self.connections.remove(&place);
+    fn ended(&mut self, slot_id: PoolSlotId) {
+        self.connections.remove(&slot_id);
         let jitter = self.random.u32(..);
-        assert!(self.plan.ended(place, jitter, self.now));
+        assert!(self.planner.ended(slot_id, jitter, self.now));
         // Both ends of it may say so.
-        assert!(!self.plan.ended(place, jitter, self.now));
+        assert!(!self.planner.ended(slot_id, jitter, self.now));
         self.obey();
     }
 
@@ -293,32 +300,32 @@ impl World {
             60..64 if !self.waiting.is_empty() => {
                 let index = self.random.usize(0..self.waiting.len());
                 let (waiter, ..) = self.waiting.remove(index).unwrap();
-                self.plan.leave(waiter, self.now);
+                self.planner.leave(waiter, self.now);
                 self.obey();
             }
             64..76 => {
-                if let Some(place) = self.any(|one| !one.is_open && !one.is_ending) {
+                if let Some(slot_id) = self.any(|one| !one.is_open && !one.is_ending) {
                     match self.random.u32(0..10) {
-                        0 => self.open_failed(place, Failure::Lasting),
-                        1..3 => self.open_failed(place, Failure::Passing),
-                        3 => self.open_failed(place, Failure::Unreachable),
-                        _ => self.opened(place),
+                        0 => self.open_failed(slot_id, Failure::Lasting),
+                        1..3 => self.open_failed(slot_id, Failure::Passing),
+                        3 => self.open_failed(slot_id, Failure::Unreachable),
+                        _ => self.opened(slot_id),
                     }
                 }
             }
             76..82 => {
-                if let Some(place) = self.any(|one| one.checked.is_some() && !one.is_ending) {
-                    self.checked(place);
+                if let Some(slot_id) = self.any(|one| one.checked.is_some() && !one.is_ending) {
+                    self.checked(slot_id);
                 }
             }
             82..84 => {
-                if let Some(place) = self.any(|one| one.is_open) {
-                    self.ended(place);
+                if let Some(slot_id) = self.any(|one| one.is_open) {
+                    self.ended(slot_id);
                 }
             }
             84..92 => {
-                if let Some(place) = self.any(|one| one.is_ending) {
-                    self.ended(place);
+                if let Some(slot_id) = self.any(|one| one.is_ending) {
+                    self.ended(slot_id);
                 }
             }
             _ => {
@@ -332,12 +339,12 @@ impl World {
     fn calm_down(&mut self) {
         self.calm_since = Some(self.now);
         for _ in 0..10_000 {
-            if let Some(place) = self.any(|one| one.is_ending) {
-                self.ended(place);
-            } else if let Some(place) = self.any(|one| !one.is_open) {
-                self.opened(place);
-            } else if let Some(place) = self.any(|one| one.checked.is_some()) {
-                self.checked(place);
+            if let Some(slot_id) = self.any(|one| one.is_ending) {
+                self.ended(slot_id);
+            } else if let Some(slot_id) = self.any(|one| !one.is_open) {
+                self.opened(slot_id);
+            } else if let Some(slot_id) = self.any(|one| one.checked.is_some()) {
+                self.checked(slot_id);
             } else if !self.leases.is_empty() {
                 self.give_back(0, Outcome::Answered);
             } else if !self.locks.is_empty() {
@@ -345,17 +352,17 @@ impl World {
             } else if self.waiting.is_empty() {
                 return;
             } else {
-                let deadline = self.plan.deadline(self.now).expect("somebody waits");
+                let deadline = self.planner.deadline(self.now).expect("a request waits");
                 self.pass(deadline.saturating_duration_since(self.now));
             }
         }
-        panic!("{} wait for ever: {:?}", self.waiting.len(), self.plan);
+        panic!("{} wait for ever: {:?}", self.waiting.len(), self.planner);
     }
 }
 
 #[test]
 fn whatever_happens_the_rules_hold_and_everybody_is_served() {
-    let mut random = rng("the pool's plan");
+    let mut random = rng("the pool's planner");
     for _ in 0..WORLD_COUNT {
         let count_max = random.usize(1..5);
         let limits = Limits {
@@ -380,17 +387,17 @@ fn whatever_happens_the_rules_hold_and_everybody_is_served() {
             world.pass(ms(1_000));
             world.calm_down();
         }
-        let counts = world.plan.counts();
+        let counts = world.planner.counts();
         assert_eq!(counts.in_flight, 0);
         if limits.idle_timeout.is_some() {
             assert_eq!(counts.open, limits.count_min);
         }
         assert!(counts.open >= limits.count_min);
 
-        world.plan.close_all(world.now);
+        world.planner.close_all(world.now);
         world.obey();
         world.calm_down();
-        assert!(world.plan.is_closed());
+        assert!(world.planner.is_closed());
         assert_eq!(
             world.take(Usage::Shared, ms(1)),
             Take::Refused(Refusal::Closed)
@@ -418,8 +425,8 @@ fn those_who_wait_are_served_in_their_order() {
     for usage in usages {
         world.take(usage, ms(10_000));
     }
-    let place = world.any(|_| true).unwrap();
-    world.opened(place);
+    let slot_id = world.any(|_| true).unwrap();
+    world.opened(slot_id);
     let mut order = Vec::new();
     while world.served_count < usages.len() || !world.leases.is_empty() {
         order.push((world.locks.len(), world.leases.len()));
@@ -449,7 +456,7 @@ fn requests_fill_a_connection_before_another_is_opened() {
 }
 
 /// One connection of which one request is under way, for 51 ms where 50 are allowed.
-fn stalled(limits: Limits) -> (World, Place) {
+fn stalled(limits: Limits) -> (World, PoolSlotId) {
     let mut world = calm(limits);
     world.take(Usage::Shared, ms(100));
     let first = world.any(|_| true).unwrap();
@@ -563,7 +570,7 @@ fn a_round_trip_is_no_stall() {
     world.take(Usage::Shared, ms(10_000));
     let first = world.any(|_| true).unwrap();
     world.connections.get_mut(&first).unwrap().is_open = true;
-    world.plan.opened(first, ms(30), 0, world.now);
+    world.planner.opened(first, ms(30), 0, world.now);
     world.obey();
     world.pass(ms(79));
     assert_eq!(world.take(Usage::Shared, ms(100)), Take::Now(first));
@@ -573,7 +580,7 @@ fn a_round_trip_is_no_stall() {
     // The next connection shows that the first was slow for another reason.
     let second = world.any(|one| !one.is_open).unwrap();
     world.connections.get_mut(&second).unwrap().is_open = true;
-    world.plan.opened(second, ms(1), 0, world.now);
+    world.planner.opened(second, ms(1), 0, world.now);
     world.obey();
     world.pass(ms(52));
     world.take(Usage::Shared, ms(100));
@@ -609,8 +616,8 @@ fn a_wrong_password_is_tried_once_a_while() {
     let mut world = calm(limits());
     world.take(Usage::Shared, ms(10_000));
     world.take(Usage::Exclusive, ms(10_000));
-    while let Some(place) = world.any(|_| true) {
-        world.open_failed(place, Failure::Lasting);
+    while let Some(slot_id) = world.any(|_| true) {
+        world.open_failed(slot_id, Failure::Lasting);
     }
     assert!(world.waiting.is_empty(), "all were dismissed at once");
     let refused = Take::Refused(Refusal::Failed);
@@ -620,9 +627,9 @@ fn a_wrong_password_is_tried_once_a_while() {
     for _ in 0..1_000 {
         world.pass(ms(60));
         world.take(Usage::Shared, ms(10_000));
-        if let Some(place) = world.any(|_| true) {
+        if let Some(slot_id) = world.any(|_| true) {
             attempt_count += 1;
-            world.open_failed(place, Failure::Lasting);
+            world.open_failed(slot_id, Failure::Lasting);
         }
     }
     assert!(
@@ -637,8 +644,8 @@ fn an_unreachable_server_fails_requests_at_once_and_is_tried_again() {
     for _ in 0..100 {
         world.take(Usage::Shared, ms(10_000));
     }
-    while let Some(place) = world.any(|_| true) {
-        world.open_failed(place, Failure::Unreachable);
+    while let Some(slot_id) = world.any(|_| true) {
+        world.open_failed(slot_id, Failure::Unreachable);
     }
     assert!(world.waiting.is_empty(), "all fail at once");
     let refused = Take::Refused(Refusal::Failed);
@@ -647,9 +654,9 @@ fn an_unreachable_server_fails_requests_at_once_and_is_tried_again() {
     for _ in 0..5_000 {
         world.pass(ms(1));
         world.take(Usage::Shared, ms(10_000));
-        if let Some(place) = world.any(|_| true) {
+        if let Some(slot_id) = world.any(|_| true) {
             attempt_count += 1;
-            world.open_failed(place, Failure::Unreachable);
+            world.open_failed(slot_id, Failure::Unreachable);
         }
     }
     assert!(
@@ -662,9 +669,9 @@ fn an_unreachable_server_fails_requests_at_once_and_is_tried_again() {
         matches!(take, Take::Wait(_)),
         "half a second is the longest pause"
     );
-    let place = world.any(|_| true).unwrap();
-    world.opened(place);
-    assert_eq!(world.leases, [place]);
+    let slot_id = world.any(|_| true).unwrap();
+    world.opened(slot_id);
+    assert_eq!(world.leases, [slot_id]);
 }
 
 #[test]
@@ -675,9 +682,9 @@ fn a_server_that_is_away_is_asked_less_and_less_often() {
     }
     let mut attempt_count = 0;
     for _ in 0..5_000 {
-        while let Some(place) = world.any(|_| true) {
+        while let Some(slot_id) = world.any(|_| true) {
             attempt_count += 1;
-            world.open_failed(place, Failure::Passing);
+            world.open_failed(slot_id, Failure::Passing);
         }
         world.pass(ms(1));
     }
@@ -689,9 +696,9 @@ fn a_server_that_is_away_is_asked_less_and_less_often() {
     for _ in 0..500 {
         world.pass(ms(1));
     }
-    let place = world
+    let slot_id = world
         .any(|_| true)
         .expect("half a second is the longest pause");
-    world.opened(place);
+    world.opened(slot_id);
     assert_eq!(world.leases.len(), 100);
 }

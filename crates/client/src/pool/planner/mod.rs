@@ -1,12 +1,12 @@
 //! What a pool decides: which connection takes a request, when another is opened or closed, who
 //! waits and until when.
 //!
-//! A [`Plan`] knows no socket, task or clock. It is told what happens and when, and says what is to
+//! A [`PoolPlanner`] knows no socket, task or clock. It is told what happens and when, and says what is to
 //! be done as [`Step`]s:
 //!
 //! ```text
 //!   take, give_back, leave    ──► ┌──────┐
-//!   opened, open_failed,          │ Plan │ ──► next_step(): open, check, close, serve, …
+//!   opened, open_failed,          │ PoolPlanner │ ──► next_step(): open, check, close, serve, …
 //!   checked, ended            ──► └──────┘
 //!                                    ▲
 //!                             advance(now), due by deadline()
@@ -14,8 +14,8 @@
 //!
 //! # Which connection
 //!
-//! A connection is shared: what is asked goes out behind what others have asked, and nobody waits
-//! for a connection of his own. So the fullest connection that is not [full](Limits::depth) takes a
+//! A connection is shared: a request is sent after those of other callers, and does not wait
+//! for a connection to itself. So the fullest connection that is not [full](Limits::depth) takes a
 //! request: packed requests travel in fewer writes, and connections that are not needed become
 //! idle. When all are full, the one with the fewest under way takes it, and another is opened.
 //!
@@ -23,15 +23,15 @@
 //! up would hold up the next request too. No request goes there while another connection can be had.
 //! A new one takes milliseconds, so a request rather waits for that, or for the answer that is owed,
 //! whichever is first. Only where there can be no more connections, or the server refuses them, it
-//! goes behind what is under way.
+//! goes after what is under way.
 //!
-//! Who wants a connection for himself gets an idle one or a new one. Where there can be no more,
-//! the one with the fewest under way is reserved: it takes nothing new and is his when it is done.
+//! An exclusive user gets an idle connection or a new one. Where there can be no more,
+//! the one with the fewest under way is reserved: it takes nothing new and is given out when it is done.
 //!
 //! # Given up, and perhaps under way
 //!
-//! Who drops a future or lets a deadline pass leaves behind a query that the server may still work
-//! on: a ghost. It counts as under way until a [check](Step::Check), sent behind it, is answered. A
+//! A future that is dropped and a deadline that passes leave a query that the server may still work
+//! on: a ghost. It counts as under way until a [check](Step::Check), sent after it, is answered. A
 //! connection that has only ghosts and does not answer in time is given up.
 
 mod queue;
@@ -70,14 +70,14 @@ pub(super) struct Limits {
     pub(super) lifetime_max: Option<Duration>,
     /// How long a connection may be idle and is used without a check.
     pub(super) check_after: Duration,
-    /// How long a check may take where nobody else waits for the connection.
+    /// How long a check may take where no request waits for the connection.
     pub(super) check_timeout: Duration,
 }
 
 /// Names one connection. The next one in its place has another generation, so that late words about
 /// the old one do not concern it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct PoolSlotId {
     pub(super) index: usize,
     generation: u64,
 }
@@ -87,14 +87,14 @@ pub(super) struct Place {
 pub(super) enum Usage {
     /// Beside others.
     Shared,
-    /// By nobody else.
+    /// By no other caller.
     Exclusive,
 }
 
 /// The answer to a wish for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    Now(Place),
+    Now(PoolSlotId),
     /// A [`Step`] will name the waiter.
     Wait(Waiter),
     Refused(Refusal),
@@ -105,7 +105,7 @@ pub(super) enum Take {
 pub(super) enum Refusal {
     /// None came in time.
     Late,
-    /// Nobody listens there, or the server refuses for a reason that lasts.
+    /// The port is refused, or the server refuses for a reason that lasts.
     Failed,
     /// The pool is closed.
     Closed,
@@ -117,7 +117,7 @@ pub(super) enum Outcome {
     Answered,
     /// Nothing of it was sent.
     Unused,
-    /// Nobody waits any more, and the server may still work on it.
+    /// Its caller is gone, and the server may still work on it.
     GivenUp,
 }
 
@@ -138,14 +138,14 @@ pub(super) enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Connect; then say `opened` or `open_failed`.
-    Open(Place),
-    /// Ask something short, behind all that is under way; then say `checked`.
-    Check(Place),
+    Open(PoolSlotId),
+    /// Send a short query after all that is under way; then call `checked`.
+    Check(PoolSlotId),
     /// End a connection once all is answered that was asked there; then say `ended`.
-    Close(Place),
+    Close(PoolSlotId),
     /// End a connection whatever is under way; then say `ended`.
-    Abort(Place),
-    Serve(Waiter, Place),
+    Abort(PoolSlotId),
+    Serve(Waiter, PoolSlotId),
     Reject(Waiter, Refusal),
 }
 
@@ -163,7 +163,7 @@ pub(super) struct Counts {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct PoolPlanner {
     limits: Limits,
     /// The shortest round trip to the server that was seen; none before a connection was made.
     round_trip: Option<Duration>,
@@ -179,7 +179,7 @@ pub(super) struct Plan {
     is_changed: bool,
 }
 
-impl Plan {
+impl PoolPlanner {
     /// Nothing is open until [`advance`](Self::advance) or [`take`](Self::take) asks for it.
     pub(super) fn new(limits: Limits, now: Instant) -> Self {
         assert!(limits.count_max > 0, "a pool has room for a connection");
@@ -198,7 +198,7 @@ impl Plan {
         }
     }
 
-    /// Somebody wants a connection, and waits for it until then at most.
+    /// A caller wants a connection, and waits for it until then at most.
     pub(super) fn take(&mut self, usage: Usage, until: Instant, now: Instant) -> Take {
         if self.is_closing {
             return Take::Refused(Refusal::Closed);
@@ -210,7 +210,7 @@ impl Plan {
             if load != Load::Free {
                 self.open(1, now);
             }
-            return Take::Now(self.place(index));
+            return Take::Now(self.slot_id(index));
         }
         if self.is_refused(now) {
             return Take::Refused(Refusal::Failed);
@@ -222,7 +222,7 @@ impl Plan {
         let position =
             steps.position(|step| matches!(step, Step::Serve(served, _) if *served == waiter));
         match position.and_then(|position| self.steps.remove(position)) {
-            Some(Step::Serve(_, place)) => Take::Now(place),
+            Some(Step::Serve(_, slot_id)) => Take::Now(slot_id),
             _ => Take::Wait(waiter),
         }
     }
@@ -234,8 +234,10 @@ impl Plan {
     }
 
     /// A request on a shared connection is over.
-    pub(super) fn give_back(&mut self, place: Place, outcome: Outcome, now: Instant) {
-        let Some(slot) = self.find(place) else { return };
+    pub(super) fn give_back(&mut self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+        let Some(slot) = self.find(slot_id) else {
+            return;
+        };
         assert!(slot.lease_count > 0, "what is given back was taken");
         slot.lease_count -= 1;
         match outcome {
@@ -248,7 +250,7 @@ impl Plan {
         }
         let is_watched = slot.check.is_some() || slot.ghost_count > 0 || slot.is_retiring;
         if is_watched {
-            self.after_return(place.index, now);
+            self.after_return(slot_id.index, now);
         }
         if is_watched || !self.queue.is_empty() {
             self.settle(now);
@@ -256,35 +258,45 @@ impl Plan {
     }
 
     /// An exclusive connection comes back.
-    pub(super) fn unlock(&mut self, place: Place, outcome: Outcome, now: Instant) {
-        let Some(slot) = self.find(place) else { return };
+    pub(super) fn unlock(&mut self, slot_id: PoolSlotId, outcome: Outcome, now: Instant) {
+        let Some(slot) = self.find(slot_id) else {
+            return;
+        };
         assert_eq!(slot.state, State::Locked, "what is unlocked was locked");
         slot.state = State::Open;
         // All that was asked there is one request here.
         slot.lease_count = 1;
-        self.give_back(place, outcome, now);
-        self.after_return(place.index, now);
+        self.give_back(slot_id, outcome, now);
+        self.after_return(slot_id.index, now);
         self.settle(now);
     }
 
     /// A locked connection comes back whose session must not be used again. It ends once what is under
     /// way there is answered or cancelled: a server goes on with what a closed connection has asked.
-    pub(super) fn discard(&mut self, place: Place, now: Instant) {
-        let Some(slot) = self.find(place) else { return };
+    pub(super) fn discard(&mut self, slot_id: PoolSlotId, now: Instant) {
+        let Some(slot) = self.find(slot_id) else {
+            return;
+        };
         assert_eq!(slot.state, State::Locked, "what is discarded was locked");
-        self.close(place.index);
+        self.close(slot_id.index);
         self.settle(now);
     }
 
     /// Whether a connection that is being opened is still to come.
-    pub(super) fn is_wanted(&mut self, place: Place) -> bool {
-        let slot = self.find(place);
+    pub(super) fn is_wanted(&mut self, slot_id: PoolSlotId) -> bool {
+        let slot = self.find(slot_id);
         slot.is_some_and(|slot| slot.state == State::Opening)
     }
 
     /// A connection can be used, whose server is a round trip away. The jitter shortens its lifetime
     /// by up to a tenth, so that those that were opened together are not replaced together.
-    pub(super) fn opened(&mut self, place: Place, round_trip: Duration, jitter: u32, now: Instant) {
+    pub(super) fn opened(
+        &mut self,
+        slot_id: PoolSlotId,
+        round_trip: Duration,
+        jitter: u32,
+        now: Instant,
+    ) {
         // The shortest, as what is measured longer is longer by what this machine was busy with.
         let known = self.round_trip.unwrap_or(Duration::ZERO);
         let shortest = self
@@ -297,7 +309,10 @@ impl Plan {
             .saturating_add(shortest);
         self.round_trip = Some(shortest);
         let lifetime_max = self.limits.lifetime_max;
-        let Some(slot) = self.find(place).filter(|slot| slot.state == State::Opening) else {
+        let Some(slot) = self
+            .find(slot_id)
+            .filter(|slot| slot.state == State::Opening)
+        else {
             return;
         };
         slot.state = State::Open;
@@ -309,8 +324,16 @@ impl Plan {
     }
 
     /// A connection could not be opened.
-    pub(super) fn open_failed(&mut self, place: Place, why: Failure, jitter: u32, now: Instant) {
-        let Some(slot) = self.find(place) else { return };
+    pub(super) fn open_failed(
+        &mut self,
+        slot_id: PoolSlotId,
+        why: Failure,
+        jitter: u32,
+        now: Instant,
+    ) {
+        let Some(slot) = self.find(slot_id) else {
+            return;
+        };
         let was_wanted = slot.state == State::Opening;
         slot.clear(now);
         if was_wanted {
@@ -320,21 +343,23 @@ impl Plan {
     }
 
     /// A check was answered, with all that was under way before it.
-    pub(super) fn checked(&mut self, place: Place, now: Instant) {
-        let Some(slot) = self.find(place) else { return };
+    pub(super) fn checked(&mut self, slot_id: PoolSlotId, now: Instant) {
+        let Some(slot) = self.find(slot_id) else {
+            return;
+        };
         let Some(check) = slot.check.take() else {
             return;
         };
         slot.ghost_count -= check.ghost_count;
         slot.has_served = true;
         slot.heard_at = now;
-        self.after_return(place.index, now);
+        self.after_return(slot_id.index, now);
         self.settle(now);
     }
 
     /// A connection has ended, for whatever reason. Said twice, it is heard once: that is the answer.
-    pub(super) fn ended(&mut self, place: Place, jitter: u32, now: Instant) -> bool {
-        let Some(slot) = self.find(place) else {
+    pub(super) fn ended(&mut self, slot_id: PoolSlotId, jitter: u32, now: Instant) -> bool {
+        let Some(slot) = self.find(slot_id) else {
             return false;
         };
         // A server that takes connections only to drop them is not asked in a tight loop.
@@ -394,7 +419,7 @@ impl Plan {
         slots.chain(others).flatten().min()
     }
 
-    /// Takes no more requests, dismisses who waits, and ends each connection once it is done.
+    /// Takes no more requests, rejects those that wait, and ends each connection once it is done.
     pub(super) fn close_all(&mut self, now: Instant) {
         self.is_closing = true;
         self.is_changed = true;
@@ -445,14 +470,14 @@ impl Plan {
         counts
     }
 
-    fn place(&self, index: usize) -> Place {
+    fn slot_id(&self, index: usize) -> PoolSlotId {
         let generation = self.slots[index].generation;
-        Place { index, generation }
+        PoolSlotId { index, generation }
     }
 
-    fn find(&mut self, place: Place) -> Option<&mut Slot> {
-        let slot = &mut self.slots[place.index];
-        (slot.generation == place.generation).then_some(slot)
+    fn find(&mut self, slot_id: PoolSlotId) -> Option<&mut Slot> {
+        let slot = &mut self.slots[slot_id.index];
+        (slot.generation == slot_id.generation).then_some(slot)
     }
 
     /// Whether there is no connection and none to come, for a reason that fails requests at once.
@@ -507,14 +532,14 @@ impl Plan {
 
     fn close(&mut self, index: usize) {
         self.slots[index].state = State::Closing;
-        self.steps.push_back(Step::Close(self.place(index)));
+        self.steps.push_back(Step::Close(self.slot_id(index)));
     }
 
     fn abort(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.state = State::Closing;
         slot.check = None;
-        self.steps.push_back(Step::Abort(self.place(index)));
+        self.steps.push_back(Step::Abort(self.slot_id(index)));
     }
 }
 
