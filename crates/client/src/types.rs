@@ -6,6 +6,7 @@ mod field_error;
 mod float;
 mod json;
 pub mod mysql;
+mod param_error;
 pub mod postgres;
 
 use lookaside_value::{Text, Value};

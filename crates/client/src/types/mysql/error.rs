@@ -7,6 +7,7 @@ use lookaside_value::Type;
 
 use super::MyType;
 use crate::types::field_error::FieldError;
+use crate::types::param_error;
 
 /// A field that is not what a server writes for its type: the peer broke the protocol, or the column
 /// changed its type under a cached description.
@@ -74,10 +75,7 @@ impl EncodeError {
 
     /// The error of the parameter with that name, such as `id` or `?2`.
     pub fn in_parameter(self, name: impl Into<Box<str>>) -> ParamError {
-        ParamError {
-            name: name.into(),
-            error: self,
-        }
+        ParamError::new(name.into(), self)
     }
 }
 
@@ -106,28 +104,4 @@ impl fmt::Display for EncodeError {
 impl Error for EncodeError {}
 
 /// A parameter whose value would lose something on its way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParamError {
-    name: Box<str>,
-    error: EncodeError,
-}
-
-impl ParamError {
-    /// The parameter's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What is lost.
-    pub fn error(&self) -> EncodeError {
-        self.error
-    }
-}
-
-impl fmt::Display for ParamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "parameter `{}`: {}", self.name, self.error)
-    }
-}
-
-impl Error for ParamError {}
+pub type ParamError = param_error::ParamError<EncodeError>;
