@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lookaside_value::{RowError, RowRef, RowSet, Value};
+use lookaside_value::{Row, RowError, RowRef, RowSet, Value};
 use serde::de::DeserializeOwned;
 
 use crate::raw_rows::RawRows;
@@ -74,6 +74,19 @@ impl Answer {
     /// When a row does not fit the type; the source of the error names its column.
     pub fn deserialize<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         self.rows.deserialize().map_err(Error::row)
+    }
+
+    /// The only row, if there is one.
+    pub(crate) fn into_row(self) -> Result<Option<Row>> {
+        match self.rows.len() {
+            0 | 1 => Ok(self.rows.first()),
+            count => Err(Error::too_many_rows(count)),
+        }
+    }
+
+    /// The only row.
+    pub(crate) fn into_one_row(self) -> Result<Row> {
+        self.into_row()?.ok_or_else(Error::no_row)
     }
 
     /// Whether its only value is true.

@@ -25,12 +25,26 @@ pub struct Connection<D: Driver> {
 }
 
 impl<D: Driver> Connection<D> {
+    /// Connects to the server of a URL, with the default options; what the URL leaves out comes from
+    /// the variables of this process, as with `libpq` and the `mysql` client.
+    ///
+    /// # Errors
+    ///
+    /// When the URL cannot be used, and as [`connect_with`](Self::connect_with).
+    pub fn connect(url: &str) -> Result<Self>
+    where
+        D::Options: Default,
+    {
+        let config = url.parse().map_err(Error::config)?;
+        Self::connect_with(&config, D::Options::default())
+    }
+
     /// Connects to the first host that will do, and logs in.
     ///
     /// # Errors
     ///
     /// When none will do, or the first that can be reached refuses.
-    pub fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
+    pub fn connect_with(config: &D::Config, options: D::Options) -> Result<Self> {
         let mut search = Search::new(config)?;
         while let Some(attempt) = search.next(Instant::now()) {
             match Self::attempt(search.config(), &attempt, options.clone()) {

@@ -25,6 +25,7 @@ pub use secret::Secret;
 pub use tls::{ChannelBinding, ClientCertificate, RootCertificates, SslMode, Tls, TlsNegotiation};
 
 use std::fmt;
+use std::str::FromStr;
 
 use url::Url;
 
@@ -74,6 +75,50 @@ impl Config {
         match self {
             Self::Postgres(config) => &config.hosts,
             Self::Mysql(config) => &config.hosts,
+        }
+    }
+}
+
+/// Reads a connection URL, with the variables of this process for what it leaves out; see
+/// [`Config::parse`].
+///
+/// ```
+/// use lookaside_client::{Config, MysqlConfig, PostgresConfig};
+///
+/// let config: Config = "mysql://amy@db/shop".parse()?;
+/// assert_eq!(config.to_string(), "mysql://amy@db:3306/shop");
+/// assert!("mysql://amy@db/shop".parse::<MysqlConfig>().is_ok());
+/// assert!("mysql://amy@db/shop".parse::<PostgresConfig>().is_err());
+/// # Ok::<(), lookaside_client::ConfigError>(())
+/// ```
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        Self::parse(url, &Environment::of_process())
+    }
+}
+
+/// Reads a URL of PostgreSQL; see [`Config::from_str`].
+impl FromStr for PostgresConfig {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        match url.parse()? {
+            Config::Postgres(config) => Ok(config),
+            Config::Mysql(_) => Err(ConfigError::other_server("MySQL", "postgres")),
+        }
+    }
+}
+
+/// Reads a URL of MySQL or MariaDB; see [`Config::from_str`].
+impl FromStr for MysqlConfig {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        match url.parse()? {
+            Config::Mysql(config) => Ok(config),
+            Config::Postgres(_) => Err(ConfigError::other_server("PostgreSQL", "mysql")),
         }
     }
 }

@@ -72,6 +72,12 @@ pub enum ErrorKind {
     Closed,
 }
 
+impl From<RowError> for Error {
+    fn from(error: RowError) -> Self {
+        Self::row(error)
+    }
+}
+
 /// Whether a query can have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
@@ -415,6 +421,24 @@ impl Error {
     pub(crate) fn bad_width(found: usize, described: usize) -> Self {
         let message = format!("a row has {found} values where {described} were described");
         Self::new(ErrorKind::Protocol, Sent::Something, message)
+    }
+
+    pub(crate) fn no_row() -> Self {
+        let message = "the statement gave no row, and one was expected; `query_opt` takes none";
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
+    pub(crate) fn too_many_rows(count: usize) -> Self {
+        let message = format!(
+            "the statement gave {count} rows, and at most one was expected; `query` takes more"
+        );
+        Self::new(ErrorKind::Misuse, Sent::Something, message)
+    }
+
+    pub(crate) fn config(error: ConfigError) -> Self {
+        let message = "the connection URL cannot be used";
+        let cause = Cause::Other(error.into());
+        Self::because(ErrorKind::Misuse, Sent::Nothing, message, cause)
     }
 
     pub(crate) fn row(error: RowError) -> Self {

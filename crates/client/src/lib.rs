@@ -31,6 +31,7 @@ mod output;
 pub mod poll;
 mod pool;
 pub mod postgres;
+mod queryable;
 mod raw_rows;
 mod request;
 mod script;
@@ -55,7 +56,9 @@ pub use config::{
 pub use description::Description;
 pub use driver::{Check, Driver, Fitness, Protocol, Target, Transport, Trust, Upgrade};
 pub use error::{Error, ErrorKind, Result};
-pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus};
+pub use lookaside_value::{ParamBatch, Row, RowRef, RowSet, Value};
+pub use pool::{Pool, PoolLock, PoolOptions, PoolStatus, PoolTransaction};
+pub use queryable::Queryable;
 pub use request::{Request, Syncs, Ticket};
 pub use script::ScriptPart;
 pub use transaction::{Isolation, TransactionOptions};

@@ -66,7 +66,7 @@ impl<'c, D: Driver> Transaction<'c, D> {
     /// # Errors
     ///
     /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// the outcome is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub fn commit(mut self) -> Result<()> {
         let committed = self.query(self.level.commit(), &[]);
         // What is around a savepoint goes on as if it had not been.

@@ -31,6 +31,12 @@ impl ConfigError {
         Self::new("this is not a connection URL, which looks like postgres://USER@HOST/DATABASE")
     }
 
+    pub(super) fn other_server(found: &str, wanted: &str) -> Self {
+        Self::new(format!(
+            "this is a URL of {found}; the one that is needed here begins with `{wanted}://`"
+        ))
+    }
+
     pub(super) fn unknown_scheme(scheme: &str, known: &[&str]) -> Self {
         // Without the scheme, a URL begins with a user and a password.
         let quotable = scheme.len() < 20 && scheme.bytes().all(|byte| byte.is_ascii_alphabetic());

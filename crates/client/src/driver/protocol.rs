@@ -11,12 +11,13 @@
 //! ```
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::{
-    Error, Host, Keepalives, LoadBalance, Reply, Request, Result, TargetSession, Ticket, Tls,
-    TransactionOptions,
+    ConfigError, Error, Host, Keepalives, LoadBalance, Reply, Request, Result, TargetSession,
+    Ticket, Tls, TransactionOptions,
 };
 
 /// Keeps the traits of this module to this crate.
@@ -213,7 +214,7 @@ pub(crate) fn unwanted(
 /// What of a configuration concerns sockets.
 ///
 /// Only this crate implements it.
-pub trait Target: Sealed + Clone + Send + Sync + 'static {
+pub trait Target: Sealed + FromStr<Err = ConfigError> + Clone + Send + Sync + 'static {
     /// The servers, in the order in which they are tried; at least one.
     fn hosts(&self) -> &[Host];
 

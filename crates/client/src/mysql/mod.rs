@@ -25,21 +25,15 @@ pub use probe::Probe;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lookaside_client::mysql::{Client, Options};
-/// use lookaside_client::{Config, Environment};
-/// use lookaside_value::Value;
+/// use lookaside_client::mysql::Client;
+/// use lookaside_client::params;
 ///
 /// let url = "mysql://amy@localhost/shop?socket=/run/mysqld/mysqld.sock";
-/// let Config::Mysql(config) = Config::parse(url, &Environment::of_process())? else {
-///     unreachable!("the URL is MySQL's");
-/// };
-/// let client = Client::connect(&config, Options::default()).await?;
+/// let client = Client::connect(url).await?;
 /// let sql = "select name from goods where id = ?";
-/// let (a, b) = tokio::join!(
-///     client.query(sql, &[Value::Int(7)]),
-///     client.query(sql, &[Value::Int(8)]),
-/// );
-/// println!("{:?} {:?}", a?.rows, b?.rows);
+/// let (tea, bread) = (params![7], params![8]);
+/// let (a, b) = tokio::join!(client.query_one(sql, tea), client.query_opt(sql, bread));
+/// println!("{:?} {:?}", a?, b?);
 /// # Ok(())
 /// # }
 /// ```
@@ -52,16 +46,12 @@ pub mod blocking {
     /// A connection that is waited for.
     ///
     /// ```no_run
-    /// use lookaside_client::mysql::{Options, blocking::Connection};
-    /// use lookaside_client::{Config, Environment};
-    /// use lookaside_value::Value;
+    /// use lookaside_client::mysql::blocking::Connection;
+    /// use lookaside_client::params;
     ///
     /// let url = "mysql://amy@localhost/shop?socket=/run/mysqld/mysqld.sock";
-    /// let Config::Mysql(config) = Config::parse(url, &Environment::of_process())? else {
-    ///     unreachable!("the URL is MySQL's");
-    /// };
-    /// let mut connection = Connection::connect(&config, Options::default())?;
-    /// let answer = connection.query("select name from goods where id = ?", &[Value::Int(7)])?;
+    /// let mut connection = Connection::connect(url)?;
+    /// let answer = connection.query("select name from goods where id = ?", params![7])?;
     /// println!("{:?}", answer.rows);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lookaside_value::{ParamBatch, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Handle, Id};
@@ -23,10 +22,11 @@ use super::claim::{self, Claim};
 use super::command_queue::{Command, CommandQueue, LockRequest, Order, Submission};
 use super::inbox::{Rejected, Sender, inbox};
 use super::task::{End, Report, Task};
-use crate::driver::{Driver, Fitness, Target};
+use crate::driver::{Driver, Fitness, Sealed, Target};
 use crate::error::Sent;
 use crate::net::{Address, Attempt, MaybeTls, Search, part, tune_tcp};
-use crate::{Answer, Answers, Description, Error, Request, Result, Syncs, TargetSession};
+use crate::queryable::query_methods;
+use crate::{Answers, Error, Queryable, Request, Result, TargetSession};
 
 /// How many requests wait for the task before those who ask wait themselves.
 const INBOX_COUNT_MAX: usize = 1024;
@@ -56,6 +56,14 @@ struct Shared {
     runtime: Id,
 }
 
+impl<D: Driver> Sealed for Client<D> {}
+
+impl<D: Driver> Queryable for Client<D> {
+    async fn answers(&self, request: Request) -> Result<Answers> {
+        self.ask(request).await
+    }
+}
+
 impl<D: Driver> Clone for Client<D> {
     fn clone(&self) -> Self {
         Self {
@@ -66,6 +74,25 @@ impl<D: Driver> Clone for Client<D> {
 }
 
 impl<D: Driver> Client<D> {
+    /// Connects to the server of a URL, with the default options; what the URL leaves out comes from
+    /// the variables of this process, as with `libpq` and the `mysql` client. See
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// # Errors
+    ///
+    /// When the URL cannot be used, and as [`connect_with`](Self::connect_with).
+    ///
+    /// # Panics
+    ///
+    /// As [`connect_with`](Self::connect_with).
+    pub async fn connect(url: &str) -> Result<Self>
+    where
+        D::Options: Default,
+    {
+        let config = url.parse().map_err(Error::config)?;
+        Self::connect_with(&config, D::Options::default()).await
+    }
+
     /// Connects to the first host that will do, and logs in. The task that owns the socket runs on
     /// the runtime of tokio that this is called on, which must have time and I/O enabled. What the
     /// handles ask may come from anywhere.
@@ -77,7 +104,7 @@ impl<D: Driver> Client<D> {
     /// # Panics
     ///
     /// When the runtime has time or I/O disabled.
-    pub async fn connect(config: &D::Config, options: D::Options) -> Result<Self> {
+    pub async fn connect_with(config: &D::Config, options: D::Options) -> Result<Self> {
         let (client, _) = Self::connect_watched(config, options).await?;
         Ok(client)
     }
@@ -217,57 +244,9 @@ impl<D: Driver> Client<D> {
         }
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, a value does not fit, or the connection is lost.
-    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        self.ask(Request::new(sql, params)).await?.into_one()
-    }
-
-    /// Asks the same with each parameter set, all in one flight.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub async fn query_many(
-        &self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs)).await
-    }
-
-    /// The names and types of a statement's columns and parameters. It is prepared for that, and
-    /// not run.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the statement, or the connection is lost.
-    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        let answers = self.request(Request::describe(sql)).await?;
-        let description = Answer::into_description(answers)?;
-        match description.type_query() {
-            None => Ok(description),
-            Some(names) => {
-                let names = self.ask(names).await?.into_one()?;
-                Ok(Arc::new(description.named(&names.rows)))
-            }
-        }
-    }
+    query_methods!();
 
     /// Sends a request and waits for its answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        Ok(self.ask(request).await?.into_vec())
-    }
-
-    /// The same.
     pub(crate) async fn ask(&self, request: Request) -> Result<Answers> {
         let watch = claim::RequestWatch::of(&request);
         let (answers, received) = oneshot::channel();
@@ -277,14 +256,14 @@ impl<D: Driver> Client<D> {
             order: Order::Any,
             claim: watch.as_ref().map(|watch| watch.claim.clone()),
         }));
-        let answers = self.answers(command, received);
+        let answers = self.wait_for(command, received);
         match watch {
             None => answers.await,
             Some(watch) => watch.answers(self.cancels(), answers).await,
         }
     }
 
-    async fn answers(
+    async fn wait_for(
         &self,
         command: Command,
         received: oneshot::Receiver<Result<Answers>>,

@@ -1,21 +1,20 @@
 //! An exclusive lock on a connection.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lookaside_value::{ParamBatch, Value};
 use tokio::sync::oneshot;
 
 use super::Client;
 use super::claim::{Claim, RequestWatch, passed};
 use super::command_queue::{Caller, Command, Order, Submission};
 use super::inbox::Sender;
-use crate::driver::Driver;
+use crate::driver::{Driver, Sealed};
 use crate::error::Sent;
+use crate::queryable::query_methods;
 use crate::request::Portal;
-use crate::{Answer, Answers, Description, Error, Request, Result, Syncs};
+use crate::{Answer, Answers, Error, Queryable, Request, Result};
 
 /// Exclusive use of a shared connection; requests of other handles wait.
 ///
@@ -95,73 +94,7 @@ impl<D: Driver> Lock<D> {
         }
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, a value does not fit, or the connection is lost.
-    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params)).await?;
-        answers.pop().expect("a query has an answer")
-    }
-
-    /// Asks the same with each parameter set, all in one flight.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub async fn query_many(
-        &self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs)).await
-    }
-
-    /// The names and types of a statement's columns and parameters.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the statement, or the connection is lost.
-    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        let answers = self.request(Request::describe(sql)).await?;
-        let description = Answer::into_description(answers)?;
-        match description.type_query() {
-            None => Ok(description),
-            Some(names) => {
-                let names = self.ask(names, Order::Any).answer().await?;
-                Ok(Arc::new(description.named(&names.rows)))
-            }
-        }
-    }
-
-    /// Sends a request and waits for its answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        let bound = request.deadline.is_none().then_some(self.timeout).flatten();
-        let mut request = self.bounded(request);
-        request.is_canceled_on_drop |= self.is_canceled_on_drop;
-        let watch = RequestWatch::of(&request);
-        let (answers, waiting) = self.waiting();
-        let claim = watch.as_ref().map(|watch| watch.claim.clone());
-        self.send(request, Some(answers), Order::Any, claim);
-        let answers = match watch {
-            None => waiting.answers().await,
-            Some(watch) => {
-                let cancels = self.client.cancels();
-                watch.answers(cancels, waiting.answers()).await
-            }
-        };
-        match bound {
-            Some(timeout) => Answers::naming_timeout(answers, timeout),
-            None => answers,
-        }
-        .map(Answers::into_vec)
-    }
+    query_methods!();
 
     /// Makes the session as it was after the log-in, without another log-in: settings, variables,
     /// temporary tables, locks and prepared statements are gone. MySQL and MariaDB roll back what
@@ -266,6 +199,31 @@ impl<D: Driver> Lock<D> {
     }
 }
 
+impl<D: Driver> Sealed for Lock<D> {}
+
+impl<D: Driver> Queryable for Lock<D> {
+    async fn answers(&self, request: Request) -> Result<Answers> {
+        let bound = request.deadline.is_none().then_some(self.timeout).flatten();
+        let mut request = self.bounded(request);
+        request.is_canceled_on_drop |= self.is_canceled_on_drop;
+        let watch = RequestWatch::of(&request);
+        let (answers, waiting) = self.waiting();
+        let claim = watch.as_ref().map(|watch| watch.claim.clone());
+        self.send(request, Some(answers), Order::Any, claim);
+        let answers = match watch {
+            None => waiting.answers().await,
+            Some(watch) => {
+                let cancels = self.client.cancels();
+                watch.answers(cancels, waiting.answers()).await
+            }
+        };
+        match bound {
+            Some(timeout) => Answers::naming_timeout(answers, timeout),
+            None => answers,
+        }
+    }
+}
+
 impl<D: Driver> PendingAnswers<D> {
     pub(super) async fn answers(mut self) -> Result<Answers> {
         self.wait().await
@@ -285,7 +243,7 @@ impl<D: Driver> PendingAnswers<D> {
         }
     }
 
-    pub(super) async fn answer(self) -> Result<Answer> {
+    pub(crate) async fn answer(self) -> Result<Answer> {
         self.answers().await?.into_one()
     }
 }

@@ -4,13 +4,14 @@ mod row_stream;
 
 use std::sync::Arc;
 
-use lookaside_value::{ParamBatch, Value};
+use lookaside_value::Value;
 
 use super::command_queue::Order;
-use super::lock::Lock;
-use crate::driver::Driver;
+use super::lock::{Lock, PendingAnswers};
+use crate::driver::{Driver, Sealed};
+use crate::queryable::query_methods;
 use crate::transaction::Level;
-use crate::{Answer, Description, Request, Result, Syncs, TransactionOptions};
+use crate::{Answers, Queryable, Request, Result, TransactionOptions};
 
 pub use row_stream::RowStream;
 
@@ -58,10 +59,38 @@ impl<D: Driver> Lock<D> {
             level: Level::Transaction,
             is_open: true,
         };
-        for sql in D::begin_statements(&options) {
-            transaction.alone(sql).await?;
-        }
+        transaction.lock.begin_transaction(&options).await?;
         Ok(transaction)
+    }
+
+    /// Sends what begins a transaction, one statement after the other.
+    pub(crate) async fn begin_transaction(&self, options: &TransactionOptions) -> Result<()> {
+        for sql in D::begin_statements(options) {
+            self.send_alone(sql).answer().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a commit; it is on its way when this returns.
+    pub(crate) fn send_commit(&self, level: Level) -> PendingAnswers<D> {
+        self.send_within(level.commit())
+    }
+
+    /// Sends what undoes a transaction; all is on its way when this returns, so that the wait for the
+    /// answers can be dropped.
+    pub(crate) fn send_rollback(&self, level: Level) -> Vec<PendingAnswers<D>> {
+        let statements = level.rollback().into_iter();
+        statements.map(|sql| self.send_alone(sql)).collect()
+    }
+
+    /// Sends what is of no use without the transaction.
+    fn send_within(&self, sql: String) -> PendingAnswers<D> {
+        let request = Request::new(sql, &[]).of_transaction();
+        self.ask(request, Order::Alone)
+    }
+
+    fn send_alone(&self, sql: String) -> PendingAnswers<D> {
+        self.ask(Request::new(sql, &[]), Order::Alone)
     }
 }
 
@@ -81,7 +110,7 @@ impl<D: Driver> Transaction<'_, D> {
             level,
             is_open: false,
         };
-        let set = savepoint.send_within(Level::savepoint(number));
+        let set = savepoint.lock.send_within(Level::savepoint(number));
         savepoint.is_open = true;
         if let Err(error) = set.answer().await {
             // There is none to go back to.
@@ -96,9 +125,9 @@ impl<D: Driver> Transaction<'_, D> {
     /// # Errors
     ///
     /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
-    /// is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    /// the outcome is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
     pub async fn commit(mut self) -> Result<()> {
-        let committed = self.send_within(self.level.commit());
+        let committed = self.lock.send_commit(self.level);
         self.is_open = false;
         let result = committed.answer().await;
         if result.is_err() {
@@ -115,9 +144,7 @@ impl<D: Driver> Transaction<'_, D> {
     ///
     /// When the connection is lost; then it is undone as well.
     pub async fn rollback(mut self) -> Result<()> {
-        let statements = self.level.rollback().into_iter();
-        // All are on their way before the first is waited for, so that this can be dropped.
-        let undone: Vec<_> = statements.map(|sql| self.send_alone(sql)).collect();
+        let undone = self.lock.send_rollback(self.level);
         self.is_open = false;
         for undone in undone {
             if let Err(error) = undone.answer().await {
@@ -129,47 +156,7 @@ impl<D: Driver> Transaction<'_, D> {
         Ok(())
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, a value does not fit, or the connection is lost.
-    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params)).await?;
-        answers.pop().expect("a query has an answer")
-    }
-
-    /// Asks the same with each parameter set, all in one flight.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub async fn query_many(
-        &self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs)).await
-    }
-
-    /// The names and types of a statement's columns and parameters.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the statement, or the connection is lost.
-    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        self.lock.describe(sql).await
-    }
-
-    /// Sends a request and waits for its answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        self.lock.request(request.of_transaction()).await
-    }
+    query_methods!();
 
     /// The rows of a large result in chunks of `chunk_row_count`, at least 1, of which one is in
     /// memory at a time. Other queries can be asked meanwhile.
@@ -195,19 +182,13 @@ impl<D: Driver> Transaction<'_, D> {
             self.lock.send_detached(Request::new(sql, &[]));
         }
     }
+}
 
-    async fn alone(&self, sql: String) -> Result<Answer> {
-        self.send_alone(sql).answer().await
-    }
+impl<D: Driver> Sealed for Transaction<'_, D> {}
 
-    /// Sends what is of no use without the transaction.
-    fn send_within(&self, sql: String) -> super::lock::PendingAnswers<D> {
-        let request = Request::new(sql, &[]).of_transaction();
-        self.lock.ask(request, Order::Alone)
-    }
-
-    fn send_alone(&self, sql: String) -> super::lock::PendingAnswers<D> {
-        self.lock.ask(Request::new(sql, &[]), Order::Alone)
+impl<D: Driver> Queryable for Transaction<'_, D> {
+    async fn answers(&self, request: Request) -> Result<Answers> {
+        self.lock.answers(request.of_transaction()).await
     }
 }
 

@@ -6,11 +6,13 @@ use tokio::runtime::Id;
 
 use super::PoolOptions;
 use super::options::FOREVER;
+use crate::driver::Driver;
 use crate::net::watch_peer;
 use crate::nonblocking::{self, ConnectionWatch};
+use crate::transaction::Level;
 use crate::{
-    Answers, Config, Error, MysqlConfig, PostgresConfig, Request, Result, TargetSession, mysql,
-    postgres,
+    Answers, Config, Error, MysqlConfig, PostgresConfig, Queryable, Request, Result, TargetSession,
+    TransactionOptions, mysql, postgres,
 };
 
 /// Where connections lead, and how they begin.
@@ -153,6 +155,44 @@ impl Connection {
             Self::Mysql(client) => client.is_closed(),
         }
     }
+}
+
+impl Exclusive {
+    pub(super) async fn answers(&self, request: Request) -> Result<Answers> {
+        match self {
+            Self::Postgres(lock) => lock.answers(request).await,
+            Self::Mysql(lock) => lock.answers(request).await,
+        }
+    }
+
+    pub(super) async fn begin(&self, options: TransactionOptions) -> Result<()> {
+        match self {
+            Self::Postgres(lock) => lock.begin_transaction(&options).await,
+            Self::Mysql(lock) => lock.begin_transaction(&options).await,
+        }
+    }
+
+    pub(super) async fn commit(&self) -> Result<()> {
+        let answer = match self {
+            Self::Postgres(lock) => lock.send_commit(Level::Transaction).answer().await,
+            Self::Mysql(lock) => lock.send_commit(Level::Transaction).answer().await,
+        };
+        answer.map(drop)
+    }
+
+    pub(super) async fn rollback(&self) -> Result<()> {
+        match self {
+            Self::Postgres(lock) => rolled_back(lock).await,
+            Self::Mysql(lock) => rolled_back(lock).await,
+        }
+    }
+}
+
+async fn rolled_back<D: Driver>(lock: &nonblocking::Lock<D>) -> Result<()> {
+    for undone in lock.send_rollback(Level::Transaction) {
+        undone.answer().await?;
+    }
+    Ok(())
 }
 
 /// Runs the statements of [`PoolOptions::session`].

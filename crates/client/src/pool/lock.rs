@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookaside_value::{ParamBatch, Value};
-
 use super::Inner;
 use super::connection::{Exclusive, set_up};
 use super::options::FOREVER;
 use super::planner::{Outcome, PoolSlotId};
+use crate::driver::Sealed;
 use crate::nonblocking::passed;
-use crate::{Answer, Answers, Description, Request, Result, Syncs, mysql, nonblocking, postgres};
+use crate::queryable::query_methods;
+use crate::{Answer, Answers, Queryable, Request, Result, mysql, nonblocking, postgres};
 
 /// A connection of a [`Pool`](super::Pool) that is one caller's for a while.
 ///
@@ -64,52 +64,11 @@ impl PoolLock {
         }
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses, a value does not fit, or the connection is lost.
-    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        let mut answers = self.request(Request::new(sql, params)).await?;
-        answers.pop().expect("a query has an answer")
-    }
+    query_methods!();
 
-    /// Asks the same with each parameter set, all in one flight.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub async fn query_many(
-        &self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs)).await
-    }
-
-    /// The names and types of a statement's columns and parameters.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses the statement, or the connection is lost.
-    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        match &self.exclusive {
-            Exclusive::Postgres(lock) => lock.describe(sql).await,
-            Exclusive::Mysql(lock) => lock.describe(sql).await,
-        }
-    }
-
-    /// Sends a request and waits for its answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        match &self.exclusive {
-            Exclusive::Postgres(lock) => lock.request(request).await,
-            Exclusive::Mysql(lock) => lock.request(request).await,
-        }
+    /// The connection itself.
+    pub(super) fn exclusive(&self) -> &Exclusive {
+        &self.exclusive
     }
 
     /// Runs a script, and leaves a session that others may be in: the connection is reset, or else
@@ -174,6 +133,14 @@ impl PoolLock {
             Exclusive::Mysql(lock) => Some(lock),
             Exclusive::Postgres(_) => None,
         }
+    }
+}
+
+impl Sealed for PoolLock {}
+
+impl Queryable for PoolLock {
+    async fn answers(&self, request: Request) -> Result<Answers> {
+        self.exclusive.answers(request).await
     }
 }
 

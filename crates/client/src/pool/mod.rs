@@ -16,6 +16,7 @@ mod options;
 mod planner;
 mod state;
 mod status;
+mod transaction;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -24,16 +25,15 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use lookaside_value::{ParamBatch, Value};
 use tokio::runtime::Handle;
 
+use crate::driver::Sealed;
 use crate::error::Sent;
 use crate::jitter::jitter;
 use crate::nonblocking::passed;
+use crate::queryable::query_methods;
 use crate::request::{Clock, Goal};
-use crate::{
-    Answer, Answers, CancelToken, Config, Description, Error, ErrorKind, Request, Result, Syncs,
-};
+use crate::{Answers, CancelToken, Config, Error, ErrorKind, Queryable, Request, Result};
 use connection::{Connection, Target};
 use lock::Return;
 use options::FOREVER;
@@ -43,6 +43,7 @@ use state::{Ask, Maintenance, PoolState, Served};
 pub use lock::PoolLock;
 pub use options::PoolOptions;
 pub use status::PoolStatus;
+pub use transaction::PoolTransaction;
 
 /// Connections to one server that any number of tasks share. A clone is another handle of the same.
 ///
@@ -129,57 +130,7 @@ impl Pool {
         }
     }
 
-    /// Asks and waits for the answer; `$1`, `$2`, … stand for the values, and with MySQL `?`.
-    ///
-    /// # Errors
-    ///
-    /// When no connection comes in time, the server refuses, a value does not fit, or the
-    /// connection is lost.
-    pub async fn query(&self, sql: impl Into<Arc<str>>, params: &[Value]) -> Result<Answer> {
-        self.ask(Request::new(sql, params)).await?.into_one()
-    }
-
-    /// Asks the same with each parameter set, all in one flight on one connection.
-    ///
-    /// # Errors
-    ///
-    /// When nothing was sent. What happens to a query later is its own result.
-    pub async fn query_many(
-        &self,
-        sql: impl Into<Arc<str>>,
-        params: ParamBatch,
-        syncs: Syncs,
-    ) -> Result<Vec<Result<Answer>>> {
-        self.request(Request::many(sql, params).syncs(syncs)).await
-    }
-
-    /// The names and types of a statement's columns and parameters. It is prepared for that, and
-    /// not run.
-    ///
-    /// # Errors
-    ///
-    /// As [`query`](Self::query).
-    pub async fn describe(&self, sql: impl Into<Arc<str>>) -> Result<Arc<Description>> {
-        let answers = self.request(Request::describe(sql)).await?;
-        let description = Answer::into_description(answers)?;
-        match description.type_query() {
-            None => Ok(description),
-            Some(names) => {
-                let names = self.ask(names).await?.into_one()?;
-                Ok(Arc::new(description.named(&names.rows)))
-            }
-        }
-    }
-
-    /// Sends a request and waits for its answers. What is not sent for the end of its connection is
-    /// sent on another.
-    ///
-    /// # Errors
-    ///
-    /// As [`query_many`](Self::query_many).
-    pub async fn request(&self, request: Request) -> Result<Vec<Result<Answer>>> {
-        Ok(self.ask(request).await?.into_vec())
-    }
+    query_methods!();
 
     async fn ask(&self, mut request: Request) -> Result<Answers> {
         let options = &self.inner.options;
@@ -359,6 +310,14 @@ impl Pool {
             Ask::Refused(refusal) => refusal,
         };
         Err(inner.refused(refusal, until, deadline))
+    }
+}
+
+impl Sealed for Pool {}
+
+impl Queryable for Pool {
+    async fn answers(&self, request: Request) -> Result<Answers> {
+        self.ask(request).await
     }
 }
 

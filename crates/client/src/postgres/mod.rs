@@ -30,20 +30,14 @@ pub use lookaside_wire::postgres::{ErrorResponse, Oid, SqlState, TransactionStat
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lookaside_client::postgres::{Client, Options};
-/// use lookaside_client::{Config, Environment};
-/// use lookaside_value::Value;
+/// use lookaside_client::params;
+/// use lookaside_client::postgres::Client;
 ///
-/// let Config::Postgres(config) = Config::parse("postgres:///shop", &Environment::of_process())? else {
-///     unreachable!("the URL is PostgreSQL's");
-/// };
-/// let client = Client::connect(&config, Options::default()).await?;
+/// let client = Client::connect("postgres:///shop").await?;
 /// let sql = "select name from goods where id = $1";
-/// let (a, b) = tokio::join!(
-///     client.query(sql, &[Value::Int(7)]),
-///     client.query(sql, &[Value::Int(8)]),
-/// );
-/// println!("{:?} {:?}", a?.rows, b?.rows);
+/// let (tea, bread) = (params![7], params![8]);
+/// let (a, b) = tokio::join!(client.query_one(sql, tea), client.query_opt(sql, bread));
+/// println!("{:?} {:?}", a?, b?);
 /// # Ok(())
 /// # }
 /// ```
@@ -80,16 +74,11 @@ pub mod blocking {
     /// A connection that is waited for.
     ///
     /// ```no_run
-    /// use lookaside_client::postgres::{Options, blocking::Connection};
-    /// use lookaside_client::{Config, Environment};
-    /// use lookaside_value::Value;
+    /// use lookaside_client::params;
+    /// use lookaside_client::postgres::blocking::Connection;
     ///
-    /// let url = "postgres://amy@localhost/shop?sslmode=disable";
-    /// let Config::Postgres(config) = Config::parse(url, &Environment::of_process())? else {
-    ///     unreachable!("the URL is PostgreSQL's");
-    /// };
-    /// let mut connection = Connection::connect(&config, Options::default())?;
-    /// let answer = connection.query("select name from goods where id = $1", &[Value::Int(7)])?;
+    /// let mut connection = Connection::connect("postgres://amy@localhost/shop?sslmode=disable")?;
+    /// let answer = connection.query("select name from goods where id = $1", params![7])?;
     /// println!("{:?}", answer.rows);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -151,7 +140,7 @@ pub mod blocking {
         ///     on_notification: Some(Hook::new(move |notification| drop(sender.send(notification)))),
         ///     ..Options::default()
         /// };
-        /// let mut connection = Connection::connect(config, options)?;
+        /// let mut connection = Connection::connect_with(config, options)?;
         /// connection.query("listen goods", &[])?;
         /// loop {
         ///     connection.wait(Duration::from_secs(1))?;

@@ -96,7 +96,7 @@ fn definitions_of_columns_are_measured() {
         let Config::Mysql(config) = Config::parse(&url, &Environment::empty()).unwrap() else {
             unreachable!("the URL is MySQL's");
         };
-        let mut connection = Connection::connect(&config, Options::default()).unwrap();
+        let mut connection = Connection::connect_with(&config, Options::default()).unwrap();
         connection.query("create database bench", &[]).unwrap();
         let url = server.url("bench");
         for window in ["1", "8"] {

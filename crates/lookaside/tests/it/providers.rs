@@ -93,7 +93,7 @@ fn the_mysql_example_runs() {
         let Ok(Config::Mysql(config)) = Config::parse(&url, &Environment::empty()) else {
             panic!("{url} is not MySQL");
         };
-        Connection::connect(&config, Options::default()).unwrap()
+        Connection::connect_with(&config, Options::default()).unwrap()
     };
     connect("").query("create database shop", &[]).unwrap();
     let schema = fs::read_to_string(example("mysql").join("schema.sql")).unwrap();
@@ -279,7 +279,7 @@ fn enrich_with_a_stale_answer(postgres: &Postgres, flags: &[&str]) -> Said {
         panic!("{} is a PostgreSQL", postgres.url());
     };
     let options = postgres::Options::default();
-    let mut holder = postgres::blocking::Connection::connect(&config, options).unwrap();
+    let mut holder = postgres::blocking::Connection::connect_with(&config, options).unwrap();
     for sql in ["begin", "lock table customers"] {
         holder.query(sql, &[]).unwrap();
     }

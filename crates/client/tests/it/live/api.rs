@@ -42,7 +42,7 @@ impl Api {
 }
 
 fn ask_blocking(config: &PostgresConfig, requests: Vec<Request>) -> Result<Vec<Result<Answer>>> {
-    let mut connection = blocking::Connection::connect(config, Options::default())?;
+    let mut connection = blocking::Connection::connect_with(config, Options::default())?;
     let mut answers = Vec::new();
     for request in requests {
         answers.extend(connection.request(request)?);
@@ -54,7 +54,7 @@ fn ask_tokio(config: &PostgresConfig, requests: Vec<Request>) -> Result<Vec<Resu
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = Client::connect(config, Options::default()).await?;
+        let client = Client::connect_with(config, Options::default()).await?;
         let mut answers = Vec::new();
         for request in requests {
             answers.extend(client.request(request).await?);

@@ -149,16 +149,16 @@ fn passwords_are_proven_over_tcp() {
     let url_kept =
         "&keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=9000";
     let url_kept = format!("{url}{url_kept}");
-    let mut connection = Connection::connect(&config(&url_kept), Options::default()).unwrap();
+    let mut connection = Connection::connect_with(&config(&url_kept), Options::default()).unwrap();
     assert_eq!(shown(&connection.query("select 7", &[])), "7");
 
     let wrong = url.replace(&format!(":{}@", postgres.password().unwrap()), ":wrong@");
-    let error = Connection::connect(&config(&wrong), Options::default())
+    let error = Connection::connect_with(&config(&wrong), Options::default())
         .err()
         .unwrap();
     assert_eq!(error.sqlstate().unwrap().to_string(), "28P01");
     assert!(!error.is_retryable());
-    let error = Connection::connect(
+    let error = Connection::connect_with(
         &config(&url.replace("sslmode=disable", "sslmode=require")),
         Options::default(),
     );
@@ -167,7 +167,7 @@ fn passwords_are_proven_over_tcp() {
     postgres.close().unwrap();
     let error = connection.query("select 7", &[]).unwrap_err();
     assert!(error.is_connection_lost());
-    let error = Connection::connect(&config(&url), Options::default())
+    let error = Connection::connect_with(&config(&url), Options::default())
         .err()
         .unwrap();
     assert!(error.is_retryable());
@@ -208,7 +208,7 @@ fn rows_of_nothing_are_counted_as_well() {
             result_size_max: 1000,
             ..Options::default()
         };
-        let mut connection = Connection::connect(&config(&postgres.url()), options).unwrap();
+        let mut connection = Connection::connect_with(&config(&postgres.url()), options).unwrap();
         for columns in ["null", "", "null::int4, ''"] {
             let sql = format!("select {columns} from generate_series(1, $1::int8)");
             let answer = connection.query(sql.as_str(), &[Value::Int(10)]).unwrap();

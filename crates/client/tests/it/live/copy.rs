@@ -96,7 +96,7 @@ fn one_is_taken_back() {
                 result_size_max: 1_000,
                 ..Options::default()
             };
-            let client = Client::connect(&config(&postgres.url()), options).await;
+            let client = Client::connect_with(&config(&postgres.url()), options).await;
             let client = client.unwrap();
             let slow = "copy (select pg_sleep(60)) to stdout";
             let deadline = Instant::now() + Duration::from_millis(50);

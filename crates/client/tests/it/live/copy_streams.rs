@@ -32,7 +32,9 @@ async fn client(postgres: &Postgres) -> Client {
     let create = "drop table if exists t; create table t (k int primary key, v text)";
     postgres.execute(create).unwrap();
     let config = config(&postgres.url());
-    Client::connect(&config, Options::default()).await.unwrap()
+    Client::connect_with(&config, Options::default())
+        .await
+        .unwrap()
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn types_of_a_database_have_their_names() {
         super::tokio::block_on(async {
             let config = super::config(&postgres.url());
             let options = lookaside_client::postgres::Options::default();
-            let client = lookaside_client::postgres::Client::connect(&config, options);
+            let client = lookaside_client::postgres::Client::connect_with(&config, options);
             let client = client.await.unwrap();
             assert_eq!(said(&client.describe(sql).await.unwrap()), expected);
             let lock = client.lock().await.unwrap();

@@ -225,7 +225,7 @@ fn a_restarted_server_leaves_no_silent_gap() {
         let mut server = Server::start(version, "listener");
         block_on(async {
             let config = config(&server.url());
-            let connect = || Client::connect(&config, Options::default());
+            let connect = || Client::connect_with(&config, Options::default());
             let client = connect().await.unwrap();
             let table = "create table counter(n int8 not null); insert into counter values (0)";
             for answer in client.script(table, 0).await.unwrap() {
@@ -356,7 +356,7 @@ fn other_connections_may_hear_as_well() {
                     on_notification,
                     ..Options::default()
                 };
-                let client = Client::connect(&config(&postgres.url()), options).await;
+                let client = Client::connect_with(&config(&postgres.url()), options).await;
                 let client = client.unwrap();
                 client.query("listen a", &[]).await.unwrap();
                 let other = connect(&postgres).await;
@@ -393,7 +393,7 @@ fn those_that_wait_hear_as_well() {
             ..Options::default()
         };
         let config = config(&postgres.url());
-        let mut connection = blocking::Connection::connect(&config, options).unwrap();
+        let mut connection = blocking::Connection::connect_with(&config, options).unwrap();
         connection.query("listen a", &[]).unwrap();
         connection.wait(Duration::from_millis(1)).unwrap();
         assert!(said.try_recv().is_err());

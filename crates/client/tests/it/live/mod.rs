@@ -11,6 +11,7 @@ mod notices;
 mod poll;
 mod pool;
 mod pooler;
+mod queryable;
 mod raw_rows;
 pub(crate) mod restart;
 mod scripts;
@@ -59,7 +60,7 @@ pub(crate) fn config(url: &str) -> PostgresConfig {
 }
 
 pub(crate) fn connect(postgres: &Postgres) -> Connection {
-    Connection::connect(&config(&postgres.url()), Options::default()).unwrap()
+    Connection::connect_with(&config(&postgres.url()), Options::default()).unwrap()
 }
 
 /// All rows of an answer, or the error's state.

@@ -37,14 +37,14 @@ fn each_face_hears_them() {
         let config = config(&postgres.url());
         let (options, heard) = hooked();
         block_on(async {
-            let client = Client::connect(&config, options).await.unwrap();
+            let client = Client::connect_with(&config, options).await.unwrap();
             client.query(REMARK, &[]).await.unwrap();
             client.script(REMARK, 0).await.unwrap();
         });
         assert_eq!(*heard.lock().unwrap(), ["one", "two", "one", "two"]);
 
         let (options, heard) = hooked();
-        let mut connection = blocking::Connection::connect(&config, options).unwrap();
+        let mut connection = blocking::Connection::connect_with(&config, options).unwrap();
         connection.query(REMARK, &[]).unwrap();
         assert_eq!(*heard.lock().unwrap(), ["one", "two"]);
         assert_eq!(connection.take_notices().iter().len(), 0);

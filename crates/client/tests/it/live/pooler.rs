@@ -29,7 +29,7 @@ impl Pooled {
     }
 
     fn connect(&self) -> Connection {
-        Connection::connect(&config(&self.url()), options()).unwrap()
+        Connection::connect_with(&config(&self.url()), options()).unwrap()
     }
 }
 
@@ -157,7 +157,7 @@ fn sessions_change(pooler: &Pooled) {
 
 fn tasks(pooler: &Pooled) {
     block_on(async {
-        let client = Client::connect(&config(&pooler.url()), options()).await;
+        let client = Client::connect_with(&config(&pooler.url()), options()).await;
         let client = client.unwrap();
         let tasks: Vec<_> = (0..1_000)
             .map(|tag| {
@@ -205,7 +205,7 @@ fn named_statements_behind_a_pooler_end_in_an_error() {
                     let config = config.clone();
                     ::tokio::spawn(async move {
                         for round in 0..20 {
-                            let client = Client::connect(&config, Options::default()).await;
+                            let client = Client::connect_with(&config, Options::default()).await;
                             let client = client.unwrap();
                             named(&client, index + round).await;
                         }
@@ -262,7 +262,8 @@ fn no_transaction_stays_open_behind_a_pooler() {
         let Some(pooler) = Pooled::start(version) else {
             return;
         };
-        let connect = || Connection::connect(&config(&pooler.url()), Options::default()).unwrap();
+        let connect =
+            || Connection::connect_with(&config(&pooler.url()), Options::default()).unwrap();
         let mut connections: Vec<_> = (0..6).map(|_| connect()).collect();
         // The pooler opens a session when there is none that is free.
         let first_two = &mut connections[..2];

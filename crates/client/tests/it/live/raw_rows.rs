@@ -94,7 +94,7 @@ fn raw_rows_have_a_limit() {
             result_size_max: 10_000,
             ..Options::default()
         };
-        let mut connection = Connection::connect(&config(&postgres.url()), options).unwrap();
+        let mut connection = Connection::connect_with(&config(&postgres.url()), options).unwrap();
         let sql = "select repeat('x', 100) from generate_series(1, $1)";
         let ask = |count| Request::new(sql, &[Value::Int(count)]).raw_rows();
         let error = one(&mut connection, ask(200)).unwrap_err();

@@ -35,7 +35,7 @@ where
                     result_size_max: 1 << 20,
                     ..Options::default()
                 };
-                let client = Client::connect(&config(&postgres.url()), options).await;
+                let client = Client::connect_with(&config(&postgres.url()), options).await;
                 // What is leaked lives as long as the transaction that borrows it.
                 let lock = Box::leak(Box::new(client.unwrap().lock().await.unwrap()));
                 let transaction = lock.begin(TransactionOptions::default()).await.unwrap();
@@ -245,7 +245,8 @@ fn a_million_rows_take_the_memory_of_one_chunk() {
             ..Options::default()
         };
         let config = config(&url);
-        let connected = lookaside_client::postgres::blocking::Connection::connect(&config, options);
+        let connected =
+            lookaside_client::postgres::blocking::Connection::connect_with(&config, options);
         let mut connection = connected.unwrap();
         let mut transaction = connection.begin(TransactionOptions::default()).unwrap();
         let sql = "select n, repeat('x', 100) from generate_series(1, 1000000) n";

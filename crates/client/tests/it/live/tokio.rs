@@ -24,7 +24,9 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 pub(super) async fn connect(postgres: &Postgres) -> Client {
     let config = config(&postgres.url());
-    Client::connect(&config, Options::default()).await.unwrap()
+    Client::connect_with(&config, Options::default())
+        .await
+        .unwrap()
 }
 
 #[test]
@@ -243,7 +245,7 @@ pub(super) fn wait_outside<T>(future: impl Future<Output = T>) -> T {
 fn outside_of_a_runtime_connections_can_be_used_and_not_opened() {
     for postgres in databases().into_iter().take(1) {
         let config = config(&postgres.url());
-        let connected = wait_outside(Client::connect(&config, Options::default()));
+        let connected = wait_outside(Client::connect_with(&config, Options::default()));
         let is_told = |error: Error| {
             assert_eq!(error.kind(), ErrorKind::Misuse, "{error:?}");
             assert!(
@@ -463,7 +465,7 @@ fn nothing_is_sent_for_futures_that_were_dropped() {
                 ..Options::default()
             };
             let config = config(&postgres.url());
-            let client = Client::connect(&config, options).await.unwrap();
+            let client = Client::connect_with(&config, options).await.unwrap();
             let rows = asked_behind(
                 &client,
                 client.query(take, &[]),

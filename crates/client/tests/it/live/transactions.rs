@@ -264,9 +264,11 @@ fn those_that_wait_have_transactions_too() {
     for postgres in databases() {
         postgres.execute(TABLE).unwrap();
         let config = super::config(&postgres.url());
-        let mut connection =
-            lookaside_client::postgres::blocking::Connection::connect(&config, Options::default())
-                .unwrap();
+        let mut connection = lookaside_client::postgres::blocking::Connection::connect_with(
+            &config,
+            Options::default(),
+        )
+        .unwrap();
         let options = TransactionOptions::default();
         let mut transaction = connection.begin(options).unwrap();
         transaction.query(INSERT, &int(1)).unwrap();

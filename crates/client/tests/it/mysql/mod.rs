@@ -19,6 +19,7 @@ mod pipeline;
 mod poll;
 mod pool;
 mod pool_losses;
+mod queryable;
 mod raw;
 mod results;
 mod scripted;
@@ -100,7 +101,7 @@ pub(crate) fn config(url: &str) -> MysqlConfig {
 }
 
 pub(crate) fn connect_to(url: &str, options: Options) -> Result<Connection> {
-    Connection::connect(&config(url), options)
+    Connection::connect_with(&config(url), options)
 }
 
 #[track_caller]

@@ -47,7 +47,7 @@ where
                     result_size_max: 1 << 20,
                     ..Options::default()
                 };
-                let client = Client::connect(&config(&site.url()), options).await;
+                let client = Client::connect_with(&config(&site.url()), options).await;
                 // What is leaked lives as long as the transaction that borrows it.
                 let lock = Box::leak(Box::new(client.unwrap().lock().await.unwrap()));
                 let transaction = lock.begin(TransactionOptions::default()).await.unwrap();

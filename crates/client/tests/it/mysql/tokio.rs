@@ -19,7 +19,7 @@ async fn connect(site: &Site, window: usize) -> Client {
         window,
         ..Options::default()
     };
-    Client::connect(&config(&site.url()), options)
+    Client::connect_with(&config(&site.url()), options)
         .await
         .unwrap()
 }

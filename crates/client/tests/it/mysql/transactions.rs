@@ -55,7 +55,7 @@ fn a_shared_connection_is_left_as_it_was() {
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
-            let client = Client::connect(&config(&site.url()), Options::default()).await;
+            let client = Client::connect_with(&config(&site.url()), Options::default()).await;
             let client = client.unwrap();
             let mut lock = client.lock().await.unwrap();
             let mut transaction = lock.begin(TransactionOptions::default()).await.unwrap();
@@ -154,7 +154,7 @@ fn those_who_share_hear_of_it_as_well() {
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
-            let client = Client::connect(&config(&site.url()), Options::default()).await;
+            let client = Client::connect_with(&config(&site.url()), Options::default()).await;
             let client = client.unwrap();
             let mut lock = client.lock().await.unwrap();
             let options = TransactionOptions::default();

@@ -56,7 +56,7 @@ fn callers_that_wait_for_room_see_the_end_of_a_connection() {
     });
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = Client::connect(&site.config(""), Options::default()).await;
+        let client = Client::connect_with(&site.config(""), Options::default()).await;
         let client = client.unwrap();
         let lock = client.lock().await.unwrap();
         let mut asked: Vec<_> = (0..CALLER_COUNT)

@@ -29,15 +29,15 @@ fn errors(url: &str) -> Vec<Error> {
         Config::Postgres(config) => {
             let options = postgres::Options::default();
             vec![
-                postgres::blocking::Connection::connect(config, options.clone()).err(),
-                block_on(postgres::Client::connect(config, options)).err(),
+                postgres::blocking::Connection::connect_with(config, options.clone()).err(),
+                block_on(postgres::Client::connect_with(config, options)).err(),
             ]
         }
         Config::Mysql(config) => {
             let options = mysql::Options::default();
             vec![
-                mysql::blocking::Connection::connect(config, options.clone()).err(),
-                block_on(mysql::Client::connect(config, options)).err(),
+                mysql::blocking::Connection::connect_with(config, options.clone()).err(),
+                block_on(mysql::Client::connect_with(config, options)).err(),
             ]
         }
         other => panic!("{other} is of no kind that is tested"),
@@ -115,7 +115,7 @@ fn who_has_no_password_hears_so() {
             unreachable!("the URL is MySQL's");
         };
         let options = mysql::Options::default();
-        let mut root = mysql::blocking::Connection::connect(&config, options).unwrap();
+        let mut root = mysql::blocking::Connection::connect_with(&config, options).unwrap();
         let create = "create user if not exists secretive@localhost identified by 'secret'";
         root.query(create, &[]).unwrap();
         for error in errors(&url.replace("root@", "secretive@")) {

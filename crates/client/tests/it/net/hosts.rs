@@ -87,12 +87,12 @@ fn hosts_are_tried_in_any_order_if_so_wanted() {
             .map(|site| site.count.load(Ordering::SeqCst))
     };
     for _ in 0..20 {
-        Connection::connect(&among(&ports, ""), Options::default()).unwrap();
+        Connection::connect_with(&among(&ports, ""), Options::default()).unwrap();
     }
     assert_eq!(counts(), [20, 0]);
     for _ in 0..100 {
         let config = among(&ports, "&load_balance_hosts=random");
-        Connection::connect(&config, Options::default()).unwrap();
+        Connection::connect_with(&config, Options::default()).unwrap();
     }
     // That one of them is never first has a chance of 2 in 2^100.
     assert!(counts()[0] > 20 && counts()[1] > 0, "{:?}", counts());

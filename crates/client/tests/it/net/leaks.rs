@@ -46,7 +46,9 @@ fn ten_thousand_connections_leave_no_socket_and_no_task() {
     let runtime = builder.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         for round in 0..6_000 {
-            let client = Client::connect(&config, Options::default()).await.unwrap();
+            let client = Client::connect_with(&config, Options::default())
+                .await
+                .unwrap();
             if round % 2 == 0 {
                 client.query("select $1", &[7.into()]).await.unwrap();
             }
@@ -59,7 +61,7 @@ fn ten_thousand_connections_leave_no_socket_and_no_task() {
     }
     nothing_is_left(&site);
     for _ in 0..3_000 {
-        blocking::Connection::connect(&config, Options::default()).unwrap();
+        blocking::Connection::connect_with(&config, Options::default()).unwrap();
     }
     for round in 0..1_000 {
         let mut connection =
@@ -80,7 +82,7 @@ fn who_gives_up_in_the_middle_leaves_nothing() {
     let runtime = builder.enable_all().build().unwrap();
     runtime.block_on(async {
         for _ in 0..200 {
-            let connecting = Client::connect(&config, Options::default());
+            let connecting = Client::connect_with(&config, Options::default());
             let connected = tokio::time::timeout(Duration::from_millis(5), connecting).await;
             assert!(connected.is_err());
         }

@@ -19,7 +19,7 @@ use crate::live::{config, shown};
 fn a_deadline_holds_where_another_has_the_connection() {
     let site = Site::start(NO_CUT);
     block_on(async {
-        let client = Client::connect(&site.config(""), Options::default()).await;
+        let client = Client::connect_with(&site.config(""), Options::default()).await;
         let client = client.unwrap();
         let mut lock = client.lock().await.unwrap();
         let transaction = lock.begin(TransactionOptions::default()).await.unwrap();
@@ -83,7 +83,7 @@ fn a_local_server_that_is_stuck_is_not_waited_for() {
     );
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let connected = blocking::Connection::connect(&config(&url), Options::default());
+        let connected = blocking::Connection::connect_with(&config(&url), Options::default());
         sender.send(connected.map(drop)).unwrap();
     });
     let connected = receiver.recv_timeout(Duration::from_secs(120));

@@ -194,7 +194,7 @@ fn lock_table(postgres: &Postgres) -> Connection {
     let Config::Postgres(config) = config else {
         panic!("{config} is not PostgreSQL");
     };
-    let mut connection = Connection::connect(&config, Options::default()).unwrap();
+    let mut connection = Connection::connect_with(&config, Options::default()).unwrap();
     for sql in ["begin", "lock table t"] {
         connection.query(sql, &[]).unwrap();
     }

@@ -54,7 +54,7 @@ pub(crate) fn mysql_database(server: &Server) -> (mysql_client::blocking::Connec
         let Config::Mysql(config) = config else {
             panic!("{config} is not MySQL");
         };
-        mysql_client::blocking::Connection::connect(&config, mysql_client::Options::default())
+        mysql_client::blocking::Connection::connect_with(&config, mysql_client::Options::default())
             .unwrap()
     };
     let name = format!("d{}", fastrand::u32(..));
@@ -119,7 +119,7 @@ pub(crate) fn lock_table(postgres: &Postgres, table: &str) -> Connection {
     let Config::Postgres(config) = config else {
         panic!("{config} is not PostgreSQL");
     };
-    let mut connection = Connection::connect(&config, Options::default()).unwrap();
+    let mut connection = Connection::connect_with(&config, Options::default()).unwrap();
     for sql in ["begin".to_owned(), format!("lock table {table}")] {
         connection.query(sql.as_str(), &[]).unwrap();
     }

@@ -205,7 +205,7 @@ pub(crate) fn seed(url: &str, item_count: usize) -> Result<(), Box<dyn Error>> {
     let Config::Postgres(config) = Config::parse(url, &Environment::of_process())? else {
         return Err("the tables are made in PostgreSQL".into());
     };
-    let mut connection = Connection::connect(&config, Options::default())?;
+    let mut connection = Connection::connect_with(&config, Options::default())?;
     for answer in connection.script(TABLES, 0)? {
         answer?;
     }

@@ -135,7 +135,7 @@ impl<'a> Bench<'a> {
             },
             ..Options::default()
         };
-        let mut connection = Connection::connect(config, options)?;
+        let mut connection = Connection::connect_with(config, options)?;
         let version = connection.query("select version()", &[])?;
         let version = version.rows.row(0)[0].to_text();
         let server = match version.contains("MariaDB") {

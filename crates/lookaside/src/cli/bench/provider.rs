@@ -136,7 +136,7 @@ struct Figures {
 
 impl Bench<'_> {
     fn blocking(&self) -> Result<Figures> {
-        let mut connection = Connection::connect(self.postgres()?, Options::default())?;
+        let mut connection = Connection::connect_with(self.postgres()?, Options::default())?;
         let sql = driver_sql();
         let ask = |keys: &[Value]| -> Result<Vec<Text>> {
             let mut answers = Vec::with_capacity(keys.len());
@@ -152,7 +152,7 @@ impl Bench<'_> {
     fn window(&self, task_count: usize) -> Result<Figures> {
         let runtime = self.runtime()?;
         let options = Options::default();
-        let client = runtime.block_on(Client::connect(self.postgres()?, options))?;
+        let client = runtime.block_on(Client::connect_with(self.postgres()?, options))?;
         let ask = ByClient(client, driver_sql());
         let note = format!("one connection, {task_count} at a time");
         self.figures(note, |keys| tasks(&runtime, task_count, keys, &ask))
@@ -161,7 +161,7 @@ impl Bench<'_> {
     fn flight(&self) -> Result<Figures> {
         let runtime = self.runtime()?;
         let options = Options::default();
-        let client = runtime.block_on(Client::connect(self.postgres()?, options))?;
+        let client = runtime.block_on(Client::connect_with(self.postgres()?, options))?;
         let (sql, window) = (driver_sql(), usize::from(self.arguments.window));
         let note = format!("one connection, flights of {window}");
         self.figures(note, |keys| {

@@ -71,7 +71,7 @@ impl Target {
 
     /// A connection to it.
     pub(crate) fn connect(&self, options: Options) -> Result<Connection, Error> {
-        Connection::connect(&self.config, options)
+        Connection::connect_with(&self.config, options)
     }
 
     /// Why there is none, for the user.

@@ -51,7 +51,7 @@ impl Gate {
         else {
             panic!("{url} is PostgreSQL's");
         };
-        let connection = Connection::connect(&config, Options::default()).unwrap();
+        let connection = Connection::connect_with(&config, Options::default()).unwrap();
         let arena = Arena {
             server: serve(&url, Path::new("/nonexistent")),
             postgres: Some(postgres),

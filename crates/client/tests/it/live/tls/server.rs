@@ -151,7 +151,7 @@ impl Server {
         let config = config(&(self.url("anybody", "verify-ca") + &roots));
         let started = Instant::now();
         loop {
-            match Connection::connect(&config, Options::default()) {
+            match Connection::connect_with(&config, Options::default()) {
                 Ok(_) if !pair.is_expired => return,
                 Err(error) if pair.is_expired && error.to_string().contains("expired") => return,
                 result => {

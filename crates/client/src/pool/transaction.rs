@@ -1,0 +1,83 @@
+//! Transactions on a connection of a pool.
+
+use super::Pool;
+use super::lock::PoolLock;
+use crate::driver::Sealed;
+use crate::queryable::query_methods;
+use crate::{Answers, Queryable, Request, Result, TransactionOptions};
+
+/// A transaction on a connection of a [`Pool`], which is locked for it. Dropped without
+/// [`commit`](Self::commit), it is rolled back, and the connection is shared again after that.
+///
+/// It behaves as a [`Transaction`](crate::nonblocking::Transaction) does. For savepoints, large
+/// results and several transactions on one connection there is [`Pool::lock`].
+///
+/// ```no_run
+/// # use lookaside_client::{Pool, Result, params};
+/// # async fn example(pool: &Pool) -> Result<()> {
+/// let transaction = pool.begin().await?;
+/// let sql = "update accounts set amount = amount + $2 where id = $1";
+/// transaction.execute(sql, params![1, -10]).await?;
+/// transaction.execute(sql, params![2, 10]).await?;
+/// transaction.commit().await
+/// # }
+/// ```
+pub struct PoolTransaction {
+    /// Rolls back what is open when it is dropped.
+    lock: PoolLock,
+}
+
+impl Pool {
+    /// Begins a transaction on a connection that is locked for it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no connection in time, the server refuses, or the connection is lost.
+    pub async fn begin(&self) -> Result<PoolTransaction> {
+        self.begin_with(TransactionOptions::default()).await
+    }
+
+    /// The same with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub async fn begin_with(&self, options: TransactionOptions) -> Result<PoolTransaction> {
+        let transaction = PoolTransaction {
+            lock: self.lock().await?,
+        };
+        transaction.lock.exclusive().begin(options).await?;
+        Ok(transaction)
+    }
+}
+
+impl PoolTransaction {
+    query_methods!();
+
+    /// Commits what was done.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, and then nothing was done. When the connection is lost meanwhile,
+    /// the outcome is not known; see [`is_connection_lost`](crate::Error::is_connection_lost).
+    pub async fn commit(self) -> Result<()> {
+        self.lock.exclusive().commit().await
+    }
+
+    /// Undoes what was done.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is lost; then it is undone as well.
+    pub async fn rollback(self) -> Result<()> {
+        self.lock.exclusive().rollback().await
+    }
+}
+
+impl Sealed for PoolTransaction {}
+
+impl Queryable for PoolTransaction {
+    async fn answers(&self, request: Request) -> Result<Answers> {
+        self.lock.answers(request.of_transaction()).await
+    }
+}

@@ -1,0 +1,59 @@
+//! The methods that clients, locks, transactions and pools have in common.
+
+use lookaside_client::mysql::{Client, blocking};
+use lookaside_client::{
+    Config, ErrorKind, Pool, PoolOptions, Queryable, TransactionOptions, params,
+};
+
+use super::sites;
+use crate::live::tokio::block_on;
+
+async fn check(db: &impl Queryable) {
+    let by_id = "select name from goods where id = ?";
+    let row = db.query_one(by_id, params![1]).await.unwrap();
+    assert_eq!(row.as_ref().get::<&str>("name").unwrap(), "Tea");
+    assert!(db.query_opt(by_id, params![3]).await.unwrap().is_none());
+    let rename = "update goods set name = ? where id = ?";
+    for (id, name, changed) in [(2, "Bread", 1), (2, "Milk", 1), (3, "Tea", 0)] {
+        let answer = db.execute(rename, params![name, id]).await;
+        assert_eq!(answer.unwrap(), changed, "{id}");
+    }
+    let error = db.batch_execute("select 1").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misuse);
+}
+
+#[test]
+fn whatever_reaches_a_server_is_queried_alike() {
+    for site in sites() {
+        site.execute(&[
+            "create table goods(id bigint, name text)",
+            "insert into goods values (1, 'Tea'), (2, null)",
+        ]);
+        let mut connection = blocking::Connection::connect(&site.url()).unwrap();
+        let answer = connection.query("select ? + 1", params![6]).unwrap();
+        assert_eq!(answer.map(|row| row.get::<i64>(0)).unwrap(), [7]);
+        block_on(async {
+            let client = Client::connect(&site.url()).await.unwrap();
+            check(&client).await;
+            let mut lock = client.lock().await.unwrap();
+            check(&lock).await;
+            let transaction = lock.begin(TransactionOptions::default()).await.unwrap();
+            check(&transaction).await;
+            transaction.commit().await.unwrap();
+            drop(lock);
+            let config: Config = site.url().parse().unwrap();
+            let pool = Pool::new(config, PoolOptions::default());
+            check(&pool).await;
+            check(&pool.lock().await.unwrap()).await;
+            let transaction = pool.begin().await.unwrap();
+            transaction.execute("delete from goods", &[]).await.unwrap();
+            transaction.rollback().await.unwrap();
+            let transaction = pool.begin().await.unwrap();
+            check(&transaction).await;
+            transaction.commit().await.unwrap();
+            let last = "select name from goods where id = 2";
+            let row = client.query_one(last, &[]).await.unwrap();
+            assert_eq!(row.as_ref().get::<&str>(0).unwrap(), "Milk");
+        });
+    }
+}
