@@ -33,6 +33,21 @@ pub struct Connection<D: Driver> {
     is_heard: bool,
 }
 
+/// A connection of either kind of server.
+pub(crate) trait Polled: AsFd + Send {
+    fn submit(&mut self, request: Request) -> Result<Ticket>;
+    fn abandon(&mut self, ticket: Ticket);
+    fn cancel(&mut self, ticket: Ticket);
+    fn next_reply(&mut self) -> Option<Reply>;
+    fn wants_write(&self) -> bool;
+    fn deadline(&self) -> Option<Instant>;
+    fn query_count(&self) -> usize;
+    fn end(&self) -> Option<&Error>;
+    fn turn(&mut self, now: Instant);
+    fn flush(&mut self, now: Instant);
+    fn wait(&self, until: Option<Instant>) -> io::Result<()>;
+}
+
 /// How far the way into the session is gone.
 enum Entry {
     /// The server lets us in, or not.
@@ -88,6 +103,18 @@ impl<D: Driver> Connection<D> {
             }
         }
         Err(Error::cannot_connect(host, last))
+    }
+
+    /// A connection whose log-in is done, and that waits for nothing.
+    pub(crate) fn open(stream: Stream, driver: MaybeTls<D>) -> Self {
+        Self {
+            stream,
+            driver,
+            entry: Entry::Done,
+            cancel: None,
+            wants_write: false,
+            is_heard: true,
+        }
     }
 
     /// Takes a request, before the log-in is done as well, unless the configuration wants certain
@@ -313,6 +340,52 @@ impl<E: Protocol> Cancel<E> {
         // There may be an answer to it.
         auxiliary.advance(now);
         stream.drain(auxiliary).map(drop)
+    }
+}
+
+impl<D: Driver> Polled for Connection<D> {
+    fn submit(&mut self, request: Request) -> Result<Ticket> {
+        self.submit(request)
+    }
+
+    fn abandon(&mut self, ticket: Ticket) {
+        self.abandon(ticket);
+    }
+
+    fn cancel(&mut self, ticket: Ticket) {
+        self.driver.cancel(ticket);
+    }
+
+    fn next_reply(&mut self) -> Option<Reply> {
+        self.next_reply()
+    }
+
+    fn wants_write(&self) -> bool {
+        self.wants_write()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline()
+    }
+
+    fn query_count(&self) -> usize {
+        self.query_count()
+    }
+
+    fn end(&self) -> Option<&Error> {
+        self.end()
+    }
+
+    fn turn(&mut self, now: Instant) {
+        self.turn(now);
+    }
+
+    fn flush(&mut self, now: Instant) {
+        self.flush(now);
+    }
+
+    fn wait(&self, until: Option<Instant>) -> io::Result<()> {
+        self.stream.wait(self.wants_write, until)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub(crate) use keepalives::watch_peer;
 pub(crate) use maybe_tls::MaybeTls;
 pub(crate) use search::{Attempt, Search};
-pub(crate) use stream::{Address, Stream, tune_tcp};
+pub(crate) use stream::{Address, IntoStream, Stream, tune_tcp};
 
 /// The least that is read at once: hundreds of short answers.
 pub(crate) const READ_SIZE: usize = 16 * 1024;

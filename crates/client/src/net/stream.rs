@@ -25,6 +25,24 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
+/// A socket of tokio's that can leave its runtime.
+pub(crate) trait IntoStream {
+    /// The socket itself; its runtime no longer watches it.
+    fn into_stream(self) -> io::Result<Stream>;
+}
+
+impl IntoStream for tokio::net::TcpStream {
+    fn into_stream(self) -> io::Result<Stream> {
+        self.into_std().map(Stream::Tcp)
+    }
+}
+
+impl IntoStream for tokio::net::UnixStream {
+    fn into_stream(self) -> io::Result<Stream> {
+        self.into_std().map(Stream::Unix)
+    }
+}
+
 /// Where a server can be reached.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {

@@ -24,7 +24,7 @@ use super::inbox::{Rejected, Sender, inbox};
 use super::task::{End, Report, Task};
 use crate::driver::{Driver, Fitness, Sealed, Target};
 use crate::error::Sent;
-use crate::net::{Address, Attempt, MaybeTls, Search, part, tune_tcp};
+use crate::net::{Address, Attempt, IntoStream, MaybeTls, Search, part, tune_tcp};
 use crate::queryable::query_methods;
 use crate::{Answers, Error, Queryable, Request, Result, TargetSession};
 
@@ -184,7 +184,7 @@ impl<D: Driver> Client<D> {
     }
 
     /// Starts the task; the last part hears of the log-in.
-    fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    fn start<S: AsyncRead + AsyncWrite + IntoStream + Unpin + Send + 'static>(
         stream: S,
         address: Address,
         driver: MaybeTls<D>,

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::claim::Claim;
 use super::inbox::{Receiver, Sender, inbox};
+use crate::poll::Polled;
 use crate::{Answers, Request, Result};
 
 /// Where answers go.
@@ -24,7 +25,13 @@ pub(super) enum Command {
     Submit(Box<Submission>),
     /// Lets only those requests pass that come through the channel which is sent back.
     Lock(LockRequest),
+    /// Takes the connection out of its task, as soon as all before is answered. Only the holder of
+    /// the lock sends this.
+    Detach(Detached),
 }
+
+/// Where the connection goes that is taken out of its task.
+pub(super) type Detached = oneshot::Sender<Box<dyn Polled>>;
 
 /// A request for the lock.
 pub(super) struct LockRequest {
@@ -75,6 +82,8 @@ pub(super) enum Next {
     /// The lock was dropped, and all that its holder asked is answered. The connection is to be left
     /// as it was found, and then [`CommandQueue::release`]d.
     Release,
+    /// To give the connection away.
+    Detach(Detached),
     /// To wait.
     Nothing,
 }
@@ -124,6 +133,7 @@ impl CommandQueue {
                     return Next::Submit(ask);
                 }
                 Some(Command::Lock(grant)) if is_idle => self.lock(grant),
+                Some(Command::Detach(detached)) if is_idle => return Next::Detach(detached),
                 Some(command) => {
                     match &mut self.holder {
                         Some(holder) => holder.line.taken.push_front(command),

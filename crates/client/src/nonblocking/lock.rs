@@ -12,6 +12,7 @@ use super::command_queue::{Caller, Command, Order, Submission};
 use super::inbox::Sender;
 use crate::driver::{Driver, Sealed};
 use crate::error::Sent;
+use crate::poll::Polled;
 use crate::queryable::query_methods;
 use crate::request::Portal;
 use crate::{Answer, Answers, Error, Queryable, Request, Result};
@@ -115,6 +116,16 @@ impl<D: Driver> Lock<D> {
     pub async fn reset(&mut self) -> Result<()> {
         self.ask(D::reset_request(), Order::Alone).answer().await?;
         Ok(())
+    }
+
+    /// Takes the connection out of its task, as soon as all that was asked is answered. The task
+    /// stays without one, until it is aborted.
+    pub(crate) async fn detach(&self) -> Result<Box<dyn Polled>> {
+        let (detached, connection) = oneshot::channel();
+        // Where nobody takes it, the connection has ended.
+        let _ = self.inbox.push(Command::Detach(detached));
+        let connection = connection.await;
+        connection.map_err(|_| self.client.ended().of_query(Sent::Nothing))
     }
 
     /// Whether the connection can be used no more.

@@ -14,11 +14,12 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::activity::Activity;
-use super::command_queue::{Caller, Command, CommandQueue, Next, Order, Submission};
+use super::command_queue::{Caller, Command, CommandQueue, Detached, Next, Order, Submission};
 use crate::driver::Tickets;
 use crate::driver::{Driver, Fitness, Protocol};
 use crate::error::Sent;
-use crate::net::{Address, CANCEL_TIMEOUT, MaybeTls, READ_SIZE};
+use crate::net::{Address, CANCEL_TIMEOUT, IntoStream, MaybeTls, READ_SIZE};
+use crate::poll;
 use crate::{Error, Request, Result, TargetSession};
 
 /// How many statements restore a session at most: one ends a transaction, and one turns autocommit on.
@@ -53,6 +54,14 @@ impl Waiter {
 
 /// Lives as long as the connection.
 pub(super) struct Task<S, D> {
+    /// None once the connection was given away.
+    exchange: Option<Exchange<S, D>>,
+    /// Where requests come in after that.
+    commands: Option<CommandQueue>,
+}
+
+/// A connection and its callers.
+struct Exchange<S, D> {
     stream: S,
     address: Address,
     driver: MaybeTls<D>,
@@ -72,9 +81,19 @@ pub(super) struct Task<S, D> {
     report: Report,
     /// Whether bytes were sent or received since that was reported.
     is_active: bool,
+    /// Where the connection goes as soon as nothing is under way.
+    detached: Option<Detached>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
+/// How an exchange is over.
+enum Over {
+    /// The connection is at its end.
+    Ended,
+    /// It goes there.
+    Detached(Detached),
+}
+
+impl<S, D> Task<S, D> {
     pub(super) fn new(
         stream: S,
         address: Address,
@@ -84,7 +103,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
         ready: oneshot::Sender<Result<Fitness>>,
         report: Report,
     ) -> Self {
-        Self {
+        let exchange = Exchange {
             stream,
             address,
             driver,
@@ -98,9 +117,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
             cancel: None,
             report,
             is_active: false,
+            detached: None,
+        };
+        Self {
+            exchange: Some(exchange),
+            commands: None,
         }
     }
+}
 
+impl<S, D> Task<S, D> {
+    /// Refuses what is asked now that the connection was given away; is done when all handles are gone.
+    fn poll_detached(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let commands = self.commands.as_mut();
+        let commands = commands.expect("they are left when the connection is not");
+        loop {
+            match commands.next(cx, true) {
+                // Its answers are dropped, which says that the connection is closed.
+                Next::Submit(_) | Next::Detach(_) => {}
+                Next::Release => commands.release(),
+                Next::Nothing if commands.is_closed() => return Poll::Ready(()),
+                Next::Nothing => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Exchange<S, D> {
     /// Takes what was asked, up to a limit; says whether more is likely to be asked at once.
     fn take_commands(&mut self, cx: &mut Context<'_>) -> bool {
         while let Some(claim) = self.commands.next_cancel(cx) {
@@ -116,6 +159,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
                     self.submit(*ask);
                 }
                 Next::Release => self.release(),
+                Next::Detach(detached) => {
+                    self.detached = Some(detached);
+                    return false;
+                }
                 Next::Nothing => {
                     return is_any && std::mem::take(&mut self.woken_count) > 1;
                 }
@@ -272,8 +319,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
         }
     }
 
-    /// Moves what can be moved; is done when the connection is at its end.
-    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Moves what can be moved; is done when the connection is at its end, or is given away.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
         // What woke the task is an answer or a request. Read first, an answer costs one pass as a
         // request does; and where nothing came, no second look is needed to be woken when it does.
         let mut read = self.poll_read(cx);
@@ -315,7 +362,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
             if self.driver.end().is_some() {
                 // TLS may have something to say to that.
                 let _ = self.poll_write(cx);
-                return Poll::Ready(());
+                return Poll::Ready(Over::Ended);
+            }
+            // Where a server is still asked to cancel something, it is not idle yet.
+            if let Some(detached) = self.detached.take_if(|_| self.cancel.is_none()) {
+                return Poll::Ready(Over::Detached(detached));
             }
             if self.commands.is_held() && self.driver.is_idle() {
                 continue;
@@ -324,7 +375,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
                 self.driver.close();
                 // A server that does not take the farewell finds the end of the stream instead.
                 let _ = self.poll_write(cx);
-                return Poll::Ready(());
+                return Poll::Ready(Over::Ended);
             }
             if read.is_ready() {
                 read = self.poll_read(cx);
@@ -336,22 +387,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Task<S, D> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, D: Driver> Future for Task<S, D> {
+impl<S: AsyncRead + AsyncWrite + IntoStream + Unpin, D: Driver> Future for Task<S, D> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let task = &mut *self;
-        ready!(task.poll_exchange(cx));
-        let error = task
+        let Some(exchange) = &mut task.exchange else {
+            return task.poll_detached(cx);
+        };
+        if let Over::Detached(detached) = ready!(exchange.poll_exchange(cx)) {
+            let exchange = task.exchange.take().expect("it is here");
+            task.commands = Some(exchange.commands);
+            // Where it does not work, the holder of the lock finds nothing and lets go of the place.
+            if let Ok(stream) = exchange.stream.into_stream() {
+                let connection = poll::Connection::open(stream, exchange.driver);
+                drop(detached.send(Box::new(connection)));
+            }
+            return task.poll_detached(cx);
+        }
+        let error = exchange
             .driver
             .end()
             .expect("an exchange ends with its connection");
         // Nothing else sets it.
-        task.report.end.get_or_init(|| error.clone());
-        if let Some(ready) = task.ready.take() {
+        exchange.report.end.get_or_init(|| error.clone());
+        if let Some(ready) = exchange.ready.take() {
             drop(ready.send(Err(error.clone())));
         }
-        for command in task.commands.close() {
+        for command in exchange.commands.close() {
             if let Command::Submit(ask) = command
                 && let Some(answers) = ask.answers
             {
@@ -462,8 +525,9 @@ mod tests {
             (2 * COMMAND_COUNT_MAX, 2),
             (2 * COMMAND_COUNT_MAX + 1, 2),
         ] {
-            task.take_commands(&mut cx);
-            assert_eq!(task.driver.query_count(), taken_count);
+            let exchange = task.exchange.as_mut().unwrap();
+            exchange.take_commands(&mut cx);
+            assert_eq!(exchange.driver.query_count(), taken_count);
             assert_eq!(count.0.load(Ordering::Relaxed), woken_count);
         }
     }

@@ -7,6 +7,7 @@ use super::Inner;
 use super::connection::{Exclusive, set_up};
 use super::options::FOREVER;
 use super::planner::{Outcome, PoolSlotId};
+use super::polled::PolledConnection;
 use crate::driver::Sealed;
 use crate::nonblocking::passed;
 use crate::queryable::query_methods;
@@ -113,6 +114,20 @@ impl PoolLock {
         set_up(&lock.returned.inner.options.session, ask).await?;
         self.returned.is_shareable = true;
         Ok(())
+    }
+
+    /// The connection for an event loop: the holder drives its socket, and nothing stands in between.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is lost.
+    pub async fn into_polled(mut self) -> Result<PolledConnection> {
+        self.returned.is_shareable = false;
+        let connection = match &self.exclusive {
+            Exclusive::Postgres(lock) => lock.detach().await?,
+            Exclusive::Mysql(lock) => lock.detach().await?,
+        };
+        Ok(PolledConnection::new(connection, self.returned))
     }
 
     /// The connection, if it is one to PostgreSQL, with all that can be done there. Its own

@@ -14,6 +14,7 @@ mod lock;
 mod maintenance;
 mod options;
 mod planner;
+mod polled;
 mod state;
 mod status;
 mod transaction;
@@ -42,6 +43,7 @@ use state::{Ask, Maintenance, PoolState, Served};
 
 pub use lock::PoolLock;
 pub use options::PoolOptions;
+pub use polled::PolledConnection;
 pub use status::PoolStatus;
 pub use transaction::PoolTransaction;
 

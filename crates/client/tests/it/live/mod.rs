@@ -9,7 +9,7 @@ mod describe;
 mod listener;
 mod notices;
 mod poll;
-mod pool;
+pub(crate) mod pool;
 mod pooler;
 mod queryable;
 mod raw_rows;

@@ -265,3 +265,14 @@ fn drop_reset(lock: &mut PoolLock) {
         }
     }
 }
+
+#[test]
+fn issue_14_a_polled_connection_counts_and_keeps_to_deadlines() {
+    for site in sites() {
+        crate::live::pool::polled::check(
+            &site.url(),
+            "select connection_id()",
+            "select sleep(600)",
+        );
+    }
+}

@@ -6,6 +6,7 @@ mod hidden_transactions;
 mod limits;
 mod locks;
 mod losses;
+pub(crate) mod polled;
 mod scripts;
 mod sharing;
 
