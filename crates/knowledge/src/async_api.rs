@@ -16,6 +16,7 @@ use crate::cancel::CancelOnDrop;
 use crate::knowledge::Knowledge;
 use crate::policy::Policy;
 use crate::provenance::Provenance;
+use crate::remote::Pooled;
 use crate::session::{Backend, ProviderQuery, Session};
 use crate::statement::{Params, Query, Statement};
 
@@ -115,7 +116,7 @@ impl Knowledge {
     ) -> Result<(RowSet, Provenance)> {
         if let Some(query) = self.provider_query(Query::Statement(statement)).await? {
             statement.0.check_count(params.len())?;
-            let answer = query.answer(self.engine(), params, extent, age_max);
+            let answer = query.answer(self.engine(), params, extent, age_max, &Pooled);
             return answer.await;
         }
         let mut session = self.take_session();

@@ -65,6 +65,7 @@ mod description;
 mod engine;
 mod error;
 mod event;
+mod event_loop;
 mod file_stamp;
 mod functions;
 mod generation;
@@ -105,6 +106,7 @@ pub use config::{
 pub use counters::Counts;
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
+pub use event_loop::{Answered, EventLoop};
 pub use knowledge::Knowledge;
 #[doc(hidden)]
 pub use load::csv_mapping_fuzz;

@@ -1,16 +1,17 @@
 //! Another database that answers: a PostgreSQL or MySQL server behind a pool of connections.
 //!
-//! The connections live on one thread ([`runtime`]). Callers ask them from wherever they are, for as
-//! much at once as they miss, and get rows whose columns are those that the statement
-//! was described with.
+//! The connections live on one thread ([`runtime`]), but for those that callers drive themselves
+//! ([`direct`]). Callers ask them from wherever they are, for as much at once as they miss, and get
+//! rows whose columns are those that the statement was described with.
 
+mod direct;
 mod errors;
 mod open;
-mod send;
 mod stale;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -25,11 +26,14 @@ use lookaside_client::{
 };
 use lookaside_value::{RowSet, Value};
 
+use self::direct::Limits;
+pub(crate) use self::direct::{Direct, DirectConnections};
 use self::open::Embedded;
 pub use self::open::{ProviderStatus, ResolveError};
 pub(crate) use self::open::{Providers, Resolver};
 pub(crate) use self::stale::{STALE_LIFETIME, Stale};
 pub(crate) use self::statement::RemoteStatement;
+pub(crate) use self::transport::{Blocking, Pooled, Transport, resend_lost};
 use crate::Result;
 use crate::cache::{CacheBytes, Extent};
 use crate::config::ProviderConfig;
@@ -64,6 +68,7 @@ pub(crate) struct Remote {
     /// Where the server is, without secrets.
     pub(crate) place: String,
     pool: Pool,
+    direct: Arc<DirectConnections>,
     runtime: Arc<Runtime>,
     /// By their text as it was given. The columns that a statement was described with are those of
     /// all its answers, as long as the provider is the same.
@@ -132,6 +137,16 @@ impl Remote {
                 Some(_) => "a PostgreSQL of its own".to_owned(),
                 None => connection.to_string(),
             },
+            direct: DirectConnections::new(Limits {
+                count_max: config.pool_size / 2,
+                depth: config.pipeline_depth.min(match dialect {
+                    Dialect::Mysql => options.mysql.window,
+                    _ => options.postgres.window,
+                }),
+                stall: config.stall,
+                idle_timeout: config.idle_timeout,
+                lifetime_max: config.max_lifetime,
+            }),
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),
@@ -171,10 +186,21 @@ impl Remote {
     /// Asks the server nothing more: who waits for a connection hears that there will be none. What
     /// is ours alone is never away, and has things to put in order at its end.
     pub(crate) fn leave(&self) {
+        self.direct.close();
         if self.embedded.is_none() {
             let pool = self.pool.clone();
             self.runtime.start_task(async move { pool.close().await });
         }
+    }
+
+    /// The connections to it that callers drive.
+    pub(crate) fn direct(&self) -> &Arc<DirectConnections> {
+        &self.direct
+    }
+
+    /// Has a connection opened that a caller can drive, if there may be one more.
+    pub(crate) fn open_direct(&self) {
+        self.direct.open(&self.pool, &self.runtime);
     }
 
     /// Why the server could not be asked since then, if so.
@@ -289,6 +315,7 @@ impl Remote {
     /// What the server answers to each parameter set, all asked in one flight.
     pub(crate) async fn ask(
         &self,
+        transport: &impl Transport,
         info: &StatementInfo,
         statement: &RemoteStatement,
         extent: Extent,
@@ -302,7 +329,7 @@ impl Remote {
             Some(timeout) => request.deadline(Instant::now() + timeout),
             None => request,
         };
-        let answers = match self.runtime.within(send::send(&self.pool, request)).await {
+        let answers = match transport.request(self, request).await {
             Ok(answers) => answers,
             Err(error) => {
                 // A deadline says by itself nothing of why there was no connection until then.
@@ -337,6 +364,7 @@ impl Remote {
     /// connection that is refused, or that does not come.
     pub(crate) async fn ask_briefly(
         &self,
+        transport: &impl Transport,
         info: &StatementInfo,
         statement: &RemoteStatement,
         extent: Extent,
@@ -344,7 +372,7 @@ impl Remote {
     ) -> Vec<Result<RowSet>> {
         let began = Instant::now();
         let failed_total = self.pool.status().open_failed_total;
-        let mut asking = pin!(self.ask(info, statement, extent, sets));
+        let mut asking = pin!(self.ask(transport, info, statement, extent, sets));
         loop {
             let turn = async { tokio::time::timeout(POLL_INTERVAL, &mut asking).await };
             if let Ok(answers) = self.runtime.within(turn).await {
@@ -381,7 +409,8 @@ impl Remote {
         let info = StatementInfo::unregistered(0, sql, Vec::new());
         let (names, tables) = (Names::default(), LocalTables::default());
         let statement = self.describe(&info, sql, &names, &tables).await?;
-        let rows = self.ask(&info, &statement, Extent::All, &[&[]]).await;
+        let rows = self.ask(&Pooled, &info, &statement, Extent::All, &[&[]]);
+        let rows = rows.await;
         let rows = rows.into_iter().next().expect("one answer a set")?;
         let version = rows.first().and_then(|row| row.first().cloned());
         Ok(version.map_or_else(String::new, |version| version.to_text().into()))
@@ -390,6 +419,7 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
+        self.direct.close();
         let pool = self.pool.clone();
         let drop_sql = self
             .embedded

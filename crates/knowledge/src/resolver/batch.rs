@@ -14,6 +14,7 @@ use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer};
 use crate::provenance::StaleAnswers;
+use crate::remote::Blocking;
 use crate::wait::block_on_unless;
 
 /// Counts the stale answers of a batch.
@@ -138,7 +139,9 @@ impl Resolver {
         stale: &mut StaleCount,
     ) -> Vec<Result<RowSet>> {
         let cache = context.generation.cache.as_ref();
+        let transport = Blocking(self.cancel());
         let misses = MissBatch {
+            transport: &transport,
             context: *context,
             provider,
             extent,

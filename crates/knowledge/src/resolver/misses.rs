@@ -15,7 +15,7 @@ use crate::cache::{Entry, Extent, Flight, KeyRef, Leader, SharedCache};
 use crate::clock::Ticks;
 use crate::error::Error;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
-use crate::remote::{STALE_LIFETIME, Stale};
+use crate::remote::{Pooled, STALE_LIFETIME, Stale, Transport};
 
 impl StatementContext<'_> {
     /// The answer of a provider to one key. No session is held while it is awaited.
@@ -25,8 +25,10 @@ impl StatementContext<'_> {
         cache: Option<&SharedCache>,
         key: &KeyRef<'_>,
         freshness: Freshness,
+        transport: &impl Transport,
     ) -> Result<Entry> {
         let misses = MissBatch {
+            transport,
             context: *self,
             provider,
             extent: key.extent,
@@ -39,7 +41,8 @@ impl StatementContext<'_> {
 }
 
 /// Keys of one statement that a session's own caches do not hold.
-pub(super) struct MissBatch<'a> {
+pub(super) struct MissBatch<'a, T> {
+    pub(super) transport: &'a T,
     pub(super) context: StatementContext<'a>,
     pub(super) provider: Provider<'a>,
     pub(super) extent: Extent,
@@ -49,7 +52,7 @@ pub(super) struct MissBatch<'a> {
     pub(super) freshness: Freshness,
 }
 
-impl MissBatch<'_> {
+impl<T: Transport> MissBatch<'_, T> {
     /// The answers to different parameter sets.
     pub(crate) async fn entries(&self, sets: &[&[Value]]) -> Vec<Result<Entry>> {
         let keys: Vec<KeyRef<'_>> = sets
@@ -143,12 +146,21 @@ impl MissBatch<'_> {
         let info = self.context.info;
         let (remote, statement) = self.provider;
         let stale = remote.stale();
+        let (extent, sets) = (self.extent, &sets[..]);
         let answers = match stale.is_some_and(can_stand_in) {
-            true => {
-                let asking = remote.ask_briefly(info, statement, self.extent, &sets);
+            // It looks about while it waits, so it does not wait inside of the transport.
+            true if T::BLOCKS => {
+                let asking = remote.ask_briefly(&Pooled, info, statement, extent, sets);
                 asking.await
             }
-            false => remote.ask(info, statement, self.extent, &sets).await,
+            true => {
+                let asking = remote.ask_briefly(self.transport, info, statement, extent, sets);
+                asking.await
+            }
+            false => {
+                let asking = remote.ask(self.transport, info, statement, extent, sets);
+                asking.await
+            }
         };
         self.tell(started.elapsed(), &answers);
         let lifetime = self.context.generation.ttl;
@@ -197,7 +209,7 @@ impl MissBatch<'_> {
         Ok(Entry::new(key, rows, expires, age + lifetime).stale())
     }
 
-    fn tell<T>(&self, elapsed: Duration, answers: &[Result<T>]) {
+    fn tell<A>(&self, elapsed: Duration, answers: &[Result<A>]) {
         let counters = &self.context.engine.counters.shared;
         let failure_count = answers.iter().filter(|answer| answer.is_err()).count() as u64;
         counters.flights.add_among(1);

@@ -28,7 +28,7 @@ use crate::generation::{Generation, Prepared, StoreReader};
 use crate::policy::Policy;
 use crate::provenance::{AnsweredBy, Provenance};
 use crate::provider::Reader;
-use crate::remote::{Remote, RemoteStatement};
+use crate::remote::{Blocking, Remote, RemoteStatement};
 use crate::statement::StatementInfo;
 use crate::wait::block_on_unless;
 
@@ -265,7 +265,9 @@ impl Resolver {
         freshness: Freshness,
     ) -> Result<(Entry, AnsweredBy)> {
         if let Some(provider) = context.provider() {
-            let fetching = context.fetch_from_provider(provider, Some(shared), key, freshness);
+            let transport = Blocking(self.cancel());
+            let fetching =
+                context.fetch_from_provider(provider, Some(shared), key, freshness, &transport);
             let entry = self.wait(context, fetching)?;
             let by = AnsweredBy::of_provider(&entry, freshness.now);
             return Ok((entry, by));
@@ -345,10 +347,9 @@ impl Resolver {
         let now = context.engine.clock.now();
         if let Some(provider) = context.provider() {
             let freshness = Freshness::cached(now);
-            return self.wait(
-                context,
-                context.fetch_from_provider(provider, None, key, freshness),
-            );
+            let transport = Blocking(self.cancel());
+            let fetching = context.fetch_from_provider(provider, None, key, freshness, &transport);
+            return self.wait(context, fetching);
         }
         let rows = self.query_store(context, key.params, key.extent)?;
         let lifetime = context.generation.ttl;

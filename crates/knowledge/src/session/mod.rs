@@ -73,6 +73,10 @@ impl Session {
         self.resolver.cancel().clone()
     }
 
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.engine)
+    }
+
     /// The number of the generation that the next answer comes from.
     pub fn generation(&mut self) -> u64 {
         self.renew();

@@ -14,6 +14,7 @@ use crate::event::{CacheOutcome, Layer};
 use crate::generation::{Generation, Prepared};
 use crate::policy::Policy;
 use crate::provenance::{AnsweredBy, Provenance};
+use crate::remote::{Pooled, Transport};
 use crate::resolver::{Freshness, StatementContext};
 use crate::statement::{Params, Query, Statement, StatementInfo};
 
@@ -109,7 +110,7 @@ impl ProviderQuery {
             Policy::Global => Some(Layer::L0),
             Policy::CallScope(_) => Some(Layer::Call),
         };
-        let entry = self.entry(engine, &params, extent, freshness, missed);
+        let entry = self.entry(engine, &params, extent, freshness, missed, &Pooled);
         let entry = entry.await?;
         let rows = entry.rows.clone();
         if let Policy::CallScope(own) = policy
@@ -130,10 +131,12 @@ impl ProviderQuery {
         params: &[Value],
         extent: Extent,
         age_max: Option<Duration>,
+        transport: &impl Transport,
     ) -> Result<(RowSet, Provenance)> {
         let now = engine.clock.now();
         let freshness = Freshness::with_age_max(now, self.generation.ttl, age_max);
-        let entry = self.entry(engine, params, extent, freshness, Some(Layer::L0));
+        let missed = Some(Layer::L0);
+        let entry = self.entry(engine, params, extent, freshness, missed, transport);
         let entry = entry.await?;
         let by = AnsweredBy::of_provider(&entry, now);
         let provenance = Provenance::of(by, &entry, engine.clock.now());
@@ -148,6 +151,7 @@ impl ProviderQuery {
         extent: Extent,
         freshness: Freshness,
         missed: Option<Layer>,
+        transport: &impl Transport,
     ) -> Result<Entry> {
         let (info, prepared) = self.parts();
         let context = StatementContext {
@@ -164,7 +168,7 @@ impl ProviderQuery {
             context.count_shared(layer, CacheOutcome::Miss);
         }
         let key = context.key(params, extent);
-        let fetching = context.fetch_from_provider(provider, cache, &key, freshness);
+        let fetching = context.fetch_from_provider(provider, cache, &key, freshness, transport);
         fetching.await
     }
 }

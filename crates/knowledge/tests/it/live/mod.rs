@@ -1,5 +1,6 @@
 //! Providers on real servers.
 
+mod direct;
 mod embedded;
 mod failures;
 mod flights;

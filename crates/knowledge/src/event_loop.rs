@@ -1,0 +1,169 @@
+//! Queries on the event loop of their caller: it sends them on connections that it drives itself, and
+//! other threads have a part in it only where another thread has the answer.
+
+mod connections;
+mod notify;
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, Stream as _};
+use hashbrown::HashMap;
+use lookaside_value::{RowSet, Value};
+
+use self::connections::Connections;
+use self::notify::Notify;
+use crate::Result;
+use crate::cache::Extent;
+use crate::provenance::Provenance;
+use crate::session::{Backend, Session};
+use crate::statement::{Query, Statement};
+
+/// What came of a query: its answer, or the panic that it ended with, as
+/// [`JoinHandle::join`](std::thread::JoinHandle::join) gives it.
+pub type Answered = std::result::Result<Result<(RowSet, Provenance)>, Box<dyn Any + Send>>;
+
+type Running = Pin<Box<dyn Future<Output = (u64, Answered)>>>;
+
+/// Queries that providers answer, on the event loop of the thread that makes them.
+///
+/// The caches, the single flight for each key and the stale answers are those of all other callers.
+/// Only the way to the server differs: the loop has pipelined connections of its own, taken from the
+/// provider's pool and counted in its `pool_size`, and sends what is asked between two turns in one
+/// piece. A query for which no connection is there, or all are busy, goes by way of the pool.
+///
+/// The owner watches [`as_fd`](AsFd::as_fd), level-triggered, for reading. Whenever it is ready, the waker
+/// was used, queries were [begun](Self::begin) or the [`deadline`](Self::deadline) has come, it
+/// calls [`turn`](Self::turn) and takes the answers. Nothing here waits.
+///
+/// `T` is what the owner needs to know when the answer comes.
+pub struct EventLoop<T> {
+    connections: Rc<Connections>,
+    running: FuturesUnordered<Running>,
+    waiting: HashMap<u64, T, foldhash::fast::RandomState>,
+    begun_count: u64,
+    notify: Arc<Notify>,
+    waker: Waker,
+}
+
+impl<T> EventLoop<T> {
+    /// A loop of this thread. It has up to a `thread_count`th of the connections to each provider that
+    /// callers may drive, and at least one; `wake` is called on other threads, when a turn is due.
+    ///
+    /// # Errors
+    /// When there can be no epoll instance.
+    pub fn new(thread_count: usize, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
+        let notify = Arc::new(Notify::new(wake));
+        Ok(Self {
+            connections: Rc::new(Connections::new(thread_count)?),
+            running: FuturesUnordered::new(),
+            waiting: HashMap::default(),
+            begun_count: 0,
+            waker: Arc::clone(&notify).into(),
+            notify,
+        })
+    }
+
+    /// Begins a query; it is sent in the next [`turn`](Self::turn), which is due at once. `age_max`
+    /// is as in [`Session::try_local`], which is to be asked before.
+    ///
+    /// Gives `purpose` back where it is not known that a provider answers the statement, or the
+    /// parameters do not fit it: [`Knowledge::answer_async`](crate::Knowledge::answer_async) finds that
+    /// out.
+    pub fn begin(
+        &mut self,
+        purpose: T,
+        session: &mut Session,
+        statement: &Statement,
+        params: &[Value],
+        extent: Extent,
+        age_max: Option<Duration>,
+    ) -> std::result::Result<(), T> {
+        let Ok(Backend::Provider(query)) = session.backend(Query::Statement(statement)) else {
+            return Err(purpose);
+        };
+        if statement.0.check_count(params.len()).is_err() {
+            return Err(purpose);
+        }
+        let (engine, transport) = (session.engine(), Rc::clone(&self.connections));
+        let params = params.to_vec();
+        let number = self.begun_count;
+        let answer = async move {
+            query
+                .answer(&engine, &params, extent, age_max, &transport)
+                .await
+        };
+        // A panic is that of its query alone, which is dropped with all that it has.
+        let answer = AssertUnwindSafe(answer).catch_unwind();
+        self.running
+            .push(Box::pin(answer.map(move |answered| (number, answered))));
+        self.waiting.insert(number, purpose);
+        self.begun_count += 1;
+        self.notify.set();
+        Ok(())
+    }
+
+    /// Moves what can be moved without waiting, and gives `answered` the answers that came. It reads
+    /// where the descriptor is ready for that.
+    pub fn turn(&mut self, now: Instant, is_ready: bool, mut answered: impl FnMut(T, Answered)) {
+        let mut cx = Context::from_waker(&self.waker);
+        if is_ready {
+            self.connections.receive(now);
+        }
+        loop {
+            self.notify.take();
+            while let Poll::Ready(Some((number, answer))) =
+                Pin::new(&mut self.running).poll_next(&mut cx)
+            {
+                // It is not there if it was cancelled.
+                if let Some(purpose) = self.waiting.remove(&number) {
+                    answered(purpose, answer);
+                }
+            }
+            self.connections.send(now);
+            if !self.notify.is_set() {
+                break;
+            }
+        }
+    }
+
+    /// When a turn is due even if nothing else happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.connections.deadline()
+    }
+
+    /// Whether a turn is due though the descriptor is not ready. The owner asks before it waits:
+    /// it is not woken for what its own thread does.
+    pub fn is_due(&self) -> bool {
+        self.notify.is_set()
+    }
+
+    /// Ends all queries without answers.
+    pub fn cancel_all(&mut self) -> impl Iterator<Item = T> + use<'_, T> {
+        self.running.clear();
+        self.waiting.drain().map(|(_, purpose)| purpose)
+    }
+}
+
+impl<T> AsFd for EventLoop<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connections.as_fd()
+    }
+}
+
+impl<T> fmt::Debug for EventLoop<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventLoop")
+            .field("waiting_count", &self.waiting.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! Connections that callers drive themselves: between a query and its socket there is no other
+//! thread.
+//!
+//! They are connections of the provider's pool, at most half of them, so that the others are left to
+//! callers that cannot drive one, and all count against `pool_size`. A caller uses one only when it is
+//! there and can take the query; in any other case, also when the server is away, its query goes to
+//! the pool, which knows how to wait, what to tell, and when to connect again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use lookaside_client::{Answer, PolledConnection, Pool, Request, Result, Ticket};
+
+use crate::cancel::{CANCEL_CHECK_INTERVAL, CancelHandle};
+use crate::runtime::Runtime;
+
+/// Queries that go to the pool before the first connection is opened: a program that asks a few times
+/// needs none.
+const POOLED_QUERY_COUNT: u32 = 8;
+
+/// How long none is opened after one could not be opened.
+const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a server may take to end a query that is not waited for, before its connection is closed.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often idle connections are looked through.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The connections of one provider that callers drive.
+pub(crate) struct DirectConnections {
+    limits: Limits,
+    state: Mutex<State>,
+    /// None is to be used any more. Written under the lock.
+    is_closed: AtomicBool,
+}
+
+/// How many connections callers drive, and how; see [`PoolOptions`](lookaside_client::PoolOptions).
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) count_max: usize,
+    /// Requests under way on one connection.
+    pub(crate) depth: usize,
+    pub(crate) stall: Duration,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) lifetime_max: Option<Duration>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Not in use, the one that was used last at the end.
+    idle: Vec<Direct>,
+    /// Idle, in use, or being opened.
+    count: usize,
+    /// Queries that found none, up to [`POOLED_QUERY_COUNT`].
+    pooled_count: u32,
+    /// None is opened before that.
+    retry_at: Option<Instant>,
+    is_swept: bool,
+}
+
+/// A connection that its holder drives.
+pub(crate) struct Direct {
+    pub(crate) connection: PolledConnection,
+    opened_at: Instant,
+    pub(crate) used_at: Instant,
+    _counted: Counted,
+}
+
+/// One of the connections that are counted.
+struct Counted(Weak<DirectConnections>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(connections) = self.0.upgrade() {
+            connections.state().count -= 1;
+        }
+    }
+}
+
+impl Limits {
+    fn is_expired(&self, direct: &Direct, now: Instant) -> bool {
+        let passed = |since: Instant, limit: Option<Duration>| {
+            limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+        };
+        passed(direct.used_at, self.idle_timeout) || passed(direct.opened_at, self.lifetime_max)
+    }
+}
+
+impl DirectConnections {
+    pub(super) fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            state: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// One that is not in use.
+    pub(crate) fn take(&self) -> Option<Direct> {
+        let now = Instant::now();
+        loop {
+            // Not closed under the lock.
+            let direct = self.state().idle.pop()?;
+            if !self.is_expired(&direct, now) {
+                return Some(direct);
+            }
+        }
+    }
+
+    /// Keeps one for the next caller, if it is still good.
+    pub(crate) fn put(&self, mut direct: Direct) {
+        direct.used_at = Instant::now();
+        if direct.connection.end().is_some() || direct.connection.query_count() > 0 {
+            return;
+        }
+        let mut state = self.state();
+        if !self.is_closed() {
+            state.idle.push(direct);
+        }
+    }
+
+    /// Whether a connection has been open, or idle, for too long.
+    pub(crate) fn is_expired(&self, direct: &Direct, now: Instant) -> bool {
+        self.limits.is_expired(direct, now)
+    }
+
+    /// Whether none is to be used any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        // Relaxed: one that is used a little longer harms nothing, and `put` has the lock.
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// When a connection that is not used will have been open, or idle, for too long.
+    pub(crate) fn expires(&self, direct: &Direct) -> Option<Instant> {
+        let idle = self.limits.idle_timeout.map(|limit| direct.used_at + limit);
+        let old = self
+            .limits
+            .lifetime_max
+            .map(|limit| direct.opened_at + limit);
+        [idle, old].into_iter().flatten().min()
+    }
+
+    /// Closes those that are not in use, and those in use when they come back.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        self.is_closed.store(true, Ordering::Relaxed);
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        drop(idle);
+    }
+
+    /// Has one opened for later callers, if there may be one more. Nothing here waits.
+    pub(super) fn open(self: &Arc<Self>, pool: &Pool, runtime: &Runtime) {
+        if !self.reserve() {
+            return;
+        }
+        let connections = Arc::downgrade(self);
+        let counted = Counted(connections.clone());
+        let pool = pool.clone();
+        runtime.start_task(async move {
+            let opened = match pool.lock().await {
+                Ok(lock) => lock.into_polled().await,
+                Err(error) => Err(error),
+            };
+            drop(pool);
+            keep(&connections, opened, counted);
+            sweep(connections).await;
+        });
+    }
+
+    /// Counts one that is to be opened, if there may be one more.
+    fn reserve(&self) -> bool {
+        let mut state = self.state();
+        if state.count >= self.limits.count_max || self.is_closed() {
+            return false;
+        }
+        if state.pooled_count < POOLED_QUERY_COUNT {
+            state.pooled_count += 1;
+            return false;
+        }
+        if state.retry_at.is_some_and(|at| Instant::now() < at) {
+            return false;
+        }
+        state.count += 1;
+        true
+    }
+
+    /// A panic leaves nothing half-done here.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a connection that was opened, or notes that it could not be.
+fn keep(connections: &Weak<DirectConnections>, opened: Result<PolledConnection>, counted: Counted) {
+    let Some(connections) = connections.upgrade() else {
+        return;
+    };
+    let now = Instant::now();
+    match opened {
+        Ok(connection) => connections.put(Direct {
+            connection,
+            opened_at: now,
+            used_at: now,
+            _counted: counted,
+        }),
+        // Queries that go to the pool are told why.
+        Err(_) => connections.state().retry_at = Some(now + OPEN_RETRY_INTERVAL),
+    }
+}
+
+/// Closes idle connections that no caller takes, for as long as there are connections.
+async fn sweep(connections: Weak<DirectConnections>) {
+    match connections.upgrade() {
+        Some(connections) if !std::mem::replace(&mut connections.state().is_swept, true) => {}
+        _ => return,
+    }
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        let Some(connections) = connections.upgrade() else {
+            return;
+        };
+        let now = Instant::now();
+        let mut state = connections.state();
+        let limits = connections.limits;
+        let expired: Vec<_> = (state.idle)
+            .extract_if(.., |direct| limits.is_expired(direct, now))
+            .collect();
+        // Those that are dropped now count until then.
+        let is_last = state.count == expired.len();
+        state.is_swept = !is_last;
+        drop(state);
+        drop(expired);
+        if is_last {
+            return;
+        }
+    }
+}
+
+impl Direct {
+    /// Sends a request and waits for its answers on this thread. When the caller cancels, there are none.
+    pub(super) fn request(
+        &mut self,
+        request: Request,
+        cancel: &CancelHandle,
+    ) -> Option<Result<Vec<Result<Answer>>>> {
+        let ticket = match self.connection.submit(request) {
+            Ok(ticket) => ticket,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut now = Instant::now();
+        self.connection.flush(now);
+        loop {
+            if let Some(answers) = self.answers(ticket) {
+                if self.connection.query_count() > 0 {
+                    // It ended for its deadline, and the server works on it until it is told.
+                    self.settle();
+                }
+                return Some(Ok(answers));
+            }
+            if cancel.is_cancelled() {
+                self.connection.cancel(ticket);
+                self.settle();
+                return None;
+            }
+            let next = now + CANCEL_CHECK_INTERVAL;
+            let deadline = self.connection.deadline();
+            let until = deadline.map_or(next, |deadline| deadline.min(next));
+            // Where the socket cannot be waited for, the turn finds out why.
+            let _ = self.connection.wait(Some(until));
+            now = Instant::now();
+            self.connection.turn(now);
+        }
+    }
+
+    fn answers(&mut self, ticket: Ticket) -> Option<Vec<Result<Answer>>> {
+        // There is no other request, but for one that was given up.
+        std::iter::from_fn(|| self.connection.next_reply())
+            .find(|reply| reply.ticket == ticket)
+            .map(|reply| reply.answers.into_vec())
+    }
+
+    /// Waits until the server has ended what is not waited for, but not for long.
+    fn settle(&mut self) {
+        let end = Instant::now() + SETTLE_TIMEOUT;
+        loop {
+            let now = Instant::now();
+            self.connection.turn(now);
+            while self.connection.next_reply().is_some() {}
+            if self.connection.query_count() == 0 || self.connection.end().is_some() || now >= end {
+                return;
+            }
+            let deadline = self.connection.deadline();
+            let until = deadline.map_or(end, |deadline| deadline.min(end));
+            let _ = self.connection.wait(Some(until));
+        }
+    }
+}

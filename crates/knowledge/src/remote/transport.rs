@@ -1,0 +1,107 @@
+//! How the queries of a caller reach a provider's server, and their answers the caller.
+
+use std::future;
+
+use lookaside_client::{Answer, Error, Pool, Request, Result};
+
+use super::Remote;
+use crate::cancel::CancelHandle;
+
+/// The way of one kind of caller.
+pub(crate) trait Transport {
+    /// Whether a request keeps the caller's thread until it is answered.
+    const BLOCKS: bool;
+
+    /// Sends the queries of a caller at once, and those that a lost connection did not answer once
+    /// more.
+    ///
+    /// # Errors
+    /// When nothing was sent.
+    async fn request(&self, remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>>;
+}
+
+/// By way of the pool, whose connections live on the thread for providers. The caller waits on a
+/// thread or a task of its own.
+pub(crate) struct Pooled;
+
+/// On a connection that the caller's thread drives while it waits, where there is one.
+pub(crate) struct Blocking<'a>(pub(crate) &'a CancelHandle);
+
+impl Transport for Pooled {
+    const BLOCKS: bool = false;
+
+    async fn request(&self, remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>> {
+        remote.runtime.within(send(&remote.pool, request)).await
+    }
+}
+
+impl Transport for Blocking<'_> {
+    const BLOCKS: bool = true;
+
+    async fn request(&self, remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>> {
+        let Some(mut direct) = remote.direct.take() else {
+            remote.open_direct();
+            return Pooled.request(remote, request).await;
+        };
+        let answers = direct.request(request.clone(), self.0);
+        remote.direct.put(direct);
+        match answers {
+            Some(Ok(answers)) => Ok(resend_lost(remote, &request, answers).await),
+            // Nothing was sent: it had ended.
+            Some(Err(_)) => Pooled.request(remote, request).await,
+            // The caller sees to that, and drops this.
+            None => future::pending().await,
+        }
+    }
+}
+
+/// Sends by way of the pool what a direct connection lost.
+pub(crate) async fn resend_lost(
+    remote: &Remote,
+    request: &Request,
+    mut answers: Vec<Result<Answer>>,
+) -> Vec<Result<Answer>> {
+    let lost = lost(&answers);
+    if !lost.is_empty() {
+        // A server that ends one connection may have ended those of the pool, too.
+        let again = Pooled.request(remote, request.only(&lost)).await;
+        replace(&mut answers, &lost, again);
+    }
+    answers
+}
+
+/// Queries that were lost are sent again: they only read, and a server that came back
+/// meanwhile, or another connection, may answer them.
+async fn send(pool: &Pool, request: Request) -> Result<Vec<Result<Answer>>> {
+    let mut answers = match pool.request(request.clone()).await {
+        Ok(answers) => answers,
+        // Of what was not sent the pool has tried all that there is time for.
+        Err(error) if error.is_connection_lost() && !error.is_retryable() => {
+            return pool.request(request).await;
+        }
+        Err(error) => return Err(error),
+    };
+    let lost = lost(&answers);
+    if !lost.is_empty() {
+        let again = pool.request(request.only(&lost)).await;
+        replace(&mut answers, &lost, again);
+    }
+    Ok(answers)
+}
+
+/// The positions of queries whose connection was lost before they were answered.
+fn lost(answers: &[Result<Answer>]) -> Vec<usize> {
+    let is_lost = |at: &usize| answers[*at].as_ref().is_err_and(Error::is_connection_lost);
+    (0..answers.len()).filter(is_lost).collect()
+}
+
+/// Puts the answers of a second try in their places, if there are any.
+fn replace(
+    answers: &mut [Result<Answer>],
+    positions: &[usize],
+    again: Result<Vec<Result<Answer>>>,
+) {
+    for (position, answer) in positions.iter().zip(again.into_iter().flatten()) {
+        answers[*position] = answer;
+    }
+}
