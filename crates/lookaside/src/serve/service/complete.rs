@@ -1,6 +1,5 @@
 //! What a request that waited is answered with, on its I/O thread.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lookaside_http::negotiate::Encoding;
@@ -17,8 +16,8 @@ impl Thread {
     /// Answers a request that waited, if its client is still there.
     pub(super) fn complete(&mut self, io: &mut Io, completion: Completion) {
         self.waiters.remove(completion.ticket);
+        self.responder.end_waiting();
         let responder = &self.responder;
-        responder.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         let Completion {
             ticket,
             context,

@@ -127,9 +127,8 @@ impl Thread {
                     generation,
                     if_none_match: if_none_match.map(Into::into),
                 };
-                let params = self.values.clone();
                 let ticket = reply.defer();
-                self.wait_for_answer(context, question, params, ticket);
+                self.wait_for_answer(context, question, ticket);
             }
             Err(error) => {
                 lookup.counts.add_failed(responder.index, 1);

@@ -13,6 +13,7 @@ mod job;
 mod lookup;
 mod lookups_seen;
 mod project;
+mod provider_queries;
 mod query;
 mod share;
 mod teller;
@@ -27,7 +28,9 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lookaside_http::negotiate::Encoding;
-use lookaside_http::{Io, Method, Monitor, Peer, Reply, Request, Route, Service, Tls, Waker};
+use lookaside_http::{
+    Io, Method, Monitor, Peer, Readiness, Reply, Request, Route, Service, Tls, Waker,
+};
 use lookaside_knowledge::{Error, Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
@@ -36,6 +39,7 @@ use self::coding::{BodyCompressor, CODED_SIZE_MIN, coding};
 pub(super) use self::console::policy as console_policy;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
+use self::provider_queries::ProviderQueries;
 use self::share::SMALL_ANSWER_SIZE_MAX;
 pub(in crate::serve) use self::share::held_size_max;
 pub(super) use self::teller::Teller;
@@ -140,6 +144,8 @@ pub(crate) struct Thread {
     body: Vec<u8>,
     completions: Receiver<Completion>,
     waiters: Waiters,
+    /// None where the system has no descriptor for it: then such queries go to other threads.
+    provider_queries: Option<ProviderQueries>,
 }
 
 /// What a validator is of: the tables, the catalog, the form.
@@ -194,6 +200,10 @@ impl Thread {
         wakers
             .unwrap_or_else(PoisonError::into_inner)
             .push(waker.clone());
+        let provider_queries = ProviderQueries::new(io, shared.counters.len(), waker.clone());
+        let provider_queries = provider_queries
+            .inspect_err(|error| tracing::warn!(%error, "queries of providers go to other threads"))
+            .ok();
         Self {
             session: shared.knowledge.session(),
             values: Vec::new(),
@@ -202,6 +212,7 @@ impl Thread {
             body: Vec::new(),
             completions,
             waiters: Waiters::default(),
+            provider_queries,
             responder: Responder {
                 index: io.thread_index(),
                 text: RefCell::default(),
@@ -437,20 +448,33 @@ impl Service for Thread {
     }
 
     fn batch_end(&mut self, io: &mut Io) {
+        self.turn_provider_queries(io);
         self.waiters.set_timer(io);
         if let Some(log) = &self.responder.log {
             log.borrow_mut().flush();
         }
     }
 
-    fn timer(&mut self, io: &mut Io, _: u64) {
-        self.waiters.look(io);
+    fn ready(&mut self, _: &mut Io, _: u64, _: Readiness) {
+        if let Some(queries) = &mut self.provider_queries {
+            queries.ready();
+        }
+    }
+
+    fn timer(&mut self, io: &mut Io, token: u64) {
+        match (token, &mut self.provider_queries) {
+            (provider_queries::TIMER, Some(queries)) => queries.timer(),
+            _ => self.waiters.look(io),
+        }
     }
 
     fn woken(&mut self, io: &mut Io, _: u64) {
         self.renew();
-        // Lets go of tables that were replaced.
+        // Lets go of tables that were replaced, and of connections to providers that were.
         self.session.generation();
+        if let Some(queries) = &mut self.provider_queries {
+            queries.woken();
+        }
         while let Ok(completion) = self.completions.try_recv() {
             // A panic is that of its request alone.
             let ticket = completion.ticket();
@@ -458,6 +482,7 @@ impl Service for Thread {
         }
         if self.responder.shared.knowledge.is_cancelled() {
             self.waiters.cancel_all();
+            self.cancel_provider_queries(io);
         }
     }
 }

@@ -52,6 +52,19 @@ impl Completion {
     pub(super) fn ticket(&self) -> Ticket {
         Ticket::from_u64(self.ticket)
     }
+
+    /// Answers with rows that came just now, if there is room for them.
+    pub(super) fn set_rows(
+        &mut self,
+        question: Question,
+        rows: Result<(RowSet, Provenance), Error>,
+    ) {
+        let size = rows.as_ref().map_or(0, |(rows, _)| rows_size(rows));
+        self.outcome = match self.share.grow(size) {
+            Ok(()) => Outcome::Rows(question, rows, Instant::now()),
+            Err(problem) => Outcome::Body(Err(problem)),
+        };
+    }
 }
 
 /// What came of a request that waited.
@@ -127,11 +140,7 @@ impl Later {
     /// Sends rows that came just now.
     fn rows(mut self, question: Question, rows: Result<(RowSet, Provenance), Error>) {
         if let Some(completion) = &mut self.completion {
-            let size = rows.as_ref().map_or(0, |(rows, _)| rows_size(rows));
-            completion.outcome = match completion.share.grow(size) {
-                Ok(()) => Outcome::Rows(question, rows, Instant::now()),
-                Err(problem) => Outcome::Body(Err(problem)),
-            };
+            completion.set_rows(question, rows);
         }
     }
 }
@@ -173,15 +182,29 @@ impl Responder {
         Ok(())
     }
 
+    /// Gives the place back.
+    pub(super) fn end_waiting(&self) {
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// What a request that was put off is answered with, after `begin_waiting`: nothing yet.
+    fn completion(&self, context: RequestContext, ticket: Ticket) -> Completion {
+        Completion {
+            ticket: ticket.into(),
+            context,
+            outcome: Outcome::Unanswered,
+            share: Share::new(&self.shared),
+        }
+    }
+
     /// What sends the answer of a request that was put off, after `begin_waiting`.
     pub(super) fn later(&self, context: RequestContext, ticket: Ticket) -> Later {
+        self.later_of(self.completion(context, ticket))
+    }
+
+    fn later_of(&self, completion: Completion) -> Later {
         Later {
-            completion: Some(Completion {
-                ticket: ticket.into(),
-                context,
-                outcome: Outcome::Unanswered,
-                share: Share::new(&self.shared),
-            }),
+            completion: Some(completion),
             sender: self.sender.clone(),
             waker: self.waker.clone(),
         }
@@ -189,20 +212,33 @@ impl Responder {
 }
 
 impl Thread {
-    /// Asks for what is not at hand.
+    /// Asks for what is not at hand: on this thread where a provider has it, else on another one.
     pub(super) fn wait_for_answer(
         &mut self,
         context: RequestContext,
         question: Question,
-        params: Vec<Value>,
         ticket: Ticket,
     ) {
-        let later = self.responder.later(context, ticket);
-        let shared = self.responder.shared.clone();
-        let lookup = &question.catalog.lookups[question.index];
+        let mut waiting = (self.responder.completion(context, ticket), question);
+        let catalog = waiting.1.catalog.clone();
+        let lookup = &catalog.lookups[waiting.1.index];
         let prepared = lookup.prepared.as_ref();
         // A provider's queries are bounded by its own limit, and shared by all who ask the same.
         let is_local = prepared.is_some_and(|it| it.explanation.provider.is_none());
+        if let (false, Some(queries), Some(prepared)) =
+            (is_local, &mut self.provider_queries, prepared)
+        {
+            let terms = (lookup.extent(), lookup.config.ttl);
+            let (session, params) = (&mut self.session, &self.values);
+            match queries.begin(waiting, session, &prepared.statement, params, terms) {
+                Ok(()) => return,
+                Err(back) => waiting = back,
+            }
+        }
+        let (completion, question) = waiting;
+        let later = self.responder.later_of(completion);
+        let shared = self.responder.shared.clone();
+        let params = self.values.clone();
         let task = self.responder.shared.runtime.spawn(async move {
             let lookup = &question.catalog.lookups[question.index];
             let prepared = lookup.prepared.as_ref();

@@ -1,0 +1,146 @@
+//! Lookups that providers answer, on the I/O thread of their requests: the thread itself sends the
+//! query and reads the answer.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::panic;
+use std::time::{Duration, Instant};
+
+use lookaside_http::{Interest, Io, Timer, Waker, Watch};
+use lookaside_knowledge::{Answered, EventLoop, Extent, Session, Statement, Value};
+
+use super::super::problem::Problem;
+use super::Thread;
+use super::wait::{Completion, Outcome, Question};
+
+/// The token of its timer; 0 is that of the waiters.
+pub(super) const TIMER: u64 = 1;
+
+/// The token of its descriptor, of which a thread has no other.
+const DESCRIPTOR: u64 = 0;
+
+/// The queries of one I/O thread that wait for a provider.
+pub(super) struct ProviderQueries {
+    event_loop: EventLoop<Waiting>,
+    is_readable: bool,
+    /// A provider may have been replaced, whose connections are to be closed.
+    is_woken: bool,
+    timer: Option<(Instant, Timer)>,
+    _watch: Watch,
+}
+
+/// A request whose query waits.
+type Waiting = (Completion, Question);
+
+impl ProviderQueries {
+    pub(super) fn new(io: &mut Io, thread_count: usize, waker: Waker) -> io::Result<Self> {
+        let event_loop = EventLoop::new(thread_count, move || waker.wake())?;
+        let interest = Interest {
+            read: true,
+            write: false,
+        };
+        let watch = io.watch(event_loop.as_fd(), interest, DESCRIPTOR)?;
+        Ok(Self {
+            event_loop,
+            is_readable: false,
+            is_woken: false,
+            timer: None,
+            _watch: watch,
+        })
+    }
+
+    /// Begins a query, or gives the request back if it is not known that a provider answers it.
+    pub(super) fn begin(
+        &mut self,
+        waiting: Waiting,
+        session: &mut Session,
+        statement: &Statement,
+        params: &[Value],
+        (extent, age_max): (Extent, Option<Duration>),
+    ) -> Result<(), Waiting> {
+        self.event_loop
+            .begin(waiting, session, statement, params, extent, age_max)
+    }
+
+    /// The descriptor is ready.
+    pub(super) fn ready(&mut self) {
+        self.is_readable = true;
+    }
+
+    /// The thread was woken.
+    pub(super) fn woken(&mut self) {
+        self.is_woken = true;
+    }
+
+    /// The timer has run out.
+    pub(super) fn timer(&mut self) {
+        self.timer = None;
+    }
+
+    /// Sends and receives what there is; the answers that came.
+    fn turn(&mut self, io: &mut Io) -> Vec<(Waiting, Answered)> {
+        let mut answers = Vec::new();
+        let now = io.now();
+        let is_late = (self.event_loop.deadline()).is_some_and(|deadline| deadline <= now);
+        let is_woken = std::mem::take(&mut self.is_woken);
+        if self.is_readable || is_woken || is_late || self.event_loop.is_due() {
+            let is_readable = std::mem::take(&mut self.is_readable);
+            let answered = |waiting, answer| answers.push((waiting, answer));
+            self.event_loop.turn(now, is_readable, answered);
+            self.set_timer(io);
+        }
+        answers
+    }
+
+    /// Has the timer run out at the next deadline, or before: most deadlines are met, and a timer
+    /// that was set for one of those is set again when it has run out.
+    fn set_timer(&mut self, io: &mut Io) {
+        let Some(deadline) = self.event_loop.deadline() else {
+            return;
+        };
+        match self.timer.take() {
+            Some((at, timer)) if at <= deadline => {
+                self.timer = Some((at, timer));
+                return;
+            }
+            Some((_, later)) => io.cancel(later),
+            None => {}
+        }
+        self.timer = Some((deadline, io.timer(deadline, TIMER)));
+    }
+}
+
+impl Thread {
+    /// Sends what the requests of the batch ask of providers, and answers those whose answers came.
+    pub(super) fn turn_provider_queries(&mut self, io: &mut Io) {
+        let Some(queries) = &mut self.provider_queries else {
+            return;
+        };
+        for ((mut completion, question), answer) in queries.turn(io) {
+            let ticket = completion.ticket();
+            // A panic is that of its request alone.
+            io.contain(ticket, |io| {
+                match answer {
+                    Ok(rows) => completion.set_rows(question, rows),
+                    Err(panic) => {
+                        self.responder.end_waiting();
+                        panic::resume_unwind(panic);
+                    }
+                }
+                self.complete(io, completion);
+            });
+        }
+    }
+
+    /// Answers the requests whose queries wait, without their answers.
+    pub(super) fn cancel_provider_queries(&mut self, io: &mut Io) {
+        let Some(queries) = &mut self.provider_queries else {
+            return;
+        };
+        let waiting: Vec<_> = queries.event_loop.cancel_all().collect();
+        for (mut completion, _) in waiting {
+            completion.outcome = Outcome::Body(Err(Problem::cancelled()));
+            self.complete(io, completion);
+        }
+    }
+}
