@@ -566,15 +566,18 @@ impl Error {
     }
 
     pub(crate) fn folder_in_use(folder: &Path, pid: Option<u32>) -> Self {
-        let owner = pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        Self::new(
-            ErrorKind::Busy,
-            format!(
-                "`{}` is in use by {owner}; end it first (`lookaside pg stop` if it was started by \
-                 `lookaside pg start`), or connect to its URL",
-                folder.display()
+        let folder = folder.display();
+        let message = match pid {
+            Some(pid) => format!(
+                "`{folder}` is in use by process {pid}; end it first (`lookaside pg stop` if it was \
+                 started by `lookaside pg start`), or connect to its URL"
             ),
-        )
+            None => format!(
+                "`{folder}` is in use by a process that `{folder}/lock` does not name, and no server \
+                 works there; find that process with `fuser {folder}/lock`, and end it"
+            ),
+        };
+        Self::new(ErrorKind::Busy, message)
     }
 
     pub(crate) fn does_not_stop(folder: &Path, pid: Option<u32>, timeout: Duration) -> Self {

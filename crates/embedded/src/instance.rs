@@ -34,6 +34,10 @@ const KNOWN: &str = "instances";
 /// How long a start waits for another one of the same folder to finish.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How long a start or a stop waits for a process that has locked the folder without its number in the
+/// lock: an owner writes it there at once.
+const UNNAMED_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How often it looks.
 const BUSY_POLL: Duration = Duration::from_millis(20);
 
@@ -153,7 +157,7 @@ impl Instance {
                 return self.check_wishes(&builder).map(|()| running);
             }
             if let Some(error) = refused.take()
-                && (is_kept || begin.elapsed() > BUSY_TIMEOUT)
+                && (is_kept || begin.elapsed() > self.busy_timeout())
             {
                 return Err(error);
             }
@@ -220,7 +224,8 @@ impl Instance {
             return Ok(server.map(|pid| (Some(number(pid)), false)));
         }
         let owner = persistent::owner_of(&self.folder);
-        let is_own = server.is_some() && server == owner;
+        // A lock that names no process is damaged; what else is written for such a server decides.
+        let is_own = server.is_some() && owner.is_none_or(|owner| server == Some(owner));
         let pid = owner.filter(|pid| is_alive(*pid)).or(server);
         Ok(Some((pid.map(number), is_own)))
     }
@@ -309,9 +314,19 @@ impl Instance {
         if is_kept && !is_own && !is_starting {
             return Err(Error::folder_in_use(&self.folder, pid));
         }
-        match begin.elapsed() > BUSY_TIMEOUT {
-            true => Err(Error::does_not_stop(&self.folder, pid, BUSY_TIMEOUT)),
+        let timeout = self.busy_timeout();
+        match begin.elapsed() > timeout {
+            true if pid.is_none() => Err(Error::folder_in_use(&self.folder, None)),
+            true => Err(Error::does_not_stop(&self.folder, pid, timeout)),
             false => Ok(None),
+        }
+    }
+
+    /// How long another process may have the folder before that is an error.
+    fn busy_timeout(&self) -> Duration {
+        match persistent::owner_of(&self.folder) {
+            Some(_) => BUSY_TIMEOUT,
+            None => UNNAMED_TIMEOUT,
         }
     }
 

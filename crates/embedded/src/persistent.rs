@@ -33,7 +33,7 @@ use crate::identity::Identity;
 use crate::kill::end_server;
 use crate::names::{FIRST, USER};
 use crate::password::set_password;
-use crate::pidfile::{forget_killed_server, server_file, server_pid, works_in};
+use crate::pidfile::{find_server, forget_killed_server, server_file, server_pid, works_in};
 use crate::place::make_private;
 use crate::process::{is_alive, number, wait_until_gone};
 use crate::receipt::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
@@ -44,6 +44,9 @@ use crate::{Error, Result, Version, VersionRequirement, archive};
 
 /// How long a folder whose owner has died may take to come free: its server writes everything down.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// After how long a start says that it waits for that.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// How long an owner may take to write into the folder's lock who it is.
 const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
@@ -120,7 +123,7 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         .canonicalize()
         .map_err(|error| Error::file("find", folder, error))?;
     refuse_foreign(folder)?;
-    let mut lock = own(folder)?;
+    let mut lock = own(folder, &**keeping.progress)?;
     let signature = match keeping.purpose {
         Purpose::Own => process::id().to_string(),
         Purpose::Outlive => format!("{} {STARTING}", process::id()),
@@ -221,8 +224,9 @@ fn find_foreign(folder: &Path) -> Result<()> {
 }
 
 /// Becomes the owner of a folder; an error names the one it has.
-fn own(folder: &Path) -> Result<File> {
+fn own(folder: &Path, progress: &dyn Progress) -> Result<File> {
     let begin = Instant::now();
+    let mut is_told = false;
     loop {
         if let Some(lock) = take_lock(folder)? {
             return Ok(lock);
@@ -236,8 +240,16 @@ fn own(folder: &Path) -> Result<File> {
         };
         if begin.elapsed() > timeout {
             let pid = owner.filter(|pid| is_alive(*pid));
-            let pid = pid.or_else(|| server_pid(&folder.join(DATA)));
+            let pid = pid.or_else(|| server_of(folder));
             return Err(Error::folder_in_use(folder, pid.map(number)));
+        }
+        if begin.elapsed() > TELL_AFTER && !is_told {
+            is_told = true;
+            progress.step(&format!(
+                "waiting up to {} s for the server in `{}` to end, whose owner has ended",
+                END_TIMEOUT.as_secs(),
+                folder.display()
+            ));
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -246,7 +258,7 @@ fn own(folder: &Path) -> Result<File> {
 /// Ends the server that works in our data, if it has outlived both its watch and its owner.
 fn end_orphan(folder: &Path, setup: &Setup) -> Result<()> {
     let data = folder.join(DATA);
-    let Some(pid) = server_pid(&data) else {
+    let Some(pid) = server_of(folder) else {
         return Ok(());
     };
     // Somebody may have started one by hand, with another socket.
@@ -279,11 +291,15 @@ pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
 }
 
 /// The server that works in a folder: by its own file, or by the lock where that file is damaged, or gone
-/// already since the server ends.
+/// already since the server ends. If one of them is damaged and neither names it, all processes are searched.
 pub(crate) fn server_of(folder: &Path) -> Option<Pid> {
     let data = folder.join(DATA);
-    let signed = || owner_of(folder).filter(|_| signature_of(folder).contains(SERVER));
-    server_pid(&data).or_else(|| signed().filter(|pid| works_in(*pid, &data)))
+    let owner = owner_of(folder);
+    let signed = || owner.filter(|_| signature_of(folder).contains(SERVER));
+    let named = server_pid(&data).or_else(|| signed().filter(|pid| works_in(*pid, &data)));
+    // Neither is there after a regular end, so that most folders without a server need no search.
+    let is_damaged = || owner.is_none() || server_file(&data).is_some();
+    named.or_else(|| is_damaged().then(|| find_server(&data)).flatten())
 }
 
 /// Whether a living process is starting a server that will outlive it.

@@ -1,10 +1,14 @@
 //! The file in which a server notes its process, and the process that works in a data folder.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::process::Pid;
+
+use crate::process::parent_of;
 
 /// What a server notes of itself in its data folder.
 const SERVER_FILE: &str = "postmaster.pid";
@@ -22,6 +26,28 @@ pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
     let file = server_file(data)?;
     let pid: i32 = file.lines().next()?.trim().parse().ok()?;
     Pid::from_raw(pid).filter(|pid| works_in(*pid, data))
+}
+
+/// The server that works in `data`, found among all processes, for a folder whose files do not name it. Its
+/// own processes work there as well: they are its children, and their titles begin with `postgres: `.
+pub(crate) fn find_server(data: &Path) -> Option<Pid> {
+    let data = &data.canonicalize().ok()?;
+    let is_server = |pid: &Pid| {
+        works_in(*pid, data)
+            && is_postgres(*pid)
+            && !parent_of(*pid).is_some_and(|parent| works_in(parent, data))
+    };
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).find(is_server)
+}
+
+/// Whether a process was started as the program `postgres`, by any path.
+fn is_postgres(pid: Pid) -> bool {
+    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    let program = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = Path::new(OsStr::from_bytes(program)).file_name();
+    !program.starts_with(b"postgres: ") && name == Some("postgres".as_ref())
 }
 
 /// Whether a process stands in `data`, as a server does that works there.

@@ -13,12 +13,23 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
     matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) && !is_zombie(pid)
 }
 
-/// Behind the program's name in parentheses stands the state: see proc_pid_stat(5).
 fn is_zombie(pid: Pid) -> bool {
-    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    state_and_parent(pid).is_some_and(|(state, _)| state == "Z")
+}
+
+/// The process that started another one, or took it over when that one ended.
+pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
+    let (_, parent) = state_and_parent(pid)?;
+    Pid::from_raw(parent.parse().ok()?)
+}
+
+/// The two fields that follow the program's name in parentheses: see proc_pid_stat(5).
+fn state_and_parent(pid: Pid) -> Option<(String, String)> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| rest.starts_with('Z'))
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').map(ToOwned::to_owned);
+    fields.next().zip(fields.next())
 }
 
 pub(crate) fn number(pid: Pid) -> u32 {

@@ -434,3 +434,66 @@ fn issue_13_a_server_whose_notes_are_damaged_can_be_stopped() {
     assert!(instance.stop().unwrap());
     assert_eq!(processes(&folder), []);
 }
+
+/// Neither file names the server, which is found among all processes.
+#[test]
+fn a_server_whose_lock_and_pid_file_are_damaged_is_found() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    let _stop = Stop(&instance);
+    for lock in ["", "no number", "2147483647 server"] {
+        let running = instance.start(builder()).unwrap();
+        fs::write(folder.join("lock"), lock).unwrap();
+        fs::write(folder.join("data/postmaster.pid"), "").unwrap();
+        let pid = Some(running.pid);
+        match lock {
+            // Of a process that has ended: a server that its owner left behind.
+            "2147483647 server" => {
+                assert_eq!(instance.status().unwrap(), Status::Owned { pid });
+            }
+            _ => {
+                assert_eq!(instance.start(builder()).unwrap(), running, "{lock}");
+                let error = builder().path(&folder).start().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+                let named = format!("process {}", running.pid);
+                assert!(error.to_string().contains(&named), "{error}");
+            }
+        }
+        assert!(instance.stop().unwrap(), "{lock}");
+        assert_eq!(processes(&folder), []);
+        assert_eq!(instance.status().unwrap(), Status::Stopped { major: 18 });
+    }
+    assert!(instance.start(builder()).is_ok());
+}
+
+/// Such as a program that inherited the lock; there is no server to find.
+#[test]
+fn a_lock_without_a_name_is_an_error_that_says_how_to_find_its_process() {
+    if !has_server() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let instance = Instance::at(&folder).unwrap();
+    instance.start(builder()).unwrap();
+    assert!(instance.stop().unwrap());
+    let lock = fs::File::options()
+        .write(true)
+        .open(folder.join("lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    lock.set_len(0).unwrap();
+    for error in [
+        instance.stop().unwrap_err(),
+        instance.start(builder()).unwrap_err(),
+        builder().path(&folder).start().unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        let hint = format!("fuser {}", folder.join("lock").display());
+        assert!(error.to_string().contains(&hint), "{error}");
+    }
+}
