@@ -27,7 +27,7 @@ pub(crate) fn is_free(folder: &Path) -> Result<bool> {
     let locked = match File::open(&path) {
         Ok(file) => file.try_lock_shared(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(Error::file("open", &path, error)),
+        Err(error) => return Err(Error::folder_access("open", &path, folder, error)),
     };
     match locked {
         Ok(()) => Ok(true),

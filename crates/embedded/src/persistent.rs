@@ -15,12 +15,14 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::Access;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +36,7 @@ use crate::kill::end_server;
 use crate::names::{FIRST, USER};
 use crate::password::set_password;
 use crate::pidfile::{find_server, forget_killed_server, server_file, server_pid, works_in};
-use crate::place::make_private;
+use crate::place::{find_denial, make_private, server_uid};
 use crate::process::{is_alive, number, wait_until_gone};
 use crate::receipt::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
 use crate::schema::Schema;
@@ -118,10 +120,15 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     }
     // What is not an archive leaves no folder.
     let requirement_of_new = archive::requirement_of(keeping.archive, keeping.requirement)?;
-    fs::create_dir_all(folder).map_err(|error| Error::file("create the folder", folder, error))?;
+    fs::create_dir_all(folder)
+        .map_err(|error| Error::folder_access("create the folder", folder, folder, error))?;
     let folder = &folder
         .canonicalize()
         .map_err(|error| Error::file("find", folder, error))?;
+    let rights = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    if let Some(denial) = find_denial(folder, rights) {
+        return Err(Error::folder_access("write into", folder, folder, denial));
+    }
     refuse_foreign(folder)?;
     let mut lock = own(folder, &**keeping.progress)?;
     let signature = match keeping.purpose {
@@ -142,6 +149,7 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
     let setup = Setup::find(requirement, keeping.progress)?;
     setup.identity.check_reach(&folder.join(DATA))?;
     setup.identity.give_folder(folder)?;
+    check_data_owner(folder, setup.identity)?;
     end_orphan(folder, &setup)?;
     forget_killed_server(&folder.join(DATA), &setup.place.socket_folder(folder));
     let (receipt, contents) = match receipt {
@@ -181,6 +189,17 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         settings: keeping.settings.clone(),
         lock,
     })
+}
+
+/// Refuses data of another user than the one the server runs as: PostgreSQL does not start on it.
+fn check_data_owner(folder: &Path, identity: &Identity) -> Result<()> {
+    let (data, user) = (folder.join(DATA), server_uid(identity));
+    match data.metadata() {
+        Ok(metadata) if metadata.uid() != user => {
+            Err(Error::data_of_other(&data, metadata.uid(), user))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes what a restore that failed has made, so that nobody takes it for a new, empty folder. What

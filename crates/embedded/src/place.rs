@@ -116,7 +116,7 @@ fn is_socket_folder(folder: &Path) -> bool {
 }
 
 /// The user whose files the server's are.
-fn server_uid(identity: &Identity) -> u32 {
+pub(crate) fn server_uid(identity: &Identity) -> u32 {
     match identity {
         Identity::User { uid, .. } => *uid,
         _ => rustix::process::geteuid().as_raw(),
@@ -140,10 +140,16 @@ fn check_writable(folder: &Path) -> Result<()> {
         Ok(_) => folder,
         Err(_) => folder.parent().unwrap_or(folder),
     };
-    match accessat(CWD, target, Access::WRITE_OK, AtFlags::EACCESS) {
+    find_denial(target, Access::WRITE_OK)
+        .map_or(Ok(()), |error| Err(Error::place_unwritable(folder, error)))
+}
+
+/// Why this process may not use a folder in a way, if that is so.
+pub(crate) fn find_denial(folder: &Path, access: Access) -> Option<io::Error> {
+    match accessat(CWD, folder, access, AtFlags::EACCESS) {
         // The kernel cannot say it for a program that runs as another user than the one who started it.
-        Ok(()) | Err(Errno::NOSYS) => Ok(()),
-        Err(errno) => Err(Error::place_unwritable(folder, errno.into())),
+        Ok(()) | Err(Errno::NOSYS) => None,
+        Err(errno) => Some(errno.into()),
     }
 }
 

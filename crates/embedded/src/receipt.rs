@@ -41,7 +41,7 @@ impl Receipt {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 Err(Error::not_a_folder(folder))
             }
-            Err(error) => Err(Error::file("read", &path, error)),
+            Err(error) => Err(Error::folder_access("read", &path, folder, error)),
         }
     }
 

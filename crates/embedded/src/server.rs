@@ -455,7 +455,12 @@ fn shared_pipe(folder: &Path, identity: &Identity) -> Result<(File, File)> {
 fn make_pipe(folder: &Path, name: &str, identity: &Identity) -> Result<PathBuf> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     let path = folder.join(name);
-    let _ = fs::remove_file(&path);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::folder_access("remove", &path, folder, error));
+        }
+        _ => {}
+    }
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .map_err(|error| Error::file("make the pipe", &path, error.into()))?;
     identity.give(&path)?;

@@ -1,6 +1,7 @@
 //! What the environment of a process lacks: rights, a place, file descriptors, time.
 
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::{Error, ErrorKind};
@@ -41,6 +42,44 @@ impl Error {
             .because(source),
             _ => Self::file(verb, path, source).when_full(path),
         }
+    }
+
+    /// As [`file`](Self::file), for one in a cluster's `folder`, or for that itself.
+    pub(crate) fn folder_access(verb: &str, path: &Path, folder: &Path, source: io::Error) -> Self {
+        let is_denied = matches!(
+            source.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        );
+        if !is_denied {
+            return Self::file(verb, path, source);
+        }
+        let me = rustix::process::geteuid().as_raw();
+        let owner = folder.metadata().map_or(me, |metadata| metadata.uid());
+        let reason = match owner == me {
+            true => "a server writes into its folder; make it writable, or name another folder"
+                .to_owned(),
+            false => format!(
+                "the folder belongs to user {owner}, and this is user {me}; run as that user, or name a \
+                 folder of your own"
+            ),
+        };
+        Self::new(
+            ErrorKind::Environment,
+            format!("cannot {verb} `{}`: {reason}", path.display()),
+        )
+        .because(source)
+    }
+
+    /// PostgreSQL runs only as the user whom its data belongs to.
+    pub(crate) fn data_of_other(data: &Path, owner: u32, user: u32) -> Self {
+        let data = data.display();
+        Self::new(
+            ErrorKind::Environment,
+            format!(
+                "`{data}` belongs to user {owner}, and the server runs as user {user}; run as the owner, \
+                 or change it: `chown -R {user} {data}`"
+            ),
+        )
     }
 
     pub(crate) fn place_unwritable(folder: &Path, source: io::Error) -> Self {

@@ -201,3 +201,31 @@ fn a_process_without_a_free_descriptor_is_told_so_and_spares_the_template() {
     assert_eq!(manifest.modified().unwrap(), after.modified().unwrap());
     site.wait_until_deserted();
 }
+
+/// A cluster in a place that became read-only.
+#[test]
+fn a_read_only_folder_is_named_with_what_to_do() {
+    if !has_server() {
+        return;
+    }
+    let site = Site::new();
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    let Some(_) = with_read_only(parent.path()) else {
+        return;
+    };
+    let mut first = Child::start_in(&site, &folder);
+    first.hear("ready");
+    assert!(first.end().success());
+    for (role, folder) in [
+        ("path", folder.clone()),
+        ("instance", folder),
+        ("path", parent.path().join("new")),
+    ] {
+        let command = with_read_only(parent.path()).unwrap();
+        let mut child = Child::start_through(command, &site, role, Child::folder(&folder));
+        let error = child.error_or_end().expect("it cannot be written");
+        let folder = folder.to_str().unwrap();
+        has_parts(&error, &["Environment", folder, "name another folder"]);
+    }
+}

@@ -217,3 +217,68 @@ fn a_user_without_an_entry_in_the_list_of_users_starts() {
         "{names:?}"
     );
 }
+
+/// Run as a user who is not root, and who has no server's programs: none is looked for.
+#[test]
+fn a_folder_of_another_user_is_an_error_with_both_users() {
+    const UID: u32 = 54321;
+    if !is_root() {
+        return;
+    }
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        crate::skip("no setpriv");
+        return;
+    }
+    let site = Site::new();
+    let program = site.path().join("it");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    let (closed, foreign, own) = (
+        site.path().join("closed"),
+        site.path().join("foreign"),
+        site.path().join("own"),
+    );
+    for (folder, mode) in [(&closed, 0o700), (&foreign, 0o755), (&own, 0o555)] {
+        fs::create_dir(folder).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    give(&own, UID);
+    open_to_all(site.path());
+    for role in ["path", "instance"] {
+        for (folder, expected) in [
+            (&closed, "belongs to user 0, and this is user 54321"),
+            (&foreign, "belongs to user 0, and this is user 54321"),
+            (&own, "make it writable"),
+        ] {
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid", &UID.to_string(), "--regid", &UID.to_string()])
+                .args(["--clear-groups", "--inh-caps=-all"])
+                .arg(&program);
+            let mut child = Child::start_through(command, &site, role, Child::folder(folder));
+            let error = child.error_or_end().expect("it is not this user's");
+            for part in ["Environment", folder.to_str().unwrap(), expected] {
+                assert!(error.contains(part), "{role}: {error}");
+            }
+        }
+    }
+}
+
+/// PostgreSQL says only that the owner is wrong.
+#[test]
+fn data_of_another_user_is_an_error_with_the_way_out() {
+    if !has_server() || !is_root() {
+        return;
+    }
+    let parent = tempdir();
+    let folder = parent.path().join("data");
+    builder().path(&folder).start().unwrap().close().unwrap();
+    let owner = folder.join("data").metadata().unwrap().uid();
+    give(&folder.join("data"), 54321);
+    let error = builder().path(&folder).start().unwrap_err();
+    let way_out = format!("`chown -R {owner} {}`", folder.join("data").display());
+    for part in ["belongs to user 54321", &way_out] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    give(&folder.join("data"), owner);
+    assert!(builder().path(&folder).start().is_ok());
+}
