@@ -21,6 +21,7 @@ use crate::binaries::Binaries;
 use crate::endpoint::PORT_DEFAULT;
 use crate::files::{DATA, ENDING, JOINED, LOG, OWNERS, PORT};
 use crate::identity::Identity;
+use crate::names::{HOME, USER};
 use crate::place::write_private;
 use crate::process_limit;
 use crate::{Error, Result};
@@ -44,6 +45,10 @@ const CRASH_TIMEOUT: Duration = Duration::from_millis(300);
 /// until then.
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 const MEMORY_POLL: Duration = Duration::from_millis(50);
+
+/// How long the end of a server waits for its recovery from a crash, and how often it looks.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(30);
+const RECOVERY_POLL: Duration = Duration::from_millis(10);
 
 /// A port may be taken between its choice and its use.
 const PORT_TRIES: usize = 5;
@@ -162,6 +167,7 @@ pub(crate) struct Server {
     /// The watch's lock too, so that nobody sweeps what a crashed server said before it is read.
     lock: Option<File>,
     folder: PathBuf,
+    socket_folder: PathBuf,
     port: u16,
     ending: Ending,
 }
@@ -248,6 +254,7 @@ impl Server {
             owner,
             lock: Some(share_lock()?),
             folder: spec.folder.to_owned(),
+            socket_folder: spec.socket_folder.to_owned(),
             port,
             ending: spec.ending,
         })
@@ -259,12 +266,7 @@ impl Server {
         let mut look_at_log = begin + FORK_TIMEOUT;
         loop {
             if socket.exists() {
-                match Connection::open(
-                    spec.socket_folder,
-                    self.port,
-                    crate::names::USER,
-                    "postgres",
-                ) {
+                match Connection::open(spec.socket_folder, self.port, USER, HOME) {
                     Ok(session) => return Ok(session),
                     Err(failure) if failure.is_starting_up() => {
                         if spec.ending == Ending::Stop {
@@ -371,12 +373,30 @@ impl Server {
 
     /// As [`end`](Self::end), but a temporary server is waited for too, until its folder is gone.
     pub(crate) fn end_and_wait(&mut self) -> Result<()> {
+        if self.ending == Ending::Stop {
+            self.wait_for_recovery();
+        }
         self.owner = None;
         self.lock = None;
         if let Some(mut watch) = self.watch.take() {
             watch.wait().map_err(Error::cannot_wait)?;
         }
         Ok(())
+    }
+
+    /// Waits while the server recovers from the crash of one of its processes: PostgreSQL 18 that is told to
+    /// stop meanwhile does so only after the half minute of [`WATCH`].
+    fn wait_for_recovery(&mut self) {
+        let begin = Instant::now();
+        while self.is_running() && begin.elapsed() < RECOVERY_TIMEOUT && self.is_recovering() {
+            thread::sleep(RECOVERY_POLL);
+        }
+    }
+
+    /// Whether the server takes no sessions for now.
+    fn is_recovering(&self) -> bool {
+        let session = Connection::open(&self.socket_folder, self.port, USER, HOME);
+        session.is_err_and(|failure| failure.is_starting_up())
     }
 
     /// Ends a server whose start failed, without removing what it said. One with lasting data may be
