@@ -742,6 +742,27 @@ impl Error {
         .because(source)
     }
 
+    pub(crate) fn template_refuses_sessions(label: &str, source: Self) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "no session can be opened on a copy of what {label} has made, so the template is not kept; \
+                 look for event triggers on `login`, and for settings of the database"
+            ),
+        )
+        .because(source)
+    }
+
+    pub(crate) fn template_delays_sessions(label: &str, setting: &str) -> Self {
+        Self::new(
+            ErrorKind::Misuse,
+            format!(
+                "{label} has set `{setting}`, by which each session waits when it begins, so the template is \
+                 not kept; leave it out, or end with `ALTER SYSTEM RESET {setting}`"
+            ),
+        )
+    }
+
     pub(crate) fn bad_pattern(pattern: &str, why: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,

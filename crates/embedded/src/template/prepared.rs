@@ -9,11 +9,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::admin::Connection;
-use crate::cluster::{Address, Cluster, Hold};
+use crate::cluster::{Address, Cluster, DatabaseOwner, Hold, Kind};
 use crate::files::{DATA, LOCK, LOG, PASSWORD, PORT};
 use crate::manifest::Manifest;
+use crate::names::USER;
 use crate::password::set_password;
 use crate::place::make_private;
 use crate::schema::Schema;
@@ -23,6 +25,9 @@ use crate::wishes::Wishes;
 use crate::{Error, Result, digest};
 
 use super::{Makers, Template};
+
+/// Settings by which each session waits when it begins, so that a debugger can be attached to it.
+const DELAYS: [&str; 2] = ["pre_auth_delay", "post_auth_delay"];
 
 /// How a template with a prepared database is made.
 #[derive(Clone, Debug)]
@@ -61,8 +66,11 @@ impl Preparation {
         self.base.copy_or_mend(&data, makers)?;
         let socket_folder = makers.place.socket_folder(folder);
         make_private(&socket_folder, makers.identity)?;
+        let filled = self.run_server(folder, &socket_folder, makers);
+        // Before an error of the run: a delay can be its cause.
         let filled = self
-            .run_server(folder, &socket_folder, makers)
+            .refuse_delays(&data)
+            .and(filled)
             .and_then(|()| self.try_server(folder, &socket_folder, makers));
         let _ = fs::remove_dir_all(&socket_folder);
         filled?;
@@ -72,26 +80,69 @@ impl Preparation {
         Manifest::of(&data)?.write(folder)
     }
 
-    /// Starts a server on what was filled: the contents may have changed its configuration so that none
-    /// starts, and every later start would fail without naming them.
+    /// Refuses contents that make each session wait when it begins. They would be measured as slow starts,
+    /// and nothing would name them.
+    fn refuse_delays(&self, data: &Path) -> Result<()> {
+        let Some(label) = self.schema.label() else {
+            return Ok(());
+        };
+        let text = fs::read_to_string(data.join("postgresql.auto.conf")).unwrap_or_default();
+        match delay_of(&text) {
+            Some(name) => Err(Error::template_delays_sessions(&label, name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a server on what was filled, and connects as the users of its databases will: the contents may
+    /// have changed its configuration so that none starts, or have a login trigger that refuses sessions, and
+    /// every later start would fail without naming them.
     fn try_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
         let Some(label) = self.schema.label() else {
             return Ok(());
         };
         let unusable = |error| Error::template_is_unusable(&label, error);
         let started = self.start_server(folder, socket_folder, makers);
-        let (mut server, mut session) = started.map_err(unusable)?;
-        let prepared = match self.wishes.listen {
-            Listen::Socket => Ok(()),
-            Listen::Tcp => set_password(folder, &mut session, makers.identity).map(drop),
+        let cluster = started.and_then(|(server, session)| {
+            self.cluster_of(server, session, folder, socket_folder, makers)
+        });
+        let cluster = cluster.map_err(unusable)?;
+        let entered = self.enter_copy(&cluster);
+        cluster.end_and_wait()?;
+        entered.map_err(|error| Error::template_refuses_sessions(&label, error))
+    }
+
+    /// Opens a session on a copy of the database, by its user.
+    fn enter_copy(&self, cluster: &Cluster) -> Result<()> {
+        let kind = Kind {
+            template: self.schema.template_name(),
+            owner: self.schema.owner,
         };
-        drop(session);
-        server.end_and_wait()?;
-        prepared.map_err(unusable)
+        let database = cluster.hand_out(&kind, 0)?;
+        let user = match kind.owner {
+            DatabaseOwner::Superuser => USER,
+            DatabaseOwner::Role => &database,
+        };
+        let entered = cluster.open_as(user, &database, "connecting to a copy of the template");
+        cluster.drop_with_snapshots(&database, user)?;
+        entered.map(drop)
     }
 
     fn run_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
-        let (server, mut session) = self.start_server(folder, socket_folder, makers)?;
+        let (server, session) = self.start_server(folder, socket_folder, makers)?;
+        let cluster = self.cluster_of(server, session, folder, socket_folder, makers)?;
+        let made = cluster.template_of(&self.schema);
+        cluster.end_and_wait()?;
+        made.map(drop)
+    }
+
+    fn cluster_of(
+        &self,
+        server: Server,
+        mut session: Connection,
+        folder: &Path,
+        socket_folder: &Path,
+        makers: Makers<'_>,
+    ) -> Result<Arc<Cluster>> {
         let password = match self.wishes.listen {
             Listen::Socket => None,
             Listen::Tcp => Some(set_password(folder, &mut session, makers.identity)?),
@@ -103,11 +154,8 @@ impl Preparation {
             password,
         };
         let hold = Hold::Started(server);
-        let cluster = Cluster::new(makers.binaries.clone(), address, hold, session)
-            .map_err(|failure| failure.during("preparing a template"))?;
-        let made = cluster.template_of(&self.schema);
-        cluster.end_and_wait()?;
-        made.map(drop)
+        Cluster::new(makers.binaries.clone(), address, hold, session)
+            .map_err(|failure| failure.during("preparing a template"))
     }
 
     fn start_server(
@@ -130,5 +178,36 @@ impl Preparation {
             ending: Ending::Stop,
             lock: &lock,
         })
+    }
+}
+
+/// The delay that a configuration written by `ALTER SYSTEM` sets, a line such as `pre_auth_delay = '1'`.
+fn delay_of(text: &str) -> Option<&'static str> {
+    let lines = text.lines().filter_map(|line| line.split_once('='));
+    let mut set = lines.filter(|(_, value)| value.trim() != "'0'");
+    set.find_map(|(name, _)| {
+        let is_it = |delay: &&&str| delay.eq_ignore_ascii_case(name.trim());
+        DELAYS.iter().find(is_it).copied()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_found_in_what_alter_system_wrote() {
+        for (text, expected) in [
+            ("# a comment = 1\nwork_mem = '4MB'\n", None),
+            ("pre_auth_delay = '0'\n", None),
+            (
+                "work_mem = '4MB'\npre_auth_delay = '5'\n",
+                Some("pre_auth_delay"),
+            ),
+            ("Post_Auth_Delay = '1'\n", Some("post_auth_delay")),
+            ("", None),
+        ] {
+            assert_eq!(delay_of(text), expected, "{text}");
+        }
     }
 }

@@ -320,3 +320,73 @@ fn code_that_takes_a_database_away_is_told_which() {
         }
     }
 }
+
+/// A copy would be handed out, and no session of its user would begin, or none at once.
+#[test]
+fn code_that_keeps_sessions_out_or_waiting_is_refused() {
+    if !has_server() {
+        return;
+    }
+    let raise = |condition: &str| {
+        format!(
+            "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF {condition} THEN RAISE 'closed'; END IF; END $$; \
+             CREATE EVENT TRIGGER refuse ON login EXECUTE FUNCTION refuse()"
+        )
+    };
+    let is_role = "NOT (SELECT rolsuper FROM pg_roles WHERE rolname = session_user)";
+    let cases = [
+        (builder(), raise("true"), Some("event triggers on `login`")),
+        (
+            builder().fresh_cluster().tcp(),
+            raise("true"),
+            Some("event triggers on `login`"),
+        ),
+        (
+            builder().owner_role(),
+            raise(is_role),
+            Some("event triggers on `login`"),
+        ),
+        (builder(), raise(is_role), None),
+        (
+            builder(),
+            "ALTER SYSTEM SET post_auth_delay = 1".to_owned(),
+            Some("`ALTER SYSTEM RESET post_auth_delay`"),
+        ),
+        (
+            builder(),
+            "ALTER SYSTEM SET pre_auth_delay = 0".to_owned(),
+            None,
+        ),
+    ];
+    for (wish, sql, expected) in cases {
+        let key = format!("sessions {}", fastrand::u64(..));
+        let started = wish
+            .template(&key, {
+                let sql = sql.clone();
+                move |url| {
+                    // Only a superuser makes event triggers and sets what is the server's.
+                    let url = match url.split_once("&user=") {
+                        Some((start, _)) => format!("{start}&user=postgres"),
+                        None => url.to_owned(),
+                    };
+                    for statement in sql.split_inclusive("END $$; ") {
+                        ask(&url, statement);
+                    }
+                    Ok::<_, Error>(())
+                }
+            })
+            .start();
+        match (started, expected) {
+            (Ok(db), None) => assert_eq!(ask(&db.url(), "SELECT 1"), ["1"]),
+            (Err(error), Some(expected)) => {
+                assert_eq!(error.kind(), ErrorKind::Misuse, "{}", chain(&error));
+                for part in [expected, &key] {
+                    assert!(error.to_string().contains(part), "{}", chain(&error));
+                }
+            }
+            (Ok(_), Some(_)) => panic!("{sql}: it was kept"),
+            (Err(error), None) => panic!("{sql}: {}", chain(&error)),
+        }
+    }
+}
