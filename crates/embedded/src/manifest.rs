@@ -114,9 +114,17 @@ impl Manifest {
     /// contents of `pg_control` and of our databases' basic catalogs too, or with [`Verify::Full`] those of
     /// every file.
     pub(crate) fn find_damage(&self, data: &Path, verify: Verify) -> Option<Damage> {
-        let Ok(found) = stamps(data) else {
+        let Ok(Listing {
+            files: found,
+            denied,
+        }) = Listing::of(data)
+        else {
             return Some(Damage::Contents("the folder cannot be read".to_owned()));
         };
+        if let Some(name) = denied {
+            let damage = format!("the mode of `{name}` denies its owner to read or write it");
+            return Some(Damage::Contents(damage));
+        }
         let missing = self.files.keys().find(|name| !found.contains_key(*name));
         if let Some(name) = missing {
             return Some(Damage::Contents(format!("`{name}` is missing")));
@@ -187,27 +195,46 @@ fn digest_of(data: &Path, name: &str) -> Result<String> {
 
 /// The stamps of all files below a folder, by their names in it.
 fn stamps(data: &Path) -> Result<BTreeMap<String, Stamp>> {
-    let mut files = BTreeMap::new();
-    list(data, "", &mut files)?;
-    Ok(files)
+    Ok(Listing::of(data)?.files)
 }
 
-fn list(folder: &Path, prefix: &str, files: &mut BTreeMap<String, Stamp>) -> Result<()> {
+/// What is below a folder.
+#[derive(Debug, Default)]
+struct Listing {
+    files: BTreeMap<String, Stamp>,
+    /// One whose mode denies its owner what a server needs: root reads it all the same, but copies have its
+    /// mode, and the server does not run as root.
+    denied: Option<String>,
+}
+
+impl Listing {
+    fn of(data: &Path) -> Result<Self> {
+        let mut listing = Self::default();
+        list(data, "", &mut listing)?;
+        Ok(listing)
+    }
+}
+
+fn list(folder: &Path, prefix: &str, listing: &mut Listing) -> Result<()> {
     for_each_entry(folder, |path, kind| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{prefix}{name}");
-        if kind.is_dir() {
-            return list(&path, &format!("{name}/"), files);
-        }
         let metadata = path.symlink_metadata();
         let metadata = metadata.map_err(|error| Error::file("read", &path, error))?;
+        let needed = if kind.is_dir() { 0o700 } else { 0o600 };
+        if metadata.mode() & needed != needed {
+            listing.denied.get_or_insert(name.clone());
+        }
+        if kind.is_dir() {
+            return list(&path, &format!("{name}/"), listing);
+        }
         let seconds = i128::from(metadata.mtime()) * 1_000_000_000;
         let stamp = Stamp {
             size: metadata.len(),
             changed_ns: seconds + i128::from(metadata.mtime_nsec()),
             inode: metadata.ino(),
         };
-        files.insert(name, stamp);
+        listing.files.insert(name, stamp);
         Ok(())
     })
 }
@@ -228,6 +255,7 @@ pub(crate) fn for_each_entry(
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -303,6 +331,13 @@ mod tests {
         let gone = |folder: &Path| fs::remove_file(folder.join("PG_VERSION")).unwrap();
         let expected = contents("`PG_VERSION` is missing");
         check(&gone, expected.clone(), expected);
+        for (name, mode) in [("base/1/1259", 0o200), ("base/1", 0o500)] {
+            let close = |folder: &Path| {
+                fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
+            };
+            let denied = format!("the mode of `{name}` denies its owner to read or write it");
+            check(&close, contents(&denied), contents(&denied));
+        }
         let more = |folder: &Path| fs::write(folder.join("base/2"), "x").unwrap();
         let expected = contents("`base/2` was added");
         check(&more, expected.clone(), expected);
