@@ -6,18 +6,18 @@
 //! ```
 
 mod control;
+mod extension_manifest;
 mod files;
-mod receipt;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 pub(crate) use control::parameter;
-pub(crate) use files::{ExtensionFile, Kind, Layout, check_name, write_files};
 #[cfg(feature = "download")]
-pub(crate) use receipt::carry;
-pub(crate) use receipt::{Receipt, State};
+pub(crate) use extension_manifest::carry;
+pub(crate) use extension_manifest::{Receipt, State};
+pub(crate) use files::{ExtensionFile, Kind, Layout, check_name, write_files};
 
 /// An extension that was added to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

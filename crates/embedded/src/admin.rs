@@ -14,7 +14,7 @@ use lookaside_wire::{Limits, ProtocolError, RequestError};
 
 use crate::Error;
 use crate::names::HOME;
-use crate::refusal::Refusal;
+use crate::server_error::Refusal;
 
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);

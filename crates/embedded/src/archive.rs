@@ -17,8 +17,8 @@ use std::path::{Component, Path, PathBuf};
 use tar::{EntryType, Header};
 
 use crate::cluster::Cluster;
+use crate::cluster_manifest::Receipt;
 use crate::identity::Identity;
-use crate::receipt::Receipt;
 use crate::{Error, Result, Version, VersionRequirement, digest};
 
 /// zstd's own choice between size and time.

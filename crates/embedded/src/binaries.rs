@@ -1,19 +1,19 @@
 //! Where the server's programs come from: what the environment names, what was fetched before, what
 //! is installed, or a download.
 
+mod cached;
 #[cfg(feature = "download")]
 mod download;
 #[cfg(feature = "download")]
 mod fetch;
-mod memo;
-mod places;
+#[cfg(feature = "download")]
+mod install;
+mod install_manifest;
+mod probe_cache;
 mod program;
 mod progress;
-mod receipt;
-#[cfg(feature = "download")]
-mod seal;
 mod search;
-mod stock;
+mod search_config;
 #[cfg(feature = "download")]
 mod wheel;
 
@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 use crate::cache::Cache;
 use crate::{Result, Version, VersionRequirement};
 
-pub(crate) use memo::Memo;
-pub(crate) use places::{Installed, Network, Places};
+pub(crate) use cached::{Condition, Stock};
+pub(crate) use probe_cache::Memo;
 pub use progress::Progress;
 pub(crate) use search::{download_of, of_ours};
-pub(crate) use stock::{Condition, Stock};
+pub(crate) use search_config::{Installed, Network, Places};
 #[cfg(feature = "download")]
 pub(crate) use wheel::fetch_wheel;
 

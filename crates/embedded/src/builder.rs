@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use crate::binaries::Progress;
 use crate::cluster::{DatabaseOwner, Job, Kind, READY_COUNT_MAX};
+use crate::cluster_options::Wishes;
 use crate::contents::{Contents, prepare};
-use crate::maker::Maker;
+use crate::initializer::Maker;
 use crate::names::USER;
 use crate::persistent::{self, Keeping, Purpose};
 use crate::postgres::{Lease, Span, Tenure};
@@ -18,7 +19,6 @@ use crate::server::Listen;
 use crate::settings::{RELAXED, check_settings};
 use crate::setup::Setup;
 use crate::temporary;
-use crate::wishes::Wishes;
 use crate::{Error, Postgres, Result, Version, VersionRequirement, archive};
 
 /// Wishes about a database; begun with [`Postgres::builder`].

@@ -11,14 +11,14 @@ use crate::admin::Connection;
 use crate::binaries::{Memo, Places, Stock};
 use crate::cache::Cache;
 use crate::cluster::{Sweep, sweep_databases};
+use crate::cluster_folder;
 use crate::doctor::size_of;
 use crate::endpoint::PORT_DEFAULT;
 use crate::file_lock::is_free;
 use crate::files::{OWNERS, PORT};
-use crate::folder;
 use crate::identity::Identity;
 use crate::names::USER;
-use crate::place::Place;
+use crate::runtime_dir::Place;
 use crate::template::Template;
 use crate::{Result, Version, digest};
 
@@ -84,17 +84,21 @@ fn clean_place(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) -> Res
         }
     };
     if mode == CleanMode::DryRun {
-        found.extend(folder::unused(place).iter().map(|path| leftover(path)));
+        found.extend(
+            cluster_folder::unused(place)
+                .iter()
+                .map(|path| leftover(path)),
+        );
         return Ok(());
     }
-    let sockets = folder::unused_sockets(place);
+    let sockets = cluster_folder::unused_sockets(place);
     let sockets: Vec<_> = sockets.iter().map(|path| leftover(path)).collect();
-    for dead in folder::bury_all(place)? {
+    for dead in cluster_folder::bury_all(place)? {
         let leftover = Leftover {
             size: size_of(&dead.grave),
             ..leftover(&dead.path)
         };
-        folder::remove(&dead.grave);
+        cluster_folder::remove(&dead.grave);
         if !dead.grave.exists() {
             found.push(leftover);
         }
@@ -109,7 +113,7 @@ fn clean_place(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) -> Res
 
 /// Databases in servers that run for others.
 fn clean_databases(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) {
-    for cluster in folder::clusters(place) {
+    for cluster in cluster_folder::clusters(place) {
         let is_shared = cluster.join(OWNERS).exists() && matches!(is_free(&cluster), Ok(false));
         if !is_shared {
             continue;

@@ -1,6 +1,6 @@
 //! A running cluster and the databases made in it.
 
-mod keeper;
+mod janitor;
 mod orphans;
 mod owner_role;
 mod snapshot;
@@ -18,10 +18,10 @@ use crate::names::{BLANK, FIRST, HOME, USER};
 use crate::server::Server;
 use crate::{Error, Result, digest};
 
-use self::keeper::Keeper;
+use self::janitor::Keeper;
 use self::orphans::SWEEP_COUNT_MAX;
 
-pub(crate) use self::keeper::Job;
+pub(crate) use self::janitor::Job;
 pub(crate) use self::orphans::{Sweep, sweep_databases};
 pub(crate) use self::owner_role::{act_for, is_owner_role};
 pub(crate) use self::snapshot::snapshot_prefix;

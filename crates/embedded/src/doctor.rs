@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::added;
 use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
 use crate::cache::Cache;
+use crate::cluster_folder;
 use crate::extension::{self, DamagedExtension};
-use crate::folder;
 use crate::identity::Identity;
-use crate::place::Place;
+use crate::runtime_dir::Place;
 use crate::template::Template;
 use crate::verify::Verify;
 use crate::{Result, Version, VersionRequirement};
@@ -359,7 +359,7 @@ impl Report {
                           (`docker run --shm-size`), or set LOOKASIDE_PG_TEMP to a tmpfs";
             self.advise(Grade::Notice, what, state, advice);
         }
-        let stale = folder::stale(&place);
+        let stale = cluster_folder::stale(&place);
         if stale.is_empty() {
             return self.good("leftover files of ended processes", "none");
         }

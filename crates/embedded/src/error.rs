@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::refusal::Refusal;
+use crate::server_error::Refusal;
 use crate::{descriptor_limit, process_limit, unnamed_user};
 
 /// A result of this crate.

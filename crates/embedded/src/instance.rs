@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::admin::Connection;
 use crate::cache::Cache;
 use crate::cluster::{Address, Cluster, Hold};
+use crate::cluster_manifest::Receipt;
 use crate::endpoint::Endpoint;
 use crate::file_lock::{is_free, take_lock};
 use crate::files::PASSWORD;
@@ -22,7 +23,6 @@ use crate::names::USER;
 use crate::persistent::{self, Listening, Purpose, is_kept, is_starting, server_of, signature_of};
 use crate::postgres::{Lease, Span, Tenure};
 use crate::process::{is_alive, number};
-use crate::receipt::Receipt;
 use crate::server::log_end;
 use crate::{
     Binaries, Builder, Error, ErrorKind, Postgres, Result, Version, VersionRequirement, digest,

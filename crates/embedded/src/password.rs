@@ -6,7 +6,7 @@ use crate::admin::{Connection, literal};
 use crate::files::PASSWORD;
 use crate::identity::Identity;
 use crate::names::USER;
-use crate::place::write_private;
+use crate::runtime_dir::write_private;
 use crate::{Result, digest};
 
 /// Gives the superuser a password that nobody can guess, and keeps it beside the data.

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
 use crate::cluster::{Address, Cluster, Hold, Job};
+use crate::cluster_manifest::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
 use crate::contents::{Contents, prepare};
 use crate::file_lock::{is_free, sign, take_lock};
 use crate::files::{DATA, JOINED, LOCK, PASSWORD};
@@ -36,9 +37,8 @@ use crate::kill::end_server;
 use crate::names::{FIRST, USER};
 use crate::password::set_password;
 use crate::pidfile::{find_server, forget_killed_server, server_file, server_pid, works_in};
-use crate::place::{find_denial, make_private, server_uid};
 use crate::process::{is_alive, number, wait_until_gone};
-use crate::receipt::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
+use crate::runtime_dir::{find_denial, make_private, server_uid};
 use crate::schema::Schema;
 use crate::server::{Ending, Listen, Server, Spec, log_end};
 use crate::setup::Setup;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
 use crate::cluster::{Cluster, Job, snapshot_prefix};
+use crate::cluster_manifest::Receipt;
 use crate::endpoint::Endpoint;
 use crate::names::HOME;
-use crate::receipt::Receipt;
 use crate::{Error, Result, Version, archive, dump};
 
 /// How long a session may take to end; statements that need its database then say that it did not.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::admin::{Connection, Failure, identifier, literal};
 use crate::cluster::{Cluster, DatabaseOwner, act_for, lock};
-use crate::maker::Maker;
+use crate::initializer::Maker;
 use crate::names::{BLANK, USER};
 use crate::{Error, Result, digest};
 

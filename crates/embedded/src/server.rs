@@ -22,8 +22,8 @@ use crate::endpoint::PORT_DEFAULT;
 use crate::files::{DATA, ENDING, JOINED, LOG, OWNERS, PORT};
 use crate::identity::Identity;
 use crate::names::{HOME, USER};
-use crate::place::write_private;
 use crate::process_limit;
+use crate::runtime_dir::write_private;
 use crate::{Error, Result};
 
 /// How long a server may start; one that replays the log of its lasting data says that it is alive,

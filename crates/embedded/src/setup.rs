@@ -7,14 +7,14 @@ use crate::added;
 use crate::binaries::{Binaries, Progress};
 use crate::cache::Cache;
 use crate::cluster::lock;
-use crate::folder;
+use crate::cluster_folder;
+use crate::cluster_options::Wishes;
 use crate::identity::Identity;
-use crate::place::Place;
 use crate::preflight;
+use crate::runtime_dir::Place;
 use crate::schema::Schema;
 use crate::template::{Makers, Preparation, Template};
 use crate::verify::Verify;
-use crate::wishes::Wishes;
 use crate::{Result, VersionRequirement};
 
 /// All that was found before a cluster is made.
@@ -135,10 +135,10 @@ impl Setup {
     /// Removes what the dead left, and lays a spare copy for the next cluster. In this order: a
     /// process that ends in the middle of its copy leaves it to the next one, which may live as short.
     pub(crate) fn tidy(&self) {
-        folder::sweep(&self.place, |key| Template::is_in(&self.cache, key));
+        cluster_folder::sweep(&self.place, |key| Template::is_in(&self.cache, key));
         self.template.forget_old(&self.cache);
         // Without a spare the next start copies for itself, and gets the error.
-        let _ = folder::lay_spare(&self.template, self.makers());
+        let _ = cluster_folder::lay_spare(&self.template, self.makers());
     }
 }
 

@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex};
 
 use crate::admin::Connection;
 use crate::cluster::{Address, Cluster, Hold, lock};
+use crate::cluster_folder::{self, Folder};
+use crate::cluster_manifest::Receipt;
+use crate::cluster_options::Wishes;
 use crate::endpoint::PORT_DEFAULT;
 use crate::files::{PASSWORD, PORT};
-use crate::folder::{self, Folder};
 use crate::names::USER;
 use crate::password::set_password;
-use crate::receipt::Receipt;
 use crate::server::{self, Ending, Listen, Server, Spec};
 use crate::setup::Setup;
-use crate::wishes::Wishes;
 use crate::{Error, Result, archive, digest, file_lock};
 
 /// Names a shared cluster: whoever wants the same finds the same.
@@ -123,7 +123,7 @@ fn start(setup: &Setup, wishes: &Wishes, ending: Ending) -> Result<Arc<Cluster>>
         // the caller's settings explain the failure as well. All files of the template are read for
         // it, which takes seconds in a program that is not optimised.
         Err(error) if error.is_start_failure() && !wishes.are_refused(&error) => {
-            folder::drop_spare(&setup.template, &setup.place);
+            cluster_folder::drop_spare(&setup.template, &setup.place);
             let is_mended = setup.template.mend(setup.makers())?;
             match is_mended || wishes.settings.is_empty() {
                 true => start_once().map_err(|_| error),
@@ -159,7 +159,7 @@ fn start_in(
     let (server, mut session) = match started {
         Ok(started) => started,
         Err(error) => {
-            folder::remove(&path);
+            cluster_folder::remove(&path);
             return Err(error);
         }
     };

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// How closely a server or a template in the cache is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// Its receipt and the sizes of its programs; see `manifest.rs` for templates.
+    /// Its receipt and the sizes of its programs; see `file_manifest.rs` for templates.
     Receipt,
     /// Each byte.
     Full,

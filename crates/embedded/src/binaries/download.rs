@@ -13,9 +13,9 @@ use url::Url;
 use zip::ZipArchive;
 
 use super::fetch::Client;
-use super::places::{Network, Places};
+use super::install_manifest::Receipt;
 use super::program::ask;
-use super::receipt::Receipt;
+use super::search_config::{Network, Places};
 use super::{Binaries, Condition, FOLDER, Progress, Source, Stock};
 use crate::added::carry;
 use crate::cache::Cache;

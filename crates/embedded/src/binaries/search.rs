@@ -2,7 +2,7 @@
 
 #[cfg(feature = "download")]
 use super::download::provide;
-use super::places::{Installed, Network, Places};
+use super::search_config::{Installed, Network, Places};
 use super::{Binaries, Condition, Memo, Progress, Source, Stock};
 use crate::cache::Cache;
 use crate::{Error, ErrorKind, Result, Version, VersionRequirement};

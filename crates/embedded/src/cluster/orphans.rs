@@ -4,7 +4,7 @@
 //! lock of that number, which the server releases when the owner ends. Processes are often too
 //! short-lived to drop their own databases: a test runner that starts a process for each test. So
 //! every process that joins a shared server drops some that others left, before it goes on, and those
-//! that stay drop the rest when they have nothing to do (see `keeper.rs`). Roles of single databases go
+//! that stay drop the rest when they have nothing to do (see `janitor.rs`). Roles of single databases go
 //! with them.
 
 use std::collections::HashSet;

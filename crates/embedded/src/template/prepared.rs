@@ -13,15 +13,15 @@ use std::sync::Arc;
 
 use crate::admin::Connection;
 use crate::cluster::{Address, Cluster, DatabaseOwner, Hold, Kind};
+use crate::cluster_options::Wishes;
+use crate::file_manifest::Manifest;
 use crate::files::{DATA, LOCK, LOG, PASSWORD, PORT};
-use crate::manifest::Manifest;
 use crate::names::USER;
 use crate::password::set_password;
-use crate::place::make_private;
+use crate::runtime_dir::make_private;
 use crate::schema::Schema;
 use crate::server::{Ending, Listen, Server, Spec};
 use crate::settings::temporary_settings;
-use crate::wishes::Wishes;
 use crate::{Error, Result, digest};
 
 use super::{Makers, Template};

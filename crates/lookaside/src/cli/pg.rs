@@ -8,6 +8,7 @@ mod dump;
 mod environment;
 mod extension;
 mod instance;
+mod options;
 mod prompt;
 mod run;
 mod shell;
@@ -16,7 +17,6 @@ mod statement;
 mod target;
 mod template;
 mod url;
-mod wishes;
 
 use std::error::Error;
 

@@ -8,8 +8,8 @@ use lookaside_embedded::{Instance, Running, Status};
 use serde_json::{Value, json};
 
 use super::failure;
+use super::options::Wishes;
 use super::shell_word::shell_path;
-use super::wishes::Wishes;
 use crate::cli::output::{finish_stdout, printable, write_stdout};
 use crate::failure::{Exit, Failure, Outcome};
 

@@ -8,8 +8,8 @@ use lookaside_embedded::Postgres;
 
 use super::child::{Foreground, exit_after};
 use super::environment::lead;
+use super::options::Wishes;
 use super::template::TemplateWishes;
-use super::wishes::Wishes;
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Our own failures, as `timeout`, `env` and others tell them from those of their command.

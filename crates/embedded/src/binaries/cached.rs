@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::FOLDER;
-use super::receipt::Receipt;
+use super::install_manifest::Receipt;
 use crate::Version;
 use crate::cache::Cache;
 use crate::verify::Verify;

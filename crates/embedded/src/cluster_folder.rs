@@ -18,11 +18,11 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Pid;
 
 use crate::file_lock::{is_free, lock, lock_options, lock_shared, open_lock};
+use crate::file_manifest::Manifest;
 use crate::files::{DATA, JOINED, LOCK};
 use crate::kill::end_and_free;
-use crate::manifest::Manifest;
-use crate::place::{Place, make_private};
 use crate::process::is_alive;
+use crate::runtime_dir::{Place, make_private};
 use crate::template::{Makers, Template};
 use crate::verify::Verify;
 use crate::{Error, Result, digest};

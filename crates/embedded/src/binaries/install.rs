@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::receipt::{FILES, PROGRAMS, RECEIPT, Receipt, hash_file};
+use super::install_manifest::{FILES, PROGRAMS, RECEIPT, Receipt, hash_file};
 use crate::digest::hex;
 use crate::{Error, Result, Version};
 

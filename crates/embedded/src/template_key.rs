@@ -9,7 +9,7 @@ use glob::glob;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::hex;
-use crate::manifest::for_each_entry;
+use crate::file_manifest::for_each_entry;
 use crate::{Error, Result};
 
 /// A key for [`Builder::template`](crate::Builder::template) that changes when a file is changed,
