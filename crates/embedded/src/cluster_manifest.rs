@@ -10,18 +10,18 @@ use crate::names::USER;
 use crate::{Error, Result};
 
 /// File that says what the folder is.
-pub(crate) const RECEIPT: &str = "lookaside.toml";
+pub(crate) const CLUSTER_MANIFEST: &str = "lookaside.toml";
 
 /// The same before it is whole.
-pub(crate) const RECEIPT_PARTIAL: &str = "lookaside.toml.partial";
+pub(crate) const CLUSTER_MANIFEST_PARTIAL: &str = "lookaside.toml.partial";
 
 /// The database of a folder, if no other name is wished for. Not `postgres`, where we are connected
 /// ourselves: it could not be copied for snapshots.
 pub(crate) const DATABASE: &str = "main";
 
-/// What [`RECEIPT`] holds.
+/// What [`CLUSTER_MANIFEST`] holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Receipt {
+pub(crate) struct ClusterManifest {
     pub(crate) major: u32,
     pub(crate) user: String,
     pub(crate) database: String,
@@ -29,14 +29,14 @@ pub(crate) struct Receipt {
     pub(crate) is_complete: bool,
 }
 
-impl Receipt {
+impl ClusterManifest {
     /// What a folder says of itself; `None` if it is not one of ours.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(RECEIPT);
+        let path = folder.join(CLUSTER_MANIFEST);
         match fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text)
-                .map(Some)
-                .map_err(|error| Error::bad_receipt(&path, &Self::example()).because(error)),
+            Ok(text) => toml::from_str(&text).map(Some).map_err(|error| {
+                Error::bad_cluster_manifest(&path, &Self::example()).because(error)
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 Err(Error::not_a_folder(folder))
@@ -47,8 +47,8 @@ impl Receipt {
 
     /// Safe against a crash of the machine: what it says of the data must not be older than that.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(RECEIPT);
-        let partial = folder.join(RECEIPT_PARTIAL);
+        let path = folder.join(CLUSTER_MANIFEST);
+        let partial = folder.join(CLUSTER_MANIFEST_PARTIAL);
         let write = || {
             let mut file = File::create(&partial)?;
             file.write_all(self.text().as_bytes())?;
@@ -64,13 +64,13 @@ impl Receipt {
 
     /// What somebody who lost his can write.
     pub(crate) fn example() -> String {
-        let receipt = Self {
+        let manifest = Self {
             major: 18,
             user: USER.to_owned(),
             database: DATABASE.to_owned(),
             is_complete: true,
         };
-        receipt.text().trim_end().replace('\n', ", ")
+        manifest.text().trim_end().replace('\n', ", ")
     }
 }
 

@@ -9,12 +9,12 @@ const CONNECTION_COUNT_MAX: &str = "300";
 
 /// How a cluster is to run.
 #[derive(Clone, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct ClusterOptions {
     pub(crate) listen: Listen,
     pub(crate) settings: Vec<(String, String)>,
 }
 
-impl Wishes {
+impl ClusterOptions {
     /// The server's settings: ours for clusters without a future, then the caller's.
     pub(crate) fn settings(&self, version: Version) -> Vec<(String, String)> {
         let mut settings = temporary_settings();
@@ -29,7 +29,7 @@ impl Wishes {
     }
 
     /// Whether the server names one of the caller's settings as what it does not take.
-    pub(crate) fn are_refused(&self, error: &Error) -> bool {
+    pub(crate) fn are_rejected(&self, error: &Error) -> bool {
         let said = error.to_string();
         let mut names = self.settings.iter().map(|(name, _)| name);
         names.any(|name| said.contains(&format!("parameter \"{name}\"")))

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::admin::{identifier, literal};
 use crate::cluster::Cluster;
-use crate::names::{HOME, USER};
+use crate::names::{ADMIN_DATABASE, USER};
 use crate::schema::Schema;
 
 /// What a cluster holds before it is prepared.
@@ -12,7 +12,7 @@ pub(crate) enum Contents {
     /// Only what every cluster begins with.
     New,
     /// Somebody's data.
-    Kept,
+    Existing,
 }
 
 /// Makes user and database where they are missing; a database that is made, or is new with the whole
@@ -51,7 +51,7 @@ pub(crate) fn prepare(
     let found = cluster.query(doing, &sql)?.into_iter().flatten().next();
     if found.is_none() && contents == Contents::New {
         // A cluster that is a copy of a prepared template has one of these already.
-        if schema.has_makers() && take_prepared(cluster, user, database, schema)? {
+        if schema.has_initializers() && take_prepared(cluster, user, database, schema)? {
             return Ok(());
         }
         if take_prepared(cluster, user, database, &schema.extensions())? {
@@ -59,10 +59,10 @@ pub(crate) fn prepare(
         }
     }
     match (found, contents) {
-        (None, Contents::Kept) if !schema.is_empty() => {
-            let mut session = cluster.open(HOME, doing)?;
+        (None, Contents::Existing) if !schema.is_empty() => {
+            let mut session = cluster.open(ADMIN_DATABASE, doing)?;
             let making = cluster.new_name();
-            cluster.create_blank(&making, user)?;
+            cluster.create_empty(&making, user)?;
             schema
                 .apply(cluster, &making)
                 .and_then(|()| cluster.name_database(&making, database, &mut session))
@@ -71,15 +71,15 @@ pub(crate) fn prepare(
                 })
         }
         (None, _) => {
-            cluster.create_blank(database, user)?;
+            cluster.create_empty(database, user)?;
             schema.apply(cluster, database)
         }
         (Some(_), Contents::New) => schema.apply(cluster, database),
         // An owner that died while it copied the database left it so.
-        (Some(allowed), Contents::Kept) if allowed.as_deref() == Some("f") => {
+        (Some(allowed), Contents::Existing) if allowed.as_deref() == Some("f") => {
             cluster.allow_connections(database, true)
         }
-        (Some(_), Contents::Kept) => Ok(()),
+        (Some(_), Contents::Existing) => Ok(()),
     }
 }
 

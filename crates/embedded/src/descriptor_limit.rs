@@ -14,7 +14,7 @@ pub(crate) fn is_cause(error: &io::Error) -> bool {
 }
 
 /// The limit on open files, and how it is raised.
-pub(crate) fn way_out() -> String {
+pub(crate) fn hint() -> String {
     let limit = match getrlimit(Resource::Nofile).current {
         Some(max) => format!("this process may have {max} files open (RLIMIT_NOFILE)"),
         None => "the system has as many files open as it may have (`fs.file-max`)".to_owned(),

@@ -5,12 +5,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::added;
-use crate::binaries::{Condition, Installed, Memo, Network, Places, Stock, download_of};
+use crate::binaries::{
+    CachedServer, Condition, Installed, Network, ProbeCache, SearchConfig, download_of,
+};
 use crate::cache::Cache;
 use crate::cluster_folder;
 use crate::extension::{self, DamagedExtension};
 use crate::identity::Identity;
-use crate::runtime_dir::Place;
+use crate::runtime_dir::RuntimeDir;
 use crate::template::Template;
 use crate::verify::Verify;
 use crate::{Result, Version, VersionRequirement};
@@ -55,7 +57,7 @@ pub fn doctor() -> Report {
     match Identity::current() {
         Ok(identity) => {
             report.good("user", identity.describe());
-            report.place(identity);
+            report.runtime_dir(identity);
         }
         Err(error) => {
             report.advise(
@@ -102,19 +104,19 @@ impl Report {
 
     /// Where servers are, and which of them is taken.
     fn binaries(&mut self, cache: Option<&Cache>) {
-        let places = match Places::of_process() {
-            Ok(places) => places,
+        let search_config = match SearchConfig::of_process() {
+            Ok(search_config) => search_config,
             Err(error) => {
                 let advice = "set or unset the variable as it says";
                 return self.advise(Grade::Bad, "environment", error.to_string(), advice);
             }
         };
-        let mut memo = Memo::read(cache);
+        let mut probe_cache = ProbeCache::read(cache);
         // The first of these is what a start without a wish for a version takes.
         let mut usable: Vec<(Version, PathBuf)> = Vec::new();
         let mut starts = true;
 
-        match places.named(&mut memo) {
+        match search_config.named(&mut probe_cache) {
             Ok(None) => self.good("LOOKASIDE_PG_BIN", "not set"),
             Ok(Some((folder, version))) => {
                 let state = format!("PostgreSQL {version} in `{}`", folder.display());
@@ -132,19 +134,19 @@ impl Report {
                 starts = false;
             }
         }
-        for stock in cache.map(Stock::all).unwrap_or_default() {
-            let what = format!("cached PostgreSQL {}", stock.version);
-            let folder = stock.folder.display();
-            match stock.condition(Verify::Full) {
+        for cached in cache.map(CachedServer::all).unwrap_or_default() {
+            let what = format!("cached PostgreSQL {}", cached.version);
+            let folder = cached.folder.display();
+            match cached.condition(Verify::Full) {
                 Condition::Absent => {}
                 Condition::Sound => {
                     let state = format!("sound, in `{folder}`");
-                    self.server(what, state, stock.version, stock.bin(), &mut usable);
-                    self.extensions(&stock);
+                    self.server(what, state, cached.version, cached.bin(), &mut usable);
+                    self.extensions(&cached);
                 }
                 Condition::Damaged(damage) => {
                     let state = format!("damaged, in `{folder}`: {damage}");
-                    let advice = match stock.condition(places.verify) {
+                    let advice = match cached.condition(search_config.verify) {
                         Condition::Sound => {
                             "a start with LOOKASIDE_PG_VERIFY=full mends it, if it may download; or \
                              remove the folder"
@@ -155,7 +157,7 @@ impl Report {
                 }
             }
         }
-        for Installed { folder, version } in places.installed(&mut memo) {
+        for Installed { folder, version } in search_config.installed(&mut probe_cache) {
             match version {
                 Ok(version) => {
                     let what = format!("installed PostgreSQL {version}");
@@ -173,16 +175,16 @@ impl Report {
                 }
             }
         }
-        let fetchable = self.download(&places);
+        let fetchable = self.download(&search_config);
         if starts {
-            self.choice(&places, usable.first(), fetchable);
+            self.choice(&search_config, usable.first(), fetchable);
         }
     }
 
     /// What was added to a server of ours: all of it was created by a scratch server, and is whole.
-    fn extensions(&mut self, stock: &Stock) {
-        for extension in added::usable(&stock.folder) {
-            let what = format!("extension `{}` of {}", extension.name, stock.version);
+    fn extensions(&mut self, cached: &CachedServer) {
+        for extension in added::usable(&cached.folder) {
+            let what = format!("extension `{}` of {}", extension.name, cached.version);
             let source = extension.source.unwrap_or_default();
             let preload = extension
                 .preload
@@ -193,8 +195,8 @@ impl Report {
                 format!("{}{preload}, from `{source}`", extension.version),
             );
         }
-        for DamagedExtension { name, why, from } in extension::damaged(stock) {
-            let version = stock.version;
+        for DamagedExtension { name, why, from } in extension::damaged(cached) {
+            let version = cached.version;
             let what = format!("files of an extension for {version}");
             // In quotes of the shell, as it may be a path with spaces.
             let from = from.map(|from| format!(" --from '{}'", from.replace('\'', r"'\''")));
@@ -225,13 +227,13 @@ impl Report {
     }
 
     /// Whether a server can be fetched; the version it would have.
-    fn download(&mut self, places: &Places) -> Option<Version> {
+    fn download(&mut self, search_config: &SearchConfig) -> Option<Version> {
         let version = download_of(VersionRequirement::ANY)?;
         if !cfg!(feature = "download") {
             self.good("download", "not built into this program");
             return None;
         }
-        match places.network {
+        match search_config.network {
             Network::Allowed => {
                 let state = format!("allowed; PostgreSQL {version}, where no other is found");
                 self.good("download", state);
@@ -247,7 +249,7 @@ impl Report {
     /// What a start without a wish for a version takes, and the client programs that go with it.
     fn choice(
         &mut self,
-        places: &Places,
+        search_config: &SearchConfig,
         usable: Option<&(Version, PathBuf)>,
         fetchable: Option<Version>,
     ) {
@@ -271,7 +273,7 @@ impl Report {
         for (name, purpose) in [("psql", "a shell"), ("pg_dump", "dumps as SQL")] {
             let major = version.major;
             let what = format!("`{name}` for {purpose}");
-            match places.tool(folder, major, name) {
+            match search_config.tool(folder, major, name) {
                 Some(program) => self.good(what, format!("`{}`", program.display())),
                 None => self.advise(
                     Grade::Notice,
@@ -341,25 +343,25 @@ impl Report {
     }
 
     /// Where temporary clusters live, and what was left there.
-    fn place(&mut self, identity: &Identity) {
+    fn runtime_dir(&mut self, identity: &Identity) {
         let what = "temporary clusters";
-        let place = match Place::look(identity) {
-            Ok(place) => place,
+        let runtime_dir = match RuntimeDir::inspect(identity) {
+            Ok(runtime_dir) => runtime_dir,
             Err(error) => {
                 let advice = "set LOOKASIDE_PG_TEMP to a folder of your own";
                 return self.advise(Grade::Bad, what, error.to_string(), advice);
             }
         };
-        let (folder, room) = (place.folder.display(), Size(place.room));
-        if place.is_memory {
-            self.good(what, format!("in memory, `{folder}`, {room} free"));
+        let (folder, free_size) = (runtime_dir.folder.display(), Size(runtime_dir.free_size));
+        if runtime_dir.is_memory {
+            self.good(what, format!("in memory, `{folder}`, {free_size} free"));
         } else {
-            let state = format!("on a disk, `{folder}`, {room} free");
+            let state = format!("on a disk, `{folder}`, {free_size} free");
             let advice = "they start faster in memory: give /dev/shm 512 MiB or more \
                           (`docker run --shm-size`), or set LOOKASIDE_PG_TEMP to a tmpfs";
             self.advise(Grade::Notice, what, state, advice);
         }
-        let stale = cluster_folder::stale(&place);
+        let stale = cluster_folder::stale(&runtime_dir);
         if stale.is_empty() {
             return self.good("leftover files of ended processes", "none");
         }

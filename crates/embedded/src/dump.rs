@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::cluster::Cluster;
-use crate::identity::forget_postgres;
+use crate::identity::clear_postgres_variables;
 use crate::{Error, Result, archive, digest};
 
 /// Rows in one INSERT. COPY would be read sooner, but by psql alone: no statement may follow it in the
@@ -23,7 +23,7 @@ pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) 
     let text =
         archive::create_private(&partial).map_err(|error| Error::file("write", &partial, error))?;
     let mut command = Command::new(&program);
-    forget_postgres(&mut command);
+    clear_postgres_variables(&mut command);
     let output = command
         .arg("--host")
         .arg(&cluster.socket_folder)

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::server_error::Refusal;
+use crate::server_error::ServerError;
 use crate::{descriptor_limit, process_limit, unnamed_user};
 
 /// A result of this crate.
@@ -75,13 +75,13 @@ impl Error {
 
     /// A file or folder that could not be worked with; `verb` is what was tried, such as `write`.
     pub(crate) fn file(verb: &str, path: &Path, source: io::Error) -> Self {
-        let way_out = match descriptor_limit::is_cause(&source) {
-            true => format!(": {}", descriptor_limit::way_out()),
+        let hint = match descriptor_limit::is_cause(&source) {
+            true => format!(": {}", descriptor_limit::hint()),
             false => String::new(),
         };
         Self::new(
             ErrorKind::Environment,
-            format!("cannot {verb} `{}`{way_out}", path.display()),
+            format!("cannot {verb} `{}`{hint}", path.display()),
         )
         .because(source)
     }
@@ -158,19 +158,19 @@ impl Error {
 
     /// The same error; where it comes from a full file system, led by the way out for the cache.
     pub(crate) fn when_full(self, target: &Path) -> Self {
-        let way_out = "set LOOKASIDE_CACHE to a folder on another file system";
-        self.when_no_room(target.parent().unwrap_or(target), way_out)
+        let hint = "set LOOKASIDE_CACHE to a folder on another file system";
+        self.when_no_room(target.parent().unwrap_or(target), hint)
     }
 
     /// As [`when_full`](Self::when_full), for any folder.
-    pub(crate) fn when_no_room(self, folder: &Path, way_out: &str) -> Self {
+    pub(crate) fn when_no_room(self, folder: &Path, hint: &str) -> Self {
         if !self.is_full() {
             return self;
         }
         Self::new(
             ErrorKind::Environment,
             format!(
-                "no room is left for `{}`; free some, or {way_out}",
+                "no room is left for `{}`; free some, or {hint}",
                 folder.display()
             ),
         )
@@ -297,7 +297,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn not_ours(folder: &Path) -> Self {
+    pub(crate) fn folder_of_other(folder: &Path) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(
@@ -308,7 +308,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn place_unfit(folder: &Path) -> Self {
+    pub(crate) fn runtime_dir_unfit(folder: &Path) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -321,7 +321,7 @@ impl Error {
 
     pub(crate) fn no_pipe(source: io::Error) -> Self {
         let message = match descriptor_limit::is_cause(&source) {
-            true => format!("cannot make a pipe: {}", descriptor_limit::way_out()),
+            true => format!("cannot make a pipe: {}", descriptor_limit::hint()),
             false => "cannot make a pipe".to_owned(),
         };
         Self::new(ErrorKind::Environment, message).because(source)
@@ -339,7 +339,7 @@ impl Error {
         let message = match process_limit::is_cause(&source) {
             true => Self::no_process("a program", &source.to_string()),
             false if descriptor_limit::is_cause(&source) => {
-                format!("cannot start a program: {}", descriptor_limit::way_out())
+                format!("cannot start a program: {}", descriptor_limit::hint())
             }
             false => "cannot start a program".to_owned(),
         };
@@ -347,9 +347,9 @@ impl Error {
     }
 
     /// No process can be had for `what`.
-    fn no_process(what: &str, said: &str) -> String {
-        let way_out = process_limit::way_out(said);
-        format!("no further process can be made for {what}: {way_out}")
+    fn no_process(what: &str, output: &str) -> String {
+        let hint = process_limit::hint(output);
+        format!("no further process can be made for {what}: {hint}")
     }
 
     /// Whether the lack of a process is among the causes.
@@ -357,7 +357,7 @@ impl Error {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
             let is_cause = error.downcast_ref().is_some_and(process_limit::is_cause);
-            if is_cause || process_limit::is_told(&error.to_string()) {
+            if is_cause || process_limit::is_reported(&error.to_string()) {
                 return true;
             }
             cause = error.source();
@@ -370,15 +370,15 @@ impl Error {
     }
 
     pub(crate) fn connection_lost(doing: &str, source: io::Error) -> Self {
-        let said = source.to_string();
-        let message = match process_limit::is_told(&said) {
-            true => Self::no_process(&format!("a connection while {doing}"), &said),
+        let output = source.to_string();
+        let message = match process_limit::is_reported(&output) {
+            true => Self::no_process(&format!("a connection while {doing}"), &output),
             false => format!("the connection to the server broke while {doing}"),
         };
         Self::new(ErrorKind::Environment, message).because(source)
     }
 
-    pub(crate) fn refused(doing: &str, refusal: &Refusal) -> Self {
+    pub(crate) fn refused(doing: &str, refusal: &ServerError) -> Self {
         let mut error = Self::new(
             ErrorKind::Refused,
             format!("the server refused while {doing}: {refusal}"),
@@ -387,7 +387,7 @@ impl Error {
         error
     }
 
-    pub(crate) fn schema_refused(label: &str, line: Option<usize>, refusal: &Refusal) -> Self {
+    pub(crate) fn schema_refused(label: &str, line: Option<usize>, refusal: &ServerError) -> Self {
         let line = line.map_or(String::new(), |line| format!(", line {line}"));
         // feature_not_supported, which is what the server says of an extension it does not have.
         let hint = match refusal.sqlstate.as_str() {
@@ -409,24 +409,24 @@ impl Error {
         error
     }
 
-    pub(crate) fn initdb_failed(data: &Path, said: &str) -> Self {
-        let way_out = match process_limit::is_told(said) {
-            true => Some(Self::no_process("it", said)),
-            false => unnamed_user::way_out(said),
+    pub(crate) fn initdb_failed(data: &Path, output: &str) -> Self {
+        let hint = match process_limit::is_reported(output) {
+            true => Some(Self::no_process("it", output)),
+            false => unnamed_user::hint(output),
         };
-        let way_out = way_out.map(|way_out| format!("; {way_out}"));
+        let hint = hint.map(|hint| format!("; {hint}"));
         Self::new(
             ErrorKind::Environment,
             format!(
-                "initdb cannot make `{}`: {said}{}",
+                "initdb cannot make `{}`: {output}{}",
                 data.display(),
-                way_out.unwrap_or_default()
+                hint.unwrap_or_default()
             ),
         )
     }
 
     pub(crate) fn start_failed(folder: &Path, log: &str) -> Self {
-        if process_limit::is_told(log) {
+        if process_limit::is_reported(log) {
             let what = format!("the server in `{}`", folder.display());
             let message = Self::no_process(&what, log);
             return Self::new(
@@ -481,7 +481,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn setting_is_ours(name: &str) -> Self {
+    pub(crate) fn setting_is_reserved(name: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -602,7 +602,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn no_place(folder: &Path) -> Self {
+    pub(crate) fn runtime_dir_missing(folder: &Path) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -622,7 +622,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn runs_otherwise(folder: &Path, what: &str) -> Self {
+    pub(crate) fn runs_with_other_options(folder: &Path, what: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -643,7 +643,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn bad_receipt(path: &Path, example: &str) -> Self {
+    pub(crate) fn bad_cluster_manifest(path: &Path, example: &str) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(
@@ -654,7 +654,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn receipt_lost(path: &Path, example: &str) -> Self {
+    pub(crate) fn cluster_manifest_lost(path: &Path, example: &str) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -666,7 +666,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn bad_listening(path: &Path) -> Self {
+    pub(crate) fn bad_server_record(path: &Path) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(
@@ -719,7 +719,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn template_without_home(key: &str, source: Self) -> Self {
+    pub(crate) fn template_without_admin_database(key: &str, source: Self) -> Self {
         Self::new(
             ErrorKind::Misuse,
             format!(
@@ -866,8 +866,8 @@ impl Error {
         )
     }
 
-    pub(crate) fn pg_dump_failed(said: &str) -> Self {
-        Self::new(ErrorKind::Environment, format!("pg_dump failed: {said}"))
+    pub(crate) fn pg_dump_failed(output: &str) -> Self {
+        Self::new(ErrorKind::Environment, format!("pg_dump failed: {output}"))
     }
 }
 

@@ -17,8 +17,10 @@ use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::added::{AddedExtension, Layout, Receipt, State, check_name, usable, write_files};
-use crate::binaries::{self, Progress, Stock};
+use crate::added::{
+    AddedExtension, ExtensionManifest, Layout, State, check_name, usable, write_files,
+};
+use crate::binaries::{self, CachedServer, Progress};
 use crate::cache::Cache;
 use crate::{Error, Postgres, Result, Version, VersionRequirement, preflight};
 
@@ -50,7 +52,7 @@ pub enum ExtensionSource {
 /// ```
 #[derive(Clone)]
 pub struct Extensions {
-    stock: Stock,
+    cached: CachedServer,
     cache: Cache,
     layout: Layout,
     progress: Arc<dyn Progress>,
@@ -68,10 +70,10 @@ impl Extensions {
     pub fn find(requirement: VersionRequirement, progress: Arc<dyn Progress>) -> Result<Self> {
         preflight::check()?;
         let cache = Cache::open()?;
-        let stock = binaries::of_ours(&cache, requirement, &*progress)?;
-        let layout = Layout::of(&stock.folder)?;
+        let cached = binaries::find_cached(&cache, requirement, &*progress)?;
+        let layout = Layout::of(&cached.folder)?;
         Ok(Self {
-            stock,
+            cached,
             cache,
             layout,
             progress,
@@ -89,7 +91,7 @@ impl Extensions {
 
     /// The version of the server.
     pub fn version(&self) -> Version {
-        self.stock.version
+        self.cached.version
     }
 
     /// Makes an extension available, and those that it requires and the same source has. One that is
@@ -126,7 +128,7 @@ impl Extensions {
 
     /// What need not be added: it came with the server, or from this source before.
     fn there(&self, name: &str, source: &ExtensionSource) -> Result<Option<AddedExtension>> {
-        let Some(receipt) = Receipt::read(&self.stock.folder, name)? else {
+        let Some(manifest) = ExtensionManifest::read(&self.cached.folder, name)? else {
             let version = self.layout.default_version(name);
             return Ok(version.map(|version| AddedExtension {
                 name: name.to_owned(),
@@ -135,15 +137,15 @@ impl Extensions {
                 preload: None,
             }));
         };
-        if receipt.state == State::Untried {
-            receipt.remove(&self.stock.folder)?;
+        if manifest.state == State::Untried {
+            manifest.remove(&self.cached.folder)?;
             return Ok(None);
         }
         let known = source::known(name, self.version().major);
         let is_same = *source == ExtensionSource::Known
-            && known.is_none_or(|known| known.sha256 == receipt.sha256);
-        let is_whole = receipt.check(&self.stock.folder).is_ok();
-        Ok((is_same && is_whole).then(|| receipt.extension()))
+            && known.is_none_or(|known| known.sha256 == manifest.sha256);
+        let is_whole = manifest.check(&self.cached.folder).is_ok();
+        Ok((is_same && is_whole).then(|| manifest.extension()))
     }
 
     /// Puts the files in their places, tries them, and removes them if they do not load; what stood
@@ -154,9 +156,9 @@ impl Extensions {
         origin: &str,
         sha256: &str,
     ) -> Result<AddedExtension> {
-        let folder = &self.stock.folder;
-        let before = Receipt::read(folder, &selection.name)?;
-        let mut receipt = Receipt::of(
+        let folder = &self.cached.folder;
+        let before = ExtensionManifest::read(folder, &selection.name)?;
+        let mut manifest = ExtensionManifest::of(
             &selection.name,
             &selection.version,
             &selection.files,
@@ -164,14 +166,14 @@ impl Extensions {
             origin,
             sha256,
         );
-        let others = Receipt::all(folder);
-        for path in receipt.files.keys() {
+        let others = ExtensionManifest::all(folder);
+        for path in manifest.files.keys() {
             let is_replaced = before
                 .as_ref()
                 .is_some_and(|before| before.files.contains_key(path));
             let is_of_other = others
                 .iter()
-                .any(|other| other.name != receipt.name && other.files.contains_key(path));
+                .any(|other| other.name != manifest.name && other.files.contains_key(path));
             if !is_replaced && (is_of_other || folder.join(path).exists()) {
                 return Err(Error::extension_in_the_way(
                     &selection.name,
@@ -190,19 +192,19 @@ impl Extensions {
         self.progress.step(&format!(
             "trying the extension `{name}` in a scratch server"
         ));
-        let tried = receipt
+        let tried = manifest
             .write(&self.cache, folder)
             .and_then(|()| write_files(&self.cache, folder, &self.layout, &selection.files))
             .and_then(|()| trial::run(&name, &selection, self.version(), self.trial_timeout));
         match tried {
             Ok(preload) => {
-                receipt.state = State::Tried;
-                receipt.preload = preload;
-                receipt.write(&self.cache, folder)?;
-                Ok(receipt.extension())
+                manifest.state = State::Tried;
+                manifest.preload = preload;
+                manifest.write(&self.cache, folder)?;
+                Ok(manifest.extension())
             }
             Err(error) => {
-                receipt.remove(folder)?;
+                manifest.remove(folder)?;
                 if let Some((before, saved)) = saved {
                     saved.restore(&self.cache)?;
                     before.write(&self.cache, folder)?;
@@ -220,8 +222,8 @@ impl Extensions {
     pub fn remove(&self, name: &str) -> Result<bool> {
         check_name(name)?;
         let _lock = self.lock()?;
-        match Receipt::read(&self.stock.folder, name)? {
-            Some(receipt) => receipt.remove(&self.stock.folder).map(|()| true),
+        match ExtensionManifest::read(&self.cached.folder, name)? {
+            Some(manifest) => manifest.remove(&self.cached.folder).map(|()| true),
             None => Ok(false),
         }
     }
@@ -233,7 +235,7 @@ impl Extensions {
     ///
     /// If no scratch server starts.
     pub fn loadable(&self) -> Result<Vec<AddedExtension>> {
-        let added = usable(&self.stock.folder);
+        let added = usable(&self.cached.folder);
         let names = trial::loadable(self.version(), self.trial_timeout)?;
         let found = names.into_iter().map(|(name, version)| {
             let known = added.iter().find(|added| added.name == name).cloned();
@@ -257,7 +259,7 @@ impl Extensions {
 
     fn lock(&self) -> Result<std::fs::File> {
         self.cache
-            .lock(&format!("pg-{}-extensions", self.stock.version))
+            .lock(&format!("pg-{}-extensions", self.cached.version))
     }
 }
 
@@ -281,7 +283,7 @@ impl Postgres {
 impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Extensions")
-            .field("stock", &self.stock)
+            .field("stock", &self.cached)
             .finish_non_exhaustive()
     }
 }
@@ -295,20 +297,20 @@ pub(crate) struct DamagedExtension {
 }
 
 /// What was added to a server and cannot be used.
-pub(crate) fn damaged(stock: &Stock) -> Vec<DamagedExtension> {
-    let receipts = Receipt::all(&stock.folder).into_iter();
-    let damage = |receipt: Receipt| {
-        let why = match receipt.state {
+pub(crate) fn damaged(cached: &CachedServer) -> Vec<DamagedExtension> {
+    let manifests = ExtensionManifest::all(&cached.folder).into_iter();
+    let damage = |manifest: ExtensionManifest| {
+        let why = match manifest.state {
             State::Untried => Err("it was not tried to its end".to_owned()),
-            State::Tried => receipt.check(&stock.folder),
+            State::Tried => manifest.check(&cached.folder),
         };
-        let known = source::known(&receipt.name, stock.version.major);
-        let is_known = known.is_some_and(|known| known.sha256 == receipt.sha256);
+        let known = source::known(&manifest.name, cached.version.major);
+        let is_known = known.is_some_and(|known| known.sha256 == manifest.sha256);
         Some(DamagedExtension {
             why: why.err()?,
-            from: (!is_known).then_some(receipt.source),
-            name: receipt.name,
+            from: (!is_known).then_some(manifest.source),
+            name: manifest.name,
         })
     };
-    receipts.filter_map(damage).collect()
+    manifests.filter_map(damage).collect()
 }

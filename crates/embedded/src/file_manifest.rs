@@ -18,7 +18,7 @@ use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
 /// File beside the data.
-pub(crate) const MANIFEST: &str = "manifest";
+pub(crate) const FILE_MANIFEST: &str = "manifest";
 
 /// The catalogs on which all others rest, by the number that names their files in a new cluster:
 /// `pg_type`, `pg_attribute`, `pg_proc`, `pg_class` (see `BKI_BOOTSTRAP` in PostgreSQL's source).
@@ -29,7 +29,7 @@ const FIRST_OID: u32 = 16384;
 
 /// The files of a folder, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Manifest {
+pub(crate) struct FileManifest {
     files: BTreeMap<String, Entry>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Damage {
     Stamp(String),
 }
 
-impl Manifest {
+impl FileManifest {
     /// Reads every file of a folder.
     pub(crate) fn of(data: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
@@ -69,13 +69,13 @@ impl Manifest {
 
     /// The manifest of `folder`, if it has one that is whole.
     pub(crate) fn read(folder: &Path) -> Option<Self> {
-        let text = fs::read_to_string(folder.join(MANIFEST)).ok()?;
+        let text = fs::read_to_string(folder.join(FILE_MANIFEST)).ok()?;
         let files = text.lines().map(parse_line).collect::<Option<_>>()?;
         Some(Self { files })
     }
 
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(MANIFEST);
+        let path = folder.join(FILE_MANIFEST);
         fs::write(&path, self.text()).map_err(|error| Error::file("write", &path, error))
     }
 
@@ -286,10 +286,10 @@ mod tests {
     fn each_damage_is_found_and_named() {
         let check = |damage: &dyn Fn(&Path), quick: Option<Damage>, full: Option<Damage>| {
             let folder = folder();
-            let manifest = Manifest::of(folder.path()).unwrap();
+            let manifest = FileManifest::of(folder.path()).unwrap();
             damage(folder.path());
             let found = |verify| manifest.find_damage(folder.path(), verify);
-            assert_eq!(found(Verify::Receipt), quick);
+            assert_eq!(found(Verify::Quick), quick);
             assert_eq!(found(Verify::Full), full);
         };
         let contents = |what: &str| Some(Damage::Contents(what.to_owned()));
@@ -346,11 +346,11 @@ mod tests {
     #[test]
     fn a_manifest_is_read_as_it_was_written() {
         let (folder, beside) = (folder(), tempfile::tempdir().unwrap());
-        let manifest = Manifest::of(folder.path()).unwrap();
+        let manifest = FileManifest::of(folder.path()).unwrap();
         manifest.write(beside.path()).unwrap();
-        assert_eq!(Manifest::read(beside.path()), Some(manifest.clone()));
+        assert_eq!(FileManifest::read(beside.path()), Some(manifest.clone()));
         assert_eq!(manifest.extent(), (4, 20));
-        fs::write(beside.path().join(MANIFEST), "file_c").unwrap();
-        assert_eq!(Manifest::read(beside.path()), None);
+        fs::write(beside.path().join(FILE_MANIFEST), "file_c").unwrap();
+        assert_eq!(FileManifest::read(beside.path()), None);
     }
 }

@@ -124,7 +124,7 @@ impl Identity {
                 command
             }
         };
-        forget_postgres(&mut command);
+        clear_postgres_variables(&mut command);
         // Messages are read by us, and a cluster must not depend on who made it.
         command.env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
         command
@@ -132,21 +132,21 @@ impl Identity {
 
     /// Makes a file or a whole folder the server's own. What is in a folder goes first: as long as it
     /// is root's, nobody can put a link among it.
-    pub(crate) fn give(&self, path: &Path) -> Result<()> {
+    pub(crate) fn chown(&self, path: &Path) -> Result<()> {
         if !matches!(self, Self::User { .. }) {
             return Ok(());
         }
         let failed = |error| Error::file("read", path, error);
         if path.symlink_metadata().map_err(failed)?.is_dir() {
             for entry in fs::read_dir(path).map_err(failed)? {
-                self.give(&entry.map_err(failed)?.path())?;
+                self.chown(&entry.map_err(failed)?.path())?;
             }
         }
-        self.give_folder(path)
+        self.chown_folder(path)
     }
 
-    /// As [`give`](Self::give), for a folder without what is in it. Never what a link points to.
-    pub(crate) fn give_folder(&self, folder: &Path) -> Result<()> {
+    /// As [`chown`](Self::chown), for a folder without what is in it. Never what a link points to.
+    pub(crate) fn chown_folder(&self, folder: &Path) -> Result<()> {
         match self {
             Self::User { uid, gid, .. } => lchown(folder, Some(*uid), Some(*gid))
                 .map_err(|error| Error::file("change the owner of", folder, error)),
@@ -154,8 +154,8 @@ impl Identity {
         }
     }
 
-    /// As [`give`](Self::give), for a file that is open, whatever its name leads to by now.
-    pub(crate) fn give_file(&self, file: &fs::File) -> io::Result<()> {
+    /// As [`chown`](Self::chown), for a file that is open, whatever its name leads to by now.
+    pub(crate) fn chown_file(&self, file: &fs::File) -> io::Result<()> {
         match self {
             Self::User { uid, gid, .. } => fchown(file, Some(*uid), Some(*gid)),
             _ => Ok(()),
@@ -201,7 +201,7 @@ impl Identity {
 }
 
 /// Takes from a command what could lead PostgreSQL's programs elsewhere, such as `PGHOST`.
-pub(crate) fn forget_postgres(command: &mut Command) {
+pub(crate) fn clear_postgres_variables(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if name.as_bytes().starts_with(b"PG") {
             command.env_remove(name);

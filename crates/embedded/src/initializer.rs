@@ -8,7 +8,7 @@ use std::thread;
 use crate::admin::literal;
 use crate::cluster::{Cluster, is_owner_role};
 use crate::endpoint::Endpoint;
-use crate::names::{HOME, USER};
+use crate::names::{ADMIN_DATABASE, USER};
 use crate::{Error, Result};
 
 /// What the caller's code returns if it fails.
@@ -19,12 +19,12 @@ type Make = dyn Fn(&str) -> Result<(), BoxError> + Send + Sync;
 
 /// The caller's code, and what names its contents.
 #[derive(Clone)]
-pub(crate) struct Maker {
+pub(crate) struct Initializer {
     pub(crate) key: String,
     pub(crate) make: Arc<Make>,
 }
 
-impl fmt::Debug for Maker {
+impl fmt::Debug for Initializer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Maker")
             .field("key", &self.key)
@@ -32,7 +32,7 @@ impl fmt::Debug for Maker {
     }
 }
 
-impl Maker {
+impl Initializer {
     /// Runs the code on a database, and ends the sessions that it leaves there, such as a pool's.
     ///
     /// It has a thread to itself, so that it may start an asynchronous runtime also where the caller
@@ -52,14 +52,17 @@ impl Maker {
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
             literal(database)
         );
-        let mut session = cluster
-            .open(HOME, doing)
-            .map_err(|error| match error.sqlstate() {
-                // invalid_catalog_name, object_not_in_prerequisite_state,
-                // invalid_authorization_specification
-                Some("3D000" | "55000" | "28000") => Error::template_without_home(&self.key, error),
-                _ => error,
-            })?;
+        let mut session =
+            cluster
+                .open(ADMIN_DATABASE, doing)
+                .map_err(|error| match error.sqlstate() {
+                    // invalid_catalog_name, object_not_in_prerequisite_state,
+                    // invalid_authorization_specification
+                    Some("3D000" | "55000" | "28000") => {
+                        Error::template_without_admin_database(&self.key, error)
+                    }
+                    _ => error,
+                })?;
         let found = session.query(&format!(
             "SELECT 1 FROM pg_database WHERE datname = {}",
             literal(database)

@@ -14,14 +14,16 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::admin::Connection;
 use crate::cache::Cache;
-use crate::cluster::{Address, Cluster, Hold};
-use crate::cluster_manifest::Receipt;
+use crate::cluster::{Address, Cluster, ServerHandle};
+use crate::cluster_manifest::ClusterManifest;
 use crate::endpoint::Endpoint;
 use crate::file_lock::{is_free, take_lock};
 use crate::files::PASSWORD;
 use crate::names::USER;
-use crate::persistent::{self, Listening, Purpose, is_kept, is_starting, server_of, signature_of};
-use crate::postgres::{Lease, Span, Tenure};
+use crate::persistent::{
+    self, OpenMode, ServerRecord, is_owned, is_starting, lock_text_of, server_of,
+};
+use crate::postgres::{Lease, Lifetime, Scope};
 use crate::process::{is_alive, number};
 use crate::server::log_end;
 use crate::{
@@ -29,7 +31,7 @@ use crate::{
 };
 
 /// Folder of the cache with a file for each folder that was started.
-const KNOWN: &str = "instances";
+const REGISTRY: &str = "instances";
 
 /// How long a start waits for another one of the same folder to finish.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -46,7 +48,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// After how long it is ended at once: what was committed stands, and the next start recovers it.
 /// PostgreSQL 18 that is told to end while it recovers from a crash would wait for ever.
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
+const KILL_DELAY: Duration = Duration::from_secs(30);
 
 /// How often a stop looks whether the server has ended.
 const STOP_POLL: Duration = Duration::from_millis(2);
@@ -152,24 +154,24 @@ impl Instance {
         let mut refused = None;
         let opened = loop {
             // In this order: an owner that becomes a running server in between is found running.
-            let is_kept = persistent::is_kept(&self.folder);
+            let is_owned = persistent::is_owned(&self.folder);
             if let Status::Running(running) = self.status()? {
-                return self.check_wishes(&builder).map(|()| running);
+                return self.check_options(&builder).map(|()| running);
             }
             if let Some(error) = refused.take()
-                && (is_kept || begin.elapsed() > self.busy_timeout())
+                && (is_owned || begin.elapsed() > self.busy_timeout())
             {
                 return Err(error);
             }
-            match builder.open_folder(&self.folder, Purpose::Outlive) {
+            match builder.open_folder(&self.folder, OpenMode::Detached) {
                 // Another start may be under way.
                 Err(error) if error.kind() == ErrorKind::Busy => refused = Some(error),
                 opened => break opened?,
             }
             thread::sleep(BUSY_POLL);
         };
-        remember(&self.folder)?;
-        opened.outlive()?;
+        register(&self.folder)?;
+        opened.detach()?;
         match self.status()? {
             Status::Running(running) => Ok(running),
             _ => Err(Error::crashed(&self.folder, &log_end(&self.folder, 0))),
@@ -177,16 +179,16 @@ impl Instance {
     }
 
     /// Whether a server that runs already is what is wished for.
-    fn check_wishes(&self, builder: &Builder) -> Result<()> {
+    fn check_options(&self, builder: &Builder) -> Result<()> {
         if let Some(archive) = builder.archive() {
             return Err(Error::restore_into_data(&self.folder, archive));
         }
-        let Some(listening) = Listening::read(&self.folder)? else {
+        let Some(record) = ServerRecord::read(&self.folder)? else {
             return Ok(());
         };
-        match builder.unmet_by(listening.version(), &listening.settings) {
+        match builder.find_mismatch(record.version(), &record.settings) {
             None => Ok(()),
-            Some(wish) => Err(Error::runs_otherwise(&self.folder, &wish)),
+            Some(wish) => Err(Error::runs_with_other_options(&self.folder, &wish)),
         }
     }
 
@@ -196,28 +198,28 @@ impl Instance {
     ///
     /// If the folder cannot be read.
     pub fn status(&self) -> Result<Status> {
-        let Some(receipt) = Receipt::read(&self.folder)? else {
+        let Some(manifest) = ClusterManifest::read(&self.folder)? else {
             return Ok(Status::Absent);
         };
-        let Some((pid, is_own)) = self.occupant()? else {
-            return Ok(match receipt.is_complete {
+        let Some((pid, is_own)) = self.holder()? else {
+            return Ok(match manifest.is_complete {
                 true => Status::Stopped {
-                    major: receipt.major,
+                    major: manifest.major,
                 },
                 false => Status::Absent,
             });
         };
         if let Some(pid) = pid.filter(|_| is_own)
-            && let Some(listening) = Listening::read(&self.folder)?
+            && let Some(record) = ServerRecord::read(&self.folder)?
         {
-            return Ok(Status::Running(self.running(pid, &receipt, listening)));
+            return Ok(Status::Running(self.running(pid, &manifest, record)));
         }
         Ok(Status::Owned { pid })
     }
 
     /// The process that has the folder, where it is known, and whether it is the server itself, as of
     /// one that outlives its owner; `None` if the folder is free.
-    fn occupant(&self) -> Result<Option<(Option<u32>, bool)>> {
+    fn holder(&self) -> Result<Option<(Option<u32>, bool)>> {
         let server = server_of(&self.folder);
         if is_free(&self.folder)? {
             // A server whose owner and watching shells were killed goes on, and no process holds the lock.
@@ -232,33 +234,33 @@ impl Instance {
 
     /// Whether the server takes no sessions for now. One that cannot be asked is not waited for.
     fn is_recovering(&self) -> Result<bool> {
-        let Ok(Some(listening)) = Listening::read(&self.folder) else {
+        let Ok(Some(record)) = ServerRecord::read(&self.folder) else {
             return Ok(false);
         };
-        let session = Connection::open(&listening.socket_folder, listening.port, USER, "postgres");
+        let session = Connection::open(&record.socket_folder, record.port, USER, "postgres");
         Ok(session.is_err_and(|failure| failure.is_starting_up()))
     }
 
-    fn running(&self, pid: u32, receipt: &Receipt, listening: Listening) -> Running {
+    fn running(&self, pid: u32, manifest: &ClusterManifest, record: ServerRecord) -> Running {
         let password = fs::read_to_string(self.folder.join(PASSWORD))
             .ok()
-            .filter(|_| listening.tcp);
+            .filter(|_| record.tcp);
         let address = Endpoint {
-            socket_folder: &listening.socket_folder,
-            port: listening.port,
-            user: &receipt.user,
+            socket_folder: &record.socket_folder,
+            port: record.port,
+            user: &manifest.user,
             password: password.as_deref(),
-            database: &receipt.database,
+            database: &manifest.database,
         };
         Running {
             pid,
             url: address.url(),
             tcp_url: address.tcp_url(),
-            version: listening.version(),
-            port: listening.port,
-            user: receipt.user.clone(),
-            database: receipt.database.clone(),
-            socket_folder: listening.socket_folder,
+            version: record.version(),
+            port: record.port,
+            user: manifest.user.clone(),
+            database: manifest.database.clone(),
+            socket_folder: record.socket_folder,
             password,
         }
     }
@@ -271,47 +273,47 @@ impl Instance {
     /// If a program owns the folder, or the server does not end.
     pub fn stop(&self) -> Result<bool> {
         let begin = Instant::now();
-        let mut told: Option<Told> = None;
+        let mut request: Option<StopRequest> = None;
         let mut was_running = false;
         // The watch releases the lock when the server has ended.
-        while self.occupant()?.is_some() {
+        while self.holder()?.is_some() {
             was_running = true;
-            match &mut told {
+            match &mut request {
                 // Another start took the folder as soon as the server had ended.
                 Some(server) if server.has_ended_for(&self.folder) => return Ok(true),
-                Some(server) => server.urge(&self.folder)?,
-                None => told = self.tell_to_stop(begin)?,
+                Some(server) => server.escalate(&self.folder)?,
+                None => request = self.request_stop(begin)?,
             }
             thread::sleep(STOP_POLL);
         }
         // With the lock, since another start may be writing it anew.
         if was_running && let Some(_lock) = take_lock(&self.folder)? {
-            Listening::forget(&self.folder);
+            ServerRecord::remove(&self.folder);
         }
         Ok(was_running)
     }
 
     /// Sends the server the signal to stop; `None` while there is none yet, or none any more.
-    fn tell_to_stop(&self, begin: Instant) -> Result<Option<Told>> {
-        let signature = signature_of(&self.folder);
+    fn request_stop(&self, begin: Instant) -> Result<Option<StopRequest>> {
+        let lock_text = lock_text_of(&self.folder);
         let is_starting = is_starting(&self.folder);
-        let Some((pid, is_own)) = self.occupant()? else {
+        let Some((pid, is_own)) = self.holder()? else {
             return Ok(None);
         };
         let server = server_of(&self.folder);
         if let Some(server) = server.filter(|server| pid == Some(number(*server))) {
             // One that recovers from the crash of one of its processes would not end by the signal.
-            if begin.elapsed() < STOP_PATIENCE && self.is_recovering()? {
+            if begin.elapsed() < KILL_DELAY && self.is_recovering()? {
                 return Ok(None);
             }
             return match kill_process(server, Signal::INT) {
-                Ok(()) | Err(Errno::SRCH) => Ok(Some(Told::now(server, signature))),
+                Ok(()) | Err(Errno::SRCH) => Ok(Some(StopRequest::now(server, lock_text))),
                 Err(error) => Err(Error::cannot_wait(error.into())),
             };
         }
         // What was looked at one after the other belongs together only if the lock says the same.
-        let is_kept = is_kept(&self.folder) && signature == signature_of(&self.folder);
-        if is_kept && !is_own && !is_starting {
+        let is_owned = is_owned(&self.folder) && lock_text == lock_text_of(&self.folder);
+        if is_owned && !is_own && !is_starting {
             return Err(Error::folder_in_use(&self.folder, pid));
         }
         let timeout = self.busy_timeout();
@@ -345,12 +347,12 @@ impl Instance {
                 database.close()
             }
             Status::Owned { pid } => Err(Error::folder_in_use(&self.folder, pid)),
-            Status::Running(running) => self.visit(running)?.dump(file),
+            Status::Running(running) => self.attach(running)?.dump(file),
         }
     }
 
     /// The handle of a server that somebody else keeps running.
-    fn visit(&self, running: Running) -> Result<Postgres> {
+    fn attach(&self, running: Running) -> Result<Postgres> {
         let requirement = VersionRequirement::of_major(running.version.major);
         let binaries = Binaries::find(requirement, &())?;
         let address = Address {
@@ -361,17 +363,17 @@ impl Instance {
         };
         let connected = Connection::open(&address.socket_folder, address.port, USER, "postgres");
         let cluster = connected
-            .and_then(|session| Cluster::new(binaries, address, Hold::Visited, session))
+            .and_then(|session| Cluster::new(binaries, address, ServerHandle::Attached, session))
             .map_err(|failure| failure.during("connecting to the server"))?;
         let lease = Lease {
             cluster,
-            tenure: Tenure::Databases,
+            lifetime: Lifetime::Databases,
         };
         Ok(Postgres::new(
             Arc::new(lease),
             running.user,
             running.database,
-            Span::Folder,
+            Scope::Folder,
         ))
     }
 
@@ -385,7 +387,7 @@ impl Instance {
         match self.status()? {
             Status::Running(_) | Status::Owned { .. } => Err(Error::runs_still(&self.folder)),
             Status::Absent | Status::Stopped { .. } => {
-                let note = note_of(&Cache::open()?, &self.folder)?;
+                let note = registry_file(&Cache::open()?, &self.folder)?;
                 match fs::remove_file(&note) {
                     Ok(()) => Ok(true),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -401,13 +403,13 @@ impl Instance {
     ///
     /// If the cache cannot be read.
     pub fn list() -> Result<Vec<Self>> {
-        let known = Cache::open()?.folder(KNOWN)?;
+        let known = Cache::open()?.folder(REGISTRY)?;
         let failed = |error| Error::file("read", &known, error);
         let mut instances = Vec::new();
         for entry in fs::read_dir(&known).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let folder = PathBuf::from(OsString::from_vec(fs::read(&path).map_err(failed)?));
-            if matches!(Receipt::read(&folder), Ok(None)) {
+            if matches!(ClusterManifest::read(&folder), Ok(None)) {
                 let _ = fs::remove_file(path);
                 continue;
             }
@@ -419,56 +421,59 @@ impl Instance {
 }
 
 /// A server that was told to stop.
-struct Told {
+struct StopRequest {
     server: Pid,
     /// What the folder's lock said then.
-    signature: String,
+    lock_text: String,
     since: Instant,
-    is_urged: bool,
+    is_escalated: bool,
 }
 
-impl Told {
-    fn now(server: Pid, signature: String) -> Self {
+impl StopRequest {
+    fn now(server: Pid, lock_text: String) -> Self {
         Self {
             server,
-            signature,
+            lock_text,
             since: Instant::now(),
-            is_urged: false,
+            is_escalated: false,
         }
     }
 
     /// Whether the server has ended and the lock is another process's by now.
     fn has_ended_for(&self, folder: &Path) -> bool {
-        server_of(folder) != Some(self.server) && signature_of(folder) != self.signature
+        server_of(folder) != Some(self.server) && lock_text_of(folder) != self.lock_text
     }
 
     /// Ends a server that takes too long; an error if that does not help.
-    fn urge(&mut self, folder: &Path) -> Result<()> {
+    fn escalate(&mut self, folder: &Path) -> Result<()> {
         let elapsed = self.since.elapsed();
         if elapsed > STOP_TIMEOUT {
             let pid = Some(number(self.server));
             return Err(Error::does_not_stop(folder, pid, STOP_TIMEOUT));
         }
-        if elapsed > STOP_PATIENCE && !self.is_urged {
+        if elapsed > KILL_DELAY && !self.is_escalated {
             // It may have ended meanwhile, and its number may be another process's.
             if server_of(folder) == Some(self.server) {
                 let _ = kill_process(self.server, Signal::QUIT);
             }
-            self.is_urged = true;
+            self.is_escalated = true;
         }
         Ok(())
     }
 }
 
 /// Notes a folder for [`Instance::list`].
-fn remember(folder: &Path) -> Result<()> {
+fn register(folder: &Path) -> Result<()> {
     let cache = Cache::open()?;
-    cache.write(&note_of(&cache, folder)?, folder.as_os_str().as_bytes())
+    cache.write(
+        &registry_file(&cache, folder)?,
+        folder.as_os_str().as_bytes(),
+    )
 }
 
 /// Where a folder is noted.
-fn note_of(cache: &Cache, folder: &Path) -> Result<PathBuf> {
+fn registry_file(cache: &Cache, folder: &Path) -> Result<PathBuf> {
     Ok(cache
-        .folder(KNOWN)?
+        .folder(REGISTRY)?
         .join(digest::of(folder.as_os_str().as_bytes())))
 }

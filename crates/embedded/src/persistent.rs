@@ -27,20 +27,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::binaries::{Binaries, Progress};
-use crate::cluster::{Address, Cluster, Hold, Job};
-use crate::cluster_manifest::{DATABASE, RECEIPT, RECEIPT_PARTIAL, Receipt, rename_for_good};
+use crate::cluster::{Address, Cluster, Job, ServerHandle};
+use crate::cluster_manifest::{
+    CLUSTER_MANIFEST, CLUSTER_MANIFEST_PARTIAL, ClusterManifest, DATABASE, rename_for_good,
+};
 use crate::contents::{Contents, prepare};
 use crate::file_lock::{is_free, sign, take_lock};
 use crate::files::{DATA, JOINED, LOCK, PASSWORD};
 use crate::identity::Identity;
 use crate::kill::end_server;
-use crate::names::{FIRST, USER};
+use crate::names::{FIRST_DATABASE, USER};
 use crate::password::set_password;
-use crate::pidfile::{find_server, forget_killed_server, server_file, server_pid, works_in};
+use crate::pidfile::{find_server, remove_stale_pid_files, server_file, server_pid, works_in};
 use crate::process::{is_alive, number, wait_until_gone};
 use crate::runtime_dir::{find_denial, make_private, server_uid};
 use crate::schema::Schema;
-use crate::server::{Ending, Listen, Server, Spec, log_end};
+use crate::server::{Listen, OnOwnerExit, Server, Spec, log_end};
 use crate::setup::Setup;
 use crate::{Error, Result, Version, VersionRequirement, archive};
 
@@ -48,7 +50,7 @@ use crate::{Error, Result, Version, VersionRequirement, archive};
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// After how long a start says that it waits for that.
-const TELL_AFTER: Duration = Duration::from_secs(1);
+const NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// How long an owner may take to write into the folder's lock who it is.
 const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
@@ -61,17 +63,17 @@ const STARTING: &str = "starting";
 const SERVER: &str = "server";
 
 /// The way out of a full file system.
-const OTHER_PLACE: &str = "choose another place for the data";
+const OTHER_FOLDER: &str = "choose another place for the data";
 
 /// How a persistent folder is to be kept.
-pub(crate) struct Keeping<'a> {
+pub(crate) struct FolderOptions<'a> {
     pub(crate) requirement: VersionRequirement,
     pub(crate) user: Option<&'a str>,
     pub(crate) database: Option<&'a str>,
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) listen: Listen,
     pub(crate) is_durable: bool,
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: OpenMode,
     pub(crate) schema: &'a Schema,
     /// What a new folder begins with instead of an empty database.
     pub(crate) archive: Option<&'a Path>,
@@ -80,11 +82,11 @@ pub(crate) struct Keeping<'a> {
 
 /// Why a folder is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum OpenMode {
     /// To use it as long as this process wants.
-    Own,
+    Attached,
     /// To leave its server running.
-    Outlive,
+    Detached,
 }
 
 /// A folder whose server runs.
@@ -101,25 +103,25 @@ pub(crate) struct Opened {
 impl Opened {
     /// Leaves the server running after this process, until somebody tells it to end. Until the last
     /// step it ends with us, however far we come.
-    pub(crate) fn outlive(mut self) -> Result<()> {
+    pub(crate) fn detach(mut self) -> Result<()> {
         let cluster = &self.cluster;
         let settings = std::mem::take(&mut self.settings);
-        Listening::of(cluster, self.listen, settings).write(&cluster.folder)?;
+        ServerRecord::of(cluster, self.listen, settings).write(&cluster.folder)?;
         let pid = server_pid(&cluster.data())
             .ok_or_else(|| Error::crashed(&cluster.folder, &log_end(&cluster.folder, 0)))?;
         sign(&mut self.lock, &format!("{} {SERVER}", number(pid)))
             .map_err(|error| Error::file("write", &cluster.folder.join(LOCK), error))?;
-        cluster.outlive()
+        cluster.detach()
     }
 }
 
 /// Starts the server of a folder, which is made first if need be.
-pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
+pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened> {
     if folder.is_file() {
         return Err(Error::not_a_folder(folder));
     }
     // What is not an archive leaves no folder.
-    let requirement_of_new = archive::requirement_of(keeping.archive, keeping.requirement)?;
+    let requirement_of_new = archive::requirement_of(options.archive, options.requirement)?;
     fs::create_dir_all(folder)
         .map_err(|error| Error::folder_access("create the folder", folder, folder, error))?;
     let folder = &folder
@@ -130,63 +132,63 @@ pub(crate) fn open(folder: &Path, keeping: &Keeping<'_>) -> Result<Opened> {
         return Err(Error::folder_access("write into", folder, folder, denial));
     }
     refuse_foreign(folder)?;
-    let mut lock = own(folder, &**keeping.progress)?;
-    let signature = match keeping.purpose {
-        Purpose::Own => process::id().to_string(),
-        Purpose::Outlive => format!("{} {STARTING}", process::id()),
+    let mut lock = acquire(folder, &**options.progress)?;
+    let lock_text = match options.purpose {
+        OpenMode::Attached => process::id().to_string(),
+        OpenMode::Detached => format!("{} {STARTING}", process::id()),
     };
-    sign(&mut lock, &signature).map_err(|error| Error::file("write", folder, error))?;
+    sign(&mut lock, &lock_text).map_err(|error| Error::file("write", folder, error))?;
 
     // One that was left half made is made anew.
-    let receipt = Receipt::read(folder)?.filter(|receipt| receipt.is_complete);
-    if let (Some(_), Some(archive)) = (&receipt, keeping.archive) {
+    let manifest = ClusterManifest::read(folder)?.filter(|manifest| manifest.is_complete);
+    if let (Some(_), Some(archive)) = (&manifest, options.archive) {
         return Err(Error::restore_into_data(folder, archive));
     }
-    let requirement = match &receipt {
+    let requirement = match &manifest {
         None => requirement_of_new,
-        Some(receipt) => version_of_folder(folder, receipt, keeping.requirement)?,
+        Some(manifest) => version_of_folder(folder, manifest, options.requirement)?,
     };
-    let setup = Setup::find(requirement, keeping.progress)?;
+    let setup = Setup::find(requirement, options.progress)?;
     setup.identity.check_reach(&folder.join(DATA))?;
-    setup.identity.give_folder(folder)?;
+    setup.identity.chown_folder(folder)?;
     check_data_owner(folder, setup.identity)?;
     end_orphan(folder, &setup)?;
-    forget_killed_server(&folder.join(DATA), &setup.place.socket_folder(folder));
-    let (receipt, contents) = match receipt {
-        Some(receipt) => (receipt, Contents::Kept),
-        None => lay_data(folder, keeping, &setup).inspect_err(|_| {
-            if keeping.archive.is_some() {
-                leave_nothing(folder);
+    remove_stale_pid_files(&folder.join(DATA), &setup.runtime_dir.socket_folder(folder));
+    let (manifest, contents) = match manifest {
+        Some(manifest) => (manifest, Contents::Existing),
+        None => create_data(folder, options, &setup).inspect_err(|_| {
+            if options.archive.is_some() {
+                remove_new_folder(folder);
             }
         })?,
     };
-    let user = keeping.user.unwrap_or(&receipt.user).to_owned();
-    let database = keeping.database.unwrap_or(&receipt.database).to_owned();
-    let cluster = start(folder, keeping, &setup, &lock)?;
-    prepare(&cluster, &user, &database, keeping.schema, contents)?;
-    if !receipt.is_complete {
-        cluster.drop_database(FIRST)?;
-        let receipt = Receipt {
+    let user = options.user.unwrap_or(&manifest.user).to_owned();
+    let database = options.database.unwrap_or(&manifest.database).to_owned();
+    let cluster = start(folder, options, &setup, &lock)?;
+    prepare(&cluster, &user, &database, options.schema, contents)?;
+    if !manifest.is_complete {
+        cluster.drop_database(FIRST_DATABASE)?;
+        let manifest = ClusterManifest {
             user: user.clone(),
             database: database.clone(),
             is_complete: true,
-            ..receipt
+            ..manifest
         };
-        receipt.write(folder)?;
+        manifest.write(folder)?;
     }
-    let kept = vec![receipt.database, database.clone()];
+    let kept = vec![manifest.database, database.clone()];
     cluster.later(Job::DropOrphans {
         kept,
         count_max: usize::MAX,
         done: None,
     });
-    Listening::forget(folder);
+    ServerRecord::remove(folder);
     Ok(Opened {
         cluster,
         user,
         database,
-        listen: keeping.listen,
-        settings: keeping.settings.clone(),
+        listen: options.listen,
+        settings: options.settings.clone(),
         lock,
     })
 }
@@ -204,8 +206,8 @@ fn check_data_owner(folder: &Path, identity: &Identity) -> Result<()> {
 
 /// Removes what a restore that failed has made, so that nobody takes it for a new, empty folder. What
 /// is not ours was refused before.
-fn leave_nothing(folder: &Path) {
-    for name in [RECEIPT, RECEIPT_PARTIAL, LOCK] {
+fn remove_new_folder(folder: &Path) {
+    for name in [CLUSTER_MANIFEST, CLUSTER_MANIFEST_PARTIAL, LOCK] {
         let _ = fs::remove_file(folder.join(name));
     }
     let _ = fs::remove_dir_all(folder.join("data.partial"));
@@ -216,7 +218,7 @@ fn leave_nothing(folder: &Path) {
 /// writes the receipt first, so other files count only if there is still no receipt.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let found = find_foreign(folder);
-    match folder.join(RECEIPT).exists() {
+    match folder.join(CLUSTER_MANIFEST).exists() {
         true => Ok(()),
         false => found,
     }
@@ -225,9 +227,9 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
 /// Nothing of ours but these two files is in a folder before the receipt.
 fn find_foreign(folder: &Path) -> Result<()> {
     if folder.join(DATA).join("PG_VERSION").exists() {
-        return Err(Error::receipt_lost(
-            &folder.join(RECEIPT),
-            &Receipt::example(),
+        return Err(Error::cluster_manifest_lost(
+            &folder.join(CLUSTER_MANIFEST),
+            &ClusterManifest::example(),
         ));
     }
     let entries = fs::read_dir(folder).map_err(|error| Error::file("read", folder, error))?;
@@ -235,7 +237,7 @@ fn find_foreign(folder: &Path) -> Result<()> {
         let name = entry
             .map_err(|error| Error::file("read", folder, error))?
             .file_name();
-        if name != LOCK && name != RECEIPT_PARTIAL {
+        if name != LOCK && name != CLUSTER_MANIFEST_PARTIAL {
             return Err(Error::folder_not_empty(folder, &name.to_string_lossy()));
         }
     }
@@ -243,9 +245,9 @@ fn find_foreign(folder: &Path) -> Result<()> {
 }
 
 /// Becomes the owner of a folder; an error names the one it has.
-fn own(folder: &Path, progress: &dyn Progress) -> Result<File> {
+fn acquire(folder: &Path, progress: &dyn Progress) -> Result<File> {
     let begin = Instant::now();
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
         if let Some(lock) = take_lock(folder)? {
             return Ok(lock);
@@ -262,8 +264,8 @@ fn own(folder: &Path, progress: &dyn Progress) -> Result<File> {
             let pid = pid.or_else(|| server_of(folder));
             return Err(Error::folder_in_use(folder, pid.map(number)));
         }
-        if begin.elapsed() > TELL_AFTER && !is_told {
-            is_told = true;
+        if begin.elapsed() > NOTICE_DELAY && !is_reported {
+            is_reported = true;
             progress.step(&format!(
                 "waiting up to {} s for the server in `{}` to end, whose owner has ended",
                 END_TIMEOUT.as_secs(),
@@ -281,7 +283,7 @@ fn end_orphan(folder: &Path, setup: &Setup) -> Result<()> {
         return Ok(());
     };
     // Somebody may have started one by hand, with another socket.
-    let socket_folder = setup.place.socket_folder(folder);
+    let socket_folder = setup.runtime_dir.socket_folder(folder);
     if socket_folder_of_server(&data).as_deref() != Some(&*socket_folder) {
         return Err(Error::folder_in_use(folder, Some(number(pid))));
     }
@@ -299,14 +301,14 @@ fn socket_folder_of_server(data: &Path) -> Option<PathBuf> {
 }
 
 /// What a folder's lock says of who has it; empty if it says nothing.
-pub(crate) fn signature_of(folder: &Path) -> String {
+pub(crate) fn lock_text_of(folder: &Path) -> String {
     fs::read_to_string(folder.join(LOCK)).unwrap_or_default()
 }
 
 /// The process that a folder's lock names.
 pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
-    let signature = signature_of(folder);
-    Pid::from_raw(signature.split_whitespace().next()?.parse().ok()?)
+    let lock_text = lock_text_of(folder);
+    Pid::from_raw(lock_text.split_whitespace().next()?.parse().ok()?)
 }
 
 /// The server that works in a folder: by its own file, or by the lock where that file is damaged, or gone
@@ -314,7 +316,7 @@ pub(crate) fn owner_of(folder: &Path) -> Option<Pid> {
 pub(crate) fn server_of(folder: &Path) -> Option<Pid> {
     let data = folder.join(DATA);
     let owner = owner_of(folder);
-    let signed = || owner.filter(|_| signature_of(folder).contains(SERVER));
+    let signed = || owner.filter(|_| lock_text_of(folder).contains(SERVER));
     let named = server_pid(&data).or_else(|| signed().filter(|pid| works_in(*pid, &data)));
     // Neither is there after a regular end, so that most folders without a server need no search.
     let is_damaged = || owner.is_none() || server_file(&data).is_some();
@@ -323,42 +325,46 @@ pub(crate) fn server_of(folder: &Path) -> Option<Pid> {
 
 /// Whether a living process is starting a server that will outlive it.
 pub(crate) fn is_starting(folder: &Path) -> bool {
-    signature_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
+    lock_text_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
 }
 
 /// Whether a living process is known to own the folder for itself, and not to leave its server
 /// running in a moment.
-pub(crate) fn is_kept(folder: &Path) -> bool {
-    let signature = signature_of(folder);
+pub(crate) fn is_owned(folder: &Path) -> bool {
+    let lock_text = lock_text_of(folder);
     let is_passing = [STARTING, SERVER]
         .iter()
-        .any(|word| signature.contains(word));
+        .any(|word| lock_text.contains(word));
     !is_passing && owner_of(folder).is_some_and(is_alive)
 }
 
 fn version_of_folder(
     folder: &Path,
-    receipt: &Receipt,
+    manifest: &ClusterManifest,
     wanted: VersionRequirement,
 ) -> Result<VersionRequirement> {
     match wanted.major() {
-        None => Ok(VersionRequirement::of_major(receipt.major)),
-        Some(major) if major == receipt.major => Ok(wanted),
-        Some(_) => Err(Error::other_major(folder, receipt.major, wanted)),
+        None => Ok(VersionRequirement::of_major(manifest.major)),
+        Some(major) if major == manifest.major => Ok(wanted),
+        Some(_) => Err(Error::other_major(folder, manifest.major, wanted)),
     }
 }
 
 /// Fills a new folder with data. The receipt comes first and says that it is not whole, so that
 /// nothing is ever removed but what we have made, and until it says otherwise the next start does
 /// it again.
-fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Receipt, Contents)> {
-    let mut receipt = Receipt {
+fn create_data(
+    folder: &Path,
+    options: &FolderOptions<'_>,
+    setup: &Setup,
+) -> Result<(ClusterManifest, Contents)> {
+    let mut manifest = ClusterManifest {
         major: setup.binaries.version().major,
-        user: keeping.user.unwrap_or(USER).to_owned(),
-        database: keeping.database.unwrap_or(DATABASE).to_owned(),
+        user: options.user.unwrap_or(USER).to_owned(),
+        database: options.database.unwrap_or(DATABASE).to_owned(),
         is_complete: false,
     };
-    receipt.write(folder)?;
+    manifest.write(folder)?;
     let (partial, data) = (folder.join("data.partial"), folder.join(DATA));
     // It belongs to the data that goes.
     let _ = fs::remove_file(folder.join(PASSWORD));
@@ -370,29 +376,29 @@ fn lay_data(folder: &Path, keeping: &Keeping<'_>, setup: &Setup) -> Result<(Rece
             _ => {}
         }
     }
-    let contents = match keeping.archive {
+    let contents = match options.archive {
         None => {
             setup
                 .template
-                .copy_or_mend(&partial, setup.makers())
-                .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
+                .copy_or_repair(&partial, setup.context())
+                .map_err(|error| error.when_no_room(folder, OTHER_FOLDER))?;
             Contents::New
         }
         Some(archive) => {
-            receipt = archive::unpack(archive, &partial, setup.identity, setup.binaries.version())
-                .map_err(|error| error.when_no_room(folder, OTHER_PLACE))?;
-            receipt.is_complete = true;
-            Contents::Kept
+            manifest = archive::unpack(archive, &partial, setup.identity, setup.binaries.version())
+                .map_err(|error| error.when_no_room(folder, OTHER_FOLDER))?;
+            manifest.is_complete = true;
+            Contents::Existing
         }
     };
-    if keeping.is_durable {
+    if options.is_durable {
         sync(&setup.binaries, setup.identity, &partial)?;
     }
     rename_for_good(&partial, &data).map_err(|error| Error::file("write", &data, error))?;
-    if receipt.is_complete {
-        receipt.write(folder)?;
+    if manifest.is_complete {
+        manifest.write(folder)?;
     }
-    Ok((receipt, contents))
+    Ok((manifest, contents))
 }
 
 /// Makes a copied folder safe against a crash of the machine.
@@ -414,22 +420,27 @@ fn sync(binaries: &Binaries, identity: &Identity, data: &Path) -> Result<()> {
     ))
 }
 
-fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Result<Arc<Cluster>> {
+fn start(
+    folder: &Path,
+    options: &FolderOptions<'_>,
+    setup: &Setup,
+    lock: &File,
+) -> Result<Arc<Cluster>> {
     make_private(&folder.join(JOINED), setup.identity)?;
-    let socket_folder = setup.place.socket_folder(folder);
+    let socket_folder = setup.runtime_dir.socket_folder(folder);
     make_private(&socket_folder, setup.identity)?;
     let (server, mut session) = Server::start(&Spec {
         binaries: &setup.binaries,
         identity: setup.identity,
         folder,
         socket_folder: &socket_folder,
-        listen: keeping.listen,
-        settings: &keeping.settings,
-        ending: Ending::Stop,
+        listen: options.listen,
+        settings: &options.settings,
+        on_owner_exit: OnOwnerExit::Stop,
         lock,
     })?;
     let port = server.port();
-    let password = match keeping.listen {
+    let password = match options.listen {
         Listen::Socket => None,
         // One that stands stays, so that URLs do.
         Listen::Tcp => match fs::read_to_string(folder.join(PASSWORD)) {
@@ -446,7 +457,7 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
     Cluster::new(
         setup.binaries.clone(),
         address,
-        Hold::Started(server),
+        ServerHandle::Started(server),
         session,
     )
     .map_err(|failure| failure.during("starting the server"))
@@ -454,7 +465,7 @@ fn start(folder: &Path, keeping: &Keeping<'_>, setup: &Setup, lock: &File) -> Re
 
 /// How a server that outlives its command is reached; the file is there while it should run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Listening {
+pub(crate) struct ServerRecord {
     pub(crate) major: u32,
     pub(crate) minor: u32,
     pub(crate) socket_folder: PathBuf,
@@ -464,13 +475,13 @@ pub(crate) struct Listening {
     pub(crate) settings: Vec<(String, String)>,
 }
 
-/// File with [`Listening`].
-const LISTENING: &str = "running.toml";
+/// File with [`ServerRecord`].
+const SERVER_RECORD: &str = "running.toml";
 
 /// The same before it is whole.
-const LISTENING_PARTIAL: &str = "running.toml.partial";
+const SERVER_RECORD_PARTIAL: &str = "running.toml.partial";
 
-impl Listening {
+impl ServerRecord {
     fn of(cluster: &Cluster, listen: Listen, settings: Vec<(String, String)>) -> Self {
         let version = cluster.binaries.version();
         Self {
@@ -491,28 +502,28 @@ impl Listening {
     }
 
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(LISTENING);
+        let path = folder.join(SERVER_RECORD);
         match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text)
                 .map(Some)
-                .map_err(|error| Error::bad_listening(&path).because(error)),
+                .map_err(|error| Error::bad_server_record(&path).because(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::file("read", &path, error)),
         }
     }
 
     fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(LISTENING);
-        let partial = folder.join(LISTENING_PARTIAL);
+        let path = folder.join(SERVER_RECORD);
+        let partial = folder.join(SERVER_RECORD_PARTIAL);
         let text = toml::to_string(self).expect("numbers and texts can be written");
         fs::write(&partial, text)
             .and_then(|()| fs::rename(&partial, &path))
             .map_err(|error| Error::file("write", &path, error))
     }
 
-    pub(crate) fn forget(folder: &Path) {
+    pub(crate) fn remove(folder: &Path) {
         // Without the lock held by anybody it means nothing.
-        for name in [LISTENING, LISTENING_PARTIAL] {
+        for name in [SERVER_RECORD, SERVER_RECORD_PARTIAL] {
             let _ = fs::remove_file(folder.join(name));
         }
     }
@@ -535,7 +546,7 @@ mod tests {
         ] {
             fs::write(folder.path().join(LOCK), &text).unwrap();
             assert_eq!(owner_of(folder.path()).is_some(), has_owner, "{text}");
-            assert_eq!(is_kept(folder.path()), kept, "{text}");
+            assert_eq!(is_owned(folder.path()), kept, "{text}");
         }
     }
 
@@ -547,13 +558,13 @@ mod tests {
             fs::create_dir(&folder).unwrap();
             thread::scope(|scope| {
                 let maker = scope.spawn(|| {
-                    let receipt = Receipt {
+                    let manifest = ClusterManifest {
                         major: 18,
                         user: USER.to_owned(),
                         database: DATABASE.to_owned(),
                         is_complete: false,
                     };
-                    receipt.write(&folder).unwrap();
+                    manifest.write(&folder).unwrap();
                     fs::create_dir(folder.join(DATA)).unwrap();
                     fs::write(folder.join(DATA).join("PG_VERSION"), "18").unwrap();
                 });

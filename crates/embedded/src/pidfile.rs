@@ -52,14 +52,14 @@ fn is_postgres(pid: Pid) -> bool {
 
 /// Whether a process stands in `data`, as a server does that works there.
 pub(crate) fn works_in(pid: Pid, data: &Path) -> bool {
-    let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
-    place.is_ok_and(|place| data.canonicalize().is_ok_and(|data| place == data))
+    let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+    cwd.is_ok_and(|cwd| data.canonicalize().is_ok_and(|data| cwd == data))
 }
 
 /// Removes the files of a server that was killed, of its data and of its sockets, if their number is that
 /// of another process by now, or of one that nobody has waited for: PostgreSQL takes that for a server at
 /// work. Whether the memory of one is in use it sees all the same. For those who hold the folder's lock.
-pub(crate) fn forget_killed_server(data: &Path, socket_folder: &Path) {
+pub(crate) fn remove_stale_pid_files(data: &Path, socket_folder: &Path) {
     let sockets = fs::read_dir(socket_folder).into_iter().flatten().flatten();
     let locks = sockets.map(|entry| entry.path());
     let locks = locks.filter(|path| path.extension().is_some_and(|end| end == "lock"));
@@ -80,9 +80,9 @@ fn is_of_other_process(file: &Path, data: &Path) -> bool {
     let Some(pid) = pid.and_then(Pid::from_raw) else {
         return false;
     };
-    let place = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
-    match (place, data.canonicalize()) {
-        (Ok(place), Ok(data)) => place != data,
+    let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+    match (cwd, data.canonicalize()) {
+        (Ok(cwd), Ok(data)) => cwd != data,
         // One that has ended stands nowhere. What may not be seen may be the server.
         (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
         (_, Err(_)) => false,

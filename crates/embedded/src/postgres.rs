@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use crate::admin::{identifier, literal};
 use crate::binaries::Binaries;
 use crate::cluster::{Cluster, Job, snapshot_prefix};
-use crate::cluster_manifest::Receipt;
+use crate::cluster_manifest::ClusterManifest;
 use crate::endpoint::Endpoint;
-use crate::names::HOME;
+use crate::names::ADMIN_DATABASE;
 use crate::{Error, Result, Version, archive, dump};
 
 /// How long a session may take to end; statements that need its database then say that it did not.
@@ -32,12 +32,12 @@ pub struct Postgres {
     lease: Arc<Lease>,
     user: String,
     database: String,
-    span: Span,
+    scope: Scope,
 }
 
 /// How long a database lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Span {
+pub(crate) enum Scope {
     /// As long as its value.
     Value,
     /// As long as its folder.
@@ -48,12 +48,12 @@ pub(crate) enum Span {
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) tenure: Tenure,
+    pub(crate) lifetime: Lifetime,
 }
 
 /// What happens to the cluster after its last database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tenure {
+pub(crate) enum Lifetime {
     /// It stays for the next one, until the process ends.
     Process,
     /// It ends.
@@ -62,7 +62,7 @@ pub(crate) enum Tenure {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.tenure == Tenure::Databases {
+        if self.lifetime == Lifetime::Databases {
             // Nobody is left to tell; `close` tells.
             let _ = self.cluster.end();
         }
@@ -83,12 +83,12 @@ pub struct Extension {
 }
 
 impl Postgres {
-    pub(crate) fn new(lease: Arc<Lease>, user: String, database: String, span: Span) -> Self {
+    pub(crate) fn new(lease: Arc<Lease>, user: String, database: String, scope: Scope) -> Self {
         Self {
             lease,
             user,
             database,
-            span,
+            scope,
         }
     }
 
@@ -161,7 +161,7 @@ impl Postgres {
 
     /// Whether other processes of this user may have databases in the same server.
     pub fn is_shared(&self) -> bool {
-        self.lease.tenure == Tenure::Process
+        self.lease.lifetime == Lifetime::Process
     }
 
     /// Runs SQL, one statement or several, and forgets what it returns. For setting up; queries
@@ -319,7 +319,7 @@ impl Postgres {
             Arc::clone(&self.lease),
             self.user.clone(),
             copy,
-            Span::Value,
+            Scope::Value,
         ))
     }
 
@@ -335,13 +335,13 @@ impl Postgres {
         if self.is_shared() {
             return Err(Error::archive_of_shared());
         }
-        let receipt = Receipt {
+        let manifest = ClusterManifest {
             major: self.version().major,
             user: self.user.clone(),
             database: self.database.clone(),
             is_complete: true,
         };
-        archive::write(self.cluster(), &receipt, file.as_ref())
+        archive::write(self.cluster(), &manifest, file.as_ref())
     }
 
     /// Writes the database as SQL, by the `pg_dump` of the same major version.
@@ -363,7 +363,7 @@ impl Postgres {
 
     /// Does something that needs the database without sessions.
     fn alone<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        if self.database == HOME {
+        if self.database == ADMIN_DATABASE {
             return Err(Error::never_alone(&self.database));
         }
         let doing = "ending the sessions on the database";
@@ -380,7 +380,7 @@ impl Postgres {
             name = literal(&self.database)
         );
         let end_sessions = || {
-            let mut session = cluster.open(HOME, doing)?;
+            let mut session = cluster.open(ADMIN_DATABASE, doing)?;
             let mut is_used = || match session.query(&sql) {
                 Ok(ended) => Ok(!ended.is_empty()),
                 Err(failure) => Err(cluster.explain(failure, doing)),
@@ -410,8 +410,8 @@ impl Postgres {
         if !self.is_shared() && Arc::strong_count(&self.lease) == 1 {
             return self.cluster().end_and_wait();
         }
-        if self.span == Span::Value {
-            self.span = Span::Folder;
+        if self.scope == Scope::Value {
+            self.scope = Scope::Folder;
             return self
                 .cluster()
                 .drop_with_snapshots(&self.database, &self.user);
@@ -423,7 +423,7 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         let goes_with_cluster = !self.is_shared() && Arc::strong_count(&self.lease) == 1;
-        if self.span == Span::Value && !goes_with_cluster {
+        if self.scope == Scope::Value && !goes_with_cluster {
             self.cluster().later(Job::Drop {
                 database: self.database.clone(),
                 user: self.user.clone(),

@@ -16,8 +16,8 @@ const NO_MEMORY: &str = "Cannot allocate memory";
 
 /// Whether a program says that it could not start another one: PostgreSQL's `could not fork …` and
 /// `could not execute command …`, `Cannot fork` of dash, `fork: …` of bash.
-pub(crate) fn is_told(said: &str) -> bool {
-    said.lines().any(|line| {
+pub(crate) fn is_reported(output: &str) -> bool {
+    output.lines().any(|line| {
         let is_errno = line.contains(AGAIN) || line.contains(NO_MEMORY);
         let names_it = line.contains("fork") || line.contains("could not execute");
         line.contains("Cannot fork") || (is_errno && names_it)
@@ -32,11 +32,11 @@ pub(crate) fn is_cause(error: &io::Error) -> bool {
     )
 }
 
-/// The limit that was met and how it is raised; `said` is what told of the failure.
-pub(crate) fn way_out(said: &str) -> String {
+/// The limit that was met and how it is raised; `output` is what told of the failure.
+pub(crate) fn hint(output: &str) -> String {
     // `popen` of glibc, by which `initdb` executes commands, says so whatever `fork` failed with.
     let is_memory = |line: &str| line.contains(NO_MEMORY) && !line.contains("could not execute");
-    if said.lines().any(is_memory) {
+    if output.lines().any(is_memory) {
         return "no memory is left for another process; free some, or raise the memory limit of the \
                 container (`docker run --memory`) or `vm.overcommit_memory`"
             .to_owned();
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_programs_say_of_a_failed_fork_is_recognized() {
-        for (said, expected) in [
+        for (output, expected) in [
             ("sh: 0: Cannot fork", true),
             ("sh: fork: retry: Resource temporarily unavailable", true),
             (
@@ -128,7 +128,7 @@ mod tests {
             ("a fork of the project", false),
             ("", false),
         ] {
-            assert_eq!(is_told(said), expected, "{said}");
+            assert_eq!(is_reported(output), expected, "{output}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::{Error, Result};
 
 /// Room that a temporary place must have: a cluster begins with 40 MB, and tests fill a few.
-const ROOM_MIN: u64 = 512 << 20;
+const FREE_SIZE_MIN: u64 = 512 << 20;
 
 /// `f_type` of tmpfs, see statfs(2).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
@@ -26,39 +26,39 @@ const SOCKET_PATH_SIZE_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 
 
 /// The folder for what need not outlive its process.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RuntimeDir {
     pub(crate) folder: PathBuf,
     pub(crate) is_memory: bool,
     /// Bytes free when it was looked at.
-    pub(crate) room: u64,
+    pub(crate) free_size: u64,
 }
 
-impl Place {
+impl RuntimeDir {
     /// The first place with room: what `LOOKASIDE_PG_TEMP` names, memory, then the disk. Our folder
     /// is made there if need be.
     pub(crate) fn find(identity: &Identity) -> Result<Self> {
         Self::choose(|parent| {
-            let place = Self::below(parent, identity)?;
-            check_writable(&place.folder)?;
-            make_private(&place.folder, identity)?;
-            identity.check_reach(&place.folder.join("any"))?;
-            Ok(place)
+            let runtime_dir = Self::below(parent, identity)?;
+            check_writable(&runtime_dir.folder)?;
+            make_private(&runtime_dir.folder, identity)?;
+            identity.check_reach(&runtime_dir.folder.join("any"))?;
+            Ok(runtime_dir)
         })
     }
 
     /// As [`find`](Self::find), but nothing is made or changed.
-    pub(crate) fn look(identity: &Identity) -> Result<Self> {
-        Self::choose(|parent| Self::look_below(parent, identity))
+    pub(crate) fn inspect(identity: &Identity) -> Result<Self> {
+        Self::choose(|parent| Self::inspect_below(parent, identity))
     }
 
-    fn look_below(parent: &Path, identity: &Identity) -> Result<Self> {
-        let place = Self::below(parent, identity)?;
-        if place.folder.symlink_metadata().is_ok() {
-            check_owner(&place.folder, identity)?;
+    fn inspect_below(parent: &Path, identity: &Identity) -> Result<Self> {
+        let runtime_dir = Self::below(parent, identity)?;
+        if runtime_dir.folder.symlink_metadata().is_ok() {
+            check_owner(&runtime_dir.folder, identity)?;
         }
-        check_writable(&place.folder)?;
-        identity.check_reach(&place.folder.join("any"))?;
-        Ok(place)
+        check_writable(&runtime_dir.folder)?;
+        identity.check_reach(&runtime_dir.folder.join("any"))?;
+        Ok(runtime_dir)
     }
 
     fn choose(enter: impl Fn(&Path) -> Result<Self>) -> Result<Self> {
@@ -67,16 +67,16 @@ impl Place {
         if let Some(chosen) = named("LOOKASIDE_PG_TEMP") {
             let chosen = Path::new(&chosen);
             if !chosen.is_dir() {
-                return Err(Error::no_place(chosen));
+                return Err(Error::runtime_dir_missing(chosen));
             }
             return enter(chosen);
         }
         let runtime = named("XDG_RUNTIME_DIR").unwrap_or_default();
         for parent in [Path::new("/dev/shm"), Path::new(&runtime)] {
-            if is_memory(parent) && room(parent) >= ROOM_MIN {
+            if is_memory(parent) && free_size(parent) >= FREE_SIZE_MIN {
                 // Somebody else's folder of our name, or one we may not enter: the next will do.
-                if let Ok(place) = enter(parent) {
-                    return Ok(place);
+                if let Ok(runtime_dir) = enter(parent) {
+                    return Ok(runtime_dir);
                 }
             }
         }
@@ -89,11 +89,11 @@ impl Place {
         let folder = parent.join(format!("lookaside-{}", server_uid(identity)));
         // Every cluster's name has this size.
         if !is_socket_folder(&folder.join("c-0123456789/s")) {
-            return Err(Error::place_unfit(&folder));
+            return Err(Error::runtime_dir_unfit(&folder));
         }
         Ok(Self {
             is_memory: is_memory(parent),
-            room: room(parent),
+            free_size: free_size(parent),
             folder,
         })
     }
@@ -126,7 +126,7 @@ pub(crate) fn server_uid(identity: &Identity) -> u32 {
 /// Makes a folder that nobody else can enter, or finds that it is one.
 pub(crate) fn make_private(folder: &Path, identity: &Identity) -> Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
-        Ok(()) => identity.give(folder),
+        Ok(()) => identity.chown(folder),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             check_private(folder, identity)
         }
@@ -140,8 +140,9 @@ fn check_writable(folder: &Path) -> Result<()> {
         Ok(_) => folder,
         Err(_) => folder.parent().unwrap_or(folder),
     };
-    find_denial(target, Access::WRITE_OK)
-        .map_or(Ok(()), |error| Err(Error::place_unwritable(folder, error)))
+    find_denial(target, Access::WRITE_OK).map_or(Ok(()), |error| {
+        Err(Error::runtime_dir_unwritable(folder, error))
+    })
 }
 
 /// Why this process may not use a folder in a way, if that is so.
@@ -167,7 +168,7 @@ fn check_owner(folder: &Path, identity: &Identity) -> Result<u32> {
         .symlink_metadata()
         .map_err(|error| Error::file("read", folder, error))?;
     if !metadata.is_dir() || metadata.uid() != server_uid(identity) {
-        return Err(Error::not_ours(folder));
+        return Err(Error::folder_of_other(folder));
     }
     Ok(metadata.permissions().mode())
 }
@@ -179,14 +180,14 @@ pub(crate) fn write_private(path: &Path, text: &str, identity: &Identity) -> Res
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let written = options.open(path).and_then(|mut file| {
-        identity.give_file(&file)?;
+        identity.chown_file(&file)?;
         file.write_all(text.as_bytes())
     });
     written.map_err(|error| Error::file("write", path, error))
 }
 
 /// Free bytes for us; 0 where that cannot be told.
-pub(crate) fn room(folder: &Path) -> u64 {
+pub(crate) fn free_size(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail * stat.f_frsize)
 }
 
@@ -212,23 +213,23 @@ mod tests {
     fn our_folder_is_private_and_a_strangers_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let find = || {
-            let place = Place::below(parent.path(), &Identity::Own)?;
-            make_private(&place.folder, &Identity::Own).map(|()| place)
+            let runtime_dir = RuntimeDir::below(parent.path(), &Identity::Own)?;
+            make_private(&runtime_dir.folder, &Identity::Own).map(|()| runtime_dir)
         };
-        let place = find().unwrap();
-        let mode = place.folder.metadata().unwrap().permissions().mode();
+        let runtime_dir = find().unwrap();
+        let mode = runtime_dir.folder.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        assert!(place.room > 0);
+        assert!(runtime_dir.free_size > 0);
         // Opened by somebody: closed again.
-        fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&runtime_dir.folder, fs::Permissions::from_mode(0o755)).unwrap();
         find().unwrap();
         assert_eq!(
-            place.folder.metadata().unwrap().permissions().mode() & 0o777,
+            runtime_dir.folder.metadata().unwrap().permissions().mode() & 0o777,
             0o700
         );
         // A symbolic link leads elsewhere: refused.
-        fs::remove_dir(&place.folder).unwrap();
-        std::os::unix::fs::symlink("/tmp", &place.folder).unwrap();
+        fs::remove_dir(&runtime_dir.folder).unwrap();
+        std::os::unix::fs::symlink("/tmp", &runtime_dir.folder).unwrap();
         let error = find().unwrap_err();
         assert!(error.to_string().contains("lookaside-"), "{error}");
     }
@@ -249,23 +250,23 @@ mod tests {
     #[test]
     fn a_look_makes_nothing() {
         let parent = tempfile::tempdir().unwrap();
-        let look = || Place::look_below(parent.path(), &Identity::Own);
-        let place = look().unwrap();
-        assert!(!place.folder.exists());
-        fs::create_dir(&place.folder).unwrap();
+        let inspect = || RuntimeDir::inspect_below(parent.path(), &Identity::Own);
+        let runtime_dir = inspect().unwrap();
+        assert!(!runtime_dir.folder.exists());
+        fs::create_dir(&runtime_dir.folder).unwrap();
         let open = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&place.folder, open.clone()).unwrap();
-        look().unwrap();
-        let mode = place.folder.metadata().unwrap().permissions().mode();
+        fs::set_permissions(&runtime_dir.folder, open.clone()).unwrap();
+        inspect().unwrap();
+        let mode = runtime_dir.folder.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o755);
-        fs::remove_dir(&place.folder).unwrap();
-        fs::write(&place.folder, "").unwrap();
-        assert!(look().is_err());
+        fs::remove_dir(&runtime_dir.folder).unwrap();
+        fs::write(&runtime_dir.folder, "").unwrap();
+        assert!(inspect().is_err());
     }
 
     #[test]
     fn a_place_is_absolute_and_has_room_for_a_socket() {
-        let below = |parent: &OsStr| Place::below(Path::new(parent), &Identity::Own);
+        let below = |parent: &OsStr| RuntimeDir::below(Path::new(parent), &Identity::Own);
         assert!(below("a".as_ref()).unwrap().folder.is_absolute());
         let long = "x".repeat(90);
         for unfit in [OsStr::new(&long), OsStr::from_bytes(b"/a\xff")] {
@@ -277,21 +278,28 @@ mod tests {
 
     #[test]
     fn a_long_path_gets_a_short_socket_folder() {
-        let place = Place {
+        let runtime_dir = RuntimeDir {
             folder: "/dev/shm/lookaside-0".into(),
             is_memory: true,
-            room: 0,
+            free_size: 0,
         };
-        assert_eq!(place.socket_folder(Path::new("/a/b")), Path::new("/a/b/s"));
-        let odd = place.socket_folder(Path::new(OsStr::from_bytes(b"/a\xff")));
-        assert!(odd.starts_with(&place.folder), "{}", odd.display());
+        assert_eq!(
+            runtime_dir.socket_folder(Path::new("/a/b")),
+            Path::new("/a/b/s")
+        );
+        let odd = runtime_dir.socket_folder(Path::new(OsStr::from_bytes(b"/a\xff")));
+        assert!(odd.starts_with(&runtime_dir.folder), "{}", odd.display());
         let long = PathBuf::from(format!("/{}", "x".repeat(120)));
-        let folder = place.socket_folder(&long);
-        assert!(folder.starts_with(&place.folder), "{}", folder.display());
+        let folder = runtime_dir.socket_folder(&long);
+        assert!(
+            folder.starts_with(&runtime_dir.folder),
+            "{}",
+            folder.display()
+        );
         assert!(folder.as_os_str().len() < 60);
         assert_ne!(
             folder,
-            place.socket_folder(Path::new(&format!("/{}", "y".repeat(120))))
+            runtime_dir.socket_folder(Path::new(&format!("/{}", "y".repeat(120))))
         );
     }
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::cluster::{Cluster, DatabaseOwner, act_for, lock};
-use crate::initializer::Maker;
-use crate::names::{BLANK, USER};
+use crate::cluster::{Cluster, DatabaseOwner, lock, set_role};
+use crate::initializer::Initializer;
+use crate::names::{TEMPLATE_DATABASE, USER};
 use crate::{Error, Result, digest};
 
 /// Statements to run in a new database, in order.
@@ -14,7 +14,7 @@ use crate::{Error, Result, digest};
 pub(crate) struct Schema {
     steps: Vec<Step>,
     /// The caller's own code, which runs after the steps.
-    makers: Vec<Maker>,
+    initializers: Vec<Initializer>,
     /// Whose all of it is.
     pub(crate) owner: DatabaseOwner,
 }
@@ -54,12 +54,12 @@ impl Step {
 
 impl Schema {
     pub(crate) fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.makers.is_empty()
+        self.steps.is_empty() && self.initializers.is_empty()
     }
 
     /// Whether the caller's own code is a part of it.
-    pub(crate) fn has_makers(&self) -> bool {
-        !self.makers.is_empty()
+    pub(crate) fn has_initializers(&self) -> bool {
+        !self.initializers.is_empty()
     }
 
     /// The part that is the same for all who want these extensions.
@@ -70,7 +70,7 @@ impl Schema {
     /// What [`extensions`](Self::extensions) leaves.
     pub(crate) fn after_extensions(&self) -> Self {
         Self {
-            makers: self.makers.clone(),
+            initializers: self.initializers.clone(),
             ..self.with_steps(|step| !step.is_extension())
         }
     }
@@ -79,7 +79,7 @@ impl Schema {
         let steps = self.steps.iter().filter(|step| is_wanted(step));
         Self {
             steps: steps.cloned().collect(),
-            makers: Vec::new(),
+            initializers: Vec::new(),
             owner: self.owner,
         }
     }
@@ -89,12 +89,15 @@ impl Schema {
     pub(crate) fn label(&self) -> Option<String> {
         let steps = self.steps.iter().filter(|step| !step.is_extension());
         let steps = steps.map(|step| step.label.clone());
-        let makers = self.makers.iter().map(|maker| format!("`{}`", maker.key));
-        steps.chain(makers).last()
+        let initializers = self
+            .initializers
+            .iter()
+            .map(|initializer| format!("`{}`", initializer.key));
+        steps.chain(initializers).last()
     }
 
-    pub(crate) fn add_maker(&mut self, maker: Maker) {
-        self.makers.push(maker);
+    pub(crate) fn add_initializer(&mut self, initializer: Initializer) {
+        self.initializers.push(initializer);
     }
 
     pub(crate) fn add_sql(&mut self, sql: &str) {
@@ -158,8 +161,8 @@ impl Schema {
         for step in &self.steps {
             text.extend([&*step.label, "\0", &step.sql, "\0"]);
         }
-        for maker in &self.makers {
-            text.extend(["made by the caller\0", &maker.key, "\0"]);
+        for initializer in &self.initializers {
+            text.extend(["made by the caller\0", &initializer.key, "\0"]);
         }
         digest::of(text.as_bytes())
     }
@@ -176,8 +179,8 @@ impl Schema {
             return Ok(());
         }
         self.run_steps(cluster, database)?;
-        let mut makers = self.makers.iter();
-        makers.try_for_each(|maker| maker.run(cluster, database))
+        let mut initializers = self.initializers.iter();
+        initializers.try_for_each(|initializer| initializer.run(cluster, database))
     }
 
     fn run_steps(&self, cluster: &Cluster, database: &str) -> Result<()> {
@@ -186,7 +189,7 @@ impl Schema {
         for step in &self.steps {
             if self.owner == DatabaseOwner::Role && !acts_for_role && !step.is_extension() {
                 acts_for_role = true;
-                act_for(&mut session, database)
+                set_role(&mut session, database)
                     .map_err(|failure| cluster.explain(failure, "applying the schema"))?;
             }
             session
@@ -241,7 +244,7 @@ impl Cluster {
     /// the cluster.
     pub(crate) fn template_of(&self, schema: &Schema) -> Result<String> {
         if schema.is_empty() {
-            return Ok(BLANK.to_owned());
+            return Ok(TEMPLATE_DATABASE.to_owned());
         }
         let template = schema.template_name();
         if lock(&self.templates).contains(&template) {
@@ -287,10 +290,10 @@ impl Cluster {
         session: &mut Connection,
     ) -> Result<()> {
         match schema.owner {
-            DatabaseOwner::Superuser => self.copy_database(BLANK, making, USER)?,
+            DatabaseOwner::Superuser => self.copy_database(TEMPLATE_DATABASE, making, USER)?,
             DatabaseOwner::Role => {
                 self.create_role(making)?;
-                self.copy_database(BLANK, making, making)?;
+                self.copy_database(TEMPLATE_DATABASE, making, making)?;
             }
         }
         schema.apply(self, making)?;

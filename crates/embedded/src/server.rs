@@ -21,7 +21,7 @@ use crate::binaries::Binaries;
 use crate::endpoint::PORT_DEFAULT;
 use crate::files::{DATA, ENDING, JOINED, LOG, OWNERS, PORT};
 use crate::identity::Identity;
-use crate::names::{HOME, USER};
+use crate::names::{ADMIN_DATABASE, USER};
 use crate::process_limit;
 use crate::runtime_dir::write_private;
 use crate::{Error, Result};
@@ -60,7 +60,7 @@ const LOG_QUOTE_SIZE: u64 = 2048;
 const ALIVE: &str = "alive";
 
 /// A line for [`WATCH`]: the pipe is replaced by one that ends with the server, which holds it.
-const OUTLIVE: &[u8] = b"outlive\n";
+const DETACH: &[u8] = b"outlive\n";
 
 /// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
 /// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
@@ -132,7 +132,7 @@ pub(crate) struct Spec<'a> {
     pub(crate) listen: Listen,
     /// Settings of the server, beyond those of its folder.
     pub(crate) settings: &'a [(String, String)],
-    pub(crate) ending: Ending,
+    pub(crate) on_owner_exit: OnOwnerExit,
     /// The lock on [`LOCK`](crate::files::LOCK), which the watching process keeps.
     pub(crate) lock: &'a File,
 }
@@ -148,7 +148,7 @@ pub(crate) enum Listen {
 
 /// What happens when the owners are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum OnOwnerExit {
     /// The server dies at once, and its folder goes with it.
     Remove,
     /// As `Remove`; further owners may join through [`OWNERS`].
@@ -169,7 +169,7 @@ pub(crate) struct Server {
     folder: PathBuf,
     socket_folder: PathBuf,
     port: u16,
-    ending: Ending,
+    on_owner_exit: OnOwnerExit,
 }
 
 impl Server {
@@ -214,9 +214,9 @@ impl Server {
 
     fn spawn(spec: &Spec<'_>, port: u16) -> Result<Self> {
         let mut command = spec.identity.command(Path::new("/bin/sh"));
-        let (signal, remove) = match spec.ending {
-            Ending::Remove | Ending::RemoveShared => ("QUIT", spec.folder.as_os_str()),
-            Ending::Stop => ("INT", "".as_ref()),
+        let (signal, remove) = match spec.on_owner_exit {
+            OnOwnerExit::Remove | OnOwnerExit::RemoveShared => ("QUIT", spec.folder.as_os_str()),
+            OnOwnerExit::Stop => ("INT", "".as_ref()),
         };
         command
             .args(["-c", WATCH, "lookaside-watch"])
@@ -225,13 +225,13 @@ impl Server {
             .arg(remove);
         add_server(&mut command, spec, port);
         let _ = fs::remove_file(spec.folder.join(ENDING));
-        let (input, owner) = match spec.ending {
-            Ending::RemoveShared => {
+        let (input, owner) = match spec.on_owner_exit {
+            OnOwnerExit::RemoveShared => {
                 let (input, owner) = shared_pipe(spec.folder, spec.identity)?;
                 (Stdio::from(input), Some(OwnedFd::from(owner)))
             }
-            Ending::Remove | Ending::Stop => {
-                if spec.ending == Ending::Stop {
+            OnOwnerExit::Remove | OnOwnerExit::Stop => {
+                if spec.on_owner_exit == OnOwnerExit::Stop {
                     make_pipe(spec.folder, ALIVE, spec.identity)?;
                 }
                 let (input, owner) = io::pipe().map_err(Error::no_pipe)?;
@@ -256,7 +256,7 @@ impl Server {
             folder: spec.folder.to_owned(),
             socket_folder: spec.socket_folder.to_owned(),
             port,
-            ending: spec.ending,
+            on_owner_exit: spec.on_owner_exit,
         })
     }
 
@@ -266,10 +266,10 @@ impl Server {
         let mut look_at_log = begin + FORK_TIMEOUT;
         loop {
             if socket.exists() {
-                match Connection::open(spec.socket_folder, self.port, USER, HOME) {
+                match Connection::open(spec.socket_folder, self.port, USER, ADMIN_DATABASE) {
                     Ok(session) => return Ok(session),
                     Err(failure) if failure.is_starting_up() => {
-                        if spec.ending == Ending::Stop {
+                        if spec.on_owner_exit == OnOwnerExit::Stop {
                             begin = Instant::now();
                         }
                     }
@@ -291,7 +291,7 @@ impl Server {
             if Instant::now() > look_at_log {
                 let log = log_end(spec.folder, log_start);
                 // The server says so again with each try, unless one succeeds.
-                if log.lines().last().is_some_and(process_limit::is_told) {
+                if log.lines().last().is_some_and(process_limit::is_reported) {
                     return Err(Error::start_failed(spec.folder, &log));
                 }
                 look_at_log = Instant::now() + LOG_POLL;
@@ -314,7 +314,7 @@ impl Server {
 
     /// Whether further owners may join.
     pub(crate) fn is_shared(&self) -> bool {
-        self.ending == Ending::RemoveShared
+        self.on_owner_exit == OnOwnerExit::RemoveShared
     }
 
     /// Whether the server has not ended by itself.
@@ -325,7 +325,7 @@ impl Server {
 
     /// What the end of the log says if the server has ended by itself, or does within a moment: a
     /// connection breaks before its server is quite gone.
-    pub(crate) fn crash_soon(&mut self) -> Option<Error> {
+    pub(crate) fn crash_error(&mut self) -> Option<Error> {
         let watch = self.watch.as_mut()?;
         let begin = Instant::now();
         while begin.elapsed() < CRASH_TIMEOUT {
@@ -340,28 +340,28 @@ impl Server {
     /// Tells the server to end. One with lasting data is waited for, so that its folder can be
     /// opened again; a temporary one is nobody's business any more.
     pub(crate) fn end(&mut self) -> Result<()> {
-        if self.ending == Ending::Stop {
+        if self.on_owner_exit == OnOwnerExit::Stop {
             return self.end_and_wait();
         }
-        self.let_go();
+        self.release();
         Ok(())
     }
 
     /// Leaves the server running after its owner, until somebody tells it to end.
-    pub(crate) fn outlive(&mut self) -> Result<()> {
+    pub(crate) fn detach(&mut self) -> Result<()> {
         let mut owner = File::from(
             self.owner
                 .take()
                 .expect("a server that is left has an owner"),
         );
         owner
-            .write_all(OUTLIVE)
+            .write_all(DETACH)
             .map_err(|error| Error::file("tell the watch of", &self.folder, error))?;
-        self.let_go();
+        self.release();
         Ok(())
     }
 
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         self.owner = None;
         self.lock = None;
         if let Some(mut watch) = self.watch.take() {
@@ -373,7 +373,7 @@ impl Server {
 
     /// As [`end`](Self::end), but a temporary server is waited for too, until its folder is gone.
     pub(crate) fn end_and_wait(&mut self) -> Result<()> {
-        if self.ending == Ending::Stop {
+        if self.on_owner_exit == OnOwnerExit::Stop {
             self.wait_for_recovery();
         }
         self.owner = None;
@@ -395,14 +395,14 @@ impl Server {
 
     /// Whether the server takes no sessions for now.
     fn is_recovering(&self) -> bool {
-        let session = Connection::open(&self.socket_folder, self.port, USER, HOME);
+        let session = Connection::open(&self.socket_folder, self.port, USER, ADMIN_DATABASE);
         session.is_err_and(|failure| failure.is_starting_up())
     }
 
     /// Ends a server whose start failed, without removing what it said. One with lasting data may be
     /// at work on it.
     fn abandon(&mut self) {
-        if self.ending == Ending::Stop {
+        if self.on_owner_exit == OnOwnerExit::Stop {
             let _ = self.end_and_wait();
         }
         if let Some(mut watch) = self.watch.take() {
@@ -483,7 +483,7 @@ fn make_pipe(folder: &Path, name: &str, identity: &Identity) -> Result<PathBuf> 
     }
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .map_err(|error| Error::file("make the pipe", &path, error.into()))?;
-    identity.give(&path)?;
+    identity.chown(&path)?;
     Ok(path)
 }
 
@@ -513,7 +513,7 @@ pub(crate) fn join(folder: &Path) -> Option<File> {
     None
 }
 
-/// As [`Server::crash_soon`] for a server that another process started.
+/// As [`Server::crash_error`] for a server that another process started.
 pub(crate) fn crash_of_other(folder: &Path) -> Option<Error> {
     let is_running = crate::pidfile::server_pid(&folder.join(DATA)).is_some();
     (!is_running).then(|| Error::crashed(folder, &log_end(folder, 0)))

@@ -6,7 +6,7 @@ use lookaside_wire::postgres::ErrorResponse;
 
 /// The fields of an ErrorResponse that matter here.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refusal {
+pub(crate) struct ServerError {
     pub(crate) sqlstate: String,
     pub(crate) message: String,
     pub(crate) detail: String,
@@ -14,7 +14,7 @@ pub(crate) struct Refusal {
     pub(crate) position: Option<usize>,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (SQLSTATE {})", self.message, self.sqlstate)?;
         if !self.detail.is_empty() {
@@ -24,7 +24,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl From<ErrorResponse<'_>> for Refusal {
+impl From<ErrorResponse<'_>> for ServerError {
     fn from(error: ErrorResponse<'_>) -> Self {
         Self {
             sqlstate: error

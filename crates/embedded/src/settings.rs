@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 
 /// Settings that say where the server lives and how it is reached, which is our business.
-const OURS: [&str; 11] = [
+const RESERVED: [&str; 11] = [
     "config_file",
     "data_directory",
     "external_pid_file",
@@ -39,8 +39,8 @@ pub(crate) fn check_settings(settings: &[(String, String)]) -> Result<()> {
     for (name, value) in settings {
         // As the server reads names.
         let plain = name.to_ascii_lowercase().replace('-', "_");
-        if OURS.contains(&&*plain) {
-            return Err(Error::setting_is_ours(name));
+        if RESERVED.contains(&&*plain) {
+            return Err(Error::setting_is_reserved(name));
         }
         if name.contains('\0') || value.contains('\0') {
             return Err(Error::zero_byte("a setting"));

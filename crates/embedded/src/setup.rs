@@ -8,12 +8,12 @@ use crate::binaries::{Binaries, Progress};
 use crate::cache::Cache;
 use crate::cluster::lock;
 use crate::cluster_folder;
-use crate::cluster_options::Wishes;
+use crate::cluster_options::ClusterOptions;
 use crate::identity::Identity;
 use crate::preflight;
-use crate::runtime_dir::Place;
+use crate::runtime_dir::RuntimeDir;
 use crate::schema::Schema;
-use crate::template::{Makers, Preparation, Template};
+use crate::template::{BuildContext, Preparation, Template};
 use crate::verify::Verify;
 use crate::{Result, VersionRequirement};
 
@@ -23,7 +23,7 @@ pub(crate) struct Setup {
     pub(crate) binaries: Binaries,
     pub(crate) identity: &'static Identity,
     cache: Cache,
-    pub(crate) place: Place,
+    pub(crate) runtime_dir: RuntimeDir,
     pub(crate) template: Template,
     progress: Arc<dyn Progress>,
     verify: Verify,
@@ -39,12 +39,12 @@ impl Setup {
         static FOUND: Mutex<Vec<(VersionRequirement, Setup)>> = Mutex::new(Vec::new());
         let known = lock(&FOUND)
             .iter()
-            .find(|(wish, setup)| *wish == requirement && setup.stands())
+            .find(|(wish, setup)| *wish == requirement && setup.exists())
             .map(|(_, setup)| setup.clone());
         if let Some(setup) = known {
             return Ok(setup.with_progress(Arc::clone(progress)));
         }
-        let setup = Self::look(requirement, progress)?;
+        let setup = Self::inspect(requirement, progress)?;
         let mut found = lock(&FOUND);
         found.retain(|(wish, _)| *wish != requirement);
         // Not to keep the caller's value for ever.
@@ -56,23 +56,25 @@ impl Setup {
         Self { progress, ..self }
     }
 
-    fn stands(&self) -> bool {
-        self.binaries.postgres().exists() && self.template.stands() && self.place.folder.exists()
+    fn exists(&self) -> bool {
+        self.binaries.postgres().exists()
+            && self.template.exists()
+            && self.runtime_dir.folder.exists()
     }
 
-    fn look(requirement: VersionRequirement, progress: &Arc<dyn Progress>) -> Result<Self> {
+    fn inspect(requirement: VersionRequirement, progress: &Arc<dyn Progress>) -> Result<Self> {
         preflight::check()?;
         let identity = Identity::current()?;
         let binaries = Binaries::find(requirement, &**progress)?;
         identity.check_reach(&binaries.postgres())?;
         let cache = Cache::open()?;
-        let place = Place::find(identity)?;
+        let runtime_dir = RuntimeDir::find(identity)?;
         let verify = Verify::of_process()?;
-        let template = Template::find(Makers {
+        let template = Template::find(BuildContext {
             binaries: &binaries,
             identity,
             cache: &cache,
-            place: &place,
+            runtime_dir: &runtime_dir,
             progress: &**progress,
             verify,
         })?;
@@ -80,7 +82,7 @@ impl Setup {
             binaries,
             identity,
             cache,
-            place,
+            runtime_dir,
             template,
             progress: Arc::clone(progress),
             verify,
@@ -88,21 +90,21 @@ impl Setup {
     }
 
     /// As this, but clusters begin with a database that the caller's own code has filled.
-    pub(crate) fn prepared(self, schema: &Schema, wishes: &Wishes) -> Result<Self> {
+    pub(crate) fn prepared(self, schema: &Schema, options: &ClusterOptions) -> Result<Self> {
         let stamp = self.extension_stamp(schema).unwrap_or_default();
-        self.prepared_for(schema, wishes, stamp)
+        self.prepared_for(schema, options, stamp)
     }
 
     /// As this, but clusters begin with a database that has the schema's extensions, where it has some
     /// and it is known when their files change.
-    pub(crate) fn with_extensions(self, schema: &Schema, wishes: &Wishes) -> Self {
+    pub(crate) fn with_extensions(self, schema: &Schema, options: &ClusterOptions) -> Self {
         let Some(stamp) = self.extension_stamp(schema) else {
             return self;
         };
         // Where that fails, as in a cache that cannot be written to, each cluster creates them.
         let prepared = self
             .clone()
-            .prepared_for(&schema.extensions(), wishes, stamp);
+            .prepared_for(&schema.extensions(), options, stamp);
         prepared.unwrap_or(self)
     }
 
@@ -115,18 +117,23 @@ impl Setup {
         }
     }
 
-    fn prepared_for(mut self, schema: &Schema, wishes: &Wishes, stamp: String) -> Result<Self> {
-        let preparation = Preparation::new(&self.template, schema, wishes, stamp);
-        self.template = Template::prepare(preparation, self.makers())?;
+    fn prepared_for(
+        mut self,
+        schema: &Schema,
+        options: &ClusterOptions,
+        stamp: String,
+    ) -> Result<Self> {
+        let preparation = Preparation::new(&self.template, schema, options, stamp);
+        self.template = Template::prepare(preparation, self.context())?;
         Ok(self)
     }
 
-    pub(crate) fn makers(&self) -> Makers<'_> {
-        Makers {
+    pub(crate) fn context(&self) -> BuildContext<'_> {
+        BuildContext {
             binaries: &self.binaries,
             identity: self.identity,
             cache: &self.cache,
-            place: &self.place,
+            runtime_dir: &self.runtime_dir,
             progress: &*self.progress,
             verify: self.verify,
         }
@@ -134,11 +141,11 @@ impl Setup {
 
     /// Removes what the dead left, and lays a spare copy for the next cluster. In this order: a
     /// process that ends in the middle of its copy leaves it to the next one, which may live as short.
-    pub(crate) fn tidy(&self) {
-        cluster_folder::sweep(&self.place, |key| Template::is_in(&self.cache, key));
-        self.template.forget_old(&self.cache);
+    pub(crate) fn clean_up(&self) {
+        cluster_folder::sweep(&self.runtime_dir, |key| Template::is_in(&self.cache, key));
+        self.template.remove_old(&self.cache);
         // Without a spare the next start copies for itself, and gets the error.
-        let _ = cluster_folder::lay_spare(&self.template, self.makers());
+        let _ = cluster_folder::make_spare(&self.template, self.context());
     }
 }
 
@@ -146,7 +153,7 @@ impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("binaries", &self.binaries)
-            .field("place", &self.place)
+            .field("place", &self.runtime_dir)
             .finish_non_exhaustive()
     }
 }

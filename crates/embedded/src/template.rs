@@ -1,7 +1,7 @@
 //! A cluster made once with `initdb`, of which every other one is a copy.
 //!
-//! It holds, beside the usual databases, two empty ones: [`BLANK`], of which all others are copies,
-//! and [`FIRST`], which a cluster hands out first, without a copy.
+//! It holds, beside the usual databases, two empty ones: [`TEMPLATE_DATABASE`], of which all others are copies,
+//! and [`FIRST_DATABASE`], which a cluster hands out first, without a copy.
 
 mod prepared;
 
@@ -15,13 +15,13 @@ use std::time::{Duration, SystemTime};
 use crate::admin::{Failure, Row};
 use crate::binaries::{Binaries, Progress};
 use crate::cache::{Cache, is_partial};
-use crate::file_manifest::{Damage, MANIFEST, Manifest, for_each_entry};
+use crate::file_manifest::{Damage, FILE_MANIFEST, FileManifest, for_each_entry};
 use crate::files::{DATA, LOCK};
 use crate::identity::Identity;
-use crate::names::{BLANK, FIRST};
+use crate::names::{FIRST_DATABASE, TEMPLATE_DATABASE};
 use crate::passwd_entry::PasswdEntry;
-use crate::runtime_dir::{Place, make_private};
-use crate::server::{Ending, Listen, Server, Spec};
+use crate::runtime_dir::{RuntimeDir, make_private};
+use crate::server::{Listen, OnOwnerExit, Server, Spec};
 use crate::settings::temporary_settings;
 use crate::verify::Verify;
 use crate::{Error, Result, digest};
@@ -77,48 +77,48 @@ pub(crate) struct Examined {
 
 /// What is needed to make a cluster.
 #[derive(Clone, Copy)]
-pub(crate) struct Makers<'a> {
+pub(crate) struct BuildContext<'a> {
     pub(crate) binaries: &'a Binaries,
     pub(crate) identity: &'a Identity,
     pub(crate) cache: &'a Cache,
-    pub(crate) place: &'a Place,
+    pub(crate) runtime_dir: &'a RuntimeDir,
     pub(crate) progress: &'a dyn Progress,
     pub(crate) verify: Verify,
 }
 
 impl Template {
     /// Finds the template of these programs in the cache, or makes it there.
-    pub(crate) fn find(makers: Makers<'_>) -> Result<Self> {
-        let programs = makers.binaries.folder().as_os_str().as_encoded_bytes();
-        let version = makers.binaries.version();
+    pub(crate) fn find(context: BuildContext<'_>) -> Result<Self> {
+        let programs = context.binaries.folder().as_os_str().as_encoded_bytes();
+        let version = context.binaries.version();
         let key = format!("{version}-{}-{FORMAT}", digest::of(programs));
-        let folder = makers.cache.folder(FOLDER)?.join(&key);
+        let folder = context.cache.folder(FOLDER)?.join(&key);
         let template = Self {
             folder,
             key,
             preparation: None,
         };
-        if !template.stands() {
-            template.make(makers)?;
+        if !template.exists() {
+            template.make(context)?;
         }
         Ok(template)
     }
 
     /// Finds the template with a prepared database in the cache, or makes it there: one process does,
     /// and others that want the same wait for it.
-    pub(crate) fn prepare(preparation: Preparation, makers: Makers<'_>) -> Result<Self> {
+    pub(crate) fn prepare(preparation: Preparation, context: BuildContext<'_>) -> Result<Self> {
         let key = preparation.key();
         let template = Self {
-            folder: makers.cache.folder(FOLDER)?.join(&key),
+            folder: context.cache.folder(FOLDER)?.join(&key),
             key,
             preparation: Some(Arc::new(preparation)),
         };
-        match template.stands() {
+        match template.exists() {
             true => template.mark_used(),
             false => {
                 // First, since a short process may end before its clean-up in the background.
-                template.forget_old(makers.cache);
-                template.make(makers)?;
+                template.remove_old(context.cache);
+                template.make(context)?;
             }
         }
         Ok(template)
@@ -142,8 +142,8 @@ impl Template {
     }
 
     /// Whether it is there, whole or damaged.
-    pub(crate) fn stands(&self) -> bool {
-        self.folder.join(MANIFEST).exists()
+    pub(crate) fn exists(&self) -> bool {
+        self.folder.join(FILE_MANIFEST).exists()
     }
 
     /// Whether a cache holds a template of this key.
@@ -153,7 +153,7 @@ impl Template {
 
     /// Removes other templates that are old, and of the prepared ones all but those that were used
     /// last. Whoever still uses one makes it anew.
-    pub(crate) fn forget_old(&self, cache: &Cache) {
+    pub(crate) fn remove_old(&self, cache: &Cache) {
         let folder = cache.root().join(FOLDER);
         cache.sweep(&folder);
         let mut prepared_count = usize::from(self.is_prepared());
@@ -207,7 +207,7 @@ impl Template {
     }
 
     /// Removes the template in a folder of the cache, unless somebody makes it. Whether it is gone.
-    pub(crate) fn forget(cache: &Cache, folder: &Path) -> bool {
+    pub(crate) fn remove(cache: &Cache, folder: &Path) -> bool {
         let key = folder.file_name().unwrap_or_default().to_string_lossy();
         let lock = format!("template-{key}");
         let Ok(Some(_making)) = cache.try_lock(&lock) else {
@@ -217,21 +217,23 @@ impl Template {
     }
 
     /// Makes the template anew if it is damaged, and says whether it was.
-    pub(crate) fn mend(&self, makers: Makers<'_>) -> Result<bool> {
-        let _lock = self.lock(makers)?;
+    pub(crate) fn repair(&self, context: BuildContext<'_>) -> Result<bool> {
+        let _lock = self.lock(context)?;
         if self.find_damage(Verify::Full).is_none() {
             return Ok(false);
         }
-        makers
+        context
             .progress
             .step("the template is damaged and is made anew");
-        self.make_alone(makers).map(|()| true)
+        self.make_locked(context).map(|()| true)
     }
 
     /// What is wrong with it; a file that was replaced by an equal one is sound if contents are read.
     fn find_damage(&self, verify: Verify) -> Option<Damage> {
-        let Some(manifest) = Manifest::read(&self.folder) else {
-            return Some(Damage::Contents(format!("no `{MANIFEST}` can be read")));
+        let Some(manifest) = FileManifest::read(&self.folder) else {
+            return Some(Damage::Contents(format!(
+                "no `{FILE_MANIFEST}` can be read"
+            )));
         };
         let damage = manifest.find_damage(&self.folder.join(DATA), verify)?;
         let is_sound = verify == Verify::Full && matches!(damage, Damage::Stamp(_));
@@ -240,19 +242,19 @@ impl Template {
 
     /// Compares it with its manifest. Where a file was written to or replaced, as in a cache that was
     /// copied, the contents of all files decide, and the manifest is brought up to date.
-    fn is_sound(&self, makers: Makers<'_>) -> bool {
-        match self.find_damage(makers.verify) {
+    fn is_sound(&self, context: BuildContext<'_>) -> bool {
+        match self.find_damage(context.verify) {
             None => true,
             Some(Damage::Contents(_)) => false,
             Some(Damage::Stamp(_)) => {
                 let is_sound = self.find_damage(Verify::Full).is_none();
-                if is_sound && let Some(manifest) = Manifest::read(&self.folder) {
+                if is_sound && let Some(manifest) = FileManifest::read(&self.folder) {
                     // A cache that cannot be written to is read at each start.
                     let _ = manifest
                         .of_copy(&self.folder.join(DATA))
                         .and_then(|manifest| {
-                            let path = self.folder.join(MANIFEST);
-                            makers.cache.write(&path, manifest.text().as_bytes())
+                            let path = self.folder.join(FILE_MANIFEST);
+                            context.cache.write(&path, manifest.text().as_bytes())
                         });
                 }
                 is_sound
@@ -288,64 +290,68 @@ impl Template {
         found
     }
 
-    fn make(&self, makers: Makers<'_>) -> Result<()> {
-        let _lock = self.lock(makers)?;
-        if self.stands() {
+    fn make(&self, context: BuildContext<'_>) -> Result<()> {
+        let _lock = self.lock(context)?;
+        if self.exists() {
             return Ok(());
         }
-        self.make_alone(makers)
+        self.make_locked(context)
     }
 
-    fn lock(&self, makers: Makers<'_>) -> Result<fs::File> {
-        makers.cache.lock(&format!("template-{}", self.key))
+    fn lock(&self, context: BuildContext<'_>) -> Result<fs::File> {
+        context.cache.lock(&format!("template-{}", self.key))
     }
 
-    fn make_alone(&self, makers: Makers<'_>) -> Result<()> {
-        makers.cache.remove(&self.folder)?;
+    fn make_locked(&self, context: BuildContext<'_>) -> Result<()> {
+        context.cache.remove(&self.folder)?;
         if let Some(preparation) = &self.preparation {
-            makers
+            context
                 .progress
                 .step("making a template with the caller's contents");
-            return makers.cache.install(&self.folder, |folder| {
-                makers.identity.check_reach(&folder.join(DATA))?;
-                makers.identity.give(folder)?;
-                preparation.fill(folder, makers)
+            return context.cache.install(&self.folder, |folder| {
+                context.identity.check_reach(&folder.join(DATA))?;
+                context.identity.chown(folder)?;
+                preparation.fill(folder, context)
             });
         }
-        makers.progress.step(&format!(
+        context.progress.step(&format!(
             "preparing PostgreSQL {} for its first use",
-            makers.binaries.version()
+            context.binaries.version()
         ));
-        makers.cache.install(&self.folder, |folder| {
-            makers.identity.check_reach(&folder.join(DATA))?;
-            makers.identity.give(folder)?;
-            initialise(folder, makers)?;
-            add_databases(folder, makers)?;
+        context.cache.install(&self.folder, |folder| {
+            context.identity.check_reach(&folder.join(DATA))?;
+            context.identity.chown(folder)?;
+            initialise(folder, context)?;
+            add_databases(folder, context)?;
             let data = folder.join(DATA);
             let _ = fs::remove_file(data.join("postmaster.opts"));
-            Manifest::of(&data)?.write(folder)
+            FileManifest::of(&data)?.write(folder)
         })
     }
 
     /// Copies the cluster's data to `data`, which must not exist. File systems that can share
     /// blocks do: the standard library's copy asks for it. `None` if the template is damaged; else
     /// the manifest, with the stamps of the template's files.
-    pub(crate) fn copy_to(&self, data: &Path, makers: Makers<'_>) -> Result<Option<Manifest>> {
-        if !self.is_sound(makers) {
+    pub(crate) fn copy_to(
+        &self,
+        data: &Path,
+        context: BuildContext<'_>,
+    ) -> Result<Option<FileManifest>> {
+        if !self.is_sound(context) {
             return Ok(None);
         }
-        let Some(manifest) = Manifest::read(&self.folder) else {
+        let Some(manifest) = FileManifest::read(&self.folder) else {
             return Ok(None);
         };
         let mut copied = (0, 0);
         copy_folder(&self.folder.join(DATA), data, &mut copied)?;
-        makers.identity.give(data)?;
+        context.identity.chown(data)?;
         Ok((copied == manifest.extent()).then_some(manifest))
     }
 
     /// As [`copy_to`](Self::copy_to), but one that turns out damaged is made anew, once.
-    pub(crate) fn copy_or_mend(&self, data: &Path, makers: Makers<'_>) -> Result<()> {
-        let copied = self.copy_to(data, makers);
+    pub(crate) fn copy_or_repair(&self, data: &Path, context: BuildContext<'_>) -> Result<()> {
+        let copied = self.copy_to(data, context);
         if let Ok(Some(_)) = copied {
             return Ok(());
         }
@@ -355,17 +361,17 @@ impl Template {
             Err(error) if error.is_full() || error.lacks_descriptor() => return Err(error),
             _ => {}
         }
-        let _ = fs::remove_dir_all(self.spare(makers.place));
-        self.mend(makers)?;
-        match self.copy_to(data, makers)? {
+        let _ = fs::remove_dir_all(self.spare(context.runtime_dir));
+        self.repair(context)?;
+        match self.copy_to(data, context)? {
             Some(_) => Ok(()),
             None => Err(Error::template_damaged(data)),
         }
     }
 
     /// The copy that waits for the next cluster, where there is one.
-    pub(crate) fn spare(&self, place: &Place) -> PathBuf {
-        place.folder.join(format!("spare-{}", self.key))
+    pub(crate) fn spare(&self, runtime_dir: &RuntimeDir) -> PathBuf {
+        runtime_dir.folder.join(format!("spare-{}", self.key))
     }
 }
 
@@ -391,12 +397,12 @@ fn is_prepared_key(key: &str) -> bool {
 }
 
 /// Runs `initdb`.
-fn initialise(folder: &Path, makers: Makers<'_>) -> Result<()> {
+fn initialise(folder: &Path, context: BuildContext<'_>) -> Result<()> {
     let data = folder.join(DATA);
-    let mut command = makers.identity.command(&makers.binaries.initdb());
+    let mut command = context.identity.command(&context.binaries.initdb());
     command.args(INITDB_OPTIONS).arg("-D").arg(&data);
     // Sorts by code point, handles case for all of Unicode, and is the same on every machine.
-    if makers.binaries.version().major >= 17 {
+    if context.binaries.version().major >= 17 {
         command.args([
             "--locale=C",
             "--locale-provider=builtin",
@@ -424,32 +430,32 @@ fn initialise(folder: &Path, makers: Makers<'_>) -> Result<()> {
     Err(Error::initdb_failed(&data, said.trim()).when_full(folder))
 }
 
-/// Adds [`BLANK`] and [`FIRST`].
-fn add_databases(folder: &Path, makers: Makers<'_>) -> Result<()> {
-    let socket_folder = makers.place.socket_folder(folder);
-    make_private(&socket_folder, makers.identity)?;
+/// Adds [`TEMPLATE_DATABASE`] and [`FIRST_DATABASE`].
+fn add_databases(folder: &Path, context: BuildContext<'_>) -> Result<()> {
+    let socket_folder = context.runtime_dir.socket_folder(folder);
+    make_private(&socket_folder, context.identity)?;
     let lock_path = folder.join(LOCK);
     let lock =
         fs::File::create(&lock_path).map_err(|error| Error::file("write", &lock_path, error))?;
     let (mut server, mut session) = Server::start(&Spec {
-        binaries: makers.binaries,
-        identity: makers.identity,
+        binaries: context.binaries,
+        identity: context.identity,
         folder,
         socket_folder: &socket_folder,
         listen: Listen::Socket,
         settings: &temporary_settings(),
-        ending: Ending::Stop,
+        on_owner_exit: OnOwnerExit::Stop,
         lock: &lock,
     })?;
     let added = || -> Result<Vec<Row>, Failure> {
-        for database in [BLANK, FIRST] {
+        for database in [TEMPLATE_DATABASE, FIRST_DATABASE] {
             session.query(&format!("CREATE DATABASE {database}"))?;
         }
         session.query(&format!(
-            "ALTER DATABASE {BLANK} ALLOW_CONNECTIONS false IS_TEMPLATE true"
+            "ALTER DATABASE {TEMPLATE_DATABASE} ALLOW_CONNECTIONS false IS_TEMPLATE true"
         ))?;
         session.query(&format!(
-            "SELECT oid FROM pg_database WHERE datname IN ('{BLANK}', '{FIRST}')"
+            "SELECT oid FROM pg_database WHERE datname IN ('{TEMPLATE_DATABASE}', '{FIRST_DATABASE}')"
         ))
     }();
     server.end()?;

@@ -10,32 +10,32 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::admin::Connection;
-use crate::cluster::{Address, Cluster, Hold, lock};
-use crate::cluster_folder::{self, Folder};
-use crate::cluster_manifest::Receipt;
-use crate::cluster_options::Wishes;
+use crate::cluster::{Address, Cluster, ServerHandle, lock};
+use crate::cluster_folder::{self, ClusterFolder};
+use crate::cluster_manifest::ClusterManifest;
+use crate::cluster_options::ClusterOptions;
 use crate::endpoint::PORT_DEFAULT;
 use crate::files::{PASSWORD, PORT};
 use crate::names::USER;
 use crate::password::set_password;
-use crate::server::{self, Ending, Listen, Server, Spec};
+use crate::server::{self, Listen, OnOwnerExit, Server, Spec};
 use crate::setup::Setup;
 use crate::{Error, Result, archive, digest, file_lock};
 
 /// Names a shared cluster: whoever wants the same finds the same.
-fn key_of(setup: &Setup, wishes: &Wishes) -> String {
-    let mut text = format!("{}\0{:?}", setup.template.key(), wishes.listen);
-    for (name, value) in &wishes.settings {
+fn key_of(setup: &Setup, options: &ClusterOptions) -> String {
+    let mut text = format!("{}\0{:?}", setup.template.key(), options.listen);
+    for (name, value) in &options.settings {
         text.extend(["\0", name, "\0", value]);
     }
     format!("shared-{}", digest::of(text.as_bytes()))
 }
 
 /// The cluster that this process and others of its user share.
-pub(crate) fn shared(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
+pub(crate) fn shared(setup: &Setup, options: &ClusterOptions) -> Result<Arc<Cluster>> {
     /// Kept to the end of the process, so that the next database costs no start.
     static CLUSTERS: Mutex<Option<HashMap<String, Arc<Cluster>>>> = Mutex::new(None);
-    let key = key_of(setup, wishes);
+    let key = key_of(setup, options);
     let mut clusters = lock(&CLUSTERS);
     let clusters = clusters.get_or_insert_default();
     if let Some(cluster) = clusters.get(&key) {
@@ -44,23 +44,23 @@ pub(crate) fn shared(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
         }
         clusters.remove(&key);
     }
-    let cluster = join_or_start(setup, wishes, &key)?;
+    let cluster = join_or_start(setup, options, &key)?;
     clusters.insert(key, Arc::clone(&cluster));
     Ok(cluster)
 }
 
-fn join_or_start(setup: &Setup, wishes: &Wishes, key: &str) -> Result<Arc<Cluster>> {
-    let current = setup.place.folder.join(format!("{key}.current"));
+fn join_or_start(setup: &Setup, options: &ClusterOptions, key: &str) -> Result<Arc<Cluster>> {
+    let current = setup.runtime_dir.folder.join(format!("{key}.current"));
     if let Some(cluster) = join(setup, &current) {
         return Ok(cluster);
     }
-    let _making = file_lock::lock(&setup.place.folder.join(format!("{key}.lock")))?;
+    let _making = file_lock::lock(&setup.runtime_dir.folder.join(format!("{key}.lock")))?;
     // Somebody else may have been quicker.
     if let Some(cluster) = join(setup, &current) {
         return Ok(cluster);
     }
-    let cluster = start(setup, wishes, Ending::RemoveShared)?;
-    cluster.warm_blank()?;
+    let cluster = start(setup, options, OnOwnerExit::RemoveShared)?;
+    cluster.warm_template()?;
     let name = cluster
         .folder
         .file_name()
@@ -72,7 +72,7 @@ fn join_or_start(setup: &Setup, wishes: &Wishes, key: &str) -> Result<Arc<Cluste
 
 fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
     let name = fs::read_to_string(current).ok()?;
-    let folder = setup.place.folder.join(name);
+    let folder = setup.runtime_dir.folder.join(name);
     let owner = server::join(&folder)?;
     let port = match fs::read_to_string(folder.join(PORT)) {
         Ok(port) => port.parse().ok()?,
@@ -86,61 +86,68 @@ fn join(setup: &Setup, current: &Path) -> Option<Arc<Cluster>> {
         password,
     };
     let session = Connection::open(&address.socket_folder, port, USER, "postgres").ok()?;
-    let hold = Hold::Joined { _owner: owner };
+    let hold = ServerHandle::Joined { _owner: owner };
     let cluster = Cluster::new(setup.binaries.clone(), address, hold, session).ok()?;
-    cluster.begin_sweep();
+    cluster.start_sweep();
     Some(cluster)
 }
 
 /// A cluster for one owner.
-pub(crate) fn fresh(setup: &Setup, wishes: &Wishes) -> Result<Arc<Cluster>> {
-    start(setup, wishes, Ending::Remove)
+pub(crate) fn fresh(setup: &Setup, options: &ClusterOptions) -> Result<Arc<Cluster>> {
+    start(setup, options, OnOwnerExit::Remove)
 }
 
 /// A cluster for one owner with the data of an archive, and what it says of itself.
 pub(crate) fn restored(
     setup: &Setup,
-    wishes: &Wishes,
+    options: &ClusterOptions,
     archive: &Path,
-) -> Result<(Arc<Cluster>, Receipt)> {
-    let (folder, receipt) = Folder::create_with(setup.makers(), |data| {
+) -> Result<(Arc<Cluster>, ClusterManifest)> {
+    let (folder, manifest) = ClusterFolder::create_with(setup.context(), |data| {
         archive::unpack(archive, data, setup.identity, setup.binaries.version())
     })?;
-    Ok((start_in(folder, setup, wishes, Ending::Remove)?, receipt))
+    Ok((
+        start_in(folder, setup, options, OnOwnerExit::Remove)?,
+        manifest,
+    ))
 }
 
-fn start(setup: &Setup, wishes: &Wishes, ending: Ending) -> Result<Arc<Cluster>> {
+fn start(
+    setup: &Setup,
+    options: &ClusterOptions,
+    on_owner_exit: OnOwnerExit,
+) -> Result<Arc<Cluster>> {
     let start_once = || {
         start_in(
-            Folder::create(&setup.template, setup.makers())?,
+            ClusterFolder::create(&setup.template, setup.context())?,
             setup,
-            wishes,
-            ending,
+            options,
+            on_owner_exit,
         )
     };
     let cluster = match start_once() {
         // The copy may be at fault, a spare one or the template itself; unless that is sound and
         // the caller's settings explain the failure as well. All files of the template are read for
         // it, which takes seconds in a program that is not optimised.
-        Err(error) if error.is_start_failure() && !wishes.are_refused(&error) => {
-            cluster_folder::drop_spare(&setup.template, &setup.place);
-            let is_mended = setup.template.mend(setup.makers())?;
-            match is_mended || wishes.settings.is_empty() {
+        Err(error) if error.is_start_failure() && !options.are_rejected(&error) => {
+            cluster_folder::remove_spare(&setup.template, &setup.runtime_dir);
+            let is_repaired = setup.template.repair(setup.context())?;
+            match is_repaired || options.settings.is_empty() {
                 true => start_once().map_err(|_| error),
                 false => Err(error),
             }
         }
         result => result,
     }?;
-    cluster.offer_first();
+    cluster.offer_first_database();
     Ok(cluster)
 }
 
 fn start_in(
-    mut folder: Folder,
+    mut folder: ClusterFolder,
     setup: &Setup,
-    wishes: &Wishes,
-    ending: Ending,
+    options: &ClusterOptions,
+    on_owner_exit: OnOwnerExit,
 ) -> Result<Arc<Cluster>> {
     let path = folder.path.clone();
     let written = file_lock::sign(&mut folder.lock, &std::process::id().to_string());
@@ -151,9 +158,9 @@ fn start_in(
         identity: setup.identity,
         folder: &path,
         socket_folder: &socket_folder,
-        listen: wishes.listen,
-        settings: &wishes.settings(setup.binaries.version()),
-        ending,
+        listen: options.listen,
+        settings: &options.settings(setup.binaries.version()),
+        on_owner_exit,
         lock: &folder.lock,
     });
     let (server, mut session) = match started {
@@ -164,7 +171,7 @@ fn start_in(
         }
     };
     let port = server.port();
-    let password = match wishes.listen {
+    let password = match options.listen {
         Listen::Socket => None,
         Listen::Tcp => Some(set_password(&path, &mut session, setup.identity)?),
     };
@@ -177,7 +184,7 @@ fn start_in(
     Cluster::new(
         setup.binaries.clone(),
         address,
-        Hold::Started(server),
+        ServerHandle::Started(server),
         session,
     )
     .map_err(|failure| failure.during("starting the server"))

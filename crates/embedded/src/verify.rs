@@ -8,7 +8,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
     /// Its receipt and the sizes of its programs; see `file_manifest.rs` for templates.
-    Receipt,
+    Quick,
     /// Each byte.
     Full,
 }
@@ -18,7 +18,7 @@ impl Verify {
     pub(crate) fn of_process() -> Result<Self> {
         let value = env::var_os("LOOKASIDE_PG_VERIFY").filter(|value| !value.is_empty());
         match value {
-            None => Ok(Self::Receipt),
+            None => Ok(Self::Quick),
             Some(value) if value == "full" => Ok(Self::Full),
             Some(value) => {
                 let value = value.to_string_lossy();

@@ -30,7 +30,7 @@ pub(crate) enum State {
 
 /// The receipt of one extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Receipt {
+pub(crate) struct ExtensionManifest {
     pub(crate) name: String,
     version: String,
     pub(crate) state: State,
@@ -46,7 +46,7 @@ pub(crate) struct Receipt {
 /// The contents of an extension's files.
 pub(crate) struct Saved(Vec<(PathBuf, Vec<u8>)>);
 
-impl Receipt {
+impl ExtensionManifest {
     /// Of files that were not tried.
     pub(crate) fn of(
         name: &str,
@@ -77,7 +77,7 @@ impl Receipt {
         match fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text)
                 .map(Some)
-                .map_err(|error| Error::bad_extension_receipt(&path).because(error)),
+                .map_err(|error| Error::bad_extension_manifest(&path).because(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::file("read", &path, error)),
         }
@@ -131,9 +131,9 @@ impl Receipt {
         let is_control = |path: &&String| path.ends_with(&format!("/{}.control", self.name));
         let first = self.files.keys().filter(is_control);
         let rest = self.files.keys().filter(|path| !is_control(path));
-        let receipt = path_of(server, &self.name);
+        let manifest = path_of(server, &self.name);
         let paths = first.chain(rest).map(|path| server.join(path));
-        for path in paths.chain([receipt]) {
+        for path in paths.chain([manifest]) {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(Error::file("remove", &path, error));
@@ -167,17 +167,17 @@ impl Saved {
 /// replaces a damaged one, or a newer minor version. What the new one has already stays.
 #[cfg(any(test, feature = "download"))]
 pub(crate) fn carry(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
-    for receipt in Receipt::all(from) {
-        let is_there = receipt.files.keys().any(|path| to.join(path).exists());
-        if receipt.state != State::Tried || is_there || receipt.check(from).is_err() {
+    for manifest in ExtensionManifest::all(from) {
+        let is_there = manifest.files.keys().any(|path| to.join(path).exists());
+        if manifest.state != State::Tried || is_there || manifest.check(from).is_err() {
             continue;
         }
-        for path in receipt.files.keys() {
+        for path in manifest.files.keys() {
             let (source, target) = (from.join(path), to.join(path));
             let bytes = fs::read(&source).map_err(|error| Error::file("read", &source, error))?;
             write_file(cache, &target, &bytes, mode_of(&target))?;
         }
-        receipt.write(cache, to)?;
+        manifest.write(cache, to)?;
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ mod tests {
         let add = |name: &str, state| {
             let path = format!("share/extension/{name}.control");
             fs::write(old.join(&path), name).unwrap();
-            let receipt = Receipt {
+            let manifest = ExtensionManifest {
                 name: name.to_owned(),
                 version: "1".to_owned(),
                 state,
@@ -217,20 +217,20 @@ mod tests {
                 preload: None,
                 files: BTreeMap::from([(path, hex(&Sha256::digest(name)))]),
             };
-            receipt.write(&cache, &old).unwrap();
-            receipt
+            manifest.write(&cache, &old).unwrap();
+            manifest
         };
         let whole = add("whole", State::Tried);
         add("untried", State::Untried);
         add("damaged", State::Tried);
         fs::write(old.join("share/extension/damaged.control"), "other").unwrap();
         carry(&cache, &old, &new).unwrap();
-        assert_eq!(Receipt::all(&new), std::slice::from_ref(&whole));
+        assert_eq!(ExtensionManifest::all(&new), std::slice::from_ref(&whole));
         whole.check(&new).unwrap();
 
         whole.remove(&new).unwrap();
-        assert_eq!(Receipt::all(&new), []);
+        assert_eq!(ExtensionManifest::all(&new), []);
         assert!(whole.check(&new).unwrap_err().contains("whole.control"));
-        assert_eq!(Receipt::read(&new, "whole").unwrap(), None);
+        assert_eq!(ExtensionManifest::read(&new, "whole").unwrap(), None);
     }
 }

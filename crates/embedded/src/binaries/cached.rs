@@ -5,20 +5,20 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::FOLDER;
-use super::install_manifest::Receipt;
+use super::install_manifest::InstallManifest;
 use crate::Version;
 use crate::cache::Cache;
 use crate::verify::Verify;
 
 /// A server in the cache, or the place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stock {
+pub(crate) struct CachedServer {
     pub(crate) version: Version,
     /// Holds `bin`, `lib`, `share` and the receipt.
     pub(crate) folder: PathBuf,
 }
 
-/// How a [`Stock`] is.
+/// How a [`CachedServer`] is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Absent,
@@ -26,7 +26,7 @@ pub(crate) enum Condition {
     Damaged(String),
 }
 
-impl Stock {
+impl CachedServer {
     /// What there is, the newest first.
     pub(crate) fn all(cache: &Cache) -> Vec<Self> {
         let mut all: Vec<Self> = fs::read_dir(cache.root().join(FOLDER))
@@ -35,7 +35,7 @@ impl Stock {
             .flatten()
             .filter_map(|entry| Some(Self::at(cache, version_of(entry.file_name().to_str()?)?)))
             .collect();
-        all.sort_by_key(|stock| Reverse(stock.version));
+        all.sort_by_key(|cached| Reverse(cached.version));
         all
     }
 
@@ -57,7 +57,7 @@ impl Stock {
         if !self.folder.exists() {
             return Condition::Absent;
         }
-        match Receipt::check(&self.folder, self.version, verify) {
+        match InstallManifest::check(&self.folder, self.version, verify) {
             Ok(()) => Condition::Sound,
             Err(damage) => Condition::Damaged(damage),
         }
@@ -82,7 +82,7 @@ mod tests {
     fn folders_named_after_versions_are_servers() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open_at(folder.path().join("cache"));
-        assert_eq!(Stock::all(&cache), []);
+        assert_eq!(CachedServer::all(&cache), []);
         for name in [
             "9.6",
             "18.6",
@@ -95,20 +95,20 @@ mod tests {
         ] {
             cache.folder(&format!("{FOLDER}/{name}")).unwrap();
         }
-        let found: Vec<_> = Stock::all(&cache)
+        let found: Vec<_> = CachedServer::all(&cache)
             .iter()
-            .map(|stock| stock.version.to_string())
+            .map(|cached| cached.version.to_string())
             .collect();
         assert_eq!(found, ["18.6", "17.11", "17.9", "9.6"]);
-        let absent = Stock::at(
+        let absent = CachedServer::at(
             &cache,
             Version {
                 major: 15,
                 minor: 1,
             },
         );
-        assert_eq!(absent.condition(Verify::Receipt), Condition::Absent);
-        let empty = Stock::at(
+        assert_eq!(absent.condition(Verify::Quick), Condition::Absent);
+        let empty = CachedServer::at(
             &cache,
             Version {
                 major: 18,
@@ -116,7 +116,7 @@ mod tests {
             },
         );
         assert!(matches!(
-            empty.condition(Verify::Receipt),
+            empty.condition(Verify::Quick),
             Condition::Damaged(_)
         ));
     }

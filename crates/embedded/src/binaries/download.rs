@@ -13,10 +13,10 @@ use url::Url;
 use zip::ZipArchive;
 
 use super::fetch::Client;
-use super::install_manifest::Receipt;
-use super::program::ask;
-use super::search_config::{Network, Places};
-use super::{Binaries, Condition, FOLDER, Progress, Source, Stock};
+use super::install_manifest::InstallManifest;
+use super::program::probe;
+use super::search_config::{Network, SearchConfig};
+use super::{Binaries, CachedServer, Condition, FOLDER, Progress, Source};
 use crate::added::carry;
 use crate::cache::Cache;
 use crate::digest::hex;
@@ -25,14 +25,14 @@ use crate::{Error, Result, Version};
 /// The folder of the archives of all systems.
 const REPOSITORY: &str = "https://repo1.maven.org/maven2/io/zonky/test/postgres";
 
-/// Makes the server `stock` sound, from the archive in the cache or from the network.
+/// Makes the server `cached` sound, from the archive in the cache or from the network.
 pub(super) fn provide(
-    stock: Stock,
-    places: &Places,
+    cached: CachedServer,
+    search_config: &SearchConfig,
     cache: &Cache,
     progress: &dyn Progress,
 ) -> Result<Binaries> {
-    let version = stock.version;
+    let version = cached.version;
     let name = format!("pg-{version}");
     let _lock = match cache.try_lock(&name)? {
         Some(lock) => lock,
@@ -44,19 +44,19 @@ pub(super) fn provide(
         }
     };
     let binaries = |source| Binaries {
-        folder: stock.bin(),
+        folder: cached.bin(),
         version,
         source,
     };
     // Another process may have done it while this one waited.
-    if stock.condition(places.verify) == Condition::Sound {
+    if cached.condition(search_config.verify) == Condition::Sound {
         return Ok(binaries(Source::Cache));
     }
     let archive = Archive::of(version, cache)?;
     let (bytes, source) = match archive.read(cache, progress)? {
         Some(bytes) => (bytes, Source::Cache),
         None => {
-            if places.network == Network::Forbidden {
+            if search_config.network == Network::Forbidden {
                 return Err(Error::offline(version));
             }
             let bytes = download(version, progress)?;
@@ -66,13 +66,13 @@ pub(super) fn provide(
     };
     progress.step(&format!("unpacking PostgreSQL {version}"));
     let hash = hash(&bytes);
-    let unpacked = cache.replace(&stock.folder, |folder| {
+    let unpacked = cache.replace(&cached.folder, |folder| {
         unpack(version, &bytes, folder)?;
         check_runs(version, folder)?;
-        Receipt::write(folder, version, &archive.name, &hash)?;
+        InstallManifest::write(folder, version, &archive.name, &hash)?;
         // Extensions that were added fit every minor version of the major one. What cannot be carried
         // can be added again.
-        let others = Stock::all(cache).into_iter();
+        let others = CachedServer::all(cache).into_iter();
         for other in others.filter(|other| other.version.major == version.major) {
             let _ = carry(cache, &other.folder, folder);
         }
@@ -244,7 +244,7 @@ fn sync(folder: &File) -> io::Result<()> {
 
 /// Whether the server runs on this machine: archives exist for other C libraries too.
 fn check_runs(version: Version, folder: &Path) -> Result<()> {
-    let banner = ask(&folder.join("bin/postgres"), "--version")
+    let banner = probe(&folder.join("bin/postgres"), "--version")
         .map_err(|error| Error::archive_foreign(version, &error).because(error))?;
     match Version::from_banner(&banner) {
         Some(found) if found == version => Ok(()),

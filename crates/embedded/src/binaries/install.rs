@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::install_manifest::{FILES, PROGRAMS, RECEIPT, Receipt, hash_file};
+use super::install_manifest::{FILES, InstallManifest, MANIFEST, PROGRAMS, hash_file};
 use crate::digest::hex;
 use crate::{Error, Result, Version};
 
-impl Receipt {
+impl InstallManifest {
     /// Writes the receipt of what is in `folder`, and makes all of it readable by everyone: the
     /// server may run as another user.
     pub(super) fn write(
@@ -40,7 +40,7 @@ impl Receipt {
             let metadata = fs::metadata(&path).map_err(|e| Error::file("read", &path, e))?;
             programs.insert(program.to_owned(), metadata.len());
         }
-        let receipt = Self {
+        let manifest = Self {
             version: version.to_string(),
             archive: archive.to_owned(),
             archive_sha512: archive_sha512.to_owned(),
@@ -49,8 +49,8 @@ impl Receipt {
             files_sha256: hex(&Sha256::digest(&files)),
             programs,
         };
-        let text = toml::to_string(&receipt).expect("strings and small numbers are TOML");
-        for (name, text) in [(FILES, files), (RECEIPT, text)] {
+        let text = toml::to_string(&manifest).expect("strings and small numbers are TOML");
+        for (name, text) in [(FILES, files), (MANIFEST, text)] {
             let path = folder.join(name);
             fs::write(&path, text).map_err(|e| Error::file("write", &path, e))?;
             set_mode(&path, 0o644)?;
@@ -107,7 +107,7 @@ mod tests {
         }
         fs::write(folder.path().join("share/with space/a"), "text").unwrap();
         set_mode(&folder.path().join("share"), 0o700).unwrap();
-        Receipt::write(folder.path(), VERSION, "an archive", "a hash").unwrap();
+        InstallManifest::write(folder.path(), VERSION, "an archive", "a hash").unwrap();
         folder
     }
 
@@ -119,7 +119,7 @@ mod tests {
             ("bin/postgres", 0o755),
             ("share", 0o755),
             ("share/with space/a", 0o644),
-            (RECEIPT, 0o644),
+            (MANIFEST, 0o644),
         ] {
             let mode = fs::metadata(folder.path().join(path))
                 .unwrap()
@@ -134,8 +134,8 @@ mod tests {
         let check = |damage: &dyn Fn(&Path), quick: Option<&str>, full: Option<&str>| {
             let folder = server();
             damage(folder.path());
-            for (verify, expected) in [(Verify::Receipt, quick), (Verify::Full, full)] {
-                let found = Receipt::check(folder.path(), VERSION, verify).err();
+            for (verify, expected) in [(Verify::Quick, quick), (Verify::Full, full)] {
+                let found = InstallManifest::check(folder.path(), VERSION, verify).err();
                 match (found, expected) {
                     (None, None) => {}
                     (Some(found), Some(expected)) if found.contains(expected) => {}
@@ -152,7 +152,7 @@ mod tests {
 
         check(&|_| (), None, None);
         check(&write("extra", "x"), None, None);
-        for path in [RECEIPT, "bin/postgres", "bin/initdb"] {
+        for path in [MANIFEST, "bin/postgres", "bin/initdb"] {
             let (quick, full) = both(path);
             check(&remove(path), quick, full);
             check(&write(path, "other"), quick, full);
@@ -186,7 +186,7 @@ mod tests {
             major: 18,
             minor: 5,
         };
-        let found = Receipt::check(folder.path(), other, Verify::Receipt).unwrap_err();
+        let found = InstallManifest::check(folder.path(), other, Verify::Quick).unwrap_err();
         assert!(found.contains("18.6"), "{found}");
     }
 }

@@ -21,7 +21,7 @@ use crate::digest::hex;
 use crate::verify::Verify;
 use crate::{Error, Result, Version};
 
-pub(super) const RECEIPT: &str = "receipt.toml";
+pub(super) const MANIFEST: &str = "receipt.toml";
 pub(super) const FILES: &str = "files.sha256";
 
 /// The programs without which no server starts.
@@ -29,7 +29,7 @@ pub(super) const PROGRAMS: [&str; 2] = ["bin/postgres", "bin/initdb"];
 
 /// What was unpacked.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Receipt {
+pub(super) struct InstallManifest {
     pub(super) version: String,
     /// How it came: the archive and its hash.
     pub(super) archive: String,
@@ -40,15 +40,15 @@ pub(super) struct Receipt {
     pub(super) programs: BTreeMap<String, u64>,
 }
 
-impl Receipt {
+impl InstallManifest {
     /// What is wrong with the server of `version` in `folder`.
     pub(super) fn check(folder: &Path, version: Version, verify: Verify) -> Result<(), String> {
-        let text = fs::read_to_string(folder.join(RECEIPT))
-            .map_err(|e| format!("`{RECEIPT}` cannot be read: {e}"))?;
-        let receipt: Self =
-            toml::from_str(&text).map_err(|_| format!("`{RECEIPT}` cannot be understood"))?;
-        if receipt.version != version.to_string() {
-            return Err(format!("`{RECEIPT}` is of version {}", receipt.version));
+        let text = fs::read_to_string(folder.join(MANIFEST))
+            .map_err(|e| format!("`{MANIFEST}` cannot be read: {e}"))?;
+        let manifest: Self =
+            toml::from_str(&text).map_err(|_| format!("`{MANIFEST}` cannot be understood"))?;
+        if manifest.version != version.to_string() {
+            return Err(format!("`{MANIFEST}` is of version {}", manifest.version));
         }
         for program in PROGRAMS {
             let path = folder.join(program);
@@ -56,13 +56,13 @@ impl Receipt {
             if !is_program(&path) {
                 return Err(format!("`{program}` is missing or no program"));
             }
-            if size != receipt.programs.get(program).copied() {
+            if size != manifest.programs.get(program).copied() {
                 return Err(format!("`{program}` has another size"));
             }
         }
         match verify {
-            Verify::Receipt => Ok(()),
-            Verify::Full => receipt.check_files(folder),
+            Verify::Quick => Ok(()),
+            Verify::Full => manifest.check_files(folder),
         }
     }
 

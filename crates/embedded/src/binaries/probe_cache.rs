@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use super::FOLDER;
-use super::program::ask;
+use super::program::probe;
 use crate::cache::Cache;
 use crate::{Error, Result, Version};
 
@@ -21,7 +21,7 @@ const ANSWER_COUNT_MAX: usize = 100;
 const FILE: &str = "answers.toml";
 
 /// Answers of programs, by program and argument.
-pub(crate) struct Memo {
+pub(crate) struct ProbeCache {
     file: Option<PathBuf>,
     answers: BTreeMap<String, Answer>,
     is_changed: bool,
@@ -35,7 +35,7 @@ struct Answer {
     text: String,
 }
 
-impl Memo {
+impl ProbeCache {
     /// What is remembered in the cache; nothing, where there is none.
     pub(crate) fn read(cache: Option<&Cache>) -> Self {
         let file = cache.map(|cache| cache.root().join(FOLDER).join(FILE));
@@ -70,22 +70,22 @@ impl Memo {
 
     /// The version of a program of PostgreSQL.
     pub(crate) fn version(&mut self, program: &Path) -> Result<Version> {
-        let banner = self.ask(program, "--version")?;
+        let banner = self.probe(program, "--version")?;
         Version::from_banner(&banner)
             .ok_or_else(|| Error::program_fails(program, &format!("its version is `{banner}`")))
     }
 
     /// The first line that `program` answers to `argument`.
-    pub(crate) fn ask(&mut self, program: &Path, argument: &str) -> Result<String> {
+    pub(crate) fn probe(&mut self, program: &Path, argument: &str) -> Result<String> {
         let Some((key, modified_ns, size)) = state(program, argument) else {
-            return ask(program, argument);
+            return probe(program, argument);
         };
         if let Some(answer) = self.answers.get(&key)
             && (answer.modified_ns, answer.size) == (modified_ns, size)
         {
             return Ok(answer.text.clone());
         }
-        let text = ask(program, argument)?;
+        let text = probe(program, argument)?;
         let answer = Answer {
             modified_ns,
             size,
@@ -137,12 +137,12 @@ mod tests {
             let runs = folder.path().join("runs");
             let _ = fs::remove_file(&runs);
             for _ in 0..3 {
-                let mut memo = Memo::read(Some(&cache));
+                let mut probe_cache = ProbeCache::read(Some(&cache));
                 assert_eq!(
-                    memo.version(&program).unwrap(),
+                    probe_cache.version(&program).unwrap(),
                     Version { major: 17, minor }
                 );
-                memo.write(Some(&cache));
+                probe_cache.write(Some(&cache));
             }
             let runs = fs::read_to_string(&runs).unwrap_or_default();
             assert_eq!(runs.lines().count(), runs_expected, "{banner}");
@@ -160,13 +160,19 @@ mod tests {
         let program = folder.path().join("postgres");
         fs::write(&program, "#!/bin/sh\necho 'no libpq' >&2\nexit 3\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let error = Memo::read(None).version(&program).unwrap_err().to_string();
+        let error = ProbeCache::read(None)
+            .version(&program)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("no libpq") && error.contains("postgres`"),
             "{error}"
         );
         fs::write(&program, "#!/bin/sh\necho hello\n").unwrap();
-        let error = Memo::read(None).version(&program).unwrap_err().to_string();
+        let error = ProbeCache::read(None)
+            .version(&program)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`hello`"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn is_program(path: &Path) -> bool {
 }
 
 /// Runs a program for the first line it writes.
-pub(super) fn ask(program: &Path, argument: &str) -> Result<String> {
+pub(super) fn probe(program: &Path, argument: &str) -> Result<String> {
     let output = Command::new(program)
         .arg(argument)
         .env("LC_ALL", "C")

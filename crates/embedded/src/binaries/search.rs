@@ -2,42 +2,42 @@
 
 #[cfg(feature = "download")]
 use super::download::provide;
-use super::search_config::{Installed, Network, Places};
-use super::{Binaries, Condition, Memo, Progress, Source, Stock};
+use super::search_config::{Installed, Network, SearchConfig};
+use super::{Binaries, CachedServer, Condition, ProbeCache, Progress, Source};
 use crate::cache::Cache;
 use crate::{Error, ErrorKind, Result, Version, VersionRequirement};
 
 /// The first server of an accepted version; a download if there is none.
 pub(super) fn find(
-    places: &Places,
+    search_config: &SearchConfig,
     cache: Result<Cache>,
     requirement: VersionRequirement,
     progress: &dyn Progress,
 ) -> Result<Binaries> {
     // A server may be found without a cache.
-    let mut memo = Memo::read(cache.as_ref().ok());
+    let mut probe_cache = ProbeCache::read(cache.as_ref().ok());
     let found = find_local(
-        places,
+        search_config,
         cache.as_ref().ok(),
-        &mut memo,
+        &mut probe_cache,
         requirement,
         progress,
     );
-    memo.write(cache.as_ref().ok());
+    probe_cache.write(cache.as_ref().ok());
     match found? {
         Some(binaries) => Ok(binaries),
-        None => fetch(places, cache, requirement, progress),
+        None => fetch(search_config, cache, requirement, progress),
     }
 }
 
 fn find_local(
-    places: &Places,
+    search_config: &SearchConfig,
     cache: Option<&Cache>,
-    memo: &mut Memo,
+    probe_cache: &mut ProbeCache,
     requirement: VersionRequirement,
     progress: &dyn Progress,
 ) -> Result<Option<Binaries>> {
-    if let Some((folder, version)) = places.named(memo)? {
+    if let Some((folder, version)) = search_config.named(probe_cache)? {
         if requirement.accepts(version) {
             let source = Source::Environment;
             return Ok(Some(Binaries {
@@ -50,15 +50,15 @@ fn find_local(
             "LOOKASIDE_PG_BIN names PostgreSQL {version}, and {requirement} is asked for: looking on"
         ));
     }
-    for stock in cache.map(Stock::all).unwrap_or_default() {
-        if requirement.accepts(stock.version)
+    for cached in cache.map(CachedServer::all).unwrap_or_default() {
+        if requirement.accepts(cached.version)
             && let Some(cache) = cache
-            && let Some(binaries) = take(stock, places, cache, progress)
+            && let Some(binaries) = take(cached, search_config, cache, progress)
         {
             return Ok(Some(binaries));
         }
     }
-    for Installed { folder, version } in places.installed(memo) {
+    for Installed { folder, version } in search_config.installed(probe_cache) {
         match version {
             Ok(version) if requirement.accepts(version) => {
                 let source = Source::Installed;
@@ -78,44 +78,49 @@ fn find_local(
 
 /// The newest server in the cache of an accepted version, mended if need be; it is fetched where there
 /// is none. Never one of others.
-pub(crate) fn of_ours(
+pub(crate) fn find_cached(
     cache: &Cache,
     requirement: VersionRequirement,
     progress: &dyn Progress,
-) -> Result<Stock> {
-    let places = Places::of_process()?;
-    if let Some((folder, version)) = places.named(&mut Memo::read(Some(cache)))?
+) -> Result<CachedServer> {
+    let search_config = SearchConfig::of_process()?;
+    if let Some((folder, version)) = search_config.named(&mut ProbeCache::read(Some(cache)))?
         && requirement.accepts(version)
     {
         return Err(Error::named_is_not_ours(&folder, version, version.major));
     }
-    for stock in Stock::all(cache) {
-        if requirement.accepts(stock.version)
-            && take(stock.clone(), &places, cache, progress).is_some()
+    for cached in CachedServer::all(cache) {
+        if requirement.accepts(cached.version)
+            && take(cached.clone(), &search_config, cache, progress).is_some()
         {
-            return Ok(stock);
+            return Ok(cached);
         }
     }
-    let fetched = fetch(&places, Ok(cache.clone()), requirement, progress)?;
-    Ok(Stock::at(cache, fetched.version))
+    let fetched = fetch(&search_config, Ok(cache.clone()), requirement, progress)?;
+    Ok(CachedServer::at(cache, fetched.version))
 }
 
 /// A server from the cache, mended if need be and possible.
-fn take(stock: Stock, places: &Places, cache: &Cache, progress: &dyn Progress) -> Option<Binaries> {
-    let version = stock.version;
-    match stock.condition(places.verify) {
+fn take(
+    cached: CachedServer,
+    search_config: &SearchConfig,
+    cache: &Cache,
+    progress: &dyn Progress,
+) -> Option<Binaries> {
+    let version = cached.version;
+    match cached.condition(search_config.verify) {
         Condition::Absent => None,
         Condition::Sound => Some(Binaries {
-            folder: stock.bin(),
+            folder: cached.bin(),
             version,
             source: Source::Cache,
         }),
         Condition::Damaged(damage) => {
-            let folder = stock.folder.display();
+            let folder = cached.folder.display();
             progress.warning(&format!(
                 "PostgreSQL {version} in `{folder}` is damaged: {damage}"
             ));
-            match provide(stock.clone(), places, cache, progress) {
+            match provide(cached.clone(), search_config, cache, progress) {
                 Ok(binaries) => {
                     progress.step(&format!("PostgreSQL {version} in `{folder}` is mended"));
                     Some(binaries)
@@ -133,7 +138,7 @@ fn take(stock: Stock, places: &Places, cache: &Cache, progress: &dyn Progress) -
 
 /// The download that serves a requirement.
 fn fetch(
-    places: &Places,
+    search_config: &SearchConfig,
     cache: Result<Cache>,
     requirement: VersionRequirement,
     progress: &dyn Progress,
@@ -146,24 +151,33 @@ fn fetch(
         ));
     };
     let cache = cache?;
-    provide(Stock::at(&cache, version), places, &cache, progress).map_err(|error| {
-        match error.kind() {
-            ErrorKind::Missing => {
-                let or = match places.network {
-                    Network::Allowed => "",
-                    Network::Forbidden => ", or allow the download",
-                };
-                Error::missing(requirement, &error.to_string(), or)
-            }
-            _ => error,
+    provide(
+        CachedServer::at(&cache, version),
+        search_config,
+        &cache,
+        progress,
+    )
+    .map_err(|error| match error.kind() {
+        ErrorKind::Missing => {
+            let or = match search_config.network {
+                Network::Allowed => "",
+                Network::Forbidden => ", or allow the download",
+            };
+            Error::missing(requirement, &error.to_string(), or)
         }
+        _ => error,
     })
 }
 
 /// Without the feature there is nothing to provide a server with.
 #[cfg(not(feature = "download"))]
-fn provide(stock: Stock, _: &Places, _: &Cache, _: &dyn Progress) -> Result<Binaries> {
-    Err(Error::no_download(stock.version))
+fn provide(
+    cached: CachedServer,
+    _: &SearchConfig,
+    _: &Cache,
+    _: &dyn Progress,
+) -> Result<Binaries> {
+    Err(Error::no_download(cached.version))
 }
 
 /// The versions that are downloaded: the newest of each major one in November 2026.

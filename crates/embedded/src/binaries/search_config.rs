@@ -5,7 +5,7 @@ use std::env;
 use std::fs;
 use std::path::{self, Path, PathBuf};
 
-use super::Memo;
+use super::ProbeCache;
 use super::program::is_program;
 use crate::verify::Verify;
 use crate::{Error, Result, Version};
@@ -31,7 +31,7 @@ pub(crate) enum Network {
 
 /// Where to look, and what is allowed.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct SearchConfig {
     /// `LOOKASIDE_PG_BIN`.
     pub(crate) named: Option<PathBuf>,
     /// The folders of `PATH`.
@@ -51,7 +51,7 @@ pub(crate) struct Installed {
     pub(crate) version: Result<Version>,
 }
 
-impl Places {
+impl SearchConfig {
     /// What the environment of this process says.
     pub(crate) fn of_process() -> Result<Self> {
         let set = |name| env::var_os(name).filter(|value| !value.is_empty());
@@ -75,7 +75,7 @@ impl Places {
     }
 
     /// The server that `LOOKASIDE_PG_BIN` names: the folder of its programs, or the one above.
-    pub(crate) fn named(&self, memo: &mut Memo) -> Result<Option<(PathBuf, Version)>> {
+    pub(crate) fn named(&self, probe_cache: &mut ProbeCache) -> Result<Option<(PathBuf, Version)>> {
         let Some(named) = &self.named else {
             return Ok(None);
         };
@@ -89,19 +89,19 @@ impl Places {
                 return Err(Error::named_without(&named, program));
             }
         }
-        let version = memo.version(&folder.join("postgres"))?;
+        let version = probe_cache.version(&folder.join("postgres"))?;
         Ok(Some((folder, version)))
     }
 
     /// Each installed server, the newest first; those that do not run come last.
-    pub(crate) fn installed(&self, memo: &mut Memo) -> Vec<Installed> {
+    pub(crate) fn installed(&self, probe_cache: &mut ProbeCache) -> Vec<Installed> {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
-        for folder in self.folders(memo) {
+        for folder in self.folders(probe_cache) {
             if let Some(folder) = server_folder(&folder)
                 && seen.insert(folder.clone())
             {
-                let version = memo.version(&folder.join("postgres"));
+                let version = probe_cache.version(&folder.join("postgres"));
                 all.push(Installed { folder, version });
             }
         }
@@ -130,24 +130,24 @@ impl Places {
 
     /// All client programs of that name.
     fn clients(&self, name: &str) -> Vec<(Version, PathBuf)> {
-        let mut memo = Memo::read(None);
-        let mut folders = self.folders(&mut memo);
-        if let Ok(Some((folder, _))) = self.named(&mut memo) {
+        let mut probe_cache = ProbeCache::read(None);
+        let mut folders = self.folders(&mut probe_cache);
+        if let Ok(Some((folder, _))) = self.named(&mut probe_cache) {
             folders.insert(0, folder);
         }
         let programs = folders.iter().map(|folder| folder.join(name));
         programs
             .filter(|program| is_program(program))
-            .filter_map(|program| Some((memo.version(&program).ok()?, program)))
+            .filter_map(|program| Some((probe_cache.version(&program).ok()?, program)))
             .collect()
     }
 
     /// Every folder in which programs of PostgreSQL may be.
-    fn folders(&self, memo: &mut Memo) -> Vec<PathBuf> {
+    fn folders(&self, probe_cache: &mut ProbeCache) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         let config = self.path.iter().map(|folder| folder.join("pg_config"));
         if let Some(config) = config.into_iter().find(|config| is_program(config))
-            && let Ok(folder) = memo.ask(&config, "--bindir")
+            && let Ok(folder) = probe_cache.probe(&config, "--bindir")
         {
             folders.push(folder.into());
         }
@@ -199,17 +199,17 @@ mod tests {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let places = Places {
+        let search_config = SearchConfig {
             named: None,
             path: Vec::new(),
             families: vec![(folder.path().to_owned(), "", "bin")],
             network: Network::Forbidden,
-            verify: Verify::Receipt,
+            verify: Verify::Quick,
         };
         for (major_min, expected) in [(14, Some(15)), (16, Some(17)), (18, Some(18)), (19, None)] {
-            let found = places.client("psql", major_min);
+            let found = search_config.client("psql", major_min);
             assert_eq!(found, expected.map(program), "{major_min}");
         }
-        assert_eq!(places.client("pg_dump", 14), None);
+        assert_eq!(search_config.client("pg_dump", 14), None);
     }
 }

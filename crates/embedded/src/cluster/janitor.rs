@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::orphans::SWEEP_COUNT_MAX;
-use super::{Cluster, Kind, lock};
+use super::{Cluster, DatabaseKind, lock};
 
 /// A copy takes the server some 8 ms of work; whoever was just handed a database connects first.
-const READY_DELAY: Duration = Duration::from_millis(4);
+const PREWARM_DELAY: Duration = Duration::from_millis(4);
 
 /// After how long without a job the thread of a shared cluster looks for databases of processes that
 /// have ended: soon at first, as processes that end at once leave more than those that join later drop,
@@ -21,11 +21,11 @@ const SWEEP_DELAY_MAX: Duration = Duration::from_secs(64);
 /// Work for later.
 pub(crate) enum Job {
     /// As many databases of a kind as are wanted.
-    MakeReady { kind: Kind },
+    Prewarm { kind: DatabaseKind },
     /// A database that nobody needs any more, its snapshots, and its user if that is its own role.
     Drop { database: String, user: String },
     /// A spare copy of the cluster's template, and what the dead left.
-    TidyPlace { tidy: Box<dyn FnOnce() + Send> },
+    CleanUp { clean_up: Box<dyn FnOnce() + Send> },
     /// Databases of processes that have ended, but for those `kept` and their snapshots, at most so
     /// many.
     DropOrphans {
@@ -38,12 +38,12 @@ pub(crate) enum Job {
 
 /// The way to a cluster's thread; it starts with the first job and ends with the cluster.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Janitor {
     cluster: Weak<Cluster>,
     jobs: Mutex<Option<Sender<Job>>>,
 }
 
-impl Keeper {
+impl Janitor {
     pub(super) fn new(cluster: Weak<Cluster>) -> Self {
         Self {
             cluster,
@@ -102,14 +102,14 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
         };
         sweep_delay = SWEEP_DELAY_MIN;
         match job {
-            Job::MakeReady { kind } => {
-                thread::sleep(READY_DELAY);
-                let _ = cluster.make_ready(&kind);
+            Job::Prewarm { kind } => {
+                thread::sleep(PREWARM_DELAY);
+                let _ = cluster.prewarm(&kind);
             }
             Job::Drop { database, user } => {
                 let _ = cluster.drop_with_snapshots(&database, &user);
             }
-            Job::TidyPlace { tidy } => tidy(),
+            Job::CleanUp { clean_up } => clean_up(),
             Job::DropOrphans {
                 kept,
                 count_max,

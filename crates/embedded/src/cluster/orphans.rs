@@ -13,7 +13,7 @@ use super::snapshot::SNAPSHOT;
 use super::{Cluster, owner_of};
 use crate::Result;
 use crate::admin::{Connection, Failure, identifier, literal};
-use crate::names::HOME;
+use crate::names::ADMIN_DATABASE;
 
 /// How many databases a process drops at most at once in a shared server: more than a process leaves
 /// (one in use and one made ahead), so that they do not pile up, and few enough to keep a start short.
@@ -46,7 +46,7 @@ impl Cluster {
     pub(crate) fn drop_orphans(&self, kept: &[String], count_max: usize) -> Result<usize> {
         let doing = "dropping databases of processes that have ended";
         // Not a session that others use: the locks taken here end with it.
-        let mut session = self.open(HOME, doing)?;
+        let mut session = self.open(ADMIN_DATABASE, doing)?;
         let sweep = Sweep {
             own: Some(self.owner()),
             kept,
@@ -75,7 +75,7 @@ pub(crate) fn sweep_databases(
         "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks \
          WHERE locktype = 'advisory' AND objsubid = 1 AND granted \
          AND database = (SELECT oid FROM pg_database WHERE datname = {})",
-        literal(HOME)
+        literal(ADMIN_DATABASE)
     ))?;
     let held: HashSet<i64> = held
         .into_iter()

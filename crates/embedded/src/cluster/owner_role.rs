@@ -27,7 +27,7 @@ impl Cluster {
 
     /// Gives what a copy of `template` holds to the copy's own role; the template's role, which has
     /// its name, owned it. Only what is in the copy: the template itself belongs to the superuser.
-    pub(crate) fn give_contents(&self, template: &str, name: &str) -> Result<()> {
+    pub(crate) fn reassign_contents(&self, template: &str, name: &str) -> Result<()> {
         let doing = "giving a database to its role";
         let sql = format!(
             "REASSIGN OWNED BY {} TO {}",
@@ -88,7 +88,7 @@ impl Cluster {
 }
 
 /// Has a session act for a role.
-pub(crate) fn act_for(session: &mut Connection, role: &str) -> Result<(), Failure> {
+pub(crate) fn set_role(session: &mut Connection, role: &str) -> Result<(), Failure> {
     let sql = format!("SET ROLE {}", identifier(role));
     session.query(&sql).map(drop)
 }

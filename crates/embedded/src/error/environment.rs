@@ -13,7 +13,7 @@ impl Error {
             ErrorKind::Environment,
             format!(
                 "a server needs {min} file descriptors, and {}",
-                descriptor_limit::way_out()
+                descriptor_limit::hint()
             ),
         )
     }
@@ -82,7 +82,7 @@ impl Error {
         )
     }
 
-    pub(crate) fn place_unwritable(folder: &Path, source: io::Error) -> Self {
+    pub(crate) fn runtime_dir_unwritable(folder: &Path, source: io::Error) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(

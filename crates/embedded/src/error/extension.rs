@@ -181,7 +181,7 @@ impl Error {
         .because(why)
     }
 
-    pub(crate) fn bad_extension_receipt(path: &Path) -> Self {
+    pub(crate) fn bad_extension_manifest(path: &Path) -> Self {
         Self::new(
             ErrorKind::Environment,
             format!(

@@ -43,9 +43,9 @@ const AR_MAGIC: &[u8] = b"!<arch>\n";
 pub(super) fn read(label: &str, mut reader: impl Read + Seek, name: &str) -> Result<Package> {
     let unreadable = |why: String| Error::package_unreadable(label, &why);
     let sha256 = sha256(&mut reader).map_err(|error| unreadable(error.to_string()))?;
-    let mut room = EXTENSION_SIZE_MAX;
+    let mut free_size = EXTENSION_SIZE_MAX;
     let entries = gather(name, &mut |wanted| {
-        entries(&mut reader, wanted, &mut room).map_err(unreadable)
+        entries(&mut reader, wanted, &mut free_size).map_err(unreadable)
     })?;
     Ok(Package {
         label: label.to_owned(),
@@ -69,18 +69,18 @@ fn sha256(reader: &mut impl Read) -> io::Result<String> {
 fn entries<R: Read + Seek>(
     reader: &mut R,
     wanted: &Wanted<'_>,
-    room: &mut u64,
+    free_size: &mut u64,
 ) -> Result<Entries, String> {
     let magic = magic(reader, 0)?;
     if magic.starts_with(b"PK\x03\x04") {
-        return zip_entries(reader, wanted, room);
+        return zip_entries(reader, wanted, free_size);
     }
     let (begin, size) = match magic.starts_with(AR_MAGIC) {
         true => debian_data(reader)?,
         false => (0, u64::MAX),
     };
     check_tar(tar(reader, begin, size)?)?;
-    tar_entries(tar(reader, begin, size)?, wanted, room)
+    tar_entries(tar(reader, begin, size)?, wanted, free_size)
 }
 
 /// The first bytes behind `begin`.
@@ -96,7 +96,7 @@ fn magic(reader: &mut (impl Read + Seek), begin: u64) -> Result<Vec<u8>, String>
 fn zip_entries(
     reader: impl Read + Seek,
     wanted: &Wanted<'_>,
-    room: &mut u64,
+    free_size: &mut u64,
 ) -> Result<Entries, String> {
     let mut archive = zip::ZipArchive::new(reader).map_err(|error| error.to_string())?;
     let mut entries = Entries::new();
@@ -105,7 +105,7 @@ fn zip_entries(
         let name = file.name().map_err(|error| error.to_string())?.into_owned();
         if wanted(&name) {
             let size = file.size();
-            entries.push((name, read_file(file, size, room)?));
+            entries.push((name, read_file(file, size, free_size)?));
         }
     }
     Ok(entries)
@@ -230,7 +230,7 @@ fn check_tar(mut archive: tar::Archive<impl Read>) -> Result<(), String> {
 fn tar_entries(
     mut archive: tar::Archive<impl Read>,
     wanted: &Wanted<'_>,
-    room: &mut u64,
+    free_size: &mut u64,
 ) -> Result<Entries, String> {
     let mut entries = Entries::new();
     for entry in archive.entries().map_err(|error| error.to_string())? {
@@ -239,15 +239,15 @@ fn tar_entries(
         let name = path.to_string_lossy().trim_start_matches("./").to_owned();
         if entry.header().entry_type().is_file() && wanted(&name) {
             let size = entry.size();
-            entries.push((name, read_file(entry, size, room)?));
+            entries.push((name, read_file(entry, size, free_size)?));
         }
     }
     Ok(entries)
 }
 
 /// Reads a file of a size that the package tells, as long as all of them stay below the limit.
-fn read_file(file: impl Read, size: u64, room: &mut u64) -> Result<Vec<u8>, String> {
-    *room = room.checked_sub(size).ok_or_else(|| {
+fn read_file(file: impl Read, size: u64, free_size: &mut u64) -> Result<Vec<u8>, String> {
+    *free_size = free_size.checked_sub(size).ok_or_else(|| {
         format!(
             "the extension's files are larger than {} MiB; if they are to be, unpack it, and name the \
              folder",

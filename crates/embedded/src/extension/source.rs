@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 #[cfg(feature = "download")]
 use crate::binaries::Network;
-use crate::binaries::{Installed, Memo, Places, Progress};
+use crate::binaries::{Installed, ProbeCache, Progress, SearchConfig};
 use crate::cache::Cache;
 use crate::digest::hex;
 use crate::{Error, Result, Version};
@@ -113,7 +113,7 @@ fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Packag
     if let Some(bytes) = fs::read(&file).ok().filter(is_whole) {
         return super::package::read(known.file, Cursor::new(bytes), known.extension);
     }
-    if Places::of_process()?.network == Network::Forbidden {
+    if SearchConfig::of_process()?.network == Network::Forbidden {
         return Err(Error::extension_offline(known.extension, known.file));
     }
     let told = |done, total| progress.download(known.file, done, total);
@@ -147,9 +147,9 @@ fn read_file(_: &str, path: &Path) -> Result<Package> {
 
 /// The newest installed server of a major version that has the extension.
 fn installed(name: &str, major: u32) -> Result<Package> {
-    let mut memo = Memo::read(None);
+    let mut probe_cache = ProbeCache::read(None);
     let mut found = Vec::new();
-    for Installed { folder, version } in Places::of_process()?.installed(&mut memo) {
+    for Installed { folder, version } in SearchConfig::of_process()?.installed(&mut probe_cache) {
         if version.is_ok_and(|version| version.major == major) {
             let files = installed_files(&folder, major)?;
             let control = format!("/{name}.control");
@@ -185,7 +185,7 @@ fn read_folder(name: &str, folder: &Path) -> Result<Package> {
     // The programs of an installed server: its files are elsewhere.
     for bin in [folder.to_owned(), folder.join("bin")] {
         if bin.join("postgres").is_file()
-            && let Ok(version) = Memo::read(None).version(&bin.join("postgres"))
+            && let Ok(version) = ProbeCache::read(None).version(&bin.join("postgres"))
         {
             return package_of(name, &bin, &installed_files(&bin, version.major)?);
         }

@@ -12,19 +12,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::admin::Connection;
-use crate::cluster::{Address, Cluster, DatabaseOwner, Hold, Kind};
-use crate::cluster_options::Wishes;
-use crate::file_manifest::Manifest;
+use crate::cluster::{Address, Cluster, DatabaseKind, DatabaseOwner, ServerHandle};
+use crate::cluster_options::ClusterOptions;
+use crate::file_manifest::FileManifest;
 use crate::files::{DATA, LOCK, LOG, PASSWORD, PORT};
 use crate::names::USER;
 use crate::password::set_password;
 use crate::runtime_dir::make_private;
 use crate::schema::Schema;
-use crate::server::{Ending, Listen, Server, Spec};
+use crate::server::{Listen, OnOwnerExit, Server, Spec};
 use crate::settings::temporary_settings;
 use crate::{Error, Result, digest};
 
-use super::{Makers, Template};
+use super::{BuildContext, Template};
 
 /// Settings by which each session waits when it begins, so that a debugger can be attached to it.
 const DELAYS: [&str; 2] = ["pre_auth_delay", "post_auth_delay"];
@@ -34,17 +34,22 @@ const DELAYS: [&str; 2] = ["pre_auth_delay", "post_auth_delay"];
 pub(crate) struct Preparation {
     base: Template,
     schema: Schema,
-    wishes: Wishes,
+    options: ClusterOptions,
     /// Of files outside of the schema that it depends on.
     stamp: String,
 }
 
 impl Preparation {
-    pub(crate) fn new(base: &Template, schema: &Schema, wishes: &Wishes, stamp: String) -> Self {
+    pub(crate) fn new(
+        base: &Template,
+        schema: &Schema,
+        options: &ClusterOptions,
+        stamp: String,
+    ) -> Self {
         Self {
             base: base.clone(),
             schema: schema.clone(),
-            wishes: wishes.clone(),
+            options: options.clone(),
             stamp,
         }
     }
@@ -52,7 +57,7 @@ impl Preparation {
     /// The template's key: whose copy it is, what is in it, and what the server was told meanwhile.
     pub(super) fn key(&self) -> String {
         let mut text = self.schema.digest();
-        for (name, value) in &self.wishes.settings {
+        for (name, value) in &self.options.settings {
             text.extend(["\0", name, "\0", value]);
         }
         text.push_str(&self.stamp);
@@ -61,23 +66,23 @@ impl Preparation {
 
     /// Makes the template in `folder`, with a server that nobody else knows. If this process dies the
     /// server ends, and the folder never has the name by which it would be found.
-    pub(super) fn fill(&self, folder: &Path, makers: Makers<'_>) -> Result<()> {
+    pub(super) fn fill(&self, folder: &Path, context: BuildContext<'_>) -> Result<()> {
         let data = folder.join(DATA);
-        self.base.copy_or_mend(&data, makers)?;
-        let socket_folder = makers.place.socket_folder(folder);
-        make_private(&socket_folder, makers.identity)?;
-        let filled = self.run_server(folder, &socket_folder, makers);
+        self.base.copy_or_repair(&data, context)?;
+        let socket_folder = context.runtime_dir.socket_folder(folder);
+        make_private(&socket_folder, context.identity)?;
+        let filled = self.run_server(folder, &socket_folder, context);
         // Before an error of the run: a delay can be its cause.
         let filled = self
             .refuse_delays(&data)
             .and(filled)
-            .and_then(|()| self.try_server(folder, &socket_folder, makers));
+            .and_then(|()| self.try_server(folder, &socket_folder, context));
         let _ = fs::remove_dir_all(&socket_folder);
         filled?;
         for name in [PASSWORD, PORT, LOG, "data/postmaster.opts"] {
             let _ = fs::remove_file(folder.join(name));
         }
-        Manifest::of(&data)?.write(folder)
+        FileManifest::of(&data)?.write(folder)
     }
 
     /// Refuses contents that make each session wait when it begins. They would be measured as slow starts,
@@ -96,14 +101,19 @@ impl Preparation {
     /// Starts a server on what was filled, and connects as the users of its databases will: the contents may
     /// have changed its configuration so that none starts, or have a login trigger that refuses sessions, and
     /// every later start would fail without naming them.
-    fn try_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
+    fn try_server(
+        &self,
+        folder: &Path,
+        socket_folder: &Path,
+        context: BuildContext<'_>,
+    ) -> Result<()> {
         let Some(label) = self.schema.label() else {
             return Ok(());
         };
         let unusable = |error| Error::template_is_unusable(&label, error);
-        let started = self.start_server(folder, socket_folder, makers);
+        let started = self.start_server(folder, socket_folder, context);
         let cluster = started.and_then(|(server, session)| {
-            self.cluster_of(server, session, folder, socket_folder, makers)
+            self.cluster_of(server, session, folder, socket_folder, context)
         });
         let cluster = cluster.map_err(unusable)?;
         let entered = self.enter_copy(&cluster);
@@ -113,11 +123,11 @@ impl Preparation {
 
     /// Opens a session on a copy of the database, by its user.
     fn enter_copy(&self, cluster: &Cluster) -> Result<()> {
-        let kind = Kind {
+        let kind = DatabaseKind {
             template: self.schema.template_name(),
             owner: self.schema.owner,
         };
-        let database = cluster.hand_out(&kind, 0)?;
+        let database = cluster.take_database(&kind, 0)?;
         let user = match kind.owner {
             DatabaseOwner::Superuser => USER,
             DatabaseOwner::Role => &database,
@@ -127,9 +137,14 @@ impl Preparation {
         entered.map(drop)
     }
 
-    fn run_server(&self, folder: &Path, socket_folder: &Path, makers: Makers<'_>) -> Result<()> {
-        let (server, session) = self.start_server(folder, socket_folder, makers)?;
-        let cluster = self.cluster_of(server, session, folder, socket_folder, makers)?;
+    fn run_server(
+        &self,
+        folder: &Path,
+        socket_folder: &Path,
+        context: BuildContext<'_>,
+    ) -> Result<()> {
+        let (server, session) = self.start_server(folder, socket_folder, context)?;
+        let cluster = self.cluster_of(server, session, folder, socket_folder, context)?;
         let made = cluster.template_of(&self.schema);
         cluster.end_and_wait()?;
         made.map(drop)
@@ -141,11 +156,11 @@ impl Preparation {
         mut session: Connection,
         folder: &Path,
         socket_folder: &Path,
-        makers: Makers<'_>,
+        context: BuildContext<'_>,
     ) -> Result<Arc<Cluster>> {
-        let password = match self.wishes.listen {
+        let password = match self.options.listen {
             Listen::Socket => None,
-            Listen::Tcp => Some(set_password(folder, &mut session, makers.identity)?),
+            Listen::Tcp => Some(set_password(folder, &mut session, context.identity)?),
         };
         let address = Address {
             folder: folder.to_owned(),
@@ -153,8 +168,8 @@ impl Preparation {
             port: server.port(),
             password,
         };
-        let hold = Hold::Started(server);
-        Cluster::new(makers.binaries.clone(), address, hold, session)
+        let hold = ServerHandle::Started(server);
+        Cluster::new(context.binaries.clone(), address, hold, session)
             .map_err(|failure| failure.during("preparing a template"))
     }
 
@@ -162,20 +177,20 @@ impl Preparation {
         &self,
         folder: &Path,
         socket_folder: &Path,
-        makers: Makers<'_>,
+        context: BuildContext<'_>,
     ) -> Result<(Server, Connection)> {
         let lock_path = folder.join(LOCK);
         let lock = fs::File::create(&lock_path)
             .map_err(|error| Error::file("write", &lock_path, error))?;
-        let settings = [temporary_settings(), self.wishes.settings.clone()].concat();
+        let settings = [temporary_settings(), self.options.settings.clone()].concat();
         Server::start(&Spec {
-            binaries: makers.binaries,
-            identity: makers.identity,
+            binaries: context.binaries,
+            identity: context.identity,
             folder,
             socket_folder,
-            listen: self.wishes.listen,
+            listen: self.options.listen,
             settings: &settings,
-            ending: Ending::Stop,
+            on_owner_exit: OnOwnerExit::Stop,
             lock: &lock,
         })
     }

@@ -8,7 +8,7 @@ use lookaside_embedded::{Instance, Running, Status};
 use serde_json::{Value, json};
 
 use super::failure;
-use super::options::Wishes;
+use super::options::DatabaseOptions;
 use super::shell_word::shell_path;
 use crate::cli::output::{finish_stdout, printable, write_stdout};
 use crate::failure::{Exit, Failure, Outcome};
@@ -28,7 +28,7 @@ pub(super) struct StartArguments {
     dir: PathBuf,
 
     #[command(flatten)]
-    wishes: Wishes,
+    options: DatabaseOptions,
 
     /// Answer before data is safe on the disk: faster, and a crash of the machine may lose it
     #[arg(long)]
@@ -56,7 +56,7 @@ pub(super) struct FolderArguments {
 
 pub(super) fn start(arguments: &StartArguments) -> Outcome {
     let instance = at(&arguments.dir)?;
-    let mut builder = arguments.wishes.builder()?;
+    let mut builder = arguments.options.builder()?;
     if arguments.relaxed_durability {
         builder = builder.relaxed_durability();
     }
@@ -64,7 +64,7 @@ pub(super) fn start(arguments: &StartArguments) -> Outcome {
         builder = builder.tcp();
     }
     let started = instance.start(builder);
-    let running = started.map_err(|error| arguments.wishes.failure(&error))?;
+    let running = started.map_err(|error| arguments.options.failure(&error))?;
     print_url(&arguments.dir, &running, arguments.tcp)
 }
 

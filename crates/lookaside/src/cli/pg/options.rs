@@ -15,7 +15,7 @@ use crate::progress::download::DownloadBar;
 const SQL_LABEL: &str = "the initial SQL";
 
 #[derive(Debug, Args)]
-pub(super) struct Wishes {
+pub(super) struct DatabaseOptions {
     /// Which PostgreSQL: a major version such as 17, or exactly one such as 17.11
     #[arg(long, value_name = "VERSION")]
     pg_version: Option<VersionRequirement>,
@@ -37,7 +37,7 @@ pub(super) struct Wishes {
     set: Vec<Setting>,
 }
 
-impl Wishes {
+impl DatabaseOptions {
     /// A builder that knows them, and shows a download.
     pub(super) fn builder(&self) -> Result<Builder, Failure> {
         let mut builder = Postgres::builder().progress(Arc::new(DownloadBar::new()));

@@ -8,8 +8,8 @@ use lookaside_embedded::Postgres;
 
 use super::child::{Foreground, exit_after};
 use super::environment::lead;
-use super::options::Wishes;
-use super::template::TemplateWishes;
+use super::options::DatabaseOptions;
+use super::template::TemplateOptions;
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Our own failures, as `timeout`, `env` and others tell them from those of their command.
@@ -35,10 +35,10 @@ Exit codes:
   no such command")]
 pub(super) struct RunArguments {
     #[command(flatten)]
-    wishes: Wishes,
+    options: DatabaseOptions,
 
     #[command(flatten)]
-    template: TemplateWishes,
+    template: TemplateOptions,
 
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -63,9 +63,9 @@ pub(super) fn run(arguments: &RunArguments) -> Outcome {
 }
 
 fn start(arguments: &RunArguments) -> Result<Postgres, Failure> {
-    let builder = arguments.template.add_to(arguments.wishes.builder()?)?;
+    let builder = arguments.template.add_to(arguments.options.builder()?)?;
     let started = builder.fresh_cluster().tcp().start();
-    started.map_err(|error| arguments.wishes.failure(&error))
+    started.map_err(|error| arguments.options.failure(&error))
 }
 
 fn command(arguments: &RunArguments, server: &Postgres) -> Result<Command, Failure> {

@@ -14,7 +14,7 @@ use super::failure;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
-pub(super) struct TemplateWishes {
+pub(super) struct TemplateOptions {
     /// A command that fills an empty database, such as a migrator; the shell runs it once with its
     /// DATABASE_URL, and later runs begin with a copy, until the command or a key file changes; needs
     /// --template-key-files
@@ -27,7 +27,7 @@ pub(super) struct TemplateWishes {
     template_key_files: Vec<String>,
 }
 
-impl TemplateWishes {
+impl TemplateOptions {
     pub(super) fn add_to(&self, builder: Builder) -> Result<Builder, Failure> {
         let Some(command) = self.template_command.clone() else {
             return Ok(builder);

@@ -18,7 +18,7 @@ pub fn database() -> Result<Database> {
     let postgres = Postgres::builder()
         .migrations(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations"))
         // With `cargo nextest`, a process is one test, and a second database would be for nobody.
-        .ready(if std::env::var_os("NEXTEST").is_some() { 0 } else { 4 })
+        .prewarm(if std::env::var_os("NEXTEST").is_some() { 0 } else { 4 })
         .start()?;
     let pool = PgPoolOptions::new()
         .max_connections(4)

@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &WarmArguments) -> Result<()> {
 
     report.begin(&engine, "a warm process, its server up");
     hand_outs(&mut report, "on demand", rounds, || {
-        timed(|| Ok(builder(arguments).ready(0).start()?))
+        timed(|| Ok(builder(arguments).prewarm(0).start()?))
     })?;
     drops(arguments, &mut report)?;
     snapshots(arguments, &mut report)?;
