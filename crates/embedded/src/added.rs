@@ -1,7 +1,7 @@
-//! What is kept of the extensions that were added to a server: their files, and a receipt of each.
+//! What is kept of the extensions that were added to a server: their files, and a manifest of each.
 //!
 //! ```text
-//! pg/18.6/extensions/vector.toml    the receipt: version, source and files of one extension
+//! pg/18.6/extensions/vector.toml    the manifest: version, source and files of one extension
 //! pg/18.6/share pg/18.6/lib         where its files go, beside those of the server
 //! ```
 

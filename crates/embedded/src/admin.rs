@@ -69,7 +69,7 @@ impl fmt::Debug for Connection {
 /// Why there is no session or no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nobody answers, or no longer.
+    /// There is no answer, or no further one.
     Lost(io::Error),
     /// The server said no.
     Refused(ServerError),
@@ -202,7 +202,7 @@ impl Connection {
         self.is_usable().then_some(self)
     }
 
-    /// Tells the server that nobody listens any more.
+    /// Closes the session without waiting for an answer.
     pub(crate) fn hang_up(&self) {
         // It may know.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -273,7 +273,7 @@ impl Connection {
     }
 }
 
-/// Nobody: the server trusts its socket. What asks for a password all the same is refused.
+/// Without a password: the server trusts its socket. A server that asks for one all the same is refused.
 fn credentials() -> io::Result<Credentials> {
     let mut nonce = [0; 18];
     getrandom::fill(&mut nonce).map_err(io::Error::other)?;

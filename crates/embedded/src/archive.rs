@@ -24,7 +24,7 @@ use crate::{Error, Result, Version, VersionRequirement, digest};
 /// zstd's own choice between size and time.
 const LEVEL: i32 = 3;
 
-/// A receipt has a few lines.
+/// A manifest has a few lines.
 const MANIFEST_SIZE_MAX: u64 = 64 << 10;
 
 /// Folders that the server fills anew at each start; the archive has them empty. From the manual's
@@ -254,7 +254,7 @@ pub(crate) fn unpack(
     Ok(manifest)
 }
 
-/// The versions that can read an archive, if there is one and the caller has no other wish.
+/// The versions that can read an archive, if there is one and the caller asks for no other.
 pub(crate) fn requirement_of(
     file: Option<&Path>,
     wanted: VersionRequirement,

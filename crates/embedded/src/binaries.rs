@@ -62,7 +62,7 @@ impl Binaries {
     /// newest first). A download into the cache happens where the feature `download` is on, a
     /// download of an accepted version is known, and `LOOKASIDE_PG_OFFLINE` is not set.
     ///
-    /// With `LOOKASIDE_PG_VERIFY=full` each file of a cached server is compared with its receipt
+    /// With `LOOKASIDE_PG_VERIFY=full` each file of a cached server is compared with its manifest
     /// first, and a damaged one is fetched anew.
     ///
     /// ```no_run

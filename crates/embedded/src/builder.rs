@@ -1,4 +1,4 @@
-//! Wishes about a database, and the way to it.
+//! Options of a database, and its start.
 
 use std::env;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::setup::Setup;
 use crate::temporary;
 use crate::{Error, Postgres, Result, Version, VersionRequirement, archive};
 
-/// Wishes about a database; begun with [`Postgres::builder`].
+/// Options of a database; made by [`Postgres::builder`].
 ///
 /// ```no_run
 /// use lookaside_embedded::Postgres;
@@ -82,7 +82,7 @@ impl Postgres {
         Self::builder().start()
     }
 
-    /// A database with wishes.
+    /// A database with options.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -262,7 +262,7 @@ impl Builder {
         self
     }
 
-    /// Hears of downloads and preparations.
+    /// Receives reports of downloads and preparations.
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
         self
@@ -331,7 +331,7 @@ impl Builder {
         relaxed.chain(self.settings.iter().cloned()).collect()
     }
 
-    /// A wish that a running server does not meet.
+    /// An option that a running server does not have.
     pub(crate) fn find_mismatch(
         &self,
         version: Version,

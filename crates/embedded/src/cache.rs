@@ -1,7 +1,7 @@
-//! The folder that outlives processes: downloaded servers, templates, what was learnt about others.
+//! The folder that outlives processes: downloaded servers, templates, what is known of installed ones.
 //!
-//! Many processes use it at once. What is made there is filled beside its place and appears by a
-//! rename, so whoever sees it sees it whole; work worth doing once is done under a [`lock`].
+//! Many processes use it at once. What is made there is filled beside its final path and appears by a
+//! rename, so it is never seen incomplete; work worth doing once is done under a [`lock`].
 //!
 //! [`lock`]: Cache::lock
 
@@ -29,10 +29,10 @@ const PARTIAL: &str = ".partial-";
 /// How deep half-made files are: those of extensions are beside a server's own.
 const DEPTH_MAX: usize = 6;
 
-/// Who must be able to read what is in the cache.
+/// The user that must be able to read what is in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// The user who runs this process, under that name or another one in a user namespace.
+    /// The user that runs this process, under that name or another one in a user namespace.
     Owner,
     /// Other users too: the server runs as one of them.
     Everyone,
@@ -46,11 +46,11 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// The cache of this user, where `LOOKASIDE_CACHE` or the platform's custom puts it.
+    /// The cache of this user, where `LOOKASIDE_CACHE` or the conventions of the platform put it.
     pub(crate) fn open() -> Result<Self> {
         let reach = match Identity::current() {
             Ok(Identity::User { .. }) => Reach::Everyone,
-            // Where there is none, the start of the server will say so.
+            // If there is none, the start of the server returns the error.
             _ => Reach::Owner,
         };
         let root = Whereabouts::of_process().root(reach)?;
@@ -92,7 +92,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// Removes what processes that died left half made in a folder of the cache.
+    /// Removes incomplete files of ended processes in a folder of the cache.
     pub(crate) fn sweep(&self, folder: &Path) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             if is_partial(&entry.file_name().to_string_lossy()) {
@@ -101,14 +101,14 @@ impl Cache {
         }
     }
 
-    /// What processes that died left half made anywhere in the cache.
+    /// Incomplete files of ended processes, anywhere in the cache.
     pub(crate) fn abandoned(&self) -> Vec<PathBuf> {
         fn gather(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let path = entry.path();
                 let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if is_partial(&entry.file_name().to_string_lossy()) {
-                    // Shared, so that those who look do not disturb each other.
+                    // Shared, so that several looks do not disturb each other.
                     let is_free = |file: File| file.try_lock_shared().is_ok();
                     if File::open(&path).is_ok_and(is_free) {
                         found.push(path);
@@ -124,13 +124,13 @@ impl Cache {
         found
     }
 
-    /// Removes something half made unless somebody works on it. Whether it is gone.
+    /// Removes an incomplete file unless a process works on it. Returns whether it is gone.
     pub(crate) fn remove_abandoned(&self, partial: &Path) -> bool {
         remove_if_abandoned(partial);
         !partial.exists()
     }
 
-    /// Removes the file of a lock that nobody holds. Whoever is about to take it may then hold it
+    /// Removes the file of a lock that is free. A process that is about to take it may then hold it
     /// beside another process; what is made under it is installed once all the same.
     pub(crate) fn remove_lock(&self, name: &str) -> Result<()> {
         let (path, file) = self.lock_file(name)?;
@@ -150,10 +150,10 @@ impl Cache {
         }
     }
 
-    /// Makes the folder `target` whole or not at all, unless it exists.
+    /// Makes the folder `target` completely or not at all, unless it exists.
     ///
-    /// `fill` gets an empty folder beside it. Of several who do it at once one wins, and the others'
-    /// work is dropped. What processes that died in the middle left is removed.
+    /// `fill` gets an empty folder beside it. Of several callers at once one wins, and the others'
+    /// work is dropped. Incomplete files of ended processes are removed.
     pub(crate) fn install(
         &self,
         target: &Path,
@@ -183,7 +183,7 @@ impl Cache {
             .map_err(|e| Error::cache_file("write", target, e))
     }
 
-    /// Writes a file whole or not at all, over the one that may be there.
+    /// Writes a file completely or not at all, in place of an existing one.
     pub(crate) fn write(&self, target: &Path, bytes: &[u8]) -> Result<()> {
         sweep(target);
         let partial = Partial::new(target, Shape::File)?;
@@ -192,7 +192,7 @@ impl Cache {
             .map_err(|e| Error::cache_file("write", target, e))
     }
 
-    /// Removes a file or a folder with all that is in it; nobody sees half of it.
+    /// Removes a file or a folder with all that is in it; it is never seen half removed.
     pub(crate) fn remove(&self, target: &Path) -> Result<()> {
         let away = partial_path(target);
         match fs::rename(target, &away) {
@@ -254,13 +254,13 @@ impl Cache {
     }
 }
 
-/// What tells where the cache belongs.
+/// The variables and entries that decide where the cache is.
 struct Whereabouts {
     /// `LOOKASIDE_CACHE`.
     named: Option<OsString>,
     /// `XDG_CACHE_HOME`.
     xdg: Option<OsString>,
-    /// `ADMIN_DATABASE`, or what the list of users says.
+    /// `HOME`, or what the list of users says.
     home: Option<OsString>,
 }
 
@@ -308,11 +308,11 @@ fn home_of(uid: u32, users: &[u8]) -> Option<OsString> {
     })
 }
 
-/// Something half made, which vanishes unless it is renamed away.
+/// An incomplete file or folder, which is removed unless it is renamed.
 struct Partial {
     path: PathBuf,
     is_published: bool,
-    /// Held as long as somebody works on it. Unlike a process number it is true across containers.
+    /// Held as long as a process works on it. Unlike a process number it is valid across containers.
     _lock: File,
 }
 
@@ -362,7 +362,7 @@ impl Partial {
         }
     }
 
-    /// Puts it in its place.
+    /// Renames it to its final path.
     fn publish(mut self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.is_published = true;
@@ -373,7 +373,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.is_published {
-            // What cannot be removed, the next sweep takes.
+            // The next sweep tries again to remove it.
             let _ = remove_half_made(&self.path);
         }
     }
@@ -388,14 +388,14 @@ fn partial_path(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// Removes what dead processes left half made of `target`.
+/// Removes incomplete files of ended processes for `target`.
 fn sweep(target: &Path) {
     let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
         return;
     };
     let mut prefix = name.to_os_string();
     prefix.push(PARTIAL);
-    // A folder that cannot be read will be reported by whoever writes into it.
+    // A folder that cannot be read is reported by the next write into it.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if starts_with(&entry.file_name(), &prefix) {
             remove_if_abandoned(&entry.path());
@@ -403,7 +403,7 @@ fn sweep(target: &Path) {
     }
 }
 
-/// Removes something half made that nobody works on any more.
+/// Removes an incomplete file that no process works on any more.
 fn remove_if_abandoned(partial: &Path) {
     if let Ok(left) = File::open(partial)
         && left.try_lock().is_ok()
@@ -412,7 +412,7 @@ fn remove_if_abandoned(partial: &Path) {
     }
 }
 
-/// Whether a name is one of something half made.
+/// Whether a name is one of an incomplete file.
 pub(crate) fn is_partial(name: &str) -> bool {
     name.contains(PARTIAL)
 }
@@ -422,7 +422,7 @@ fn starts_with(name: &OsStr, prefix: &OsStr) -> bool {
         .starts_with(prefix.as_encoded_bytes())
 }
 
-/// Removes something half made. In a template a server may work that was left behind.
+/// Removes an incomplete file or folder. In one of a template an orphaned server may still run.
 fn remove_half_made(path: &Path) -> io::Result<()> {
     end_and_free(&path.join(DATA));
     remove_all(path)
@@ -486,12 +486,12 @@ mod tests {
     fn the_place_follows_the_variables() {
         let check = |named: &str, xdg: &str, home: &str, reach, expected: Option<&str>| {
             let text = |text: &str| (!text.is_empty()).then(|| text.into());
-            let places = Whereabouts {
+            let whereabouts = Whereabouts {
                 named: text(named),
                 xdg: text(xdg),
                 home: text(home),
             };
-            let root = places.root(reach).ok();
+            let root = whereabouts.root(reach).ok();
             assert_eq!(
                 root.as_deref(),
                 expected.map(Path::new),
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn leavings_of_the_dead_are_swept_and_those_of_the_living_are_not() {
+    fn partial_files_of_ended_processes_are_swept_and_others_are_not() {
         let (_temporary, cache, folder) = open();
         let target = folder.join("thing");
         fs::create_dir(folder.join("thing.partial-1-0")).unwrap();

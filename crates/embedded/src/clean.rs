@@ -1,8 +1,8 @@
 //! Removing what processes that have ended left, and what can be made again: all that starts remove bit by
-//! bit, at once, and told.
+//! bit, at once, with a list of it.
 //!
-//! Whether somebody uses a thing is asked as everywhere: by the lock that the kernel lets go when its
-//! holder dies. A folder of a user is never looked at.
+//! Whether a thing is in use is asked as everywhere: by the lock that the kernel releases when its holder
+//! dies. A folder of a user is never looked at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,13 +44,13 @@ pub struct Leftover {
 }
 
 /// Removes clusters, their copies and databases that processes left which have ended, copies of
-/// templates that wait for the next cluster, half-made files in the cache, templates that no server
+/// templates that wait for the next cluster, incomplete files in the cache, templates that no server
 /// found here uses, and templates with contents other than the eight used last. What a living process
 /// holds, and persistent folders, are left alone.
 ///
 /// # Errors
 ///
-/// If the cache or the place of temporary clusters is unfit or cannot be read. What cannot be removed is
+/// If the cache or the folder of temporary clusters is unfit or cannot be read. What cannot be removed is
 /// left out of the list.
 pub fn clean(mode: CleanMode) -> Result<Vec<Leftover>> {
     let identity = Identity::current()?;
@@ -153,7 +153,7 @@ fn clean_databases(runtime_dir: &RuntimeDir, mode: CleanMode, found: &mut Vec<Le
 fn clean_cache(cache: &Cache, mode: CleanMode, found: &mut Vec<Leftover>) {
     for partial in cache.abandoned() {
         let leftover = Leftover {
-            what: "half-made file or folder in the cache",
+            what: "incomplete file or folder in the cache",
             place: partial.display().to_string(),
             size: size_of(&partial),
         };

@@ -26,7 +26,7 @@ pub(crate) use self::orphans::{Sweep, sweep_databases};
 pub(crate) use self::owner_role::{is_owner_role, set_role};
 pub(crate) use self::snapshot::snapshot_prefix;
 
-/// How many databases stand ready at most for one template, if the caller has no other wish; a
+/// How many databases are made ahead at most for one template, unless the caller says otherwise; a
 /// request that finds none doubles the number.
 pub(crate) const PREWARM_COUNT_MAX: usize = 4;
 
@@ -75,12 +75,12 @@ pub(crate) enum ServerHandle {
     Started(Server),
     /// Another process did; this is our end of its owners' pipe.
     Joined { _owner: std::fs::File },
-    /// Somebody else; we only look in.
+    /// Another owner keeps it running.
     Attached,
 }
 
 /// This process among those that share a cluster: a number, locked in the server by a session that
-/// lasts as long as we do. Databases carry it in their names, so that those of the dead are known.
+/// lasts as long as we do. Databases carry it in their names, by which orphans are known.
 #[derive(Debug)]
 struct Owner {
     number: i64,
@@ -101,7 +101,7 @@ pub(crate) struct DatabaseKind {
     pub(crate) owner: DatabaseOwner,
 }
 
-/// Who owns a temporary database and what it begins with.
+/// The owner of a temporary database and of its initial contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DatabaseOwner {
     /// The superuser of the cluster.
@@ -166,7 +166,7 @@ impl Cluster {
 
     /// Runs statements in the database `postgres` and returns their rows.
     pub(crate) fn query(&self, doing: &str, sql: &str) -> Result<Vec<Row>> {
-        // The owner's session is there already; whoever finds it at work takes another.
+        // The owner's session is open already; if it is busy, another one is taken.
         if let Ok(mut session) = self.owner.session.try_lock() {
             return self.query_as_owner(&mut session, doing, sql);
         }
@@ -260,7 +260,7 @@ impl Cluster {
         };
         while missing(&lock(&self.pools)) {
             let name = self.create_copy(kind)?;
-            // Brings its catalog into the server's memory: 1 ms less for whoever connects next.
+            // Brings its catalog into the server's memory: 1 ms less for the next connection.
             drop(self.open(&name, "making a database ready")?);
             let mut pools = lock(&self.pools);
             let pool = pools.iter_mut().find(|pool| pool.kind == *kind);
@@ -294,7 +294,7 @@ impl Cluster {
 
     /// Makes an empty database: the one that came with a new cluster, or a copy.
     pub(crate) fn create_empty(&self, name: &str, owner: &str) -> Result<()> {
-        // Whoever takes it takes it alone.
+        // The swap gives it to one caller.
         if !self.has_first_database.swap(false, Ordering::Relaxed) {
             return self.copy_database(TEMPLATE_DATABASE, name, owner);
         }
@@ -331,7 +331,7 @@ impl Cluster {
         format!("{DATABASE_PREFIX}{:014x}_{count}", self.owner.number)
     }
 
-    /// Makes a database as a copy of another one, to which nobody may be connected.
+    /// Makes a database as a copy of another one, which must have no sessions.
     pub(crate) fn copy_database(&self, from: &str, to: &str, owner: &str) -> Result<()> {
         let (source, target, owner) = (identifier(from), identifier(to), identifier(owner));
         // By files instead of through the log: 12 ms where the default takes 32 to 39. Older
@@ -348,7 +348,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until the server knows that nobody is connected to a database: a session that was
+    /// Waits until the server knows that a database has no sessions: a session that was
     /// closed takes a moment to go, and statements that need the database alone look every 100 ms.
     pub(crate) fn wait_until_unused(&self, database: &str, session: &mut Connection) -> Result<()> {
         let sql = format!(
@@ -385,7 +385,7 @@ impl Cluster {
         Ok(!self.query("looking for the user", &sql)?.is_empty())
     }
 
-    /// Drops a database whoever is connected to it.
+    /// Drops a database, and ends its sessions.
     pub(crate) fn drop_database(&self, name: &str) -> Result<()> {
         let doing = "dropping a database";
         self.query(

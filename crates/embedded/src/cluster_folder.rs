@@ -1,13 +1,13 @@
-//! Folders of temporary clusters: taken from a spare copy, locked while anybody lives, swept after.
+//! Folders of temporary clusters: taken from a spare copy, locked while an owner lives, swept after.
 //!
 //! ```text
-//! <place>/c-<random>/      a cluster: data/ s/ log lock owners joined/ ending port password
-//! <place>/dead-…/          one that is being removed
-//! <place>/spare-<key>/     a copy of a template that waits for its user: data/ manifest
-//! <place>/n-<random>/      a spare copy in the making: data/ manifest lock
-//! <place>/s-<hash>/        the sockets of a cluster elsewhere, in whose folder they cannot be named
-//! <place>/<key>.current    the name of the cluster that this user's processes share
-//! <place>/*.lock           who makes or sweeps
+//! <runtime dir>/c-<random>/      a cluster: data/ s/ log lock owners joined/ ending port password
+//! <runtime dir>/dead-…/          one that is being removed
+//! <runtime dir>/spare-<key>/     a copy of a template for the next cluster: data/ manifest
+//! <runtime dir>/n-<random>/      a spare copy in the making: data/ manifest lock
+//! <runtime dir>/s-<hash>/        the sockets of a cluster elsewhere, in whose folder they cannot be named
+//! <runtime dir>/<key>.current    the name of the cluster that this user's processes share
+//! <runtime dir>/*.lock           held by the process that makes or sweeps
 //! ```
 
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ use crate::template::{BuildContext, Template};
 use crate::verify::Verify;
 use crate::{Error, Result, digest};
 
-/// How old a folder for sockets is before it may be a leaving: its server makes the socket later.
+/// How old a folder for sockets is before it may be stale: its server makes the socket later.
 const SOCKET_AGE_MIN: Duration = Duration::from_secs(600);
 
 /// Beginnings of names, see above.
@@ -35,7 +35,7 @@ const CLUSTER: &str = "c-";
 const NEW: &str = "n-";
 const STALE: &str = "dead-";
 
-/// The folder of one temporary cluster, and the lock that says somebody uses it.
+/// The folder of one temporary cluster, and the lock that says that it is in use.
 #[derive(Debug)]
 pub(crate) struct ClusterFolder {
     pub(crate) path: PathBuf,
@@ -80,7 +80,7 @@ impl ClusterFolder {
             .join(format!("{CLUSTER}{}", digest::random(5)));
         let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
         make(&path)?;
-        // At most for as long as a report looks who has it.
+        // At most for as long as a report looks whether it is in use.
         let lock = lock(&path.join(LOCK))?;
         let folder = Self { path, lock };
         let make_inner = |name| make_private(&folder.path.join(name), context.identity);
@@ -98,14 +98,14 @@ impl ClusterFolder {
     }
 }
 
-/// Whether a spare copy is what it was when it was laid.
+/// Whether a spare copy is what it was when it was made.
 fn is_sound(spare: &Path, verify: Verify) -> bool {
     let manifest = FileManifest::read(spare);
     manifest.is_some_and(|manifest| manifest.find_damage(&spare.join(DATA), verify).is_none())
 }
 
-/// Lays a copy of the template ready for the next cluster, unless there is one or somebody else is
-/// at it.
+/// Makes a copy of the template for the next cluster, unless there is one or another process
+/// makes it.
 ///
 /// None of a template with a prepared database: each change of a project's migrations would leave one
 /// more in memory.
@@ -114,8 +114,8 @@ pub(crate) fn make_spare(template: &Template, context: BuildContext<'_>) -> Resu
         return Ok(());
     }
     let spare = template.spare(context.runtime_dir);
-    let laying = open_lock(&spare.with_added_extension("lock"))?;
-    if spare.exists() || laying.try_lock().is_err() {
+    let making = open_lock(&spare.with_added_extension("lock"))?;
+    if spare.exists() || making.try_lock().is_err() {
         return Ok(());
     }
     let path = context
@@ -132,7 +132,7 @@ pub(crate) fn make_spare(template: &Template, context: BuildContext<'_>) -> Resu
         let manifest = manifest.ok_or_else(|| Error::template_damaged(&data))?;
         manifest.of_copy(&data)?.write(&path)
     });
-    // The lock goes before the name: whoever takes the spare locks it himself.
+    // The lock goes before the name: the process that takes the spare locks it.
     let _sweep = lock_shared(&sweep_lock(context.runtime_dir))?;
     drop(made);
     if copied.is_err() || fs::rename(&path, &spare).is_err() {
@@ -146,7 +146,7 @@ pub(crate) fn remove_spare(template: &Template, runtime_dir: &RuntimeDir) {
     let _ = fs::remove_dir_all(template.spare(runtime_dir));
 }
 
-/// Ends servers and removes folders whose owners and watchers are all dead, spare copies whose
+/// Ends servers and removes folders whose owners and watching shells have all ended, spare copies whose
 /// template is gone, and folders of sockets without any.
 pub(crate) fn sweep(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) {
     let sweeping = open_lock(&sweep_lock(runtime_dir));
@@ -155,8 +155,8 @@ pub(crate) fn sweep(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> boo
     };
     let all = rename_stale(runtime_dir, has_template);
     drop(sweeping);
-    for dead in all {
-        remove(&dead.renamed);
+    for stale in all {
+        remove(&stale.renamed);
     }
 }
 
@@ -177,14 +177,14 @@ pub(crate) struct StaleFolder {
     _lock: Option<File>,
 }
 
-/// Gives what is to be removed other names, each with the lock on it. Who wants a folder waits for
+/// Gives what is to be removed other names, each with the lock on it. A process that makes a folder waits for
 /// no more than this, under the lock on [`sweep_lock`].
 ///
 /// A folder without a lock file is one whose owner died before it made one, or one that its watch is
 /// removing right now. It keeps its name and gets no new file: either would leave a remainder if
 /// this process ended next.
 fn rename_stale(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) -> Vec<StaleFolder> {
-    let mut dead = Vec::new();
+    let mut stale = Vec::new();
     for (name, path) in entries(runtime_dir) {
         let is_spare_of_none = name
             .strip_prefix("spare-")
@@ -198,7 +198,7 @@ fn rename_stale(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) -
         let lock = match lock_options().open(path.join(LOCK)) {
             Ok(file) if file.try_lock().is_ok() => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                dead.push(StaleFolder {
+                stale.push(StaleFolder {
                     renamed: path.clone(),
                     path,
                     _lock: None,
@@ -212,17 +212,17 @@ fn rename_stale(runtime_dir: &RuntimeDir, has_template: impl Fn(&str) -> bool) -
             false => runtime_dir.folder.join(format!("{STALE}{name}")),
         };
         if renamed == path || fs::rename(&path, &renamed).is_ok() {
-            dead.push(StaleFolder {
+            stale.push(StaleFolder {
                 path,
                 renamed,
                 _lock: Some(lock),
             });
         }
     }
-    dead
+    stale
 }
 
-/// Folders that nobody uses. Nothing is changed.
+/// Folders that no process uses. Nothing is changed.
 pub(crate) fn stale(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
     entries(runtime_dir)
         .into_iter()
@@ -256,14 +256,14 @@ pub(crate) fn clusters(runtime_dir: &RuntimeDir) -> Vec<PathBuf> {
     clusters.map(|(_, path)| path).collect()
 }
 
-/// Whether folders of this kind are locked while somebody uses them.
+/// Whether folders of this kind are locked while a process uses them.
 fn has_lock(name: &str) -> bool {
     [CLUSTER, NEW, STALE]
         .iter()
         .any(|kind| name.starts_with(kind))
 }
 
-/// What is in a place: all of it, as it is now.
+/// All entries of the runtime directory, as they are now.
 fn entries(runtime_dir: &RuntimeDir) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(&runtime_dir.folder)
         .into_iter()
@@ -321,11 +321,11 @@ mod tests {
         let _lock = lock(&used.join(LOCK)).unwrap();
         // The sweeping process ends before it removes anything.
         let found = rename_stale(&runtime_dir, |_| true);
-        let found: Vec<_> = found.into_iter().map(|dead| dead.renamed).collect();
+        let found: Vec<_> = found.into_iter().map(|stale| stale.renamed).collect();
         assert_eq!(found, [&*going]);
         // The last step of `rm -rf`.
         fs::remove_dir(&going).unwrap();
-        // The owner died before it made a lock, so that nobody else removes the folder.
+        // The owner died before it made a lock, so that no other process removes the folder.
         fs::create_dir(&going).unwrap();
         sweep(&runtime_dir, |_| true);
         let mut left: Vec<_> = entries(&runtime_dir)

@@ -15,7 +15,7 @@ pub(crate) const CLUSTER_MANIFEST: &str = "lookaside.toml";
 /// The same before it is whole.
 pub(crate) const CLUSTER_MANIFEST_PARTIAL: &str = "lookaside.toml.partial";
 
-/// The database of a folder, if no other name is wished for. Not `postgres`, where we are connected
+/// The database of a folder, if no other name is given. Not `postgres`, where we are connected
 /// ourselves: it could not be copied for snapshots.
 pub(crate) const DATABASE: &str = "main";
 
@@ -62,7 +62,7 @@ impl ClusterManifest {
         toml::to_string(self).expect("numbers and texts can be written")
     }
 
-    /// What somebody who lost his can write.
+    /// An example for a user whose file was lost.
     pub(crate) fn example() -> String {
         let manifest = Self {
             major: 18,

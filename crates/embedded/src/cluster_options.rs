@@ -15,7 +15,7 @@ pub(crate) struct ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// The server's settings: ours for clusters without a future, then the caller's.
+    /// The server's settings: ours for temporary clusters, then the caller's.
     pub(crate) fn settings(&self, version: Version) -> Vec<(String, String)> {
         let mut settings = temporary_settings();
         let mut set = |name: &str, value: &str| settings.push((name.to_owned(), value.to_owned()));

@@ -11,12 +11,12 @@ use crate::schema::Schema;
 pub(crate) enum Contents {
     /// Only what every cluster begins with.
     New,
-    /// Somebody's data.
+    /// Data of the user.
     Existing,
 }
 
 /// Makes user and database where they are missing; a database that is made, or is new with the whole
-/// cluster, gets the schema. Among somebody's data it has its name only when it is whole.
+/// cluster, gets the schema. Among data of the user it gets its name when it is complete.
 pub(crate) fn prepare(
     cluster: &Cluster,
     user: &str,

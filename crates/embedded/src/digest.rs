@@ -1,4 +1,4 @@
-//! Short names for long things, and names nobody can guess.
+//! Short names for long things, and names that cannot be guessed.
 
 use sha2::{Digest as _, Sha256};
 

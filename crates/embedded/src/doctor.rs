@@ -1,4 +1,4 @@
-//! What is found on this machine, and what to do about it. Nothing is fetched, mended or removed.
+//! What is found on this machine, and what to do about it. Nothing is fetched, repaired or removed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -112,7 +112,7 @@ impl Report {
             }
         };
         let mut probe_cache = ProbeCache::read(cache);
-        // The first of these is what a start without a wish for a version takes.
+        // The first of these is what a start without a version takes.
         let mut usable: Vec<(Version, PathBuf)> = Vec::new();
         let mut starts = true;
 
@@ -148,10 +148,10 @@ impl Report {
                     let state = format!("damaged, in `{folder}`: {damage}");
                     let advice = match cached.condition(search_config.verify) {
                         Condition::Sound => {
-                            "a start with LOOKASIDE_PG_VERIFY=full mends it, if it may download; or \
+                            "a start with LOOKASIDE_PG_VERIFY=full repairs it, if it may download; or \
                              remove the folder"
                         }
-                        _ => "the next start mends it, if it may download; or remove the folder",
+                        _ => "the next start repairs it, if it may download; or remove the folder",
                     };
                     self.advise(Grade::Notice, what, state, advice);
                 }
@@ -165,7 +165,7 @@ impl Report {
                     self.server(what, state, version, folder, &mut usable);
                 }
                 Err(error) => {
-                    let advice = "it is passed by; mend or remove that installation";
+                    let advice = "it is passed by; repair or remove that installation";
                     self.advise(
                         Grade::Notice,
                         "installed PostgreSQL",
@@ -246,7 +246,7 @@ impl Report {
         }
     }
 
-    /// What a start without a wish for a version takes, and the client programs that go with it.
+    /// What a start without a version takes, and the client programs that go with it.
     fn choice(
         &mut self,
         search_config: &SearchConfig,

@@ -2,6 +2,7 @@
 
 mod environment;
 mod extension;
+mod template;
 
 use std::fmt;
 use std::io;
@@ -156,7 +157,7 @@ impl Error {
         )
     }
 
-    /// The same error; where it comes from a full file system, led by the way out for the cache.
+    /// The same error; where it comes from a full file system, with the hint for the cache.
     pub(crate) fn when_full(self, target: &Path) -> Self {
         let hint = "set LOOKASIDE_CACHE to a folder on another file system";
         self.when_no_room(target.parent().unwrap_or(target), hint)
@@ -289,7 +290,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "the server runs as `{user}`, who cannot enter `{}` on the way to `{}`; \
+                "the server runs as `{user}`, which cannot enter `{}` on the way to `{}`; \
                  `chmod o+x` it, or choose another place",
                 folder.display(),
                 path.display()
@@ -301,7 +302,7 @@ impl Error {
         Self::new(
             ErrorKind::Environment,
             format!(
-                "`{}` belongs to somebody else; choose another folder (for temporary clusters by \
+                "`{}` belongs to another user; choose another folder (for temporary clusters by \
                  LOOKASIDE_PG_TEMP)",
                 folder.display()
             ),
@@ -627,7 +628,7 @@ impl Error {
             ErrorKind::Misuse,
             format!(
                 "the server of `{}` runs already, and not with {what}; stop it first \
-                 (`lookaside pg stop`), or leave the wish out",
+                 (`lookaside pg stop`), or leave that option out",
                 folder.display()
             ),
         )
@@ -694,71 +695,6 @@ impl Error {
                 "`{}` was made by PostgreSQL {found}, and {wanted} cannot read it; open it with \
                  {found}, dump it as SQL and load that into a new folder",
                 folder.display()
-            ),
-        )
-    }
-
-    pub(crate) fn template_failed(
-        key: &str,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    ) -> Self {
-        let error = Self::new(
-            ErrorKind::Misuse,
-            format!("making the template `{key}` failed; no database is made without it"),
-        );
-        error.because(source)
-    }
-
-    pub(crate) fn template_without_database(key: &str, database: &str) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!(
-                "what fills the template `{key}` has dropped or renamed the database `{database}`, which \
-                 is the one to be filled; keep it, and make tables and schemas in it"
-            ),
-        )
-    }
-
-    pub(crate) fn template_without_admin_database(key: &str, source: Self) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!(
-                "what fills the template `{key}` has changed the database or the role `postgres` so that no \
-                 session is possible there, and the server is administered through it; leave both as they \
-                 are"
-            ),
-        )
-        .because(source)
-    }
-
-    pub(crate) fn template_is_unusable(label: &str, source: Self) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!(
-                "no server can be used with what {label} has made, so the template is not kept; look for \
-                 `ALTER SYSTEM`, and for changes of the server's configuration and of the role `postgres`"
-            ),
-        )
-        .because(source)
-    }
-
-    pub(crate) fn template_refuses_sessions(label: &str, source: Self) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!(
-                "no session can be opened on a copy of what {label} has made, so the template is not kept; \
-                 look for event triggers on `login`, and for settings of the database"
-            ),
-        )
-        .because(source)
-    }
-
-    pub(crate) fn template_delays_sessions(label: &str, setting: &str) -> Self {
-        Self::new(
-            ErrorKind::Misuse,
-            format!(
-                "{label} has set `{setting}`, by which each session waits when it begins, so the template is \
-                 not kept; leave it out, or end with `ALTER SYSTEM RESET {setting}`"
             ),
         )
     }

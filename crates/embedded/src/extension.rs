@@ -2,7 +2,7 @@
 //! distribution lacks.
 //!
 //! An extension is added when a scratch server has created it; one that cannot be created is removed
-//! again. The receipt is written first, marked as untried, so that what a process left that was killed
+//! again. The manifest is written first, marked as untried, so that what a process left that was killed
 //! in between is known and removed by the next one.
 
 mod entries;
@@ -108,7 +108,7 @@ impl Extensions {
             return Ok(there);
         }
         let package = source::open(name, source, self.version(), &self.cache, &*self.progress)?;
-        // The receipt is read from other folders too.
+        // The manifest is read from other folders too.
         let origin = match source {
             ExtensionSource::Path(path) => path::absolute(path).unwrap_or_else(|_| path.clone()),
             _ => PathBuf::from(&package.label),
@@ -283,7 +283,7 @@ impl Postgres {
 impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Extensions")
-            .field("stock", &self.cached)
+            .field("server", &self.cached)
             .finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use crate::files::LOCK;
 use crate::{Error, Result};
 
-/// Locks the folder for us; `None` if somebody has it.
+/// Locks the folder for us; `None` if it is locked already.
 pub(crate) fn take_lock(folder: &Path) -> Result<Option<File>> {
     let path = folder.join(LOCK);
     let file = open_lock(&path)?;
@@ -21,7 +21,7 @@ pub(crate) fn take_lock(folder: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Whether nobody has the folder. Those who look do not disturb each other.
+/// Whether no process has the folder. The look takes a shared lock, so that several do not disturb each other.
 pub(crate) fn is_free(folder: &Path) -> Result<bool> {
     let path = folder.join(LOCK);
     let locked = match File::open(&path) {
@@ -36,13 +36,13 @@ pub(crate) fn is_free(folder: &Path) -> Result<bool> {
     }
 }
 
-/// Says in a lock file who has it.
+/// Writes into a lock file which process has it.
 pub(crate) fn sign(lock: &mut File, text: &str) -> std::io::Result<()> {
     lock.set_len(0)?;
     lock.write_all(text.as_bytes())
 }
 
-/// As [`lock`], beside others who share it.
+/// As [`lock`], beside other holders that share it.
 pub(crate) fn lock_shared(path: &Path) -> Result<File> {
     let file = open_lock(path)?;
     file.lock_shared()
@@ -58,7 +58,7 @@ pub(crate) fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Opens a lock, but not through a link: in a cluster's folder the server's user may lay one.
+/// Opens a lock, but not through a link: in a cluster's folder the server's user may make one.
 pub(crate) fn open_lock(path: &Path) -> Result<File> {
     let opened = lock_options().create(true).mode(0o600).open(path);
     opened.map_err(|error| Error::file("open", path, error))

@@ -39,7 +39,7 @@ struct Entry {
     stamp: Stamp,
 }
 
-/// What the file system says of a file. Whoever writes to it changes it.
+/// What the file system says of a file. Each write to the file changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,

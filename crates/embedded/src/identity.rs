@@ -1,4 +1,4 @@
-//! Who the server runs as. It refuses root, so root lends it another identity.
+//! The user that the server runs as. It refuses root, so a start by root gives it another one.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use crate::{Error, Result, descriptor_limit, process_limit};
 /// How the server's programs are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// We are not root, and the server is who we are.
+    /// This process is not root, and the server runs as the same user.
     Own,
     /// Root in a user namespace of its own, where it is called `uid`. Outside it stays root, so no
     /// file changes its owner and every folder that root can reach can be used.
@@ -61,7 +61,7 @@ impl Identity {
         }
         let users: Vec<(&str, u32, u32)> = passwd.lines().filter_map(user_of).collect();
         // In a namespace any user will do, but it needs an entry, because initdb asks for its name,
-        // and 65534 also stands for whoever has no number there.
+        // and 65534 also stands for users without a number there.
         let inside = (users.iter()).find(|(_, uid, _)| *uid != 0 && *uid != 65534);
         if let (Some((_, uid, gid)), Some(unshare)) = (inside, find_in(path, "unshare")) {
             let identity = Self::Namespace {
@@ -125,13 +125,13 @@ impl Identity {
             }
         };
         clear_postgres_variables(&mut command);
-        // Messages are read by us, and a cluster must not depend on who made it.
+        // Messages are read by us, and a cluster must not depend on the user that made it.
         command.env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
         command
     }
 
     /// Makes a file or a whole folder the server's own. What is in a folder goes first: as long as it
-    /// is root's, nobody can put a link among it.
+    /// is root's, no other user can put a link among it.
     pub(crate) fn chown(&self, path: &Path) -> Result<()> {
         if !matches!(self, Self::User { .. }) {
             return Ok(());
@@ -235,7 +235,7 @@ mod tests {
         daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n";
 
     #[test]
-    fn root_becomes_somebody_else() {
+    fn root_becomes_another_user() {
         let nowhere = OsStr::new("/nonexistent");
         assert_eq!(
             Identity::choose(false, nowhere, PASSWD).unwrap(),

@@ -47,7 +47,7 @@ const BUSY_POLL: Duration = Duration::from_millis(20);
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// After how long it is ended at once: what was committed stands, and the next start recovers it.
-/// PostgreSQL 18 that is told to end while it recovers from a crash would wait for ever.
+/// PostgreSQL 18 that is told to end while it recovers from a crash would never end.
 const KILL_DELAY: Duration = Duration::from_secs(30);
 
 /// How often a stop looks whether the server has ended.
@@ -75,7 +75,7 @@ pub struct Instance {
 pub enum Status {
     /// There is no cluster in the folder.
     Absent,
-    /// There is one, of this major version, and nobody serves it.
+    /// There is one, of this major version, and no server runs on it.
     Stopped {
         /// The major version of PostgreSQL.
         major: u32,
@@ -144,7 +144,7 @@ impl Instance {
     }
 
     /// Starts the server, which then runs until [`stop`](Self::stop). One that runs already is
-    /// left alone. A place that the builder names does not count.
+    /// left alone. A folder that the builder names does not count.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Instance {
         }
     }
 
-    /// Whether a server that runs already is what is wished for.
+    /// Refuses options that a server that runs already does not have.
     fn check_options(&self, builder: &Builder) -> Result<()> {
         if let Some(archive) = builder.archive() {
             return Err(Error::restore_into_data(&self.folder, archive));
@@ -188,7 +188,7 @@ impl Instance {
         };
         match builder.find_mismatch(record.version(), &record.settings) {
             None => Ok(()),
-            Some(wish) => Err(Error::runs_with_other_options(&self.folder, &wish)),
+            Some(option) => Err(Error::runs_with_other_options(&self.folder, &option)),
         }
     }
 
@@ -351,7 +351,7 @@ impl Instance {
         }
     }
 
-    /// The handle of a server that somebody else keeps running.
+    /// A handle of a server that runs by itself.
     fn attach(&self, running: Running) -> Result<Postgres> {
         let requirement = VersionRequirement::of_major(running.version.major);
         let binaries = Binaries::find(requirement, &())?;
@@ -382,7 +382,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// If its server runs, which nobody would find then, or the cache cannot be written.
+    /// If its server runs, which no list would show then, or the cache cannot be written.
     pub fn forget(&self) -> Result<bool> {
         match self.status()? {
             Status::Running(_) | Status::Owned { .. } => Err(Error::runs_still(&self.folder)),

@@ -39,7 +39,7 @@ impl PasswdEntry {
 
 impl Drop for PasswdEntry {
     fn drop(&mut self) {
-        // What stays is in a folder of the cache, and harms nobody.
+        // What stays is in a folder of the cache, and harms nothing.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -9,7 +9,7 @@ use crate::names::USER;
 use crate::runtime_dir::write_private;
 use crate::{Result, digest};
 
-/// Gives the superuser a password that nobody can guess, and keeps it beside the data.
+/// Gives the superuser a random password, and keeps it beside the data.
 pub(crate) fn set_password(
     folder: &Path,
     session: &mut Connection,

@@ -1,10 +1,10 @@
-//! Clusters with a future: a folder of the caller's, one owner at a time.
+//! Persistent clusters: a folder of the caller's, one owner at a time.
 //!
 //! ```text
 //! <folder>/lookaside.toml   version, user, database, and whether the rest is whole; comes first
 //! <folder>/data.partial/    the data while it is copied
 //! <folder>/data/            the server's data
-//! <folder>/s/               the socket; of a long path it is <place>/s-<digest of the path>
+//! <folder>/s/               the socket; of a long path it is <runtime dir>/s-<digest of the path>
 //! <folder>/lock             the owner's process number, after it `starting` if the server will outlive
 //!                           it; then the server's, after it `server`; locked while owner or server lives
 //! <folder>/log              what the server says
@@ -52,7 +52,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// After how long a start says that it waits for that.
 const NOTICE_DELAY: Duration = Duration::from_secs(1);
 
-/// How long an owner may take to write into the folder's lock who it is.
+/// How long an owner may take to write its process number into the folder's lock.
 const SIGN_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// What follows the process number in the lock while a server that will outlive its owner starts.
@@ -62,8 +62,8 @@ const STARTING: &str = "starting";
 /// process, but its folder is soon free.
 const SERVER: &str = "server";
 
-/// The way out of a full file system.
-const OTHER_FOLDER: &str = "choose another place for the data";
+/// The hint where the file system is full.
+const OTHER_FOLDER: &str = "choose another folder for the data";
 
 /// How a persistent folder is to be kept.
 pub(crate) struct FolderOptions<'a> {
@@ -101,8 +101,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Leaves the server running after this process, until somebody tells it to end. Until the last
-    /// step it ends with us, however far we come.
+    /// Leaves the server running after this process, until it is told to end. Until the last
+    /// step it ends with this process.
     pub(crate) fn detach(mut self) -> Result<()> {
         let cluster = &self.cluster;
         let settings = std::mem::take(&mut self.settings);
@@ -120,7 +120,7 @@ pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened>
     if folder.is_file() {
         return Err(Error::not_a_folder(folder));
     }
-    // What is not an archive leaves no folder.
+    // Before the folder is made: a bad archive leaves none.
     let requirement_of_new = archive::requirement_of(options.archive, options.requirement)?;
     fs::create_dir_all(folder)
         .map_err(|error| Error::folder_access("create the folder", folder, folder, error))?;
@@ -139,7 +139,7 @@ pub(crate) fn open(folder: &Path, options: &FolderOptions<'_>) -> Result<Opened>
     };
     sign(&mut lock, &lock_text).map_err(|error| Error::file("write", folder, error))?;
 
-    // One that was left half made is made anew.
+    // Without it the folder is incomplete, and its data is made again.
     let manifest = ClusterManifest::read(folder)?.filter(|manifest| manifest.is_complete);
     if let (Some(_), Some(archive)) = (&manifest, options.archive) {
         return Err(Error::restore_into_data(folder, archive));
@@ -204,7 +204,7 @@ fn check_data_owner(folder: &Path, identity: &Identity) -> Result<()> {
     }
 }
 
-/// Removes what a restore that failed has made, so that nobody takes it for a new, empty folder. What
+/// Removes what a restore that failed has made, so that it is not taken for a new, empty folder. What
 /// is not ours was refused before.
 fn remove_new_folder(folder: &Path) {
     for name in [CLUSTER_MANIFEST, CLUSTER_MANIFEST_PARTIAL, LOCK] {
@@ -215,7 +215,7 @@ fn remove_new_folder(folder: &Path) {
 }
 
 /// Refuses a folder that holds files of other programs. Another process may be creating the folder: it
-/// writes the receipt first, so other files count only if there is still no receipt.
+/// writes the manifest first, so other files count only if there is still no manifest.
 fn refuse_foreign(folder: &Path) -> Result<()> {
     let found = find_foreign(folder);
     match folder.join(CLUSTER_MANIFEST).exists() {
@@ -224,7 +224,7 @@ fn refuse_foreign(folder: &Path) -> Result<()> {
     }
 }
 
-/// Nothing of ours but these two files is in a folder before the receipt.
+/// Nothing of ours but these two files is in a folder before the manifest.
 fn find_foreign(folder: &Path) -> Result<()> {
     if folder.join(DATA).join("PG_VERSION").exists() {
         return Err(Error::cluster_manifest_lost(
@@ -244,7 +244,7 @@ fn find_foreign(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Becomes the owner of a folder; an error names the one it has.
+/// Becomes the owner of a folder; the error names its current owner.
 fn acquire(folder: &Path, progress: &dyn Progress) -> Result<File> {
     let begin = Instant::now();
     let mut is_reported = false;
@@ -253,7 +253,7 @@ fn acquire(folder: &Path, progress: &dyn Progress) -> Result<File> {
             return Ok(lock);
         }
         let owner = owner_of(folder);
-        // With a dead owner its server is still writing down. Who only looks lets others look.
+        // The server of an ended owner still writes its data down. A shared lock is a `status` that looks.
         let ends = owner.is_some_and(|pid| !is_alive(pid)) || is_free(folder)?;
         let timeout = match ends {
             true => END_TIMEOUT,
@@ -282,7 +282,7 @@ fn end_orphan(folder: &Path, setup: &Setup) -> Result<()> {
     let Some(pid) = server_of(folder) else {
         return Ok(());
     };
-    // Somebody may have started one by hand, with another socket.
+    // One with another socket was started by hand.
     let socket_folder = setup.runtime_dir.socket_folder(folder);
     if socket_folder_of_server(&data).as_deref() != Some(&*socket_folder) {
         return Err(Error::folder_in_use(folder, Some(number(pid))));
@@ -300,7 +300,7 @@ fn socket_folder_of_server(data: &Path) -> Option<PathBuf> {
     text.lines().nth(4).map(PathBuf::from)
 }
 
-/// What a folder's lock says of who has it; empty if it says nothing.
+/// The text of a folder's lock, which names its owner; empty if there is none.
 pub(crate) fn lock_text_of(folder: &Path) -> String {
     fs::read_to_string(folder.join(LOCK)).unwrap_or_default()
 }
@@ -328,8 +328,7 @@ pub(crate) fn is_starting(folder: &Path) -> bool {
     lock_text_of(folder).contains(STARTING) && owner_of(folder).is_some_and(is_alive)
 }
 
-/// Whether a living process is known to own the folder for itself, and not to leave its server
-/// running in a moment.
+/// Whether a living process is known to own the folder, and not to detach its server in a moment.
 pub(crate) fn is_owned(folder: &Path) -> bool {
     let lock_text = lock_text_of(folder);
     let is_passing = [STARTING, SERVER]
@@ -350,7 +349,7 @@ fn version_of_folder(
     }
 }
 
-/// Fills a new folder with data. The receipt comes first and says that it is not whole, so that
+/// Fills a new folder with data. The manifest comes first and says that it is incomplete, so that
 /// nothing is ever removed but what we have made, and until it says otherwise the next start does
 /// it again.
 fn create_data(
@@ -522,7 +521,7 @@ impl ServerRecord {
     }
 
     pub(crate) fn remove(folder: &Path) {
-        // Without the lock held by anybody it means nothing.
+        // While the lock is free it means nothing.
         for name in [SERVER_RECORD, SERVER_RECORD_PARTIAL] {
             let _ = fs::remove_file(folder.join(name));
         }

@@ -57,8 +57,8 @@ pub(crate) fn works_in(pid: Pid, data: &Path) -> bool {
 }
 
 /// Removes the files of a server that was killed, of its data and of its sockets, if their number is that
-/// of another process by now, or of one that nobody has waited for: PostgreSQL takes that for a server at
-/// work. Whether the memory of one is in use it sees all the same. For those who hold the folder's lock.
+/// of another process by now, or of a zombie: PostgreSQL takes either for a server at
+/// work. Whether the memory of one is in use it sees all the same. The caller holds the folder's lock.
 pub(crate) fn remove_stale_pid_files(data: &Path, socket_folder: &Path) {
     let sockets = fs::read_dir(socket_folder).into_iter().flatten().flatten();
     let locks = sockets.map(|entry| entry.path());

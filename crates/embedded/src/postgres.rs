@@ -63,7 +63,7 @@ pub(crate) enum Lifetime {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.lifetime == Lifetime::Databases {
-            // Nobody is left to tell; `close` tells.
+            // An error cannot be returned here; `close` returns it.
             let _ = self.cluster.end();
         }
     }
@@ -256,7 +256,8 @@ impl Postgres {
             let (from, to) = (identifier(from), identifier(to));
             format!("ALTER DATABASE {from} RENAME TO {to};")
         };
-        // In one query, which is one transaction: whoever dies in between leaves the name to one.
+        // In one query, which is one transaction: a process that dies in between leaves one database
+        // of that name.
         let renames = rename(&self.database, &old) + &rename(&fresh, &self.database);
         match self.alone(|| cluster.query("resetting the database", &renames)) {
             Ok(_) => cluster.drop_database(&old),
@@ -369,7 +370,7 @@ impl Postgres {
         let doing = "ending the sessions on the database";
         let cluster = self.cluster();
         cluster.allow_connections(&self.database, false)?;
-        // Whoever is connecting now may have been let in: he holds a lock until he is seen.
+        // A client that connects now may have been let in: it holds a lock until it is listed.
         let sql = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_locks \
              WHERE locktype = 'object' AND classid = 'pg_database'::regclass \

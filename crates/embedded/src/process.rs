@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// Whether a process is there and has not ended, be it somebody else's. A zombie has: in a container
-/// without an init process nobody may ever wait for it.
+/// Whether a process is there and has not ended, also one of another user. A zombie has: in a container
+/// without an init process it may never be waited for.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) && !is_zombie(pid)
 }
@@ -57,7 +57,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let begin = Instant::now();
-        // Nobody has waited for it yet.
+        // It has not been waited for yet.
         while is_alive(pid) {
             assert!(begin.elapsed().as_secs() < 120, "it never ended");
             thread::sleep(Duration::from_millis(1));

@@ -32,7 +32,7 @@ pub(crate) fn is_cause(error: &io::Error) -> bool {
     )
 }
 
-/// The limit that was met and how it is raised; `output` is what told of the failure.
+/// The limit that was met and how it is raised; `output` is what a program said of the failure.
 pub(crate) fn hint(output: &str) -> String {
     // `popen` of glibc, by which `initdb` executes commands, says so whatever `fork` failed with.
     let is_memory = |line: &str| line.contains(NO_MEMORY) && !line.contains("could not execute");

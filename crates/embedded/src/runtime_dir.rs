@@ -14,7 +14,8 @@ use rustix::io::Errno;
 use crate::identity::Identity;
 use crate::{Error, Result};
 
-/// Room that a temporary place must have: a cluster begins with 40 MB, and tests fill a few.
+/// Free bytes that the file system of temporary clusters must have: a cluster begins with 40 MB, and
+/// tests fill a few.
 const FREE_SIZE_MIN: u64 = 512 << 20;
 
 /// `f_type` of tmpfs, see statfs(2).
@@ -34,8 +35,8 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// The first place with room: what `LOOKASIDE_PG_TEMP` names, memory, then the disk. Our folder
-    /// is made there if need be.
+    /// The first folder with enough free space: what `LOOKASIDE_PG_TEMP` names, memory, then the disk.
+    /// Our folder is made there if need be.
     pub(crate) fn find(identity: &Identity) -> Result<Self> {
         Self::choose(|parent| {
             let runtime_dir = Self::below(parent, identity)?;
@@ -74,7 +75,7 @@ impl RuntimeDir {
         let runtime = named("XDG_RUNTIME_DIR").unwrap_or_default();
         for parent in [Path::new("/dev/shm"), Path::new(&runtime)] {
             if is_memory(parent) && free_size(parent) >= FREE_SIZE_MIN {
-                // Somebody else's folder of our name, or one we may not enter: the next will do.
+                // Another user's folder of this name, or one that cannot be entered: the next is tried.
                 if let Ok(runtime_dir) = enter(parent) {
                     return Ok(runtime_dir);
                 }
@@ -83,7 +84,7 @@ impl RuntimeDir {
         enter(Path::new(&named("TMPDIR").unwrap_or("/tmp".into())))
     }
 
-    /// Our private folder in a place that all users may write to.
+    /// Our private folder in a directory that all users may write to.
     fn below(parent: &Path, identity: &Identity) -> Result<Self> {
         let parent = &path::absolute(parent).map_err(|error| Error::file("find", parent, error))?;
         let folder = parent.join(format!("lookaside-{}", server_uid(identity)));
@@ -123,7 +124,7 @@ pub(crate) fn server_uid(identity: &Identity) -> u32 {
     }
 }
 
-/// Makes a folder that nobody else can enter, or finds that it is one.
+/// Makes a folder that no other user can enter, or checks that it is one.
 pub(crate) fn make_private(folder: &Path, identity: &Identity) -> Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Ok(()) => identity.chown(folder),
@@ -148,7 +149,7 @@ fn check_writable(folder: &Path) -> Result<()> {
 /// Why this process may not use a folder in a way, if that is so.
 pub(crate) fn find_denial(folder: &Path, access: Access) -> Option<io::Error> {
     match accessat(CWD, folder, access, AtFlags::EACCESS) {
-        // The kernel cannot say it for a program that runs as another user than the one who started it.
+        // The kernel cannot say it for a program that runs as another user than the one that started it.
         Ok(()) | Err(Errno::NOSYS) => None,
         Err(errno) => Some(errno.into()),
     }
@@ -162,7 +163,7 @@ fn check_private(folder: &Path, identity: &Identity) -> Result<()> {
     Ok(())
 }
 
-/// A folder in a place open to all may have been laid there by somebody else. Returns its mode.
+/// A folder in a directory open to all may be another user's. Returns its mode.
 fn check_owner(folder: &Path, identity: &Identity) -> Result<u32> {
     let metadata = folder
         .symlink_metadata()
@@ -174,7 +175,7 @@ fn check_owner(folder: &Path, identity: &Identity) -> Result<u32> {
 }
 
 /// Writes a file that only we and the server can read, in place of the one that may be there. The
-/// server's user may have laid a link there, which is not followed.
+/// server's user may have made a link there, which is not followed.
 pub(crate) fn write_private(path: &Path, text: &str, identity: &Identity) -> Result<()> {
     let _ = fs::remove_file(path);
     let mut options = fs::OpenOptions::new();
@@ -186,7 +187,7 @@ pub(crate) fn write_private(path: &Path, text: &str, identity: &Identity) -> Res
     written.map_err(|error| Error::file("write", path, error))
 }
 
-/// Free bytes for us; 0 where that cannot be told.
+/// Free bytes for us; 0 where they are not known.
 pub(crate) fn free_size(folder: &Path) -> u64 {
     rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail * stat.f_frsize)
 }
@@ -220,7 +221,7 @@ mod tests {
         let mode = runtime_dir.folder.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         assert!(runtime_dir.free_size > 0);
-        // Opened by somebody: closed again.
+        // It was opened to others: closed again.
         fs::set_permissions(&runtime_dir.folder, fs::Permissions::from_mode(0o755)).unwrap();
         find().unwrap();
         assert_eq!(

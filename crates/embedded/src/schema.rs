@@ -62,7 +62,7 @@ impl Schema {
         !self.initializers.is_empty()
     }
 
-    /// The part that is the same for all who want these extensions.
+    /// The part that is the same for all schemas with these extensions.
     pub(crate) fn extensions(&self) -> Self {
         self.with_steps(Step::is_extension)
     }
@@ -267,7 +267,7 @@ impl Cluster {
             literal(&template)
         ))?;
         if found.is_empty() {
-            // Of a name that no other maker takes, and that is swept if this one dies.
+            // Of a name that no other process takes, and that is swept if this one dies.
             let making = self.new_name();
             let made = self.make_template(schema, &making, &template, &mut session);
             if let Err(error) = made {

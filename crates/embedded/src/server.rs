@@ -62,21 +62,24 @@ const ALIVE: &str = "alive";
 /// A line for [`WATCH`]: the pipe is replaced by one that ends with the server, which holds it.
 const DETACH: &[u8] = b"outlive\n";
 
-/// Arguments: the cluster's folder, the signal that ends the server, what to remove then (may be
-/// empty), and the server's command. Standard input is the owners' pipe. Standard output is the
-/// locked file, so the lock lasts as long as either shell, and no longer: `sleep` gets another one.
-/// Where no process can be made for the second shell or for `sleep`, a shell ends at once, and runs
-/// its EXIT trap before: without anybody to end it the server must not go on. What the shell says of
-/// it is for the log. `rm` replaces a shell that has no process for it.
-/// The signal is sent until it is obeyed: a shell starts its background processes with INT and QUIT
-/// ignored, and the server listens to them a moment after its start only. After half a minute QUIT
-/// is sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of one of its
-/// processes never ends by it. What was committed stands, and the next start recovers it. A server that
-/// was killed has removed neither its file nor its shared memory, which is found by the file: the next
-/// start removes both, with the folder. What cannot be written, because there is no room or no folder
-/// any more, is no reason to stay: after `:` alone, a special built-in, the shell would end.
-/// A server that outlives its owner holds the pipe `alive`, so that the second shell, and with it the
-/// lock, ends with the server also where the first one was killed.
+/// The script of both shells. Arguments: the cluster's folder, the signal that ends the server, what to
+/// remove then (may be empty), and the server's command. Standard input is the owners' pipe.
+///
+/// - Standard output is the locked file, so that the lock lasts as long as either shell, and no longer:
+///   `sleep` gets another one.
+/// - Where no process can be made for the second shell or for `sleep`, a shell ends at once, and its EXIT trap
+///   ends the server first: nothing else would. `rm` replaces a shell that has no process for it. Messages of
+///   the shell go to the log.
+/// - The signal is sent until the server ends: a shell starts background processes with INT and QUIT ignored,
+///   and the server handles them only some time after its start.
+/// - After half a minute QUIT is sent instead: PostgreSQL 18 that gets INT while it recovers from the crash of
+///   one of its processes does not end by it. Committed data stays, and the next start recovers it.
+/// - A server that was killed has removed neither its PID file nor its shared memory, which the file names: the
+///   folder stays, and the next start removes all of it.
+/// - A file that cannot be written, because there is no space or no folder any more, does not end the shell:
+///   redirections are those of `command :`, since with `:` alone, a special built-in, the shell would exit.
+/// - A detached server holds the pipe `alive`, so that the second shell, and with it the lock, ends with the
+///   server also where the first one was killed.
 const WATCH: &str = r#"
 folder=$1 signal=$2 remove=$3
 shift 3
@@ -100,11 +103,11 @@ trap 'kill -s KILL "$server"' EXIT
     done
     command : >"$folder/ending"
     trap 'while kill -s QUIT "$server"; do :; done' EXIT
-    patience=300
+    attempts_left=300
     while kill -s "$signal" "$server"; do
         sleep 0.1 >/dev/null || break
-        patience=$((patience - 1))
-        if [ "$patience" -eq 0 ]; then signal=QUIT; fi
+        attempts_left=$((attempts_left - 1))
+        if [ "$attempts_left" -eq 0 ]; then signal=QUIT; fi
     done
 ) &
 reader=$!
@@ -164,7 +167,7 @@ pub(crate) struct Server {
     watch: Option<Child>,
     /// The write end of the owners' pipe.
     owner: Option<OwnedFd>,
-    /// The watch's lock too, so that nobody sweeps what a crashed server said before it is read.
+    /// The watch's lock too, so that the log of a crashed server is not swept before it is read.
     lock: Option<File>,
     folder: PathBuf,
     socket_folder: PathBuf,
@@ -338,7 +341,7 @@ impl Server {
     }
 
     /// Tells the server to end. One with lasting data is waited for, so that its folder can be
-    /// opened again; a temporary one is nobody's business any more.
+    /// opened again; a temporary one is not waited for.
     pub(crate) fn end(&mut self) -> Result<()> {
         if self.on_owner_exit == OnOwnerExit::Stop {
             return self.end_and_wait();
@@ -347,7 +350,7 @@ impl Server {
         Ok(())
     }
 
-    /// Leaves the server running after its owner, until somebody tells it to end.
+    /// Leaves the server running after its owner, until it is told to end.
     pub(crate) fn detach(&mut self) -> Result<()> {
         let mut owner = File::from(
             self.owner
@@ -407,7 +410,7 @@ impl Server {
         }
         if let Some(mut watch) = self.watch.take() {
             // The group holds both shells and the server. After its first process has been waited
-            // for, its number may be somebody else's; the others have ended before that one.
+            // for, its number may be another process's; the others have ended before that one.
             if let Ok(None) = watch.try_wait() {
                 let group = rustix::process::Pid::from_child(&watch);
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
@@ -421,7 +424,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nobody is left to tell; whoever wants to know calls `end` before.
+        // An error cannot be returned here; callers that need it call `end` before.
         let _ = self.end();
     }
 }

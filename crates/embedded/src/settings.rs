@@ -1,4 +1,4 @@
-//! Settings of servers: those that temporary clusters have, and those that nobody else may give.
+//! Settings of servers: those that temporary clusters have, and those that callers may not give.
 
 use crate::{Error, Result};
 
@@ -24,7 +24,7 @@ pub(crate) const RELAXED: [(&str, &str); 3] = [
     ("full_page_writes", "off"),
 ];
 
-/// As [`RELAXED`], for servers of clusters without a future: their dynamic shared memory is in the data
+/// As [`RELAXED`], for servers of temporary clusters: their dynamic shared memory is in the data
 /// folder, so that a server that is killed leaves nothing in `/dev/shm`.
 pub(crate) fn temporary_settings() -> Vec<(String, String)> {
     let in_folder = [("dynamic_shared_memory_type", "mmap")];

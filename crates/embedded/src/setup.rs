@@ -1,4 +1,4 @@
-//! What every start needs: programs, identity, cache, place and template.
+//! What every start needs: programs, identity, cache, runtime directory and template.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// What this process found before for the same wish, as long as it is there; else it looks, and
+    /// What this process found before for the same version, as long as it is there; else it looks, and
     /// makes what is missing. Looking costs 0.25 ms, of 3 ms for a database that stands ready.
     pub(crate) fn find(
         requirement: VersionRequirement,
@@ -39,15 +39,15 @@ impl Setup {
         static FOUND: Mutex<Vec<(VersionRequirement, Setup)>> = Mutex::new(Vec::new());
         let known = lock(&FOUND)
             .iter()
-            .find(|(wish, setup)| *wish == requirement && setup.exists())
+            .find(|(known, setup)| *known == requirement && setup.exists())
             .map(|(_, setup)| setup.clone());
         if let Some(setup) = known {
             return Ok(setup.with_progress(Arc::clone(progress)));
         }
         let setup = Self::inspect(requirement, progress)?;
         let mut found = lock(&FOUND);
-        found.retain(|(wish, _)| *wish != requirement);
-        // Not to keep the caller's value for ever.
+        found.retain(|(known, _)| *known != requirement);
+        // Without the caller's value, which would live as long as the process.
         found.push((requirement, setup.clone().with_progress(Arc::new(()))));
         Ok(setup)
     }
@@ -139,7 +139,7 @@ impl Setup {
         }
     }
 
-    /// Removes what the dead left, and lays a spare copy for the next cluster. In this order: a
+    /// Removes stale files, and makes a spare copy for the next cluster. In this order: a
     /// process that ends in the middle of its copy leaves it to the next one, which may live as short.
     pub(crate) fn clean_up(&self) {
         cluster_folder::sweep(&self.runtime_dir, |key| Template::is_in(&self.cache, key));
@@ -153,7 +153,7 @@ impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("binaries", &self.binaries)
-            .field("place", &self.runtime_dir)
+            .field("runtime_dir", &self.runtime_dir)
             .finish_non_exhaustive()
     }
 }

@@ -152,7 +152,7 @@ impl Template {
     }
 
     /// Removes other templates that are old, and of the prepared ones all but those that were used
-    /// last. Whoever still uses one makes it anew.
+    /// last. A process that still uses one makes it anew.
     pub(crate) fn remove_old(&self, cache: &Cache) {
         let folder = cache.root().join(FOLDER);
         cache.sweep(&folder);
@@ -206,7 +206,7 @@ impl Template {
         unused
     }
 
-    /// Removes the template in a folder of the cache, unless somebody makes it. Whether it is gone.
+    /// Removes the template in a folder of the cache, unless a process makes it. Returns whether it is gone.
     pub(crate) fn remove(cache: &Cache, folder: &Path) -> bool {
         let key = folder.file_name().unwrap_or_default().to_string_lossy();
         let lock = format!("template-{key}");

@@ -87,10 +87,10 @@ mod tests {
         assert!(made.success());
         let error = key_of_files([format!("{}/**", folder.path().display())]).unwrap_err();
         let cause = error.source().map(ToString::to_string).unwrap_or_default();
-        let told = format!("{error}: {cause}");
+        let text = format!("{error}: {cause}");
         assert!(
-            told.contains("pipe`") && told.contains("not a regular file"),
-            "{told}"
+            text.contains("pipe`") && text.contains("not a regular file"),
+            "{text}"
         );
     }
 

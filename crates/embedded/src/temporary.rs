@@ -1,4 +1,4 @@
-//! Clusters without a future: one that this user's processes share, or one for a single owner.
+//! Temporary clusters: one that this user's processes share, or one for a single owner.
 //!
 //! The shared one is found through a file with its name. A process that joins writes its name into
 //! the owners' pipe and waits to be heard; one that is not heard, because the server was about to
@@ -22,7 +22,7 @@ use crate::server::{self, Listen, OnOwnerExit, Server, Spec};
 use crate::setup::Setup;
 use crate::{Error, Result, archive, digest, file_lock};
 
-/// Names a shared cluster: whoever wants the same finds the same.
+/// Names a shared cluster: equal options lead to the same one.
 fn key_of(setup: &Setup, options: &ClusterOptions) -> String {
     let mut text = format!("{}\0{:?}", setup.template.key(), options.listen);
     for (name, value) in &options.settings {
@@ -55,7 +55,7 @@ fn join_or_start(setup: &Setup, options: &ClusterOptions, key: &str) -> Result<A
         return Ok(cluster);
     }
     let _making = file_lock::lock(&setup.runtime_dir.folder.join(format!("{key}.lock")))?;
-    // Somebody else may have been quicker.
+    // Another process may have made it meanwhile.
     if let Some(cluster) = join(setup, &current) {
         return Ok(cluster);
     }

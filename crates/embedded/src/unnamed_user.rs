@@ -3,7 +3,7 @@
 /// What `initdb` says of a user without an entry.
 const INITDB_MESSAGE: &str = "could not look up effective user ID";
 
-/// The way out, if `initdb` found no entry.
+/// The hint, if `initdb` found no entry.
 pub(crate) fn hint(output: &str) -> Option<String> {
     let uid = rustix::process::geteuid().as_raw();
     output.contains(INITDB_MESSAGE).then(|| {
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_the_way_out() {
+    fn a_failure_has_a_hint() {
         let output =
             "initdb: error: could not look up effective user ID 54321: user does not exist";
         let hint = hint(output).unwrap();

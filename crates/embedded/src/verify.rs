@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// How closely a server or a template in the cache is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verify {
-    /// Its receipt and the sizes of its programs; see `file_manifest.rs` for templates.
+    /// Its manifest and the sizes of its programs; see `file_manifest.rs` for templates.
     Quick,
     /// Each byte.
     Full,
@@ -22,7 +22,7 @@ impl Verify {
             Some(value) if value == "full" => Ok(Self::Full),
             Some(value) => {
                 let value = value.to_string_lossy();
-                let known = "write `full` to have each file compared with its receipt";
+                let known = "write `full` to have each file compared with its manifest";
                 Err(Error::bad_variable("LOOKASIDE_PG_VERIFY", &value, known))
             }
         }

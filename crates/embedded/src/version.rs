@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// The oldest major version that is used: the older ones are out of their makers' care.
+/// The oldest major version that is used: older ones are not maintained any more.
 pub(crate) const MAJOR_MIN: u32 = 14;
 
 /// A released version of PostgreSQL, such as 18.6.

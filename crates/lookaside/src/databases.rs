@@ -33,11 +33,11 @@ pub fn embedded_databases(
         else {
             return Err(format!("provider `{}` is not embedded", provider.name).into());
         };
-        let wishes = (version.clone(), extensions.clone());
+        let options = (version.clone(), extensions.clone());
         let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = running.get(&provider.name)
-            && known.wishes == wishes
-            // Whoever killed the server wants another one at the next load.
+            && known.options == options
+            // A server that was killed is replaced at the next load.
             && known.database.execute("select 1").is_ok()
         {
             return Ok(known.database.url());
@@ -51,13 +51,13 @@ pub fn embedded_databases(
         }
         let database = builder.start()?;
         let url = database.url();
-        running.insert(provider.name.clone(), Running { wishes, database });
+        running.insert(provider.name.clone(), Running { options, database });
         Ok(url)
     }
 }
 
-/// A database, and what was wished of it.
+/// A database, and the options that it was made with.
 struct Running {
-    wishes: (Option<String>, Vec<String>),
+    options: (Option<String>, Vec<String>),
     database: Postgres,
 }

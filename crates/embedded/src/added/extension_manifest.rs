@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use super::AddedExtension;
 use super::files::{ExtensionFile, Layout, write_file};
 
-/// Folder of the receipts in that of a server.
+/// Folder of the manifests in that of a server.
 const FOLDER: &str = "extensions";
 
 /// How far the adding of an extension came.
@@ -28,7 +28,7 @@ pub(crate) enum State {
     Tried,
 }
 
-/// The receipt of one extension.
+/// The manifest of one extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExtensionManifest {
     pub(crate) name: String,
@@ -126,7 +126,7 @@ impl ExtensionManifest {
         }
     }
 
-    /// Removes the files, the control file first, and then the receipt.
+    /// Removes the files, the control file first, and then the manifest.
     pub(crate) fn remove(&self, server: &Path) -> Result<()> {
         let is_control = |path: &&String| path.ends_with(&format!("/{}.control", self.name));
         let first = self.files.keys().filter(is_control);

@@ -10,11 +10,11 @@ use crate::Version;
 use crate::cache::Cache;
 use crate::verify::Verify;
 
-/// A server in the cache, or the place of one.
+/// A server in the cache, or the folder where it would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CachedServer {
     pub(crate) version: Version,
-    /// Holds `bin`, `lib`, `share` and the receipt.
+    /// Holds `bin`, `lib`, `share` and the manifest.
     pub(crate) folder: PathBuf,
 }
 
@@ -39,7 +39,7 @@ impl CachedServer {
         all
     }
 
-    /// The place of one version.
+    /// The one of a version, whether it is there or not.
     pub(crate) fn at(cache: &Cache, version: Version) -> Self {
         Self {
             version,

@@ -1,6 +1,6 @@
 //! Fetching a server: an archive that zonky builds for each version and publishes on Maven Central.
 //!
-//! The archive stays in the cache, so that a damaged server is mended without a network.
+//! The archive stays in the cache, so that a damaged server is repaired without a network.
 
 use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
@@ -159,8 +159,8 @@ fn download(version: Version, progress: &dyn Progress) -> Result<Vec<u8>> {
     let download = || {
         progress.download(&what, 0, None);
         let (published, _) = client.text(&url(".sha512"))?;
-        let told = |done, total| progress.download(&what, done, total);
-        let bytes = client.bytes(&url(""), told)?;
+        let report = |done, total| progress.download(&what, done, total);
+        let bytes = client.bytes(&url(""), report)?;
         if hash(&bytes) != published.trim() {
             return Err("its SHA-512 is not the published one".to_owned());
         }
@@ -197,7 +197,7 @@ fn unpack(version: Version, bytes: &[u8], folder: &Path) -> Result<()> {
             Some(cause) => Error::file("write", folder, cause),
             None => unusable(error.to_string()),
         })?;
-    // What programs are started from must be on the disk before its receipt says so.
+    // What programs are started from must be on the disk before its manifest says so.
     let whole = File::open(folder).map_err(|e| Error::file("open", folder, e))?;
     sync(&whole).map_err(|e| Error::file("write", folder, e))
 }

@@ -30,7 +30,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The most that is read of one file: servers and extensions have a tenth of it.
 const SIZE_MAX: u64 = 1 << 30;
 
-/// How much is read before the progress is told.
+/// How much is read before the progress is reported.
 const CHUNK_SIZE: u64 = 64 << 10;
 
 /// Asks servers for files.
@@ -67,11 +67,11 @@ impl Client {
         })
     }
 
-    /// The file at `url`. `told` is called after each chunk with the bytes that have come, and with all, if that is known.
+    /// The file at `url`. `report` is called after each chunk with the bytes that have come, and with all, if that is known.
     pub(super) fn bytes(
         &self,
         url: &Url,
-        told: impl Fn(u64, Option<u64>),
+        report: impl Fn(u64, Option<u64>),
     ) -> Result<Vec<u8>, String> {
         self.attempts(|| {
             let mut answer = self.get(url)?;
@@ -83,7 +83,7 @@ impl Client {
                 if chunk.read_to_end(&mut bytes)? == 0 {
                     return Ok(bytes);
                 }
-                told(bytes.len() as u64, total);
+                report(bytes.len() as u64, total);
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Makes what was unpacked a server of the cache: rights for everyone, hashes, and the receipt.
+//! Makes what was unpacked a server of the cache: rights for everyone, hashes, and the manifest.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::digest::hex;
 use crate::{Error, Result, Version};
 
 impl InstallManifest {
-    /// Writes the receipt of what is in `folder`, and makes all of it readable by everyone: the
+    /// Writes the manifest of what is in `folder`, and makes all of it readable by everyone: the
     /// server may run as another user.
     pub(super) fn write(
         folder: &Path,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_of_another_version_is_no_receipt() {
+    fn a_manifest_of_another_version_is_refused() {
         let folder = server();
         let other = Version {
             major: 18,

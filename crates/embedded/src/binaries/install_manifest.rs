@@ -6,7 +6,7 @@
 //! pg/18.6/bin lib share   the files
 //! ```
 //!
-//! The receipt is written last and is small, so that a start reads a few hundred bytes.
+//! The manifest is written last and is small, so that a start reads a few hundred bytes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
-//! What a user is told while the server's programs are got.
+//! Reports of progress while the server's programs are fetched and prepared.
 
-/// Is told what takes time. Every method does nothing unless it is written.
+/// Receives reports of what takes time. The default of each method does nothing.
 pub trait Progress: Send + Sync {
     /// So much of `what` has come over the network; called at least at the begin and at the end.
     fn download(&self, what: &str, bytes_done: u64, bytes_total: Option<u64>) {
@@ -19,5 +19,5 @@ pub trait Progress: Send + Sync {
     }
 }
 
-/// Tells nobody.
+/// Reports nothing.
 impl Progress for () {}

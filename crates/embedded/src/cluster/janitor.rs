@@ -1,4 +1,4 @@
-//! The thread that does what nobody waits for: databases made ahead, dropped, and swept.
+//! The thread for work in the background: databases are made ahead, dropped, and swept.
 
 use std::sync::Mutex;
 use std::sync::Weak;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::orphans::SWEEP_COUNT_MAX;
 use super::{Cluster, DatabaseKind, lock};
 
-/// A copy takes the server some 8 ms of work; whoever was just handed a database connects first.
+/// A copy takes the server some 8 ms of work; the caller that just got a database connects first.
 const PREWARM_DELAY: Duration = Duration::from_millis(4);
 
 /// After how long without a job the thread of a shared cluster looks for databases of processes that
@@ -22,9 +22,9 @@ const SWEEP_DELAY_MAX: Duration = Duration::from_secs(64);
 pub(crate) enum Job {
     /// As many databases of a kind as are wanted.
     Prewarm { kind: DatabaseKind },
-    /// A database that nobody needs any more, its snapshots, and its user if that is its own role.
+    /// A database that is not needed any more, its snapshots, and its user if that is its own role.
     Drop { database: String, user: String },
-    /// A spare copy of the cluster's template, and what the dead left.
+    /// A spare copy of the cluster's template, and the removal of stale files.
     CleanUp { clean_up: Box<dyn FnOnce() + Send> },
     /// Databases of processes that have ended, but for those `kept` and their snapshots, at most so
     /// many.
@@ -51,14 +51,14 @@ impl Janitor {
         }
     }
 
-    /// Passes a job on. Without a thread it is left undone: all of them are comfort, and what is
+    /// Passes a job on. Without a thread it is left undone: all of them are best-effort, and what is
     /// not dropped goes with the cluster.
     pub(super) fn send(&self, job: Job) {
         let mut jobs = lock(&self.jobs);
         if jobs.is_none() {
             let (sender, receiver) = mpsc::channel();
             let cluster = self.cluster.clone();
-            let thread = thread::Builder::new().name("lookaside-pg-keeper".to_owned());
+            let thread = thread::Builder::new().name("lookaside-pg-janitor".to_owned());
             if thread.spawn(move || work(&cluster, &receiver)).is_ok() {
                 *jobs = Some(sender);
             }
@@ -79,8 +79,8 @@ fn next_sweep_delay(delay: Duration, swept_count: usize) -> Duration {
     }
 }
 
-/// Does jobs until the cluster is gone. A job that fails is left: whoever needs its result does the
-/// work himself and gets the error.
+/// Does jobs until the cluster is gone. A job that fails is left: a caller that needs its result does the
+/// work itself and gets the error.
 fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
     let mut sweep_delay = SWEEP_DELAY_MIN;
     loop {
@@ -117,7 +117,7 @@ fn work(cluster: &Weak<Cluster>, jobs: &Receiver<Job>) {
             } => {
                 let _ = cluster.drop_orphans(&kept, count_max);
                 if let Some(done) = done {
-                    // Nobody may be waiting.
+                    // The receiver may be gone.
                     let _ = done.send(());
                 }
             }

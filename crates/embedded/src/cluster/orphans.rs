@@ -21,7 +21,7 @@ pub(crate) const SWEEP_COUNT_MAX: usize = 5;
 
 /// Which databases are swept, and how.
 pub(crate) struct Sweep<'a> {
-    /// The owner who sweeps, if it owns any.
+    /// The owner that sweeps, if it owns any.
     pub(crate) own: Option<i64>,
     /// Databases that last as long as a folder: they and their snapshots are spared.
     pub(crate) kept: &'a [String],
@@ -68,7 +68,7 @@ pub(crate) fn sweep_databases(
     sweep: &Sweep<'_>,
 ) -> Result<Vec<Orphan>, Failure> {
     let mut ask = |sql: &str| session.query(sql);
-    // First the databases, then the locks: who made a database held its lock before.
+    // First the databases, then the locks: the maker of a database held its lock before.
     let databases = ask("SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database")?;
     let roles = ask("SELECT rolname FROM pg_roles")?;
     let held = ask(&format!(
@@ -154,7 +154,7 @@ mod tests {
         let kept = ["t_00000000000001_2".to_owned()];
         for (comment, expected) in [
             (None, false),
-            (Some("of somebody"), false),
+            (Some("of another program"), false),
             (Some("lookaside snapshot of main: a"), true),
             (Some("lookaside snapshot of t_00000000000001_2: a"), true),
             (Some("lookaside snapshot of t_00000000000001_3: a"), false),

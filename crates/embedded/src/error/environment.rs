@@ -1,4 +1,4 @@
-//! What the environment of a process lacks: rights, a place, file descriptors, time.
+//! What the environment of a process lacks: rights, a folder, file descriptors, time.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

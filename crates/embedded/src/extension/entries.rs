@@ -8,7 +8,7 @@ pub(super) type Wanted<'a> = dyn Fn(&str) -> bool + 'a;
 
 /// A package that was read, as far as it belongs to an extension.
 pub(super) struct Package {
-    /// What errors and receipts call it.
+    /// What errors and manifests call it.
     pub(super) label: String,
     /// Of the file; of a folder, of its files.
     pub(super) sha256: String,

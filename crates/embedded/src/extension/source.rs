@@ -116,14 +116,14 @@ fn fetch(known: &Known, cache: &Cache, progress: &dyn Progress) -> Result<Packag
     if SearchConfig::of_process()?.network == Network::Forbidden {
         return Err(Error::extension_offline(known.extension, known.file));
     }
-    let told = |done, total| progress.download(known.file, done, total);
-    told(0, None);
+    let report = |done, total| progress.download(known.file, done, total);
+    report(0, None);
     let failed = |why: String| Error::extension_download_failed(known.extension, known.file, &why);
-    let bytes = crate::binaries::fetch_wheel(known.project, known.file, told).map_err(failed)?;
+    let bytes = crate::binaries::fetch_wheel(known.project, known.file, report).map_err(failed)?;
     if !is_whole(&bytes) {
         return Err(failed("its SHA-256 is not the expected one".to_owned()));
     }
-    told(bytes.len() as u64, Some(bytes.len() as u64));
+    report(bytes.len() as u64, Some(bytes.len() as u64));
     // The next server of another minor version needs it again; without room it is fetched then.
     let _ = cache.write(&file, &bytes);
     super::package::read(known.file, Cursor::new(bytes), known.extension)

@@ -12,7 +12,7 @@ use super::select::Selection;
 /// known, PostGIS's, takes a second.
 pub(super) const TRIAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How much longer a server that was told to end a statement is waited for: libraries may be deaf to it,
+/// How much longer a server that was told to end a statement is waited for: libraries may ignore that,
 /// and scripts may go on after it. Then the server is ended.
 const TRIAL_GRACE: Duration = Duration::from_secs(5);
 

@@ -54,7 +54,7 @@ impl Preparation {
         }
     }
 
-    /// The template's key: whose copy it is, what is in it, and what the server was told meanwhile.
+    /// The template's key: whose copy it is, what is in it, and the settings of the server meanwhile.
     pub(super) fn key(&self) -> String {
         let mut text = self.schema.digest();
         for (name, value) in &self.options.settings {
@@ -64,7 +64,7 @@ impl Preparation {
         format!("{}-{}", self.base.key(), digest::of(text.as_bytes()))
     }
 
-    /// Makes the template in `folder`, with a server that nobody else knows. If this process dies the
+    /// Makes the template in `folder`, with a private server. If this process dies the
     /// server ends, and the folder never has the name by which it would be found.
     pub(super) fn fill(&self, folder: &Path, context: BuildContext<'_>) -> Result<()> {
         let data = folder.join(DATA);

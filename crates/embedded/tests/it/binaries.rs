@@ -360,7 +360,7 @@ fn a_damaged_server_is_mended_from_its_archive() {
     assert_eq!(fs::read(&sample).unwrap(), damaged);
     let lines = look(full);
     assert_line(&lines, &["step", "damaged", "postgresql.conf.sample"]);
-    assert_line(&lines, &["step", "mended"]);
+    assert_line(&lines, &["step", "repaired"]);
     assert_line(&lines, &["found Cache 18.6"]);
     assert_eq!(fs::read(&sample).unwrap(), whole);
     assert!(!look(full).iter().any(|line| line.starts_with("step")));
@@ -370,7 +370,7 @@ fn a_damaged_server_is_mended_from_its_archive() {
         let file = server.join(file);
         let whole = fs::read(&file).unwrap();
         fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-        assert_line(&look(&[]), &["step", "mended"]);
+        assert_line(&look(&[]), &["step", "repaired"]);
         assert_eq!(fs::read(&file).unwrap().len(), whole.len());
     }
 }

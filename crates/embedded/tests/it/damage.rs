@@ -160,7 +160,7 @@ fn the_doctor_reads_all_files_of_a_fetched_server() {
 }
 
 #[test]
-fn a_damaged_template_is_mended() {
+fn a_damaged_template_is_repaired() {
     if !has_server() {
         return;
     }
@@ -253,7 +253,7 @@ fn a_damaged_spare_copy_is_replaced() {
 }
 
 #[test]
-fn many_who_find_the_template_damaged_mend_it_together() {
+fn many_who_find_the_template_damaged_repair_it_together() {
     if !has_server() {
         return;
     }

@@ -48,7 +48,7 @@ fn clean_lists_what_it_would_remove_and_then_removes_it() {
     assert_eq!(listed, removed);
     for (what, path) in [
         ("cluster of a process that has ended", &dead),
-        ("half-made file or folder in the cache", &half_made),
+        ("incomplete file or folder in the cache", &half_made),
     ] {
         let expected = format!("{what}: {}", path.display());
         assert!(listed.contains(&&*expected), "{listed:#?}");

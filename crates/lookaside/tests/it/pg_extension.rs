@@ -223,7 +223,7 @@ fn an_extension_is_added_from_every_kind_of_source() {
     assert_eq!(said.out, "v\n2.0\n");
     assert_eq!(workplace.files("of_tar--1.0").len(), 0);
 
-    // A server that is mended keeps them.
+    // A server that is repaired keeps them.
     let postgres = workplace.files("postgres").into_iter();
     let mut postgres = postgres.filter(|path| path.ends_with("bin/postgres"));
     fs::write(postgres.next_back().unwrap(), "damaged").unwrap();

@@ -9,7 +9,7 @@ use crate::failure::Outcome;
 
 /// Remove what ended processes left behind, and say how much it was
 ///
-/// Temporary clusters and databases whose owner has ended, spare copies of templates, half-made files
+/// Temporary clusters and databases whose owner has ended, spare copies of templates, incomplete files
 /// in the cache, templates that no server found here uses, and templates with contents other than the eight
 /// used last. What a running process holds, the data of
 /// folders (`pg start DIR`), servers that were fetched and their extensions stay.

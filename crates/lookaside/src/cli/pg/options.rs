@@ -1,4 +1,4 @@
-//! What a database is wished to begin with, for the commands that make one.
+//! Options of a new database, for the commands that make one.
 
 use std::fs;
 use std::path::PathBuf;

@@ -14,14 +14,14 @@ use crate::cli::output::{printable, write_stdout};
 use crate::cli::rows::{RowForm, write_rows};
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Rows of one answer that are shown. A table is drawn once all of it is known, and whoever asks
+/// Rows of one answer that are shown. A table is drawn once all of it is known, and a user that asks
 /// for more than a person can read has a use for `COPY … TO STDOUT`, which has no limit.
 const ROW_COUNT_MAX: usize = 10_000;
 
 /// Where statements come from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Script<'a> {
-    /// A person types them, who is told this first; an error is shown and the next one is asked for.
+    /// A person types them, after this greeting; an error is shown and the next one is asked for.
     Prompt(&'a str),
     /// Standard input holds them; the first error is the end.
     Input,
@@ -106,7 +106,7 @@ impl Prompt {
                 Ok(Next::Line) => {}
                 Ok(Next::End) => return Ok(()),
                 Err(failure) => {
-                    // Without standard error there is nobody left to tell.
+                    // Without standard error nothing can be reported.
                     let _ = failure.write(&mut io::stderr().lock());
                     if self.connection.is_closed() {
                         return Err(Failure::new("the server has gone"));
@@ -244,7 +244,7 @@ fn remark(notice: &ErrorResponse<'_>) -> String {
 /// Says something that is not a result.
 pub(super) fn say(text: &str) {
     let lines: Vec<_> = text.lines().map(printable).collect();
-    // Without standard error there is nobody to tell.
+    // Without standard error nothing can be reported.
     let _ = writeln!(io::stderr(), "{}", lines.join("\n"));
 }
 
@@ -256,7 +256,7 @@ fn row_set(answer: &Answer) -> RowSet {
         let cells = row.iter().zip(types);
         rows.push(cells.map(|(cell, type_name)| match cell {
             Value::Text(text) => value(text, type_name),
-            // In an encoding that somebody asked for.
+            // In an encoding that the user asked for.
             Value::Bytes(bytes) => Value::from(&*String::from_utf8_lossy(bytes)),
             other => other.clone(),
         }));

@@ -101,7 +101,7 @@ enum Asked {
     Of(Version),
     /// Of this major version or a newer one: an older psql asks for what is no more.
     AtLeast(u32),
-    /// Nobody knows.
+    /// It is not known.
     Any,
 }
 
@@ -152,7 +152,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
             let target = Target::of_url(url).map_err(|failure| {
                 failure.with_help("DATABASE_URL is asked; --temporary opens a database instead")
             })?;
-            // Nobody named it on the command line.
+            // The command line does not name it.
             prompt::say(&format!("DATABASE_URL leads to {target}"));
             return Ok(Server::elsewhere(target));
         }
@@ -179,7 +179,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
     })
 }
 
-/// The psql that fits the server; of a server that nobody knows, the one that a shell finds.
+/// The psql that fits the server; of an unknown server, the one that a shell finds.
 fn psql(server: &Server) -> Option<PathBuf> {
     if let Some(owned) = &server.owned {
         return owned.binaries().tool("psql");

@@ -30,7 +30,7 @@ const VARIABLES_FOREIGN: [&str; 11] = [
 /// A server on this machine answers within milliseconds, one elsewhere within a second or two.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who connects where nobody says so: the user of every server that we start.
+/// The default user: that of every server that we start.
 const USER: &str = "postgres";
 
 /// A server and a database of it. Shown, it is where the server listens; never a password.
@@ -124,7 +124,7 @@ impl Target {
         command
             .env("PGHOST", place)
             .env("PGPORT", host.port.to_string())
-            // Go's clients ask for TLS where nobody says otherwise.
+            // Go's clients ask for TLS by default.
             .env("PGSSLMODE", "disable")
             .env("PGUSER", &self.config.user)
             .env("PGDATABASE", &self.config.database);

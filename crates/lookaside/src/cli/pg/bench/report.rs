@@ -44,7 +44,7 @@ struct Skipped<'a> {
 pub(super) struct Report {
     bench: &'static str,
     json: bool,
-    /// Whoever reads a table waits until it is whole, and wants to know for what.
+    /// A table is shown when it is complete; until then the current case is.
     spinner: ProgressBar,
     engine: String,
     from: String,
