@@ -181,8 +181,8 @@ fn an_archive_under_load_is_one_moment() {
 /// Refused as damaged, with nothing left.
 #[track_caller]
 fn check_refused(what: &str, file: &Path, folder: &Path) {
-    let wishes = builder().path(folder).restore(file);
-    let Err(error) = wishes.start() else {
+    let options = builder().path(folder).restore(file);
+    let Err(error) = options.start() else {
         panic!("{what} was restored")
     };
     let told = chain(&error);
@@ -251,10 +251,10 @@ fn a_cut_or_bent_archive_is_refused() {
 fn forge(file: &Path, major: u32, fill: impl FnOnce(&mut tar::Builder<zstd::Encoder<'_, File>>)) {
     let output = zstd::Encoder::new(File::create(file).unwrap(), 1).unwrap();
     let mut archive = tar::Builder::new(output);
-    let receipt = format!(
+    let manifest = format!(
         "major = {major}\nuser = \"postgres\"\ndatabase = \"postgres\"\nis_complete = true\n"
     );
-    add(&mut archive, b"lookaside.toml", receipt.as_bytes());
+    add(&mut archive, b"lookaside.toml", manifest.as_bytes());
     fill(&mut archive);
     archive.into_inner().unwrap().finish().unwrap();
 }

@@ -365,7 +365,7 @@ fn a_damaged_server_is_mended_from_its_archive() {
     assert_eq!(fs::read(&sample).unwrap(), whole);
     assert!(!look(full).iter().any(|line| line.starts_with("step")));
 
-    // A program cut short or a lost receipt is seen by every start.
+    // A program cut short or a lost manifest is seen by every start.
     for file in ["bin/postgres", "receipt.toml"] {
         let file = server.join(file);
         let whole = fs::read(&file).unwrap();

@@ -33,7 +33,7 @@ fn run() {
         return;
     };
     let folder = env::var(FOLDER).unwrap_or_default();
-    let wishes = match &*role {
+    let options = match &*role {
         "doctor" => {
             for finding in doctor().findings {
                 let advice = finding.advice.unwrap_or_default();
@@ -57,9 +57,9 @@ fn run() {
         "temporary" | "exit at once" | "killed at once" => builder(),
         "fresh" => builder().fresh_cluster(),
         "bad setting" => builder().setting("work_mem", "a lot"),
-        "prepared" => crate::prepared::wish(false),
-        "prepared waiting" => crate::prepared::wish(true),
-        "prepared fresh" => crate::prepared::wish(false).fresh_cluster(),
+        "prepared" => crate::prepared::options(false),
+        "prepared waiting" => crate::prepared::options(true),
+        "prepared fresh" => crate::prepared::options(false).fresh_cluster(),
         "owner role" => builder().owner_role(),
         "path" => builder().path(folder),
         "instance" => {
@@ -81,8 +81,8 @@ fn run() {
         }
         _ => panic!("no role `{role}`"),
     };
-    let wishes = wishes.progress(Arc::new(Aloud));
-    let mut database = match wishes.clone().start() {
+    let options = options.progress(Arc::new(Aloud));
+    let mut database = match options.clone().start() {
         Ok(database) => database,
         Err(error) => return say_error(&error),
     };
@@ -101,7 +101,7 @@ fn run() {
                 Ok(()) => eprintln!("done"),
                 Err(error) => say_error(&error),
             },
-            ("another", _) => match wishes.clone().start() {
+            ("another", _) => match options.clone().start() {
                 Ok(another) => {
                     database = another;
                     introduce(&database);
@@ -120,7 +120,7 @@ fn run() {
                 clones.push(database.try_clone().unwrap());
                 eprintln!("done {}", clones[clones.len() - 1].database());
             }
-            // Rows numbered from 1, one transaction each, until somebody ends it.
+            // Rows numbered from 1, one transaction each, until it is ended.
             ("count", _) => {
                 for number in 1.. {
                     database

@@ -124,7 +124,7 @@ fn tcp_asks_for_the_password() {
     );
     let none = refused(&url.replace(&format!(":{password}"), "")).unwrap();
     assert!(none.contains("password missing"), "{none}");
-    // Nor for another user, and nobody else's address is listened on.
+    // Nor for another user, and no other address is listened on.
     db.execute("CREATE ROLE guest LOGIN SUPERUSER").unwrap();
     assert_eq!(
         refused(&url.replace(&format!("postgres:{password}"), "guest:x")).as_deref(),

@@ -134,7 +134,7 @@ fn a_shared_server_stays_until_the_last_process_ends() {
     first.kill();
     second.tell("sql CREATE TABLE still (id int)");
     second.hear("done");
-    // The next one to join removes what the dead one had.
+    // The next one to join removes what the ended one had.
     let names = "SELECT datname FROM pg_database";
     let mut third = Child::start(&site, "temporary");
     assert_eq!(third.hear("folder "), folder);
@@ -265,8 +265,8 @@ fn other_settings_mean_another_server() {
         return;
     }
     let plain = builder().start().unwrap();
-    let wish = || builder().setting("work_mem", "12345kB");
-    let (tuned, same) = (wish().start().unwrap(), wish().start().unwrap());
+    let options = || builder().setting("work_mem", "12345kB");
+    let (tuned, same) = (options().start().unwrap(), options().start().unwrap());
     assert_ne!(plain.folder(), tuned.folder());
     assert_eq!(tuned.folder(), same.folder());
     assert_eq!(ask(&tuned.url(), "SHOW work_mem"), ["12345kB"]);

@@ -202,10 +202,10 @@ fn a_damaged_template_is_repaired() {
             flip_byte(&largest(folders.last().unwrap()));
         }),
         ("the data is gone", &|| fs::remove_dir_all(&data).unwrap()),
-        ("the receipt is cut", &|| {
+        ("the manifest is cut", &|| {
             fs::write(template.join("manifest"), "file_c").unwrap()
         }),
-        ("the receipt is gone", &|| {
+        ("the manifest is gone", &|| {
             fs::remove_file(template.join("manifest")).unwrap()
         }),
     ];

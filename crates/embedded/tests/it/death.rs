@@ -125,7 +125,7 @@ fn an_owner_that_is_killed_leaves_no_process_no_folder_and_no_lock() {
         thread::sleep(life);
         child.kill();
         eprintln!("round {round}: {role} killed after {life:?}");
-        // Without anybody's help.
+        // By itself.
         site.wait_until_deserted();
     }
     // A folder can only be left by one that was killed before its server was watched; the next
@@ -154,7 +154,7 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
         child.kill();
         eprintln!("round {round}: killed after {life:?}");
         // What initdb does alone ends by itself.
-        wait_until("nobody works in the cache", || {
+        wait_until("no process works in the cache", || {
             processes(cache.path()).is_empty()
         });
         site.wait_until_deserted();
@@ -168,7 +168,7 @@ fn an_owner_that_is_killed_while_it_makes_the_template_leaves_the_next_one_to_ma
         site.cluster_folders() == [Path::new(&folder)]
     });
     assert!(child.end().success());
-    wait_until("nobody works in the cache", || {
+    wait_until("no process works in the cache", || {
         processes(cache.path()).is_empty()
     });
     site.wait_until_clean();
@@ -249,7 +249,7 @@ fn a_server_without_owner_and_watch_is_swept_by_the_next_start() {
         child.hear("ready");
         kill_watch(folder);
         child.kill();
-        // Nobody is left to end it.
+        // No process is left to end it.
         let pid = server_pid(folder);
         assert!(processes(folder).iter().any(|(other, _)| *other == pid));
         let mut next = Child::start(&site, "fresh");
@@ -296,7 +296,7 @@ fn a_folder_outlives_every_owner_with_what_was_committed() {
         match rng.u8(0..3) {
             // The server crashes first: it has to replay its log.
             0 if folder.join("data/postmaster.pid").exists() => crash(&folder),
-            // Nobody tells the server to end: the next start does.
+            // No shell tells the server to end: the next start does.
             1 if processes(&folder).len() > 5 => kill_watch(&folder),
             _ => {}
         }

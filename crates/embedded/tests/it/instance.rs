@@ -320,7 +320,7 @@ fn starts_at_the_same_moment_find_one_server() {
 }
 
 #[test]
-fn wishes_that_a_running_server_does_not_meet_are_refused() {
+fn options_that_a_running_server_does_not_have_are_refused() {
     if !has_server() {
         return;
     }
@@ -331,12 +331,12 @@ fn wishes_that_a_running_server_does_not_meet_are_refused() {
     let running = instance.start(with_setting()).unwrap();
     assert_eq!(instance.start(with_setting()).unwrap(), running);
     assert_eq!(instance.start(builder()).unwrap(), running);
-    for (wish, named) in [
+    for (options, named) in [
         (builder().version("17".parse().unwrap()), "PostgreSQL 17"),
         (builder().relaxed_durability(), "`fsync = off`"),
         (builder().setting("work_mem", "9MB"), "`work_mem = 9MB`"),
     ] {
-        let error = instance.start(wish).unwrap_err();
+        let error = instance.start(options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
         assert!(error.to_string().contains(named), "{error}");
     }

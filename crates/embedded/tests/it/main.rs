@@ -42,7 +42,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 const VERSION: &str = "18";
 
 /// How long something that happens by itself may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Wishes of every test.
 fn builder() -> Builder {
@@ -119,7 +119,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !happened() {
-        assert!(begin.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(begin.elapsed() < TIMEOUT, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }

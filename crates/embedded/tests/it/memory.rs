@@ -115,7 +115,7 @@ fn the_memory_of_a_server_that_was_killed_while_it_made_a_template_is_freed() {
     stage.site.wait_until_clean();
 }
 
-/// PostgreSQL does so by itself, as long as nobody else takes the segment away: by it the files are
+/// PostgreSQL does so by itself, as long as the segment is not removed by others: by it the files are
 /// found.
 #[test]
 fn the_next_start_of_a_folder_frees_what_its_killed_server_left() {
@@ -145,10 +145,10 @@ fn the_next_start_of_a_folder_frees_what_its_killed_server_left() {
     db.close().unwrap();
 }
 
-/// A number that another process has by now, and that of one that nobody waits for, as in a container
+/// A number that another process has by now, and that of a zombie, as in a container
 /// without an init process.
 #[test]
-fn the_number_of_a_killed_server_keeps_nobody_from_starting() {
+fn the_number_of_a_killed_server_does_not_keep_a_start_from_working() {
     if !has_server() {
         return;
     }

@@ -17,13 +17,13 @@ fn a_role_owns_its_database_and_is_dropped_with_it() {
     }
     let watcher = builder().start().unwrap();
     let empty = builder().owner_role().start().unwrap();
-    let wish = || {
+    let options = || {
         builder().owner_role().extension("pgcrypto").sql(
             "CREATE SCHEMA app; CREATE TABLE app.items (id int); CREATE TABLE notes (body text)",
         )
     };
     // The second may be one that was made ahead.
-    let (one, other) = (wish().start().unwrap(), wish().start().unwrap());
+    let (one, other) = (options().start().unwrap(), options().start().unwrap());
     for db in [&empty, &one, &other] {
         assert_eq!(db.user(), db.database());
         assert!(
@@ -137,11 +137,11 @@ fn roles_of_ended_processes_are_swept_and_servers_of_their_own_need_none() {
     site.wait_until_clean();
 
     let folder = tempdir();
-    for wish in [
+    for options in [
         builder().fresh_cluster(),
         builder().path(folder.path().join("data")),
     ] {
-        let error = wish.owner_role().start().unwrap_err();
+        let error = options.owner_role().start().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misuse);
         assert!(error.to_string().contains("user("), "{error}");
     }

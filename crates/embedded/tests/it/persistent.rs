@@ -80,7 +80,7 @@ fn a_second_owner_is_refused_and_told_who_the_first_is() {
     assert_eq!(add_row(&folder), "2");
 }
 
-/// What the receipt of a folder says before the folder is whole.
+/// What the manifest of a folder says before the folder is whole.
 const HALF_MADE: &str =
     "major = 18\nuser = \"postgres\"\ndatabase = \"main\"\nis_complete = false\n";
 
@@ -152,7 +152,7 @@ fn a_folder_of_other_things_is_refused_and_left_alone() {
 }
 
 #[test]
-fn data_without_a_receipt_is_never_removed() {
+fn data_without_a_manifest_is_never_removed() {
     if !has_server() {
         return;
     }
@@ -167,7 +167,7 @@ fn data_without_a_receipt_is_never_removed() {
         assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
         assert_eq!(fs::read_to_string(&thesis).unwrap(), "ten years");
     }
-    // Ours, but nobody can tell that it is whole.
+    // Ours, but it may be incomplete.
     let folder = parent.path().join("ours");
     assert_eq!(add_row(&folder), "1");
     fs::remove_file(folder.join("lookaside.toml")).unwrap();
@@ -238,9 +238,9 @@ fn a_further_database_of_a_folder_is_there_whole_or_not_at_all() {
         let db = second().migrations(&sql).start().unwrap();
         let tables = "SELECT count(*) FROM pg_class WHERE relname ~ '^t[0-9]+$'";
         assert_eq!(ask(&db.url(), tables), ["30"]);
-        // What was left half made is dropped by somebody, sometime.
+        // Incomplete databases are dropped in the background.
         let made = "SELECT datname FROM pg_database WHERE datname ~ '^(t_|making)'";
-        wait_until("the half made ones are gone", || {
+        wait_until("the incomplete ones are gone", || {
             ask(&db.url(), made).is_empty()
         });
         let url = db.url().replace("second", "main");
@@ -265,7 +265,7 @@ fn a_database_that_a_killed_copy_left_closed_is_opened() {
 }
 
 #[test]
-fn a_folder_that_somebody_looks_at_can_be_opened() {
+fn a_folder_can_be_opened_beside_a_status() {
     if !has_server() {
         return;
     }
@@ -285,7 +285,7 @@ fn a_folder_that_somebody_looks_at_can_be_opened() {
 }
 
 #[test]
-fn whoever_looks_at_a_folder_for_long_keeps_nobody_from_opening_it() {
+fn a_long_look_at_a_folder_does_not_keep_it_from_being_opened() {
     if !has_server() {
         return;
     }
@@ -309,20 +309,20 @@ fn a_folder_of_another_major_version_is_refused() {
     }
     let folder = tempdir();
     assert_eq!(add_row(folder.path()), "1");
-    let receipt = folder.path().join("lookaside.toml");
-    let text = fs::read_to_string(&receipt).unwrap();
-    fs::write(&receipt, text.replace("major = 18", "major = 17")).unwrap();
+    let manifest = folder.path().join("lookaside.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("major = 18", "major = 17")).unwrap();
     let error = builder().path(folder.path()).start().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     for part in ["PostgreSQL 17", "18", "dump"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    fs::write(&receipt, "major = ").unwrap();
+    fs::write(&manifest, "major = ").unwrap();
     let error = builder().path(folder.path()).start().unwrap_err();
     for part in ["lookaside.toml` is damaged", "data/PG_VERSION"] {
         assert!(error.to_string().contains(part), "{error}");
     }
-    fs::write(&receipt, text).unwrap();
+    fs::write(&manifest, text).unwrap();
     assert_eq!(add_row(folder.path()), "2");
 }
 

@@ -1,4 +1,4 @@
-//! Templates that the caller's own code makes: once for each key, whoever asks.
+//! Templates that the caller's own code makes: once for each key, in whichever process.
 
 use std::env;
 use std::fs;
@@ -17,7 +17,7 @@ pub(crate) const LOG: &str = "LOOKASIDE_TEST_LOG";
 pub(crate) const KEY: &str = "LOOKASIDE_TEST_KEY";
 
 /// What a child asks for: its code says when it begins, and waits for a line before its last step.
-pub(crate) fn wish(wait: bool) -> Builder {
+pub(crate) fn options(wait: bool) -> Builder {
     let log = env::var(LOG).unwrap();
     builder().template(env::var(KEY).unwrap(), move |url| {
         let mut log = fs::File::options().append(true).create(true).open(&log)?;
@@ -73,7 +73,7 @@ impl Stage {
 }
 
 #[test]
-fn code_runs_once_for_a_key_whoever_asks() {
+fn code_runs_once_for_a_key_of_all_processes() {
     if !has_server() {
         return;
     }
@@ -88,7 +88,7 @@ fn code_runs_once_for_a_key_whoever_asks() {
             ask(&url, "SELECT id FROM half NATURAL FULL JOIN whole"),
             ["7"]
         );
-        // A second one of the same process, and changes that nobody else sees.
+        // A second one of the same process, and changes that no other sees.
         child.tell("sql DROP TABLE half");
         child.hear("done");
         child.tell("another");
@@ -139,7 +139,7 @@ fn a_maker_that_dies_leaves_nothing_and_the_next_one_makes_it() {
     assert!(waiting.end().success());
     // The server of the one that died may end after the next template was made. What it held until
     // then, a later start removes.
-    wait_until("what the dead maker left is removed", || {
+    wait_until("what the killed process left is removed", || {
         let mut next = stage.start("prepared", "a");
         next.hear("ready");
         assert!(next.end().success());
@@ -192,7 +192,7 @@ fn templates_that_were_not_used_for_long_are_forgotten() {
     for number in 0..10 {
         fs::create_dir(templates.join(format!("18.6-{number:016}-4-0123456789abcdef"))).unwrap();
     }
-    // Its maker was killed, and nobody wants that key again.
+    // Its process was killed, and that key is not used again.
     fs::create_dir(templates.join("18.6-1-4-0123456789abcdef.partial-1-0")).unwrap();
     let mut child = stage.start("prepared", "a");
     child.hear("ready");
@@ -245,8 +245,8 @@ fn code_may_be_a_migrator_with_a_runtime_of_its_own_and_as_a_role() {
     // On a thread of a runtime too.
     let db = block_on(async { builder().template(&key, make).start() }).unwrap();
     assert_eq!(ask(&db.url(), "SELECT count(*) FROM items"), ["2"]);
-    let wish = || builder().owner_role().template(&key, make);
-    for db in [wish().start().unwrap(), wish().start().unwrap()] {
+    let options = || builder().owner_role().template(&key, make);
+    for db in [options().start().unwrap(), options().start().unwrap()] {
         let owner = "SELECT tableowner FROM pg_tables WHERE tablename = 'items'";
         assert_eq!(ask(&db.url(), owner), [db.user()]);
         db.execute("ALTER TABLE items ADD COLUMN name text")
@@ -359,9 +359,9 @@ fn code_that_keeps_sessions_out_or_waiting_is_refused() {
             None,
         ),
     ];
-    for (wish, sql, expected) in cases {
+    for (options, sql, expected) in cases {
         let key = format!("sessions {}", fastrand::u64(..));
-        let started = wish
+        let started = options
             .template(&key, {
                 let sql = sql.clone();
                 move |url| {

@@ -72,7 +72,7 @@ impl Drop for Group {
     }
 }
 
-/// A shell that becomes `rm` has no command line for a moment, so that nobody seems to work there.
+/// A shell that becomes `rm` has no command line for a moment, so that no process seems to work there.
 #[track_caller]
 fn wait_until_removed(site: &Site) {
     wait_until("no folder is left", || site.cluster_folders().is_empty());
@@ -197,7 +197,7 @@ fn a_session_that_finds_no_process_is_refused_by_the_name_of_the_limit() {
 
 #[test]
 fn a_limit_on_the_processes_of_a_user_is_named() {
-    // Nobody else's, so that only these processes count.
+    // Of no other process, so that only these count.
     const UID: u32 = 54322;
     if !has_server() || !is_root() {
         return;

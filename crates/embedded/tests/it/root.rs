@@ -11,16 +11,16 @@ use crate::death::server_pid;
 use crate::site::{Site, entries, tempdir};
 use crate::{ask, binaries, builder, has_server};
 
-/// Whether these tests run as root; the others run as whoever it is.
+/// Whether these tests run as root; the others run as any user.
 pub(crate) fn is_root() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root {
-        crate::skip("only root becomes somebody else");
+        crate::skip("only root can become another user");
     }
     is_root
 }
 
-/// The user who a server runs as, seen from outside.
+/// The user that a server runs as, seen from outside.
 fn user_of(folder: &Path) -> u32 {
     fs::metadata(format!("/proc/{}", server_pid(folder)))
         .unwrap()
@@ -57,14 +57,14 @@ fn in_a_namespace_the_server_stays_root_outside_and_no_file_changes_its_owner() 
         crate::skip("no user namespaces here");
         return;
     }
-    // Nobody else gets in here.
+    // No other user can enter here.
     let parent = tempdir();
     let db = builder().path(parent.path().join("data")).start().unwrap();
     assert_eq!(user_of(db.folder()), 0);
     let map = fs::read_to_string(format!("/proc/{}/uid_map", server_pid(db.folder()))).unwrap();
     let map: Vec<&str> = map.split_whitespace().collect();
-    assert_ne!(map[0], "0", "who it is inside");
-    assert_eq!(&map[1..], ["0", "1"], "who it is outside");
+    assert_ne!(map[0], "0", "the user inside");
+    assert_eq!(&map[1..], ["0", "1"], "the user outside");
     db.execute("CREATE TABLE items (id int); COPY items TO '/dev/null'")
         .unwrap();
     for file in ["data/PG_VERSION", "data/base", "lock", "log"] {
@@ -84,7 +84,7 @@ fn without_namespaces_the_server_is_another_user() {
     let Some(stocked) = binaries::stocked_cache() else {
         return;
     };
-    // Reachable for everybody, and unpacked by a process that knows that it has to be.
+    // Reachable for every user, and unpacked by a process that knows that it has to be.
     let home = tempdir();
     open_to_all(home.path());
     let cache = home.path().join("cache");
@@ -218,7 +218,7 @@ fn a_user_without_an_entry_in_the_list_of_users_starts() {
     );
 }
 
-/// Run as a user who is not root, and who has no server's programs: none is looked for.
+/// Run as a user that is not root and has no server's programs: none is searched.
 #[test]
 fn a_folder_of_another_user_is_an_error_with_both_users() {
     const UID: u32 = 54321;

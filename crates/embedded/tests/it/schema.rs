@@ -25,13 +25,13 @@ fn a_database_begins_with_extensions_sql_and_migrations() {
         "CREATE TABLE items (id int, name text);\nCREATE INDEX ON items USING gin (name gin_trgm_ops);",
     );
     write("README.md", "THIS IS NOT SQL");
-    let wishes = || {
+    let options = || {
         builder()
             .sql("CREATE SCHEMA early; SELECT similarity('a', 'b')")
             .migrations(folder.path())
             .extension("pg_trgm")
     };
-    let (one, other) = (wishes().start().unwrap(), wishes().start().unwrap());
+    let (one, other) = (options().start().unwrap(), options().start().unwrap());
     for db in [&one, &other] {
         assert_eq!(
             ask(&db.url(), "SELECT name FROM items ORDER BY id"),
@@ -68,10 +68,10 @@ fn a_database_begins_with_extensions_sql_and_migrations() {
     assert_eq!(trgm.installed, None);
     // After 2, not after 1.
     write("10_more.sql", "INSERT INTO items VALUES (3, 'c')");
-    let third = wishes().start().unwrap();
+    let third = options().start().unwrap();
     assert_eq!(ask(&third.url(), "SELECT count(*) FROM items"), ["3"]);
     // It holds for a cluster of its own too.
-    let own = wishes().fresh_cluster().start().unwrap();
+    let own = options().fresh_cluster().start().unwrap();
     assert_eq!(ask(&own.url(), "SELECT count(*) FROM items"), ["3"]);
 }
 
@@ -88,8 +88,8 @@ fn an_error_names_file_and_line() {
     )
     .unwrap();
     let (path, data) = (file.to_str().unwrap(), folder.path().join("data"));
-    for wishes in [builder(), builder().fresh_cluster(), builder().path(&data)] {
-        let error = wishes
+    for options in [builder(), builder().fresh_cluster(), builder().path(&data)] {
+        let error = options
             .clone()
             .migrations(folder.path())
             .start()
@@ -99,7 +99,7 @@ fn an_error_names_file_and_line() {
         for part in [path, "line 4", "TABEL"] {
             assert!(error.to_string().contains(part), "{error}");
         }
-        let error = wishes
+        let error = options
             .sql("SELECT 1;\nSELECT * FROM nowhere")
             .start()
             .unwrap_err();
@@ -107,8 +107,8 @@ fn an_error_names_file_and_line() {
     }
     // Mended, it goes on from where nothing had happened.
     fs::write(&file, "CREATE TABLE a (id int); CREATE TABLE b (id int)").unwrap();
-    for wishes in [builder(), builder().path(&data)] {
-        let db = wishes.migrations(folder.path()).start().unwrap();
+    for options in [builder(), builder().path(&data)] {
+        let db = options.migrations(folder.path()).start().unwrap();
         assert_eq!(ask(&db.url(), "SELECT count(*) FROM b"), ["0"]);
     }
 
@@ -154,7 +154,7 @@ fn a_schema_of_many_threads_is_made_once() {
 }
 
 #[test]
-fn rows_that_nobody_asked_for_are_not_gathered() {
+fn rows_that_are_not_used_are_not_gathered() {
     if !has_server() {
         return;
     }

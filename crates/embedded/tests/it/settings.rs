@@ -21,7 +21,7 @@ fn settings_reach_the_server() {
         .unwrap();
     assert_eq!(ask(&db.url(), "SHOW timezone"), ["Asia/Tokyo"]);
     assert_eq!(ask(&db.url(), "SHOW cluster_name"), [odd]);
-    // Data that nobody will read again is not made safe.
+    // Data that is not read again is not made safe.
     assert_eq!(ask(&db.url(), "SHOW fsync"), ["off"]);
     // The caller's word is the last.
     let db = builder()
@@ -40,12 +40,12 @@ fn settings_that_are_ours_are_refused_at_once() {
     }
     let folder = tempfile::tempdir().unwrap();
     for name in ["port", "Listen-Addresses", "data_directory", "hba_file"] {
-        for wishes in [
+        for options in [
             builder(),
             builder().fresh_cluster(),
             builder().path(folder.path().join("data")),
         ] {
-            let error = wishes.setting(name, "1").start().unwrap_err();
+            let error = options.setting(name, "1").start().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
             assert!(error.to_string().contains(name), "{error}");
         }
@@ -67,7 +67,7 @@ fn a_folder_keeps_its_port() {
     assert_eq!(db.tcp_url(), url);
     assert_eq!(ask(&db.tcp_url().unwrap(), "SELECT 1"), ["1"]);
     db.close().unwrap();
-    // Unless somebody else has it by now.
+    // Unless another process has it by now.
     let taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
     let db = start().unwrap();
     assert_ne!(db.port(), port);
@@ -146,9 +146,9 @@ fn replication_slots_decode_changes() {
         "SELECT count(*) FROM pg_logical_slot_peek_binary_changes('{slot}', NULL, NULL, \
          'proto_version', '1', 'publication_names', 'all_items') WHERE get_byte(data, 0) = ascii('I')"
     );
-    // A commit is decoded when it is written down, which nobody waits for here.
+    // A commit is decoded when it is written down, which is not waited for here.
     wait_until("both are decoded", || ask(&db.url(), &changes) == ["2"]);
-    // Slots that nobody reads from go with their database.
+    // Slots without a reader go with their database.
     db.close().unwrap();
 }
 

@@ -11,7 +11,7 @@ use crate::wait_until;
 /// The variables of this crate are told to children one by one.
 const PREFIX: &str = "LOOKASIDE_";
 
-/// A folder for temporary clusters in which nobody else has any.
+/// A folder for temporary clusters in which no other test has any.
 pub(crate) struct Site {
     folder: tempfile::TempDir,
     /// Tells where children keep servers and templates, if not where this process does.
@@ -77,7 +77,7 @@ impl Site {
     pub(crate) fn wait_until_deserted(&self) {
         let mut last = Vec::new();
         wait_until(
-            &format!("nobody works in {}", self.path().display()),
+            &format!("no process works in {}", self.path().display()),
             || {
                 last = processes(self.path());
                 last.is_empty()

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::child::Child;
 use crate::death::crash;
 use crate::site::Site;
-use crate::{PATIENCE, ask, block_on, builder, has_server, rng, wait_until};
+use crate::{TIMEOUT, ask, block_on, builder, has_server, rng, wait_until};
 
 #[test]
 fn a_database_goes_back_to_what_it_was() {
@@ -98,8 +98,8 @@ fn a_clone_goes_its_own_way() {
     if !has_server() {
         return;
     }
-    for wishes in [builder(), builder().fresh_cluster()] {
-        let db = wishes.sql("CREATE TABLE items (id int)").start().unwrap();
+    for options in [builder(), builder().fresh_cluster()] {
+        let db = options.sql("CREATE TABLE items (id int)").start().unwrap();
         db.execute("INSERT INTO items VALUES (1)").unwrap();
         let clone = db.try_clone().unwrap();
         db.execute("INSERT INTO items VALUES (2)").unwrap();
@@ -123,11 +123,11 @@ fn snapshots_of_a_folder_stay_with_it() {
     let site = Site::new();
     for name in [None, Some("shop"), Some("t_0123456789abcd_0")] {
         let folder = site.path().join(name.unwrap_or("default"));
-        let wishes = builder().path(&folder).sql("CREATE TABLE items (id int)");
-        let wishes = name
+        let options = builder().path(&folder).sql("CREATE TABLE items (id int)");
+        let options = name
             .into_iter()
-            .fold(wishes, |wishes, name| wishes.database(name));
-        wishes.start().unwrap().close().unwrap();
+            .fold(options, |options, name| options.database(name));
+        options.start().unwrap().close().unwrap();
         let mut child = Child::start_in(&site, &folder);
         child.tell("sql INSERT INTO items VALUES (1)");
         child.hear("done");
@@ -141,7 +141,7 @@ fn snapshots_of_a_folder_stay_with_it() {
 
         let db = builder().path(&folder).start().unwrap();
         let found = format!("SELECT 1 FROM pg_database WHERE datname = '{clone}'");
-        wait_until("the clone of the dead is gone", || {
+        wait_until("the clone of the ended process is gone", || {
             ask(&db.url(), &found).is_empty()
         });
         let ids = || ask(&db.url(), "SELECT id FROM items ORDER BY id");
@@ -182,7 +182,7 @@ fn a_reset_that_is_killed_in_the_middle_loses_nothing() {
                 if let Some(row) = client.query(sql, &[]).await.unwrap().first() {
                     return row.get::<_, String>(0);
                 }
-                assert!(begin.elapsed() < PATIENCE, "nothing is ever found by {sql}");
+                assert!(begin.elapsed() < TIMEOUT, "nothing is ever found by {sql}");
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
@@ -202,7 +202,7 @@ fn a_reset_that_is_killed_in_the_middle_loses_nothing() {
         let waiting = "SELECT query FROM pg_stat_activity \
                        WHERE wait_event_type = 'Lock' AND query LIKE '%RENAME%'";
         until_found(&look, waiting).await;
-        // Who holds the lock goes with the server, perhaps a moment sooner than who waits for it.
+        // The lock's holder goes with the server, perhaps a moment sooner than the session that waits.
         crash(&folder);
         child.kill();
     });
@@ -268,7 +268,7 @@ fn snapshots_and_resets_work_while_clients_write() {
         block_on(async {
             let pool = PgPoolOptions::new()
                 .max_connections(4)
-                .acquire_timeout(PATIENCE);
+                .acquire_timeout(TIMEOUT);
             let pool = pool.connect_lazy(&url).unwrap();
             let insert = || async {
                 let mut transaction = pool.begin().await?;

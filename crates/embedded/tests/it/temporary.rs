@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::child::Child;
 use crate::site::Site;
-use crate::{PATIENCE, ask, block_on, builder, has_server, try_ask, wait_until};
+use crate::{TIMEOUT, ask, block_on, builder, has_server, try_ask, wait_until};
 
 fn databases(url: &str) -> Vec<String> {
     ask(
@@ -189,16 +189,16 @@ fn timeouts_of_sessions_are_not_ours() {
         .unwrap();
     let clone = db.try_clone().unwrap();
     assert_ne!(db.database(), clone.database());
-    // A session of somebody else is ended for its idleness. Ours has been idle for longer.
+    // A session of another client is ended for its idleness. Ours has been idle for longer.
     block_on(async {
         let (_client, connection) = tokio_postgres::connect(&db.url(), NoTls).await.unwrap();
-        let ended = timeout(PATIENCE, connection).await.expect("it is ended");
+        let ended = timeout(TIMEOUT, connection).await.expect("it is ended");
         assert_eq!(
             ended.unwrap_err().code(),
             Some(&SqlState::IDLE_SESSION_TIMEOUT)
         );
     });
-    // Without the limits, which hold for whoever asks as well.
+    // Without the limits, which hold for clients as well.
     let unlimited = ["idle_session_timeout", "statement_timeout", "lock_timeout"]
         .map(|name| format!("-c%20{name}%3D0%20"));
     let url = format!(

@@ -1,4 +1,4 @@
-//! The place of temporary clusters: where it may be, what is left there, and who clears it up.
+//! The place of temporary clusters: where it may be, what is left there, and how it is cleaned up.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -71,7 +71,7 @@ fn a_server_whose_folder_was_moved_away_ends_with_its_owner() {
 }
 
 #[test]
-fn a_server_that_does_not_end_keeps_nobody_waiting_and_leaves_no_memory() {
+fn a_server_that_does_not_end_is_not_waited_for_and_leaves_no_memory() {
     if !has_server() {
         return;
     }
@@ -334,7 +334,7 @@ fn find_program(name: &str) -> Option<OsString> {
 }
 
 #[test]
-fn a_report_disturbs_nobody_who_starts() {
+fn a_report_does_not_disturb_starts() {
     if !has_server() {
         return;
     }
