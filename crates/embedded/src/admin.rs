@@ -1,4 +1,4 @@
-//! A connection that administers: a log-in and simple queries on the cluster's own socket.
+//! The administrative connection: a log-in and simple queries on the cluster's Unix socket.
 //!
 //! The socket's folder is private and its server trusts it, so there is no password to give.
 
@@ -19,7 +19,7 @@ use crate::server_error::ServerError;
 /// Longest wait for a reply. `CREATE DATABASE` copies files; migrations may be long.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Largest message taken from the server: what we ask for fits many times.
+/// Largest message taken from the server: answers of this crate's queries are far smaller.
 const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
 /// How a server that has no process for a connection answers: in words without a length, as the
@@ -27,11 +27,11 @@ const MESSAGE_SIZE_MAX: usize = 64 << 20;
 /// sent and come at once.
 const FORK_REFUSAL: &[u8] = b"Ecould not fork";
 
-/// The least that is read at once.
+/// Size of the receive buffer for one read, in bytes.
 const READ_SIZE: usize = 16 << 10;
 
-/// What our own sessions are not to take from the server's settings: an end of theirs before ours,
-/// and a log with passwords in it.
+/// Settings that override the server's for administrative sessions: time limits, and logging, which
+/// would write passwords.
 const ADMIN_SETTINGS: [(&str, &str); 10] = [
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     protocol: postgres::Connection,
     /// Whether anything came from the server.
     has_heard: bool,
-    /// An answer did not come to its end: what comes next, if anything, is a part of it.
+    /// An answer was not read to its end: the next bytes, if any, are a part of it.
     is_lost: bool,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Debug for Connection {
 pub(crate) enum Failure {
     /// There is no answer, or no further one.
     Lost(io::Error),
-    /// The server said no.
+    /// The server returned an error.
     Refused(ServerError),
     /// No text of the protocol holds a zero byte, so nothing was sent.
     ZeroByte,
@@ -176,7 +176,7 @@ impl Connection {
         self.exchange(take_row)
     }
 
-    /// Whether it can be asked: every answer came to its end, and the server has not ended it since.
+    /// Whether it can be used: every answer was read to its end, and the server has not closed it since.
     pub(crate) fn is_usable(&mut self) -> bool {
         if self.is_lost || self.stream.set_nonblocking(true).is_err() {
             return false;
@@ -188,7 +188,7 @@ impl Connection {
                 Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
             }
         };
-        // A server that ends a session says why before.
+        // A server that ends a session sends the reason first.
         while let Ok(Some(event)) = self.protocol.next_event() {
             if matches!(event, Event::Fatal { .. }) {
                 return false;
@@ -197,14 +197,14 @@ impl Connection {
         is_open && self.stream.set_nonblocking(false).is_ok()
     }
 
-    /// Itself, if it can be asked.
+    /// The connection, if it can be used.
     pub(crate) fn if_usable(mut self) -> Option<Self> {
         self.is_usable().then_some(self)
     }
 
     /// Closes the session without waiting for an answer.
     pub(crate) fn hang_up(&self) {
-        // It may know.
+        // It may be closed already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
@@ -227,7 +227,7 @@ impl Connection {
                     }
                     Event::DataRow { row, .. } => take_row(row_of(row)),
                     Event::Failed { error, .. } => refusal = Some(error.into()),
-                    // The server explained itself and hung up.
+                    // The server sent an error and closed the connection.
                     Event::Fatal { error } => return Err(Failure::Refused(error.into())),
                     Event::Closed => {
                         let lost = Failure::Lost(io::ErrorKind::UnexpectedEof.into());
@@ -238,7 +238,7 @@ impl Connection {
                 }
             }
             if copies {
-                // There is nothing to give.
+                // There is no data to send.
                 self.protocol
                     .copy_fail("COPY FROM STDIN needs a client of its own")?;
             } else if self.receive()? == 0 {

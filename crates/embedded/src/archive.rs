@@ -21,7 +21,7 @@ use crate::cluster_manifest::ClusterManifest;
 use crate::identity::Identity;
 use crate::{Error, Result, Version, VersionRequirement, digest};
 
-/// zstd's own choice between size and time.
+/// The default level of zstd.
 const LEVEL: i32 = 3;
 
 /// A manifest has a few lines.
@@ -50,7 +50,7 @@ const LEFT_OUT: [&str; 4] = [
 /// Folder of the log, which goes in last.
 const LOG_FOLDER: &str = "pg_wal";
 
-/// Writes a running cluster into a file, which appears when it is whole.
+/// Writes a running cluster into a file, which is renamed into place when complete.
 pub(crate) fn write(cluster: &Cluster, manifest: &ClusterManifest, file: &Path) -> Result<()> {
     let partial = file.with_extension(format!("partial-{}", digest::random(4)));
     let written = write_partial(cluster, manifest, &partial).and_then(|()| {
@@ -166,7 +166,7 @@ fn add_folder<W: Write>(tar: &mut tar::Builder<W>, folder: &Path, name: &Path) -
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_dir() => add_folder(tar, &path, &inner)?,
             Ok(metadata) if metadata.is_file() => add_file(tar, &path, &inner)?,
-            // Neither: nothing of the server's. Or dropped meanwhile: the log knows.
+            // Neither: not a file of the server. Or dropped meanwhile: the log has that.
             _ => {}
         }
     }
@@ -319,11 +319,11 @@ fn unpack_unchecked(file: &Path, data: &Path, version: Version) -> Result<Cluste
         }
         .map_err(|error| match error.raw_os_error() {
             Some(_) => Error::file("unpack to", &target, error),
-            // It was not the system that refused, but what is read.
+            // The contents are at fault, not the system.
             None => damaged(error),
         })?;
     }
-    // The checksum stands behind the last member.
+    // The checksum follows the last member.
     io::copy(&mut tar.into_inner(), &mut io::sink()).map_err(damaged)?;
     // The label is the last but for the log: without it the archive was cut.
     match data.join("backup_label").exists() {

@@ -52,9 +52,9 @@ pub struct Builder {
 /// Where the cluster lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Location {
-    /// With those of other processes.
+    /// In the server that this user's processes share.
     Shared,
-    /// Alone, as long as its value.
+    /// In a temporary server of its own.
     Fresh,
     /// In a folder of the caller's.
     Folder(PathBuf),
@@ -120,8 +120,8 @@ impl Builder {
         self
     }
 
-    /// A server of its own whose data stays in `folder`, which is made if need be. The server ends
-    /// with the value; the data is there for the next one.
+    /// A server of its own whose data stays in `folder`, which is created if it does not exist. The server
+    /// ends with the value, and the data is kept.
     pub fn path(mut self, folder: impl Into<PathBuf>) -> Self {
         self.location = Location::Folder(folder.into());
         self
@@ -194,7 +194,7 @@ impl Builder {
     /// Contents that the caller's own code makes: a migrator, a seed. It gets the URL of an empty
     /// database (with the extensions, SQL and migrations of this builder) and runs once for each
     /// `key`, not once for each database: the result is a template in the cache, of which databases
-    /// are copies, in this process, in others, and on later days. Of several processes that want it
+    /// are copies, in this process and in others, now and later. Of several processes that want it
     /// at once, one makes it and the others wait; one that fails or dies leaves nothing.
     ///
     /// The key must change when the contents would: [`key_of_files`](crate::key_of_files) makes one
@@ -256,7 +256,7 @@ impl Builder {
     }
 
     /// How many temporary databases of this kind may be made ahead, so that the next ones are handed
-    /// out at once: four by default, none with 0. It begins with one and grows as they are wanted.
+    /// out at once: four by default, none with 0. The number begins with one and doubles when none is left.
     pub fn prewarm(mut self, count_max: usize) -> Self {
         self.prewarm_count_max = count_max;
         self
@@ -268,7 +268,7 @@ impl Builder {
         self
     }
 
-    /// Makes the database.
+    /// Starts the server if needed, and creates the database.
     ///
     /// # Errors
     ///

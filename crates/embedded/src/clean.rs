@@ -43,8 +43,8 @@ pub struct Leftover {
     pub size: u64,
 }
 
-/// Removes clusters, their copies and databases that processes left which have ended, copies of
-/// templates that wait for the next cluster, incomplete files in the cache, templates that no server
+/// Removes clusters and databases of processes that have ended, copies of templates for the next
+/// cluster, incomplete files in the cache, templates that no server
 /// found here uses, and templates with contents other than the eight used last. What a living process
 /// holds, and persistent folders, are left alone.
 ///
@@ -126,7 +126,7 @@ fn clean_databases(runtime_dir: &RuntimeDir, mode: CleanMode, found: &mut Vec<Le
         let port = port
             .and_then(|port| port.parse().ok())
             .unwrap_or(PORT_DEFAULT);
-        // One that ends meanwhile takes its databases along.
+        // The databases of a server that ends meanwhile are gone with it.
         let Ok(mut session) = Connection::open(&cluster.join("s"), port, USER, "postgres") else {
             continue;
         };

@@ -68,19 +68,19 @@ pub(crate) struct Cluster {
     has_first_database: AtomicBool,
 }
 
-/// What keeps the server running as long as we want it.
+/// What keeps the server running while this process uses it.
 #[derive(Debug)]
 pub(crate) enum ServerHandle {
-    /// We started it.
+    /// This process started it.
     Started(Server),
-    /// Another process did; this is our end of its owners' pipe.
+    /// Another process started it; this is the write end of its owners' pipe.
     Joined { _owner: std::fs::File },
     /// Another owner keeps it running.
     Attached,
 }
 
 /// This process among those that share a cluster: a number, locked in the server by a session that
-/// lasts as long as we do. Databases carry it in their names, by which orphans are known.
+/// lasts as long as the process. Databases carry it in their names, by which orphans are known.
 #[derive(Debug)]
 struct Owner {
     number: i64,
@@ -128,7 +128,7 @@ pub(crate) struct Address {
 }
 
 impl Cluster {
-    /// Begins to use a running cluster.
+    /// Wraps a running cluster.
     pub(crate) fn new(
         binaries: Binaries,
         address: Address,
@@ -187,7 +187,7 @@ impl Cluster {
     /// Runs statements in the owner's session; one that the server has ended is replaced first.
     fn query_as_owner(&self, session: &mut Connection, doing: &str, sql: &str) -> Result<Vec<Row>> {
         if !session.is_usable() {
-            // If the server still works for it, it holds our number until it learns of this.
+            // The server holds the lock of our number until it notices that the session was closed.
             session.hang_up();
             let mut new = self.open(ADMIN_DATABASE, doing)?;
             lock_number(&mut new, self.owner.number)
@@ -215,8 +215,8 @@ impl Cluster {
         crash.unwrap_or_else(|| failure.during(doing))
     }
 
-    /// A new database: one that stands ready, or one made now. After it up to `prewarm_count_max` are
-    /// made ready.
+    /// A new database: one that was made ahead, or one made now. After it up to `prewarm_count_max` are
+    /// made ahead.
     pub(crate) fn take_database(
         &self,
         kind: &DatabaseKind,
@@ -252,7 +252,7 @@ impl Cluster {
         Ok(name)
     }
 
-    /// Makes databases of a kind until as many stand ready as are wanted.
+    /// Makes databases of a kind until as many as wanted are made ahead.
     pub(crate) fn prewarm(&self, kind: &DatabaseKind) -> Result<()> {
         let missing = |pools: &Vec<PrewarmPool>| {
             let pool = pools.iter().find(|pool| pool.kind == *kind);
@@ -324,9 +324,9 @@ impl Cluster {
         self.wait_until_unused(TEMPLATE_DATABASE, &mut lock(&self.owner.session))
     }
 
-    /// A name that no database has, and that tells whose it is.
+    /// A new name for a database, with the number of its owner.
     pub(crate) fn new_name(&self) -> String {
-        // Only uniqueness matters.
+        // Relaxed: only uniqueness matters.
         let count = self.database_count.fetch_add(1, Ordering::Relaxed);
         format!("{DATABASE_PREFIX}{:014x}_{count}", self.owner.number)
     }

@@ -75,7 +75,7 @@ pub(crate) fn prepare(
             schema.apply(cluster, database)
         }
         (Some(_), Contents::New) => schema.apply(cluster, database),
-        // An owner that died while it copied the database left it so.
+        // An owner died while it copied the database.
         (Some(allowed), Contents::Existing) if allowed.as_deref() == Some("f") => {
             cluster.allow_connections(database, true)
         }

@@ -17,14 +17,14 @@ use crate::template::Template;
 use crate::verify::Verify;
 use crate::{Result, Version, VersionRequirement};
 
-/// What a look at this machine found.
+/// The findings of [`doctor`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// In the order in which a start looks at things.
     pub findings: Vec<Finding>,
 }
 
-/// One thing that was looked at.
+/// The state of one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Whether something is to be done.
@@ -396,7 +396,7 @@ pub(crate) fn size_of(path: &Path) -> u64 {
     metadata.blocks() * 512 + below
 }
 
-/// A size as people read it.
+/// A size in KiB or MiB.
 struct Size(u64);
 
 impl std::fmt::Display for Size {

@@ -12,7 +12,7 @@ use crate::{Error, Result, archive, digest};
 /// same message.
 const ROWS_PER_INSERT: &str = "--rows-per-insert=1000";
 
-/// Writes a database as SQL into a file, which appears when it is whole.
+/// Writes a database as SQL into a file, which is renamed into place when complete.
 pub(crate) fn write(cluster: &Cluster, user: &str, database: &str, file: &Path) -> Result<()> {
     let major = cluster.binaries.version().major;
     let program = cluster

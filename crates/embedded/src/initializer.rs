@@ -1,4 +1,4 @@
-//! Code of the caller's that fills a database, such as a migrator.
+//! The caller's code that fills a database, such as a migrator.
 
 use std::fmt;
 use std::panic;
@@ -35,7 +35,7 @@ impl fmt::Debug for Initializer {
 impl Initializer {
     /// Runs the code on a database, and ends the sessions that it leaves there, such as a pool's.
     ///
-    /// It has a thread to itself, so that it may start an asynchronous runtime also where the caller
+    /// It runs on a new thread, so that it may start an asynchronous runtime also where the caller
     /// is on a thread of one.
     pub(crate) fn run(&self, cluster: &Cluster, database: &str) -> Result<()> {
         let url = url_of(cluster, database);

@@ -43,7 +43,7 @@ const UNNAMED_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often it looks.
 const BUSY_POLL: Duration = Duration::from_millis(20);
 
-/// How long a server may take to write everything down.
+/// How long a server may take to write its data to disk.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// After how long it is ended at once: what was committed stands, and the next start recovers it.
@@ -69,7 +69,7 @@ pub struct Instance {
     folder: PathBuf,
 }
 
-/// What a folder's server does.
+/// The state of a folder's server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
@@ -80,9 +80,9 @@ pub enum Status {
         /// The major version of PostgreSQL.
         major: u32,
     },
-    /// It is served until it is stopped.
+    /// Its server runs until it is stopped.
     Running(Running),
-    /// A program serves it for itself.
+    /// A program owns it, and its server ends with the program.
     Owned {
         /// The program's process number, or that of the server it left behind, where it is known.
         pid: Option<u32>,
@@ -153,7 +153,7 @@ impl Instance {
         let begin = Instant::now();
         let mut refused = None;
         let opened = loop {
-            // In this order: an owner that becomes a running server in between is found running.
+            // In this order: an owner that detaches its server in between is found running.
             let is_owned = persistent::is_owned(&self.folder);
             if let Status::Running(running) = self.status()? {
                 return self.check_options(&builder).map(|()| running);
@@ -192,7 +192,7 @@ impl Instance {
         }
     }
 
-    /// What the server does.
+    /// The state of the server.
     ///
     /// # Errors
     ///
@@ -311,7 +311,7 @@ impl Instance {
                 Err(error) => Err(Error::cannot_wait(error.into())),
             };
         }
-        // What was looked at one after the other belongs together only if the lock says the same.
+        // The values were read one after the other, and are consistent only if the lock is unchanged.
         let is_owned = is_owned(&self.folder) && lock_text == lock_text_of(&self.folder);
         if is_owned && !is_own && !is_starting {
             return Err(Error::folder_in_use(&self.folder, pid));
@@ -423,7 +423,7 @@ impl Instance {
 /// A server that was told to stop.
 struct StopRequest {
     server: Pid,
-    /// What the folder's lock said then.
+    /// The text of the folder's lock at that time.
     lock_text: String,
     since: Instant,
     is_escalated: bool,
@@ -462,7 +462,7 @@ impl StopRequest {
     }
 }
 
-/// Notes a folder for [`Instance::list`].
+/// Registers a folder for [`Instance::list`].
 fn register(folder: &Path) -> Result<()> {
     let cache = Cache::open()?;
     cache.write(
@@ -471,7 +471,7 @@ fn register(folder: &Path) -> Result<()> {
     )
 }
 
-/// Where a folder is noted.
+/// The file by which a folder is registered.
 fn registry_file(cache: &Cache, folder: &Path) -> Result<PathBuf> {
     Ok(cache
         .folder(REGISTRY)?

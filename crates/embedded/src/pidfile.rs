@@ -21,7 +21,7 @@ pub(crate) fn server_file(data: &Path) -> Option<String> {
 }
 
 /// The process that works in `data`. Its number stands in a file, and as numbers are used again,
-/// the process must also stand in the folder.
+/// the process must also have that working folder.
 pub(crate) fn server_pid(data: &Path) -> Option<Pid> {
     let file = server_file(data)?;
     let pid: i32 = file.lines().next()?.trim().parse().ok()?;
@@ -50,7 +50,7 @@ fn is_postgres(pid: Pid) -> bool {
     !program.starts_with(b"postgres: ") && name == Some("postgres".as_ref())
 }
 
-/// Whether a process stands in `data`, as a server does that works there.
+/// Whether `data` is the working folder of a process, as it is of its server.
 pub(crate) fn works_in(pid: Pid, data: &Path) -> bool {
     let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
     cwd.is_ok_and(|cwd| data.canonicalize().is_ok_and(|data| cwd == data))
@@ -70,7 +70,7 @@ pub(crate) fn remove_stale_pid_files(data: &Path, socket_folder: &Path) {
     }
 }
 
-/// Whether the process that a file of a server names does not stand in `data`.
+/// Whether the process that a file of a server names has another working folder than `data`.
 fn is_of_other_process(file: &Path, data: &Path) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let pid = text
@@ -83,7 +83,7 @@ fn is_of_other_process(file: &Path, data: &Path) -> bool {
     let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
     match (cwd, data.canonicalize()) {
         (Ok(cwd), Ok(data)) => cwd != data,
-        // One that has ended stands nowhere. What may not be seen may be the server.
+        // A process that has ended has no folder. One that cannot be read may be the server.
         (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
         (_, Err(_)) => false,
     }

@@ -164,8 +164,7 @@ impl Postgres {
         self.lease.lifetime == Lifetime::Process
     }
 
-    /// Runs SQL, one statement or several, and forgets what it returns. For setting up; queries
-    /// are a client's work.
+    /// Runs SQL, one statement or several, and discards the rows. For setup; queries need a client.
     ///
     /// # Errors
     ///
@@ -217,8 +216,8 @@ impl Postgres {
 
     /// Keeps a copy of the database as it is now under a name, for [`reset_to`](Self::reset_to).
     ///
-    /// Copying needs the database alone: sessions on it are ended, and new ones wait for nothing
-    /// but are refused meanwhile (SQLSTATE 57P01 and 55000); a pool connects again by itself.
+    /// A database is copied without sessions: those on it are ended (SQLSTATE 57P01), and new ones are
+    /// refused meanwhile (55000); a pool connects again by itself.
     ///
     /// # Errors
     ///
@@ -362,7 +361,7 @@ impl Postgres {
         }
     }
 
-    /// Does something that needs the database without sessions.
+    /// Runs `work` while the database has no sessions.
     fn alone<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.database == ADMIN_DATABASE {
             return Err(Error::never_alone(&self.database));
@@ -399,8 +398,8 @@ impl Postgres {
         Ok(result)
     }
 
-    /// Drops the value, waits until its database is gone or its server has ended, and tells what
-    /// went wrong. A server with other values, clones of this one, goes on for them.
+    /// Drops the value, waits until its database is dropped or its server has ended, and returns
+    /// errors of that. A server with other values, clones of this one, goes on for them.
     ///
     /// # Errors
     ///

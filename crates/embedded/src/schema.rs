@@ -1,4 +1,4 @@
-//! What a database holds from the beginning: extensions, SQL and migrations.
+//! The initial contents of a database: extensions, SQL and migrations.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) struct Schema {
     steps: Vec<Step>,
     /// The caller's own code, which runs after the steps.
     initializers: Vec<Initializer>,
-    /// Whose all of it is.
+    /// The owner of all objects.
     pub(crate) owner: DatabaseOwner,
 }
 
@@ -152,7 +152,7 @@ impl Schema {
         self.steps.push(Step::new(label, sql));
     }
 
-    /// Names the schema by all that it says.
+    /// A digest of the whole schema.
     pub(crate) fn digest(&self) -> String {
         let mut text = match self.owner {
             DatabaseOwner::Superuser => String::new(),

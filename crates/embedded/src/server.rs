@@ -156,7 +156,7 @@ pub(crate) enum OnOwnerExit {
     Remove,
     /// As `Remove`; further owners may join through [`OWNERS`].
     RemoveShared,
-    /// The server writes everything down and ends.
+    /// The server writes its data to disk and ends.
     Stop,
 }
 
@@ -327,7 +327,7 @@ impl Server {
     }
 
     /// What the end of the log says if the server has ended by itself, or does within a moment: a
-    /// connection breaks before its server is quite gone.
+    /// connection breaks some time before its server has ended.
     pub(crate) fn crash_error(&mut self) -> Option<Error> {
         let watch = self.watch.as_mut()?;
         let begin = Instant::now();
@@ -402,8 +402,7 @@ impl Server {
         session.is_err_and(|failure| failure.is_starting_up())
     }
 
-    /// Ends a server whose start failed, without removing what it said. One with lasting data may be
-    /// at work on it.
+    /// Ends a server whose start failed, and keeps its log. One with persistent data may be writing it.
     fn abandon(&mut self) {
         if self.on_owner_exit == OnOwnerExit::Stop {
             let _ = self.end_and_wait();

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 
-/// Settings that say where the server lives and how it is reached, which is our business.
+/// Settings that say where the server lives and how it is reached, which this crate decides.
 const RESERVED: [&str; 11] = [
     "config_file",
     "data_directory",
@@ -34,7 +34,7 @@ pub(crate) fn temporary_settings() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Refuses settings that are ours, and those that no command line can hold.
+/// Refuses settings that are reserved, and those that no command line can hold.
 pub(crate) fn check_settings(settings: &[(String, String)]) -> Result<()> {
     for (name, value) in settings {
         // As the server reads names.

@@ -28,7 +28,7 @@ use crate::{Error, Result, digest};
 
 pub(crate) use self::prepared::Preparation;
 
-/// Counts up when what is made here changes.
+/// Increases when the contents of templates change.
 const FORMAT: u32 = 4;
 
 /// How long a template that is not asked for is kept; another version of this crate may want it.
@@ -129,7 +129,7 @@ impl Template {
         self.preparation.is_some()
     }
 
-    /// Has it forgotten later than those that are not used.
+    /// Marks it as used, so that it is removed later than others.
     fn mark_used(&self) {
         // In a cache that cannot be written to nothing is forgotten either.
         let _ =
@@ -357,7 +357,7 @@ impl Template {
         }
         let _ = fs::remove_dir_all(data);
         match copied {
-            // It is not the template that is at fault.
+            // The template is not at fault.
             Err(error) if error.is_full() || error.lacks_descriptor() => return Err(error),
             _ => {}
         }

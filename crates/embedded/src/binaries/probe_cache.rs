@@ -1,4 +1,4 @@
-//! What programs answered when they were asked before, so that a start need not run them.
+//! Cached output of programs such as `postgres --version`, so that a start need not run them.
 //!
 //! `postgres --version` costs about 10 ms, as much as the whole of handing out a database.
 
@@ -49,7 +49,7 @@ impl ProbeCache {
         }
     }
 
-    /// Remembers what was learnt. That it cannot be written costs time, not truth.
+    /// Writes the answers to the cache. Without it the programs are run again.
     pub(crate) fn write(&mut self, cache: Option<&Cache>) {
         let (Some(cache), Some(file), true) = (cache, &self.file, self.is_changed) else {
             return;

@@ -31,12 +31,12 @@ pub(crate) enum Job {
     DropOrphans {
         kept: Vec<String>,
         count_max: usize,
-        /// Hears when it is done.
+        /// Receives a message when it is done.
         done: Option<Sender<()>>,
     },
 }
 
-/// The way to a cluster's thread; it starts with the first job and ends with the cluster.
+/// The handle of a cluster's background thread; it starts with the first job and ends with the cluster.
 #[derive(Debug)]
 pub(super) struct Janitor {
     cluster: Weak<Cluster>,
