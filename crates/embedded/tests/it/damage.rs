@@ -361,8 +361,8 @@ fn a_full_disk_for_clusters_is_not_taken_for_a_damaged_template() {
     let disk = tempdir();
     let cache = tempdir();
     start_once(cache.path(), "temporary");
-    for (role, way_out) in [
-        ("path", "another place"),
+    for (role, hint) in [
+        ("path", "another folder"),
         ("temporary", "LOOKASIDE_PG_TEMP"),
     ] {
         let site = Site::with_cache(cache.path());
@@ -375,7 +375,7 @@ fn a_full_disk_for_clusters_is_not_taken_for_a_damaged_template() {
         };
         let error = child.hear("error ");
         assert!(error.starts_with("Environment"), "{error}");
-        for part in ["no room is left", disk.path().to_str().unwrap(), way_out] {
+        for part in ["no room is left", disk.path().to_str().unwrap(), hint] {
             assert!(error.contains(part), "{error}");
         }
         assert!(!child.said().contains("step "), "{}", child.said());

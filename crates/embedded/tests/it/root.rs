@@ -275,8 +275,8 @@ fn data_of_another_user_is_an_error_with_the_way_out() {
     let owner = folder.join("data").metadata().unwrap().uid();
     give(&folder.join("data"), 54321);
     let error = builder().path(&folder).start().unwrap_err();
-    let way_out = format!("`chown -R {owner} {}`", folder.join("data").display());
-    for part in ["belongs to user 54321", &way_out] {
+    let hint = format!("`chown -R {owner} {}`", folder.join("data").display());
+    for part in ["belongs to user 54321", &hint] {
         assert!(error.to_string().contains(part), "{error}");
     }
     give(&folder.join("data"), owner);
