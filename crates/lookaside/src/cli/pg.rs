@@ -1,5 +1,6 @@
 //! `lookaside pg`: a PostgreSQL that starts in milliseconds, for commands, tests and local work.
 
+#[path = "../../../bench/src/pg/mod.rs"]
 mod bench;
 mod child;
 mod clean;

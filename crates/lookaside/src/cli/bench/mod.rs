@@ -1,20 +1,31 @@
 //! `lookaside bench`: what an operation costs on this machine, as programs with parameters.
 
+#[path = "../../../../bench/src/cache.rs"]
 mod cache;
 mod enrich;
+#[path = "../../../../bench/src/http/mod.rs"]
 mod http;
 mod load;
 mod lookup;
+#[path = "../../../../load/src/measure.rs"]
 pub(super) mod measure;
+#[path = "../../../../bench/src/metadata.rs"]
 mod metadata;
 mod oml;
+#[path = "../../../../bench/src/oml_provider.rs"]
 mod oml_provider;
+#[path = "../../../../bench/src/pipeline/mod.rs"]
 mod pipeline;
 mod project;
+#[path = "../../../../bench/src/provider.rs"]
 mod provider;
+#[path = "../../../../load/src/relay.rs"]
 mod relay;
+#[path = "../../../../load/src/report.rs"]
 mod report;
+#[path = "../../../../bench/src/target.rs"]
 mod target;
+#[path = "../../../../load/src/workload.rs"]
 pub(super) mod workload;
 
 use std::error::Error;

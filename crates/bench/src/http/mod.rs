@@ -3,18 +3,30 @@
 //! Threads of connections, each with an epoll of its own ([`worker`]); answers are read strictly
 //! ([`response`]); at a fixed rate a latency begins when a request was due ([`schedule`]).
 
+#[path = "../../../load/src/http/asking.rs"]
 mod asking;
+#[path = "../../../load/src/http/connection.rs"]
 mod connection;
+#[path = "../../../load/src/http/figures.rs"]
 mod figures;
+#[path = "../../../load/src/http/head.rs"]
 mod head;
+#[path = "../../../load/src/http/plan.rs"]
 mod plan;
+#[path = "../../../load/src/processes.rs"]
 mod processes;
 mod report;
+#[path = "../../../load/src/http/response.rs"]
 mod response;
+#[path = "../../../load/src/http/schedule.rs"]
 mod schedule;
+#[path = "../../../load/src/http/target.rs"]
 mod target;
+#[path = "../../../load/src/http/template.rs"]
 mod template;
+#[path = "../../../load/src/http/watch.rs"]
 mod watch;
+#[path = "../../../load/src/http/worker.rs"]
 mod worker;
 
 use std::fs;
