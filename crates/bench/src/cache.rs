@@ -5,17 +5,16 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use lookaside_knowledge::{CallCache, Knowledge, Policy, Statement};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, Spread, cpu_time, measure};
+use lookaside_load::report;
+use lookaside_load::workload::{KeyArguments, KeyLaw};
 use lookaside_value::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, Spread, cpu_time, measure};
-use super::project::int_params;
-use super::report;
-use super::target::{Caches, FACADE_SQL, Target, TargetArguments};
-use super::workload::{KeyArguments, KeyLaw};
+use super::target::{Caches, FACADE_SQL, Target, TargetArguments, int_params};
 
 /// Keys drawn ahead for `warm`; their order repeats after that many.
 const KEY_COUNT: usize = 1 << 20;

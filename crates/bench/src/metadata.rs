@@ -9,12 +9,12 @@ use clap::{Args, ValueEnum};
 use lookaside_client::mysql::blocking::Connection;
 use lookaside_client::mysql::{Definitions, Options};
 use lookaside_client::{Answer, Config, Environment, HostAddress, MysqlConfig, Request};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::relay::Relay;
+use lookaside_load::report;
 use lookaside_value::{ParamBatch, Value};
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, measure};
-use super::relay::Relay;
-use super::report;
 
 /// Rows of each table.
 const ROW_COUNT: u64 = 10_000;

@@ -4,14 +4,14 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use lookaside_knowledge::{Knowledge, Session};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::report;
+use lookaside_load::workload::KeyArguments;
 use lookaside_oml::{Evaluator, Model, Options, Program, RunReport};
 use lookaside_value::{Batch, Name, NameTable, Value};
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, measure};
-use super::report;
 use super::target::{Caches, TABLE, Target, TargetArguments};
-use super::workload::KeyArguments;
 
 const KEY_COUNT: usize = 1 << 20;
 /// Records of one thread between two looks at the clock, at least.

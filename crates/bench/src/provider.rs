@@ -7,16 +7,17 @@ use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::postgres::{Client, Options};
 use lookaside_client::{Answer, Config, Pool, PoolOptions, PostgresConfig, Request, Syncs};
 use lookaside_knowledge::{Knowledge, Policy, Statement};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, Spread, measure};
+use lookaside_load::report;
+use lookaside_load::workload::KeyArguments;
 use lookaside_value::{Answers, Lookup, ParamBatch, Text, Value};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, Spread, measure};
-use super::project::int_params;
-use super::report;
-use super::target::{Caches, FACADE_SQL, TABLE, Target, TargetArguments, current_thread};
-use super::workload::KeyArguments;
+use super::target::{
+    Caches, FACADE_SQL, TABLE, Target, TargetArguments, current_thread, int_params,
+};
 
 /// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
 const KEY_COUNT: usize = 100_000;

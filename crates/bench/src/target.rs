@@ -7,10 +7,11 @@ use clap::Args;
 use lookaside_client::{Config, Environment, Pool, PoolOptions};
 use lookaside_embedded::Postgres;
 use lookaside_knowledge::Knowledge;
+use lookaside_value::Value;
 use tokio::runtime::Runtime;
 
 use super::Result;
-use crate::progress::download::DownloadBar;
+use crate::progress::DownloadBar;
 
 /// The table of all benchmarks.
 pub(super) const TABLE: &str = "lookaside_bench_kv";
@@ -163,4 +164,9 @@ pub(super) fn current_thread() -> Result<Runtime> {
         .enable_all()
         .build()?;
     Ok(runtime)
+}
+
+/// Integers as parameters.
+pub(super) fn int_params(keys: &[i64]) -> Vec<Value> {
+    keys.iter().map(|&key| Value::Int(key)).collect()
 }

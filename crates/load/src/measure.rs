@@ -1,4 +1,4 @@
-//! How a benchmark measures: rounds of fixed length, CPU time of the thread, the spread reported.
+//! How a benchmark measures: rounds of fixed length, CPU time of the process, the spread of the rounds.
 
 use std::time::{Duration, Instant};
 
@@ -7,29 +7,36 @@ use serde::Serialize;
 
 /// How long, how often, and how it is shown.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Rounds {
+pub struct Rounds {
     /// Seconds that one round lasts at least.
     #[arg(long, default_value_t = 0.2, value_name = "SECONDS")]
-    pub(crate) seconds: f64,
+    pub seconds: f64,
     /// Rounds after one that warms up; the median is the figure to quote.
     #[arg(long, default_value_t = 5, value_name = "COUNT")]
-    pub(crate) rounds: usize,
+    pub rounds: usize,
     /// One line of JSON a case.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Nanoseconds for one operation, over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Spread {
-    pub(crate) min: f64,
-    pub(crate) median: f64,
-    pub(crate) max: f64,
+pub struct Spread {
+    /// Of the cheapest round.
+    pub min: f64,
+    /// Of the round in the middle, which is the figure to quote.
+    pub median: f64,
+    /// Of the most expensive round.
+    pub max: f64,
 }
 
 impl Spread {
-    /// Over the samples, of which there is one at least.
-    pub(crate) fn new(mut samples: Vec<f64>) -> Self {
+    /// Over the samples.
+    ///
+    /// # Panics
+    ///
+    /// Without any sample.
+    pub fn new(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
         assert!(!samples.is_empty(), "at least one round was measured");
         let (min, max) = (samples[0], samples[samples.len() - 1]);
@@ -43,24 +50,27 @@ impl Spread {
 
 /// What one case cost.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Measured {
-    pub(super) engine: String,
-    pub(super) bench: &'static str,
-    pub(super) case: String,
+pub struct Measured {
+    /// What was measured, with its version.
+    pub engine: String,
+    /// The benchmark.
+    pub bench: &'static str,
+    /// Which of its cases.
+    pub case: String,
     /// Operations in all measured rounds.
-    pub(super) ops: u64,
+    pub ops: u64,
     /// CPU time an operation, all threads of the process.
-    pub(super) cpu_ns_per_op: Spread,
+    pub cpu_ns_per_op: Spread,
     /// Wall time an operation.
-    pub(super) wall_ns_per_op: Spread,
+    pub wall_ns_per_op: Spread,
     /// Over the answers of one pass; equal hashes mean equal answers.
-    pub(super) hash: String,
+    pub hash: String,
     /// What else the case has to say, as `name=value` pairs.
-    pub(super) notes: Vec<(&'static str, String)>,
+    pub notes: Vec<(&'static str, String)>,
 }
 
 /// CPU time that the process used so far, user and system, all threads.
-pub(crate) fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
@@ -69,8 +79,21 @@ pub(crate) fn cpu_time() -> Duration {
 const ROUND_LENGTH_MIN: Duration = Duration::from_millis(1);
 const ROUND_LENGTH_MAX: Duration = Duration::from_secs(3600);
 
-/// Runs `block`, which says how many operations it did, until each round is full.
-pub(super) fn measure<E>(
+/// Runs `block`, which says how many operations it did, until each round is full: operations in
+/// all, CPU time and wall time of one.
+///
+/// ```
+/// use lookaside_load::measure::{Rounds, measure};
+///
+/// let rounds = Rounds { seconds: 0.001, rounds: 3, json: false };
+/// let (count, cpu, wall) = measure(rounds, || Ok::<_, ()>(1)).unwrap();
+/// assert!(count >= 3 && cpu.min <= cpu.max && wall.median > 0.0);
+/// ```
+///
+/// # Errors
+///
+/// The first error of `block`.
+pub fn measure<E>(
     rounds: Rounds,
     mut block: impl FnMut() -> Result<u64, E>,
 ) -> Result<(u64, Spread, Spread), E> {
@@ -96,20 +119,27 @@ pub(super) fn measure<E>(
 
 /// FNV-1a over answers, each ended by a line feed: the rivals' programs print the same.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerHash(u64);
+pub struct AnswerHash(u64);
 
 impl AnswerHash {
-    pub(crate) fn new() -> Self {
+    /// Over nothing yet.
+    #[expect(
+        clippy::new_without_default,
+        reason = "an empty hash is a place to begin, not a value to fall back on"
+    )]
+    pub fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    pub(crate) fn add(&mut self, answer: &[u8]) {
+    /// Adds an answer.
+    pub fn add(&mut self, answer: &[u8]) {
         for &byte in answer.iter().chain(b"\n") {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    pub(crate) fn text(self) -> String {
+    /// As sixteen hexadecimal digits.
+    pub fn text(self) -> String {
         format!("{:016x}", self.0)
     }
 }

@@ -8,18 +8,18 @@ use rustix::param::clock_ticks_per_second;
 
 /// A process and its descendants, such as PostgreSQL and the processes of its connections.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub struct Usage {
     /// Of those that live, and of those that ended and were waited for.
-    pub(super) cpu: Duration,
+    pub cpu: Duration,
     /// The largest resident sizes, added up: pages that processes share count in each.
-    pub(super) resident_max: u64,
+    pub resident_max: u64,
     /// Voluntary and involuntary, of the threads that live.
-    pub(super) switches: u64,
+    pub switches: u64,
 }
 
 impl Usage {
     /// Nothing, if there is no such process.
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         let processes: Vec<Process> = fs::read_dir("/proc")
             .ok()?
             .filter_map(|entry| Process::read(entry.ok()?.file_name().to_str()?.parse().ok()?))
@@ -86,7 +86,7 @@ fn figure(text: &str, name: &str) -> Option<u64> {
 
 /// CPU time that all processors spent on anything since the machine started, and that a hypervisor
 /// kept from them.
-pub(super) fn machine_cpu() -> Option<Duration> {
+pub fn machine_cpu() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     // user, nice, system, idle, iowait, irq, softirq, steal; guests count as users as well.

@@ -1,4 +1,4 @@
-//! A link that takes its time: a relay to a server, which keeps all bytes for a while each way.
+//! A link with a delay: a relay to a server that holds all bytes for a while each way.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,20 +14,26 @@ const READ_SIZE: usize = 64 * 1024;
 const READ_COUNT_MAX: usize = 1024;
 
 /// A relay; it ends with the program.
-pub(super) struct Relay {
-    pub(super) port: u16,
+#[derive(Clone, Copy, Debug)]
+pub struct Relay {
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
 }
 
 impl Relay {
     /// Listens on a free port of 127.0.0.1 and passes on to `target`. Each way takes `delay`.
-    pub(super) fn start(target: SocketAddr, delay: Duration) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When no port or no thread can be had.
+    pub fn start(target: SocketAddr, delay: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         thread::Builder::new()
-            .name("bench-relay".into())
+            .name("load-relay".into())
             .spawn(move || {
                 for client in listener.incoming().flatten() {
-                    // Whoever cannot be served finds the end of the stream.
+                    // A client whose server cannot be reached finds the end of the stream.
                     let _ = join(client, target, delay);
                 }
             })?;
@@ -48,7 +54,7 @@ fn join(client: TcpStream, target: SocketAddr, delay: Duration) -> io::Result<()
 /// One way: a thread that reads and notes the time, and one that writes when the time has come.
 fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) -> io::Result<()> {
     let (sender, receiver) = mpsc::sync_channel::<(Instant, Vec<u8>)>(READ_COUNT_MAX);
-    let builder = || thread::Builder::new().name("bench-relay".into());
+    let builder = || thread::Builder::new().name("load-relay".into());
     builder().spawn(move || {
         let mut buffer = vec![0; READ_SIZE];
         while let Ok(size @ 1..) = from.read(&mut buffer) {

@@ -3,11 +3,14 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 
-use super::Result;
-use super::measure::{Measured, Spread};
+use crate::measure::{Measured, Spread};
 
-/// Prints one measured case; a reader that has gone is not a failure.
-pub(super) fn print(measured: &Measured, json: bool) -> Result<()> {
+/// Prints one measured case to standard output; a reader that has gone is not a failure.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
+pub fn print(measured: &Measured, json: bool) -> io::Result<()> {
     let mut text = if json {
         serde_json::to_string(measured)?
     } else {
@@ -15,7 +18,7 @@ pub(super) fn print(measured: &Measured, json: bool) -> Result<()> {
     };
     text.push('\n');
     match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
 }

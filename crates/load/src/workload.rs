@@ -5,14 +5,15 @@ use std::net::Ipv4Addr;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): five lines, and every run draws the same numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +22,7 @@ impl Random {
     }
 
     /// A number below `bound`; the bias of the multiplication is below 2^-32 for the bounds here.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -29,14 +30,15 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    pub(super) fn address(&mut self) -> Ipv4Addr {
+    /// Any address.
+    pub fn address(&mut self) -> Ipv4Addr {
         Ipv4Addr::from((self.next() >> 32) as u32)
     }
 }
 
 /// How often which key is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum KeyLaw {
+pub enum KeyLaw {
     /// Key `k` with probability proportional to `1/k` (Zipf, exponent 1), the ranks shuffled.
     Zipf,
     /// Every key alike.
@@ -47,18 +49,18 @@ pub(crate) enum KeyLaw {
 
 /// Which keys of which table are asked for.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct KeyArguments {
+pub struct KeyArguments {
     /// Rows of the key-value table.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) rows: u64,
+    pub rows: u64,
     /// How often which key is asked for.
     #[arg(long, value_enum, default_value_t = KeyLaw::Zipf)]
-    pub(super) keys: KeyLaw,
+    pub keys: KeyLaw,
 }
 
 impl KeyArguments {
     /// `count` keys of the table, the same at each call.
-    pub(super) fn draw(self, count: usize) -> Vec<i64> {
+    pub fn draw(self, count: usize) -> Vec<i64> {
         self.keys.keys(self.rows, count, &mut Random::new(7))
     }
 }
@@ -106,7 +108,7 @@ fn zipf(key_max: u64, count: usize, random: &mut Random) -> Vec<i64> {
 }
 
 /// A key-value table as CSV without a header: a number `id` from 1 and `value_<id>`.
-pub(super) fn key_value_csv(row_count: u64) -> String {
+pub fn key_value_csv(row_count: u64) -> String {
     let mut csv = String::new();
     for id in 1..=row_count {
         writeln!(csv, "{id},value_{id}").expect("a string takes any text");
@@ -116,7 +118,7 @@ pub(super) fn key_value_csv(row_count: u64) -> String {
 
 /// Address ranges with their networks as CSV without a header, in the shape of the public ASN table:
 /// first and last address, number, organisation; ranges ascend and do not overlap, with a few gaps.
-pub(super) fn ranges_csv(range_count: u64, random: &mut Random) -> String {
+pub fn ranges_csv(range_count: u64, random: &mut Random) -> String {
     // The real table has 411,961 ranges of 84,159 networks.
     let organisation_count = (range_count / 5).max(1);
     let mut csv = String::new();
@@ -143,7 +145,7 @@ pub(super) fn ranges_csv(range_count: u64, random: &mut Random) -> String {
 }
 
 /// Lines of a combined access log, some 240 bytes each, from addresses all over the IPv4 space.
-pub(super) fn access_log(line_count: u64, random: &mut Random) -> String {
+pub fn access_log(line_count: u64, random: &mut Random) -> String {
     const METHODS: [&str; 4] = ["GET", "GET", "POST", "HEAD"];
     const STATUSES: [u16; 8] = [200, 200, 200, 200, 301, 304, 404, 500];
     const PATHS: [&str; 4] = [

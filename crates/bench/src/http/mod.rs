@@ -1,58 +1,23 @@
-//! `lookaside bench http`: a load generator for servers of HTTP/1.1, whoever wrote them.
-//!
-//! Threads of connections, each with an epoll of its own ([`worker`]); answers are read strictly
-//! ([`response`]); at a fixed rate a latency begins when a request was due ([`schedule`]).
+//! `lookaside-bench http`: the load generator's command.
 
-#[path = "../../../load/src/http/asking.rs"]
-mod asking;
-#[path = "../../../load/src/http/connection.rs"]
-mod connection;
-#[path = "../../../load/src/http/figures.rs"]
-mod figures;
-#[path = "../../../load/src/http/head.rs"]
-mod head;
-#[path = "../../../load/src/http/plan.rs"]
-mod plan;
-#[path = "../../../load/src/processes.rs"]
-mod processes;
 mod report;
-#[path = "../../../load/src/http/response.rs"]
-mod response;
-#[path = "../../../load/src/http/schedule.rs"]
-mod schedule;
-#[path = "../../../load/src/http/target.rs"]
-mod target;
-#[path = "../../../load/src/http/template.rs"]
-mod template;
-#[path = "../../../load/src/http/watch.rs"]
-mod watch;
-#[path = "../../../load/src/http/worker.rs"]
-mod worker;
+mod stop;
 
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
-use std::thread;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use lookaside_stream::StopFlag;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use indicatif::{HumanCount, ProgressBar};
+use lookaside_load::http::{Fault, Figures, Options, Plan, Target, Template, Watched};
+use lookaside_load::processes::Usage;
 
-use self::figures::{Fault, Figures};
-use self::plan::{Clock, Plan};
-use self::processes::Usage;
 use self::report::Report;
-use self::target::Target;
-use self::template::Template;
-use self::watch::{Used, Watched, watch};
-use self::worker::Worker;
-use crate::cli::signals::SignalListener;
-use crate::failure::{Exit, Failure, Outcome};
-
-/// Descriptors beside those of connections, with room to spare.
-const OTHER_DESCRIPTORS: u64 = 64;
+use self::stop::Stop;
+use crate::failure::{Failure, Outcome};
+use crate::progress::bar;
 
 /// Send requests to an HTTP/1.1 server and measure its answers
 ///
@@ -66,11 +31,11 @@ const OTHER_DESCRIPTORS: u64 = 64;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lookaside bench http http://127.0.0.1:8300/v1/lookup/asn?ip=8.8.8.8
-  lookaside bench http unix:/run/lookaside.sock --get /healthz --depth 16
-  lookaside bench http 127.0.0.1:8080 --get /items/{RAND:1:50000} --rate 20000 \\
+  cargo bench-lookaside http http://127.0.0.1:8300/v1/lookup/asn?ip=8.8.8.8
+  cargo bench-lookaside http unix:/run/lookaside.sock --get /healthz --depth 16
+  cargo bench-lookaside http 127.0.0.1:8080 --get /items/{RAND:1:50000} --rate 20000 \\
       --server-pid $(pidof server) --json
-  lookaside bench http 127.0.0.1:8080 --post /items --body '{\"id\":{SEQ:100001}}' --expect-status 201")]
+  cargo bench-lookaside http 127.0.0.1:8080 --post /items --body '{\"id\":{SEQ:100001}}' --expect-status 201")]
 pub(crate) struct HttpArguments {
     /// The server, as http://HOST:PORT, HOST:PORT or unix:PATH; a path behind it is asked for by GET
     #[arg(value_name = "ADDRESS")]
@@ -157,16 +122,16 @@ fn statuses(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-pub(super) fn run(arguments: &HttpArguments) -> Outcome {
+pub(crate) fn run(arguments: &HttpArguments) -> Outcome {
     let plan = arguments.plan()?;
     let watched = arguments.watched()?;
-    raise_descriptor_limit(plan.connection_count)?;
-    plan.target.probe()?;
-
-    let unable = |error: &dyn std::error::Error| Failure::new("cannot measure").because(error);
-    let stop = StopFlag::new().map_err(|error| unable(&error))?;
-    let signals = SignalListener::start(stop.clone(), None, || {})?;
-    let (figures, used) = measure(&plan, arguments, watched, &stop).map_err(|e| unable(&e))?;
+    let unable =
+        |error: &(dyn std::error::Error + 'static)| Failure::new("cannot measure").because(error);
+    let stop = Stop::listen().map_err(|error| unable(&error))?;
+    let bar = bar("{wide_bar} {elapsed} {msg}");
+    let (figures, used) =
+        lookaside_load::http::run(&plan, watched, stop.flag(), draw(&bar, &plan))?;
+    bar.finish_and_clear();
     let report = Report {
         plan: &plan,
         figures: &figures,
@@ -175,43 +140,26 @@ pub(super) fn run(arguments: &HttpArguments) -> Outcome {
     report
         .print(arguments.json)
         .map_err(|error| unable(&error))?;
-    if let Some(exit) = signals.ended_by() {
-        return Ok(exit);
+    if let Some(code) = stop.exit_code() {
+        return Ok(code);
     }
     judge(&plan, &figures)
 }
 
-fn measure(
-    plan: &Plan,
-    arguments: &HttpArguments,
-    watched: Watched,
-    stop: &StopFlag,
-) -> std::io::Result<(Figures, Used)> {
-    let live: Vec<AtomicU64> = (0..plan.thread_count).map(|_| AtomicU64::new(0)).collect();
-    let clock = Clock::start(
-        Duration::from_secs_f64(arguments.warm_up),
-        Duration::from_secs_f64(arguments.duration),
-    );
-    thread::scope(|scope| {
-        let mut threads = Vec::with_capacity(plan.thread_count);
-        for (index, live) in live.iter().enumerate() {
-            let (plan, clock) = (&*plan, &clock);
-            let thread = thread::Builder::new().name(format!("load-{index}"));
-            threads.push(
-                thread.spawn_scoped(scope, move || Worker::new(plan, clock, index, live)?.run())?,
-            );
+/// Draws how far a run is, and the rate of the last second: one over a shorter time cannot be read.
+fn draw<'a>(bar: &'a ProgressBar, plan: &Plan) -> impl FnMut(Duration, u64) + use<'a> {
+    let length = plan.options().warm_up + plan.options().duration;
+    bar.set_length(length.as_millis() as u64);
+    let mut before = (Duration::ZERO, 0);
+    move |elapsed, answer_count| {
+        bar.set_position(elapsed.as_millis() as u64);
+        let since = elapsed - before.0;
+        if since >= Duration::from_secs(1) {
+            let rate = (answer_count - before.1) as f64 / since.as_secs_f64();
+            bar.set_message(format!("{} answers/s", HumanCount(rate as u64)));
+            before = (elapsed, answer_count);
         }
-        let used = watch(&clock, watched, &live, stop);
-        let mut figures = Figures::new(plan.templates.len());
-        for thread in threads {
-            // A panic there is a mistake of ours and goes on here.
-            let counted = thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            figures.add(counted?);
-        }
-        Ok((figures, used))
-    })
+    }
 }
 
 /// A server that answers wrongly was not measured.
@@ -231,37 +179,36 @@ fn judge(plan: &Plan, figures: &Figures) -> Outcome {
         });
     }
     if figures.answer_count() == 0 {
-        return Err(Failure::new(format!("{} answered nothing", plan.target))
+        return Err(Failure::new(format!("{} answered nothing", plan.target()))
             .with_help("let the run take longer, or look whether the server is well"));
     }
-    Ok(Exit::Done)
+    Ok(ExitCode::SUCCESS)
 }
 
 impl HttpArguments {
     fn plan(&self) -> Result<Plan, Failure> {
         let target = Target::parse(&self.target)?;
         let templates = self.templates(&target)?;
-        let connection_count = self.connections as usize;
-        Ok(Plan {
-            templates,
-            connection_count,
+        let options = Options {
+            connection_count: self.connections as usize,
             depth: self.depth.into(),
             requests_per_connection: self.requests_per_connection,
-            // A thread without a connection would have nothing to do.
-            thread_count: usize::from(self.threads).min(connection_count),
+            thread_count: self.threads.into(),
             rotates: self.rotate,
             rate: self.rate,
+            warm_up: Duration::from_secs_f64(self.warm_up),
+            duration: Duration::from_secs_f64(self.duration),
             timeout: Duration::from_secs_f64(self.timeout),
             statuses: self.expect_status.clone(),
             expected_body: self.expect_body.clone().map(String::into_bytes),
             seed: self.seed,
-            target,
-        })
+        };
+        Ok(Plan::new(target, templates, options)?)
     }
 
     fn templates(&self, target: &Target) -> Result<Vec<Template>, Failure> {
         let made_up = |method: &str, path: &str, body: Option<&str>| {
-            Template::new(method, path, &target.host, &self.header, body)
+            Template::new(method, path, target.host(), &self.header, body)
                 .map_err(|error| Failure::usage(format!("{method} {path}: {error}")))
         };
         let body = match &self.body_file {
@@ -271,7 +218,8 @@ impl HttpArguments {
             None => self.body.clone(),
         };
         let mut templates = Vec::new();
-        for path in target.path.iter().chain(&self.get) {
+        let given = self.get.iter().map(String::as_str);
+        for path in target.path().into_iter().chain(given) {
             templates.push(made_up("GET", path, None)?);
         }
         for path in &self.post {
@@ -284,7 +232,7 @@ impl HttpArguments {
             templates.push(template);
         }
         if templates.is_empty() {
-            return Err(Failure::usage("there is nothing to ask for").with_help(
+            return Err(Failure::usage("there is no request to send").with_help(
                 "name a path by --get PATH, or a file with a request by --template FILE",
             ));
         }
@@ -315,31 +263,6 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(file).map_err(|error| unreadable(file, &error))
 }
 
-fn unreadable(file: &Path, error: &dyn std::error::Error) -> Failure {
+fn unreadable(file: &Path, error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::usage(format!("cannot read {}", file.display())).because(error)
-}
-
-/// Lets the process have as many connections as it is allowed to ask for.
-fn raise_descriptor_limit(connection_count: usize) -> Result<(), Failure> {
-    let needed = connection_count as u64 + OTHER_DESCRIPTORS;
-    let limit = getrlimit(Resource::Nofile);
-    // No limit at all is none too small.
-    let (current, maximum) = (
-        limit.current.unwrap_or(u64::MAX),
-        limit.maximum.unwrap_or(u64::MAX),
-    );
-    if current >= needed {
-        return Ok(());
-    }
-    let raised = Rlimit {
-        current: Some(needed),
-        maximum: limit.maximum,
-    };
-    if maximum < needed || setrlimit(Resource::Nofile, raised).is_err() {
-        return Err(Failure::new(format!(
-            "{connection_count} connections need {needed} descriptors, and {maximum} are allowed"
-        ))
-        .with_help("use fewer connections, or raise the limit by ulimit -Hn"));
-    }
-    Ok(())
 }

@@ -4,13 +4,10 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
+use indicatif::HumanCount;
+use lookaside_load::http::{Answers, Figures, Plan, Used};
+use lookaside_load::processes::Usage;
 use serde_json::{Map, Value, json};
-
-use super::figures::{Answers, Figures};
-use super::plan::Plan;
-use super::processes::Usage;
-use super::watch::Used;
-use crate::numbers::grouped;
 
 /// What is told of the latencies.
 const PERCENTILES: [(&str, f64); 5] = [
@@ -43,15 +40,15 @@ impl Report<'_> {
     }
 
     fn case(&self) -> String {
-        let plan = self.plan;
-        let mut text = format!("{} connections", plan.connection_count);
-        if plan.depth > 1 {
-            write!(text, ", {} requests deep", plan.depth).expect("a string takes any text");
+        let options = self.plan.options();
+        let mut text = format!("{} connections", options.connection_count);
+        if options.depth > 1 {
+            write!(text, ", {} requests deep", options.depth).expect("a string takes any text");
         }
-        if let Some(count) = plan.requests_per_connection {
+        if let Some(count) = options.requests_per_connection {
             write!(text, ", closed after {count}").expect("a string takes any text");
         }
-        if let Some(rate) = plan.rate {
+        if let Some(rate) = options.rate {
             write!(text, ", at {rate}/s").expect("a string takes any text");
         }
         text
@@ -77,7 +74,7 @@ impl Report<'_> {
     }
 
     fn percentile(&self, percentile: f64) -> f64 {
-        self.figures.latencies.value_at_percentile(percentile) as f64 / 1e3
+        self.figures.latency_ns(percentile) as f64 / 1e3
     }
 
     fn json(&self) -> Value {
@@ -90,7 +87,7 @@ impl Report<'_> {
         );
         add("bench", "http".into());
         add("case", self.case().into());
-        add("target", self.plan.target.to_string().into());
+        add("target", self.plan.target().to_string().into());
         add("seconds", rounded(used.wall.as_secs_f64()));
         add("ops", figures.answer_count().into());
         add("ops_per_s", self.rate().round().into());
@@ -106,11 +103,11 @@ impl Report<'_> {
         if let Some(foreign) = used.foreign {
             add("foreign_cores", rounded(self.cores(foreign)));
         }
-        add("mean_us", rounded(figures.latencies.mean() / 1e3));
+        add("mean_us", rounded(figures.latency_ns_mean() / 1e3));
         for (name, percentile) in PERCENTILES {
             add(&format!("{name}_us"), rounded(self.percentile(percentile)));
         }
-        add("max_us", rounded(figures.latencies.max() as f64 / 1e3));
+        add("max_us", rounded(figures.latency_ns_max() as f64 / 1e3));
         add("bytes_per_answer", optional(self.bytes_per_answer()));
         add(
             "statuses",
@@ -121,9 +118,9 @@ impl Report<'_> {
                     .collect(),
             ),
         );
-        let templates = self.plan.templates.iter().zip(&figures.answers);
+        let templates = self.plan.templates().iter().zip(&figures.answers);
         add("templates", templates.map(|(template, answers)| {
-            json!({"name": template.name, "answers": answers.count(), "classes": classes(answers)})
+            json!({"name": template.name(), "answers": answers.count(), "classes": classes(answers)})
         }).collect());
         add(
             "failures",
@@ -140,7 +137,7 @@ impl Report<'_> {
         );
         add("connections_opened", figures.connections.into());
         add("unanswered", figures.unanswered.into());
-        if let Some(rate) = self.plan.rate {
+        if let Some(rate) = self.plan.options().rate {
             add("rate", rate.into());
             add("late_max", figures.late_max.into());
         }
@@ -149,16 +146,16 @@ impl Report<'_> {
 
     fn text(&self) -> String {
         let (figures, used) = (self.figures, &self.used);
-        let mut text = format!("http {}, {}\n", self.plan.target, self.case());
+        let mut text = format!("http {}, {}\n", self.plan.target(), self.case());
         let mut line = |name: &str, value: String| {
             writeln!(text, "  {name:<10} {value}").expect("a string takes any text");
         };
         let count = figures.answer_count();
         let mut answers = format!(
             "{} in {:.2} s, {}/s",
-            grouped(count),
+            HumanCount(count),
             used.wall.as_secs_f64(),
-            grouped(self.rate().round() as u64)
+            HumanCount(self.rate().round() as u64)
         );
         if let Some(bytes) = self.bytes_per_answer() {
             write!(answers, ", {bytes:.0} bytes each").expect("a string takes any text");
@@ -170,7 +167,7 @@ impl Report<'_> {
             .collect();
         times.push(format!(
             "max {}",
-            time(figures.latencies.max() as f64 / 1e3)
+            time(figures.latency_ns_max() as f64 / 1e3)
         ));
         line("latency", times.join("  "));
         line("client", self.usage(used.client));
@@ -186,23 +183,23 @@ impl Report<'_> {
         }
         let statuses: Vec<String> = figures
             .statuses()
-            .map(|(status, count)| format!("{} x {status}", grouped(count)))
+            .map(|(status, count)| format!("{} x {status}", HumanCount(count)))
             .collect();
         if !statuses.is_empty() {
             line("statuses", statuses.join(", "));
         }
-        for (template, answers) in self.plan.templates.iter().zip(&figures.answers) {
-            if self.plan.templates.len() > 1 {
+        for (template, answers) in self.plan.templates().iter().zip(&figures.answers) {
+            if self.plan.templates().len() > 1 {
                 line(
                     "",
-                    format!("{} x {}", grouped(answers.count()), template.name),
+                    format!("{} x {}", HumanCount(answers.count()), template.name()),
                 );
             }
         }
-        if figures.connections > self.plan.connection_count as u64 {
+        if figures.connections > self.plan.options().connection_count as u64 {
             line(
                 "opened",
-                format!("{} connections", grouped(figures.connections)),
+                format!("{} connections", HumanCount(figures.connections)),
             );
         }
         if figures.late_max > 0 {
@@ -214,15 +211,15 @@ impl Report<'_> {
                 ),
             );
         }
-        if self.plan.rate.is_some() && figures.unanswered > 0 {
-            line("unanswered", grouped(figures.unanswered));
+        if self.plan.options().rate.is_some() && figures.unanswered > 0 {
+            line("unanswered", HumanCount(figures.unanswered).to_string());
         }
         for (fault, faults) in &figures.faults {
             line(
                 "failed",
                 format!(
                     "{} {}, the first: {}",
-                    grouped(faults.count),
+                    HumanCount(faults.count),
                     fault.name(),
                     faults.first
                 ),
@@ -243,7 +240,10 @@ impl Report<'_> {
 
 fn memory(usage: Usage) -> String {
     let mib = usage.resident_max as f64 / f64::from(1 << 20);
-    format!("{mib:.1} MiB at most, {} switches", grouped(usage.switches))
+    format!(
+        "{mib:.1} MiB at most, {} switches",
+        HumanCount(usage.switches)
+    )
 }
 
 fn classes(answers: &Answers) -> Value {

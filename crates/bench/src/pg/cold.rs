@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use lookaside_embedded::{Binaries, Postgres, VersionRequirement};
+use lookaside_load::measure::cpu_time;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -16,8 +17,7 @@ use super::Result;
 use super::measure::Samples;
 use super::report::Report;
 use super::served::{open, ours, run_script};
-use crate::cli::bench::measure::cpu_time;
-use crate::progress::download::DownloadBar;
+use crate::progress::DownloadBar;
 
 /// First database of a fresh process: with an empty cache, with a full one, with a server up, and
 /// with nothing of it in memory
@@ -256,7 +256,7 @@ impl Fresh {
         let kind_value = kind.to_possible_value().expect("no kind is hidden");
         let mut command = Command::new(std::env::current_exe()?);
         command
-            .args(["pg", "bench", "fresh", "--kind", kind_value.get_name()])
+            .args(["pg", "fresh", "--kind", kind_value.get_name()])
             .env("LOOKASIDE_PG_TEMP", self.place.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());

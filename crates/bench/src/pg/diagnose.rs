@@ -9,6 +9,7 @@ mod variants;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use lookaside_client::postgres::blocking::Connection;
+use lookaside_load::measure::Spread;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -19,8 +20,7 @@ use super::measure::Samples;
 use super::report::{print, time_text};
 use super::served::{Served, ServedArguments, run_script};
 use super::speed::{ROW_COUNT, in_transaction};
-use crate::cli::bench::measure::Spread;
-use crate::progress::download::spinner;
+use crate::progress::spinner;
 
 /// Explain the suite's indexed updates and table copy: plans, buffers, WAL, and variants
 ///

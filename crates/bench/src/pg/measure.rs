@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cli::bench::measure::{Spread, cpu_time};
+use lookaside_load::measure::{Spread, cpu_time};
 
 /// What the rounds of one case took, in nanoseconds an operation.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! `lookaside pg bench`: what the embedded server, or any other, costs on this machine.
+//! `lookaside-bench pg`: what the embedded server, or any other, costs on this machine.
 
 mod cold;
 mod diagnose;
@@ -7,13 +7,13 @@ mod report;
 mod rtt;
 mod served;
 mod speed;
+mod target;
 mod updates;
 mod warm;
 
 use clap::{Args, Subcommand};
 
-use super::AnyError;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::Result;
 
 /// Measure the embedded server, or any other, on this machine
 ///
@@ -24,11 +24,11 @@ use crate::failure::{Exit, Failure, Outcome};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lookaside pg bench warm
-  lookaside pg bench speed --json
-  lookaside pg bench diagnose --path data
-  lookaside pg bench rtt --target postgres://postgres@127.0.0.1/postgres")]
-pub(super) struct BenchArguments {
+  cargo bench-lookaside pg warm
+  cargo bench-lookaside pg speed --json
+  cargo bench-lookaside pg diagnose --path data
+  cargo bench-lookaside pg rtt --target postgres://postgres@127.0.0.1/postgres")]
+pub(crate) struct PgArguments {
     #[command(subcommand)]
     bench: Bench,
 }
@@ -45,8 +45,8 @@ enum Bench {
     Fresh(cold::FreshArguments),
 }
 
-pub(super) fn run(arguments: &BenchArguments) -> Outcome {
-    let done = match &arguments.bench {
+pub(crate) fn run(arguments: &PgArguments) -> Result<()> {
+    match &arguments.bench {
         Bench::Cold(arguments) => cold::run(arguments),
         Bench::Warm(arguments) => warm::run(arguments),
         Bench::Rtt(arguments) => rtt::run(arguments),
@@ -54,11 +54,5 @@ pub(super) fn run(arguments: &BenchArguments) -> Outcome {
         Bench::Diagnose(arguments) => diagnose::run(arguments),
         Bench::PreparedUpdates(arguments) => updates::run(arguments),
         Bench::Fresh(arguments) => cold::run_fresh(arguments),
-    };
-    done.map(|()| Exit::Done)
-        .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
+    }
 }
-
-/// A benchmark prepares data and runs foreign and own code; all of it can fail, none of it is
-/// handled other than by telling.
-type Result<T> = std::result::Result<T, AnyError>;

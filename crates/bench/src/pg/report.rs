@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind, Write as _};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indicatif::ProgressBar;
+use lookaside_load::measure::{AnswerHash, Spread};
 use serde::Serialize;
 
 use super::Result;
 use super::measure::Samples;
-use crate::cli::bench::measure::{AnswerHash, Spread};
-use crate::progress::download::spinner;
+use crate::progress::spinner;
 
 /// What one case cost.
 #[derive(Clone, Debug, Serialize)]

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use lookaside_client::postgres::blocking::Connection;
+use lookaside_load::measure::AnswerHash;
+use lookaside_load::workload::Random;
 use lookaside_value::{RowSet, Value};
 
 use super::Result;
 use super::measure::{Latencies, Samples};
 use super::report::Report;
 use super::served::{Served, ServedArguments, hash_rows, open, run_script};
-use crate::cli::bench::measure::AnswerHash;
-use crate::cli::bench::workload::Random;
 
 /// Round trips of our own driver on one connection: prepared and simple statements, small and large
 /// rows

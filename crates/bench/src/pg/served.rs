@@ -4,21 +4,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use lookaside_client::Answer;
 use lookaside_client::postgres::Options;
 use lookaside_client::postgres::blocking::Connection;
+use lookaside_client::{Answer, Environment};
 use lookaside_embedded::{Postgres, VersionRequirement};
+use lookaside_load::measure::AnswerHash;
 use lookaside_value::{RowSet, Value};
 
 use super::Result;
-use crate::cli::bench::measure::AnswerHash;
-use crate::cli::pg::target::Target;
-use crate::cli::pg::{Setting, client_failure, read_setting};
-use crate::failure::Failure;
-use crate::progress::download::DownloadBar;
+use super::target::Target;
+use crate::progress::DownloadBar;
 
 /// Everything that a benchmark makes is in here, and goes with it.
 const SCHEMA: &str = "lookaside_bench";
+
+/// A setting of the server and its value.
+type Setting = (String, String);
+
+fn read_setting(text: &str) -> std::result::Result<Setting, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write NAME=VALUE, such as work_mem=64MB".to_owned()),
+    }
+}
 
 /// Which server, how often, and how it is shown.
 #[derive(Debug, Args)]
@@ -67,7 +77,7 @@ impl Served {
     pub(super) fn start(arguments: &ServedArguments) -> Result<Self> {
         if let Some(url) = &arguments.target {
             return Ok(Self {
-                target: told(Target::of_url(url))?,
+                target: Target::parse(url, &Environment::of_process())?,
                 is_ours: false,
                 _server: None,
             });
@@ -99,9 +109,7 @@ impl Served {
         let mut connection = open(&self.target)?;
         let setup = format!("create schema {SCHEMA}; set search_path = {SCHEMA}");
         run_script(&mut connection, &setup).map_err(|error| {
-            let refused = client_failure(&error);
-            let refused = refused.message();
-            format!("{refused}\nif an earlier run was cut short: drop schema {SCHEMA} cascade")
+            format!("{error}\nif an earlier run was cut short: drop schema {SCHEMA} cascade")
         })?;
         Ok(connection)
     }
@@ -134,12 +142,12 @@ impl Served {
 
 /// A server that we started.
 pub(super) fn ours(server: &Postgres) -> Result<Target> {
-    told(Target::of_ours(&server.url()))
+    Target::parse(&server.url(), &Environment::empty())
 }
 
 /// A connection of our own driver, which all benchmarks ask with.
 pub(super) fn open(target: &Target) -> Result<Connection> {
-    Ok(target.connect(Options::default())?)
+    target.connect(Options::default())
 }
 
 /// Runs statements as the simple query protocol takes them: one message, one round trip.
@@ -156,8 +164,4 @@ pub(super) fn hash_rows<'a>(hash: &mut AnswerHash, rows: impl IntoIterator<Item 
         let cells: Vec<_> = row.iter().map(Value::to_text).collect();
         hash.add(cells.join("\t").as_bytes());
     }
-}
-
-fn told<T>(result: std::result::Result<T, Failure>) -> Result<T> {
-    result.map_err(|failure| failure.message().into())
 }

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use lookaside_client::postgres::blocking::Connection;
+use lookaside_load::measure::AnswerHash;
+use lookaside_load::workload::Random;
 
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
 use super::served::{Served, ServedArguments, hash_rows, run_script};
-use crate::cli::bench::measure::AnswerHash;
-use crate::cli::bench::workload::Random;
 
 /// A suite of SQL: inserts, selects, updates and deletes by the thousand, with and without indexes
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use clap::Args;
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_client::{Syncs, TransactionOptions};
+use lookaside_load::workload::Random;
 use lookaside_value::{ParamBatch, Value};
 
 use super::Result;
 use super::measure::Samples;
 use super::report::Report;
 use super::served::{Served, ServedArguments, run_script};
-use crate::cli::bench::workload::Random;
 
 /// Prepared updates by key through our own driver: one after the other, and pipelined
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lookaside_client::postgres::blocking::Connection;
 use lookaside_embedded::{Builder, Postgres, VersionRequirement};
+use lookaside_load::measure::cpu_time;
 use lookaside_value::Value;
 
 use super::Result;
@@ -14,8 +15,7 @@ use super::cold::file_system;
 use super::measure::Samples;
 use super::report::Report;
 use super::served::{open, ours, run_script};
-use crate::cli::bench::measure::cpu_time;
-use crate::progress::download::DownloadBar;
+use crate::progress::DownloadBar;
 
 /// Databases handed out in a warm process: from the ready pool, on demand, each with its own server;
 /// snapshots; many tests at once

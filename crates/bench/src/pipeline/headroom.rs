@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use lookaside_load::measure::{Measured, Spread, cpu_time};
+
 use super::line::{Line, Work};
 use super::{BLOCK, Bench};
-use crate::cli::bench::Result;
-use crate::cli::bench::measure::{Measured, Spread, cpu_time};
+use crate::Result;
 
 /// A throughput of so much of the unloaded one counts as the same.
 const SAME: f64 = 0.97;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use lookaside_pipeline::{LastBatch, Pipeline, Producer, StageOptions, StageSnapshot, Wait};
 
-use crate::cli::bench::Result;
+use crate::Result;
 
 /// Arithmetic that takes a known time: multiplications that wait for each other.
 #[derive(Clone, Copy, Default)]

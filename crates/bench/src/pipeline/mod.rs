@@ -4,18 +4,17 @@
 mod headroom;
 mod line;
 
-use std::io::{self, IsTerminal};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, Spread, cpu_time, measure};
+use lookaside_load::report;
 use lookaside_pipeline::Wait;
 
 use self::line::{Line, Shape};
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, Spread, cpu_time, measure};
-use super::report;
+use super::progress::bar;
 
 /// Handing items from thread to thread in a ring
 ///
@@ -159,7 +158,8 @@ fn plans(arguments: &PipelineArguments) -> Vec<Plan> {
 
 pub(super) fn run(arguments: &PipelineArguments) -> Result<()> {
     let plans = plans(arguments);
-    let bar = bar(plans.len() as u64);
+    let bar = bar("[{pos} of {len}, {elapsed}] {msg}");
+    bar.set_length(plans.len() as u64);
     for plan in plans {
         bar.set_message(plan.text());
         let bench = Bench { arguments, plan };
@@ -173,17 +173,6 @@ pub(super) fn run(arguments: &PipelineArguments) -> Result<()> {
     }
     bar.finish_and_clear();
     Ok(())
-}
-
-/// What is measured now, and how much is left; hidden without a terminal.
-fn bar(count: u64) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("[{pos} of {len}, {elapsed}] {msg}");
-    ProgressBar::with_draw_target(Some(count), target).with_style(style.expect("a constant"))
 }
 
 struct Bench<'a> {

@@ -1,6 +1,7 @@
 //! The load generator against servers that do as a script says, well or badly.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::iter;
 use std::net::{TcpListener, TcpStream};
@@ -12,8 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::program::{Project, Said, lookaside};
+use crate::program::{self, Said};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// Long enough that something was answered even where tests share the machine.
@@ -81,8 +83,8 @@ fn tcp(script: impl Fn(&mut Client) + Send + Sync + 'static) -> String {
 }
 
 /// The same on a Unix socket in the folder.
-fn unix(project: &Project, script: impl Fn(&mut Client) + Send + Sync + 'static) -> String {
-    let path = project.file("socket");
+fn unix(folder: &TempDir, script: impl Fn(&mut Client) + Send + Sync + 'static) -> String {
+    let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
     let accept = move || {
         let stream = listener.accept().unwrap().0;
@@ -114,8 +116,8 @@ fn serve(
 }
 
 fn bench(target: &str, arguments: &[&str]) -> Said {
-    let mut command = lookaside();
-    command.args(["bench", "http", target, "--json"]);
+    let mut command = program::bench();
+    command.args(["http", target, "--json"]);
     command.args(["--warm-up", "0"]);
     if !arguments.contains(&"--duration") {
         command.args(SHORT);
@@ -198,8 +200,8 @@ fn answers_are_counted_and_timed() {
 
 #[test]
 fn pipelines_go_over_a_socket_and_answers_come_in_chunks() {
-    let project = Project::empty();
-    let target = unix(&project, |client| {
+    let folder = TempDir::new().unwrap();
+    let target = unix(&folder, |client| {
         client.answer_all(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
         );
@@ -220,10 +222,10 @@ fn pipelines_go_over_a_socket_and_answers_come_in_chunks() {
 
 #[test]
 fn connections_are_closed_and_take_the_next_template() {
-    let project = Project::with(&[(
-        "put.raw",
-        "PUT /b/{RAND:7:07} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-    )]);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("put.raw");
+    let put = "PUT /b/{RAND:7:07} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
+    fs::write(&file, put).unwrap();
     let seen: Arc<Mutex<BTreeMap<usize, Vec<String>>>> = Arc::default();
     let target = tcp({
         let seen = Arc::clone(&seen);
@@ -239,7 +241,6 @@ fn connections_are_closed_and_take_the_next_template() {
             }
         }
     });
-    let file = project.file("put.raw");
     let templates = ["--get", "/a", "--template", file.to_str().unwrap()];
     let shape = [
         "--connections",
@@ -358,7 +359,12 @@ fn wrong_answers_fail_the_run() {
     failed(&target, &expected, "unexpected bodies", &["to GET /a"]);
 
     let target = always("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokay");
-    failed(&target, &get, "malformed answers", &["nobody asked for"]);
+    failed(
+        &target,
+        &get,
+        "malformed answers",
+        &["no request asked for"],
+    );
     let target = always("HTTP/1.1 200 OK\nContent-Length: 2\n\nok");
     failed(
         &target,
@@ -407,14 +413,15 @@ fn a_server_that_says_nothing_is_given_up() {
 
 #[test]
 fn large_bodies_are_sent_to_slow_readers() {
-    let project = Project::with(&[("body", &"b".repeat(3 << 20))]);
-    let target = unix(&project, |client| {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("body");
+    fs::write(&file, "b".repeat(3 << 20)).unwrap();
+    let target = unix(&folder, |client| {
         while let Some(request) = client.request() {
             assert!(request.len() > 3 << 20);
             client.answer(OK);
         }
     });
-    let file = project.file("body");
     let post = [
         "--post",
         "/",
@@ -545,8 +552,8 @@ fn a_run_that_is_interrupted_tells_what_it_has() {
             client.answer(OK);
         }
     });
-    let mut command = lookaside();
-    command.args(["bench", "http", &target, "--get", "/", "--json"]);
+    let mut command = program::bench();
+    command.args(["http", &target, "--get", "/", "--json"]);
     command.args(["--duration", "600", "--warm-up", "0"]);
     let child = command
         .stdout(Stdio::piped())
@@ -565,8 +572,8 @@ fn a_run_that_is_interrupted_tells_what_it_has() {
 #[test]
 fn a_person_gets_a_table() {
     let target = tcp(|client| client.answer_all(OK));
-    let mut command = lookaside();
-    command.args(["bench", "http", &target, "--get", "/a", "--get", "/b"]);
+    let mut command = program::bench();
+    command.args(["http", &target, "--get", "/a", "--get", "/b"]);
     let output = command.args(SHORT).output().unwrap();
     let said = Said::from(output).ended(0);
     said.out_has(&[

@@ -10,18 +10,15 @@ use lookaside_embedded::{Binaries, Postgres};
 use lookaside_testing::{Brand, Server};
 use serde_json::Value;
 
-use crate::program::{Said, lookaside};
+use crate::program::{Said, bench, json_lines};
 
 const TINY: [&str; 5] = ["--seconds", "0.001", "--rounds", "1", "--json"];
 
 /// The cases that a benchmark printed.
 fn cases(arguments: &[&str]) -> Vec<Value> {
-    let output = lookaside().arg("bench").args(arguments).args(TINY).output();
+    let output = bench().args(arguments).args(TINY).output();
     let said = Said::from(output.expect("the program starts")).ended(0);
-    let lines = said.out.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
-        .collect()
+    json_lines(&said.out)
 }
 
 fn hashes(cases: &[Value]) -> BTreeSet<&str> {
@@ -122,11 +119,11 @@ fn definitions_of_columns_are_measured() {
             let fastest = case["wall_ns_per_op"]["min"].as_f64().unwrap();
             assert!(fastest >= 20e6, "{case:?}");
         }
-        let on_a_socket = ["bench", "metadata", "--delay", "20", "--url", &url];
-        let output = lookaside().args(on_a_socket).output().unwrap();
+        let on_a_socket = ["metadata", "--delay", "20", "--url", &url];
+        let output = bench().args(on_a_socket).output().unwrap();
         Said::from(output).ended(1).err_has(&["--delay"]);
-        let mistaken = ["bench", "metadata", "--url", "postgres://amy@localhost/a"];
-        let output = lookaside().args(mistaken).output().unwrap();
+        let mistaken = ["metadata", "--url", "postgres://amy@localhost/a"];
+        let output = bench().args(mistaken).output().unwrap();
         Said::from(output).ended(1).err_has(&["mysql://"]);
     }
 }

@@ -63,7 +63,7 @@ impl Worker<'_> {
             sent_ns: now_ns,
         };
         connection.asked += count as u64;
-        let copies = match plan.rotates {
+        let copies = match plan.options.rotates {
             true => None,
             false => plan.templates[template].copies(count),
         };
@@ -78,7 +78,7 @@ impl Worker<'_> {
                 self.output.clear();
                 for _ in 0..count {
                     let mut template = template;
-                    if plan.rotates {
+                    if plan.options.rotates {
                         template = self.next_template;
                         self.next_template = (template + 1) % plan.templates.len();
                     }

@@ -110,8 +110,8 @@ impl Connection {
         if self.socket.is_none() || !self.unsent.is_empty() {
             return 0;
         }
-        let free = plan.depth - self.in_flight.len();
-        match plan.requests_per_connection {
+        let free = plan.options.depth - self.in_flight.len();
+        match plan.options.requests_per_connection {
             Some(limit) => free.min(usize::try_from(limit - self.asked).unwrap_or(usize::MAX)),
             None => free,
         }

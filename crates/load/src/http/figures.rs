@@ -13,16 +13,16 @@ const LATENCY_DIGITS: u8 = 3;
 const STATUS_FIRST: u16 = 100;
 const STATUS_COUNT: usize = 900;
 
-/// How a request came to no good answer.
+/// How a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fault {
+pub enum Fault {
     /// No connection.
     Connect,
     /// The connection ended before the answer did.
     Lost,
     /// The answer breaks the rules of HTTP.
     Malformed,
-    /// Its status is none of those that were expected.
+    /// Its status is not among those that were expected.
     Status,
     /// Its body is not the expected one.
     Body,
@@ -31,7 +31,8 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    pub(super) fn name(self) -> &'static str {
+    /// As reports call it.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Connect => "not connected",
             Self::Lost => "lost connections",
@@ -43,45 +44,48 @@ impl Fault {
     }
 }
 
-/// How often, and how it was the first time.
+/// How often requests failed in one way.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
-    pub(super) count: u64,
-    pub(super) first: String,
+pub struct Faults {
+    /// Requests.
+    pub count: u64,
+    /// What happened the first time.
+    pub first: String,
 }
 
 /// The answers to one template.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers {
+pub struct Answers {
     /// By the first digit of their status, of which the first is 1.
-    pub(super) classes: [u64; 9],
+    pub classes: [u64; 9],
 }
 
 impl Answers {
-    pub(super) fn count(&self) -> u64 {
+    /// Of any status.
+    pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
 }
 
-/// What one thread counted, or all of them.
+/// What a run counted.
 #[derive(Clone, Debug)]
-pub(super) struct Figures {
+pub struct Figures {
     /// Answers that came within the run, by template.
-    pub(super) answers: Vec<Answers>,
+    pub answers: Vec<Answers>,
     /// Those, by status, of which the first is 100.
     statuses: Vec<u64>,
     /// Bytes that came within the run, heads included.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// In nanoseconds: of answers within the run, or, at a fixed rate, to requests due within it.
-    pub(super) latencies: Histogram<u64>,
+    latencies: Histogram<u64>,
     /// At any time, the warm-up included.
-    pub(super) faults: BTreeMap<Fault, Faults>,
+    pub faults: BTreeMap<Fault, Faults>,
     /// Connections that were opened, at any time.
-    pub(super) connections: u64,
+    pub connections: u64,
     /// Requests without an answer at the end.
-    pub(super) unanswered: u64,
+    pub unanswered: u64,
     /// At a fixed rate, the most requests that were due and found no free connection.
-    pub(super) late_max: u64,
+    pub late_max: u64,
 }
 
 impl Figures {
@@ -142,17 +146,34 @@ impl Figures {
         self.late_max += other.late_max;
     }
 
-    pub(super) fn answer_count(&self) -> u64 {
+    /// Answers that came within the run.
+    pub fn answer_count(&self) -> u64 {
         self.answers.iter().map(Answers::count).sum()
     }
 
-    /// The statuses that came, and how often.
-    pub(super) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+    /// The statuses of those, and how often each came.
+    pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let all = (STATUS_FIRST..).zip(self.statuses.iter().copied());
         all.filter(|&(_, count)| count > 0)
     }
 
-    pub(super) fn fault_count(&self) -> u64 {
+    /// Requests that failed, at any time.
+    pub fn fault_count(&self) -> u64 {
         self.faults.values().map(|faults| faults.count).sum()
+    }
+
+    /// The latency in nanoseconds that so many percent of the requests did not exceed; 0 without any.
+    pub fn latency_ns(&self, percentile: f64) -> u64 {
+        self.latencies.value_at_percentile(percentile)
+    }
+
+    /// The mean of the latencies in nanoseconds; 0 without any.
+    pub fn latency_ns_mean(&self) -> f64 {
+        self.latencies.mean()
+    }
+
+    /// The largest latency in nanoseconds; 0 without any.
+    pub fn latency_ns_max(&self) -> u64 {
+        self.latencies.max()
     }
 }

@@ -6,33 +6,126 @@ use std::time::{Duration, Instant};
 
 use super::target::Target;
 use super::template::Template;
+use crate::{Error, Result};
 
 /// A request still unanswered this long after the end of a run at a fixed rate counts as unanswered.
 pub(super) const DRAIN_NS_MAX: u64 = 1_000_000_000;
 
+/// How requests are sent, and which answers are right.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Connections at once, at least 1; 64 by default, which keeps a server of some cores busy.
+    pub connection_count: usize,
+    /// Requests on a connection at once, at least 1, which is the default: most clients do not
+    /// pipeline.
+    pub depth: usize,
+    /// Close a connection after so many answers, at least 1, and open another; by default they stay.
+    pub requests_per_connection: Option<u64>,
+    /// Threads that send, at least 1; 1 by default, which outruns most servers. More than there are
+    /// connections are not started.
+    pub thread_count: usize,
+    /// Whether each request takes the next template, not each connection, as by default: requests
+    /// that never change are sent without being built anew only where a connection keeps its own.
+    pub rotates: bool,
+    /// Requests a second of all threads, at least 1. By default the next request of a connection is
+    /// sent once one is answered.
+    pub rate: Option<u64>,
+    /// Time before that which is measured; 1 s by default, in which connections are opened.
+    pub warm_up: Duration,
+    /// Time that is measured; 10 s by default, in which a percentile of 99.9 settles.
+    pub duration: Duration,
+    /// A request without an answer for so long is given up; 10 s by default, past which a client
+    /// would have gone.
+    pub timeout: Duration,
+    /// Statuses that are not faults; 200 to 299 by default.
+    pub statuses: Vec<RangeInclusive<u16>>,
+    /// The body that each answer has to have; any by default.
+    pub expected_body: Option<Vec<u8>>,
+    /// What the random numbers of templates begin with; 7 by default, as for the keys of other
+    /// benchmarks.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connection_count: 64,
+            depth: 1,
+            requests_per_connection: None,
+            thread_count: 1,
+            rotates: false,
+            rate: None,
+            warm_up: Duration::from_secs(1),
+            duration: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
+            statuses: vec![200..=299],
+            expected_body: None,
+            seed: 7,
+        }
+    }
+}
+
+/// Which requests are sent where, and how.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub struct Plan {
     pub(super) target: Target,
     pub(super) templates: Vec<Template>,
-    pub(super) connection_count: usize,
-    /// Requests on a connection at once.
-    pub(super) depth: usize,
-    pub(super) requests_per_connection: Option<u64>,
-    pub(super) thread_count: usize,
-    /// Whether each request takes the next template, not each connection.
-    pub(super) rotates: bool,
-    /// Requests a second of all threads; as fast as they are answered without it.
-    pub(super) rate: Option<u64>,
-    pub(super) timeout: Duration,
-    /// Statuses that are not failures.
-    pub(super) statuses: Vec<RangeInclusive<u16>>,
-    pub(super) expected_body: Option<Vec<u8>>,
-    pub(super) seed: u64,
+    pub(super) options: Options,
 }
 
 impl Plan {
+    /// A plan that can be run.
+    ///
+    /// # Errors
+    ///
+    /// Without a template, or when a number of the options is 0 that must be at least 1.
+    pub fn new(target: Target, templates: Vec<Template>, mut options: Options) -> Result<Self> {
+        if templates.is_empty() {
+            return Err(Error::usage("there is no request to send"));
+        }
+        for (name, is_zero) in [
+            ("connection_count", options.connection_count == 0),
+            ("depth", options.depth == 0),
+            (
+                "requests_per_connection",
+                options.requests_per_connection == Some(0),
+            ),
+            ("thread_count", options.thread_count == 0),
+            ("rate", options.rate == Some(0)),
+        ] {
+            if is_zero {
+                return Err(Error::usage(format!(
+                    "{name} is 0; it has to be at least 1"
+                )));
+            }
+        }
+        // A thread without a connection would have nothing to do.
+        options.thread_count = options.thread_count.min(options.connection_count);
+        Ok(Self {
+            target,
+            templates,
+            options,
+        })
+    }
+
+    /// Where the requests go.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The requests.
+    pub fn templates(&self) -> &[Template] {
+        &self.templates
+    }
+
+    /// How they are sent.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     pub(super) fn expects(&self, status: u16) -> bool {
-        self.statuses.iter().any(|range| range.contains(&status))
+        let mut expected = self.options.statuses.iter();
+        expected.any(|range| range.contains(&status))
     }
 }
 
@@ -78,4 +171,52 @@ impl Clock {
 /// A time of 584 years is as good as forever.
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_cannot_be_run_is_refused() {
+        let plan = |options: Options, template_count: usize| {
+            let target = Target::parse("127.0.0.1:1").unwrap();
+            let templates = (0..template_count)
+                .map(|_| Template::new("GET", "/", "a", &[], None).unwrap())
+                .collect();
+            Plan::new(target, templates, options).map_err(|error| error.to_string())
+        };
+        let options = Options::default;
+        assert!(plan(options(), 1).is_ok());
+        assert!(plan(options(), 0).unwrap_err().contains("no request"));
+        let mut zeros: [(&str, Options); 5] = [
+            ("connection_count", options()),
+            ("depth", options()),
+            ("requests_per_connection", options()),
+            ("thread_count", options()),
+            ("rate", options()),
+        ];
+        zeros[0].1.connection_count = 0;
+        zeros[1].1.depth = 0;
+        zeros[2].1.requests_per_connection = Some(0);
+        zeros[3].1.thread_count = 0;
+        zeros[4].1.rate = Some(0);
+        for (name, options) in zeros {
+            let error = plan(options, 1).unwrap_err();
+            assert!(error.starts_with(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_thread_has_a_connection() {
+        let target = Target::parse("127.0.0.1:1").unwrap();
+        let template = Template::new("GET", "/", "a", &[], None).unwrap();
+        let options = Options {
+            connection_count: 2,
+            thread_count: 8,
+            ..Options::default()
+        };
+        let plan = Plan::new(target, vec![template], options).unwrap();
+        assert_eq!(plan.options().thread_count, 2);
+    }
 }

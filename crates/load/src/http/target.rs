@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::failure::Failure;
+use crate::{Error, ErrorKind, Result};
 
-/// A server that does not even take a connection by then is away.
+/// A server that has not accepted a connection by then cannot be reached.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server's address, resolved.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
+pub struct Target {
     address: Address,
     /// As the user gave it.
     name: String,
     /// What requests say in `Host`.
-    pub(super) host: String,
-    /// What stands behind the address in a URL, if anything does.
-    pub(super) path: Option<String>,
+    host: String,
+    /// What follows the address in a URL, if anything does.
+    path: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,12 +39,16 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`.
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+    /// Reads `http://HOST[:PORT][/PATH]`, `HOST:PORT[/PATH]` or `unix:PATH`. A host's name is
+    /// resolved now, to its first address.
+    ///
+    /// # Errors
+    ///
+    /// When it has another form, is `https:`, or its host has no address.
+    pub fn parse(text: &str) -> Result<Self> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let address = SocketAddrUnix::new(path).map_err(|error| {
-                Failure::usage(format!("{text} is not a socket")).because(&error)
-            })?;
+            let address = SocketAddrUnix::new(path)
+                .map_err(|error| Error::usage(format!("{text} is not a socket")).because(error))?;
             return Ok(Self {
                 address: Address::Unix(path.to_owned(), address),
                 name: text.to_owned(),
@@ -53,8 +57,8 @@ impl Target {
             });
         }
         if text.starts_with("https:") {
-            return Err(Failure::usage("the load generator speaks no TLS")
-                .with_help("measure the server behind its plain port, or with wrk or h2load"));
+            return Err(Error::usage("the load generator speaks no TLS")
+                .with_hint("measure the server behind its plain port, or with wrk or h2load"));
         }
         let rest = text.strip_prefix("http://").unwrap_or(text);
         let (host, path) = match rest.find('/') {
@@ -70,9 +74,12 @@ impl Target {
         };
         let help = "an address is http://HOST:PORT, HOST:PORT or unix:PATH";
         let address = address
-            .map_err(|error| Failure::usage(format!("no address for {host:?}")).because(&error))
-            .and_then(|mut all| all.next().ok_or_else(|| Failure::usage("no address")))
-            .map_err(|failure| failure.with_help(help))?;
+            .map_err(|error| Error::usage(format!("no address for {host:?}")).because(error))
+            .and_then(|mut all| {
+                let none = || Error::usage(format!("no address for {host:?}"));
+                all.next().ok_or_else(none)
+            })
+            .map_err(|error| error.with_hint(help))?;
         Ok(Self {
             address: Address::Tcp(address),
             name: host.to_owned(),
@@ -81,8 +88,18 @@ impl Target {
         })
     }
 
-    /// Connects once, waiting, so that a server that is not there is told before the run.
-    pub(super) fn probe(&self) -> Result<(), Failure> {
+    /// What requests say in `Host`.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The path of a URL, with its query, if the address had one.
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// Connects once, waiting, so that a server that does not run is found before the run.
+    pub(super) fn probe(&self) -> Result<()> {
         let done = match &self.address {
             Address::Tcp(address) => TcpStream::connect_timeout(address, PROBE_TIMEOUT).map(|_| ()),
             Address::Unix(path, _) => UnixStream::connect(path).map(|_| ()),
@@ -97,9 +114,9 @@ impl Target {
                 }
                 _ => format!("is the server running at {self}?"),
             };
-            Failure::new(format!("cannot connect to {self}"))
-                .because(&error)
-                .with_help(help)
+            Error::new(ErrorKind::Connection, format!("cannot connect to {self}"))
+                .because(error)
+                .with_hint(help)
         })
     }
 

@@ -1,14 +1,17 @@
-//! Requests as bytes, with places that each sending fills anew.
+//! Requests as bytes, with places that are filled each time.
 
-use crate::cli::bench::workload::Random;
+use crate::workload::Random;
+use crate::{Error, Result};
 
 /// Copies of a request that is always the same stand one behind another, so that a pipeline of them
 /// is one write without copying; past this size they do not.
 const COPIES_SIZE_MAX: usize = 64 << 10;
 
-/// One request.
+/// One request, with places to fill: `{RAND:1:050}` is a number from 1 to 50 with leading zeros up to
+/// the width of the last, `{SEQ:7}` counts from 7 up with each request of the template, `{LENGTH}` is
+/// the size of the body in bytes. Other braces are text.
 #[derive(Debug)]
-pub(super) struct Template {
+pub struct Template {
     /// Its request line, or what the user calls it.
     pub(super) name: String,
     /// Whether the answer to it has no body whatever its head says.
@@ -42,23 +45,29 @@ enum Piece {
 }
 
 impl Template {
-    /// A request of one method, with its head made up.
-    pub(super) fn new(
+    /// A request of one method. `Host` and, with a body, `Content-Length` come before `headers`,
+    /// which are `NAME: VALUE` each.
+    ///
+    /// # Errors
+    ///
+    /// When the path or a header cannot be one, or a place to fill is malformed.
+    pub fn new(
         method: &str,
         path: &str,
         host: &str,
         headers: &[String],
         body: Option<&str>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self> {
         if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(format!(
+            return Err(Error::usage(format!(
                 "{path:?} is not a path: it begins with / and has no blanks"
-            ));
+            )));
         }
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
         for header in headers {
             if !header.contains(':') || header.contains(['\r', '\n']) {
-                return Err(format!("{header:?} is not a header: it is NAME: VALUE"));
+                let text = format!("{header:?} is not a header: it is NAME: VALUE");
+                return Err(Error::usage(text));
             }
             text.push_str(header);
             text.push_str("\r\n");
@@ -71,8 +80,22 @@ impl Template {
         Self::parse(&format!("{method} {path}"), text.as_bytes())
     }
 
-    /// A request as it goes over the wire.
-    pub(super) fn parse(name: &str, raw: &[u8]) -> Result<Self, String> {
+    /// A request as it goes over the wire, called `name` in reports.
+    ///
+    /// # Errors
+    ///
+    /// When it is not a request of HTTP/1.1 or 1.0, its `Content-Length` is not the size of its body,
+    /// or a place to fill is malformed.
+    pub fn parse(name: &str, raw: &[u8]) -> Result<Self> {
+        Self::read(name, raw).map_err(Error::usage)
+    }
+
+    /// What it is called in reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read(name: &str, raw: &[u8]) -> std::result::Result<Self, String> {
         let end = find(raw, b"\r\n\r\n")
             .ok_or("it has no empty line behind its head; do its lines end with CR LF?")?;
         let (head, body) = raw.split_at(end + 4);
@@ -121,7 +144,7 @@ impl Template {
     }
 
     /// A body that the head tells otherwise would be taken for the next request.
-    fn check_length(&self) -> Result<(), String> {
+    fn check_length(&self) -> std::result::Result<(), String> {
         let mut request = Vec::new();
         self.fill(0, &mut Random::new(0), &mut request);
         let end = find(&request, b"\r\n\r\n").expect("the head ends so") + 4;
@@ -189,7 +212,7 @@ fn push_number(mut number: u64, width: usize, out: &mut Vec<u8>) {
 }
 
 /// Text with `{RAND:a:b}`, `{SEQ:n}` and `{LENGTH}`; other braces are text.
-fn pieces(mut text: &[u8]) -> Result<Vec<Piece>, String> {
+fn pieces(mut text: &[u8]) -> std::result::Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut bytes = Vec::new();
     while let Some(&first) = text.first() {
@@ -215,7 +238,7 @@ fn pieces(mut text: &[u8]) -> Result<Vec<Piece>, String> {
 }
 
 /// What stands between the braces.
-fn place(text: &str) -> Result<Piece, String> {
+fn place(text: &str) -> std::result::Result<Piece, String> {
     let mut words = text.split(':');
     let words = (words.next(), words.next(), words.next(), words.next());
     let number = |word: &str| word.parse::<u64>().ok().filter(|&number| number < u64::MAX);
@@ -323,6 +346,7 @@ mod tests {
     fn mistakes_are_told() {
         let check = |text: &str, expected: &str| {
             let error = Template::parse("test", text.as_bytes()).unwrap_err();
+            let error = error.to_string();
             assert!(error.contains(expected), "{text:?}: {error}");
         };
         check("GET / HTTP/1.1\nHost: a\n\n", "CR LF");

@@ -1,42 +1,43 @@
-//! Stands beside the threads that send: begins and ends what counts, looks at the processes, and
-//! draws how far it is.
+//! The calling thread's part of a run: it begins and ends the measured time, reads what processes
+//! used, and reports progress.
 
-use std::io::IsTerminal as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lookaside_stream::StopFlag;
-
 use super::plan::Clock;
-use super::processes::{Usage, machine_cpu};
-use crate::cli::bench::measure::cpu_time;
-use crate::numbers::grouped;
+use crate::measure::cpu_time;
+use crate::processes::{Usage, machine_cpu};
 
-/// How soon a signal is heeded, and how often the bar moves.
+/// How soon a run ends that is to stop, and how often its progress is reported.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Whose CPU time is counted beside our own.
+/// Processes whose use is counted beside that of this one, by their ids.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watched {
-    pub(super) server: Option<u32>,
-    pub(super) database: Option<u32>,
+pub struct Watched {
+    /// The server, with its descendants.
+    pub server: Option<u32>,
+    /// Its database, with its descendants.
+    pub database: Option<u32>,
 }
 
-/// What was used within the run, between two looks.
+/// What was used within the measured time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Used {
-    pub(super) wall: Duration,
-    pub(super) client: Duration,
-    pub(super) server: Option<Usage>,
-    pub(super) database: Option<Usage>,
-    /// By everything else on the machine.
-    pub(super) foreign: Option<Duration>,
+pub struct Used {
+    /// The measured time.
+    pub wall: Duration,
+    /// CPU time of this process.
+    pub client: Duration,
+    /// By the server, if it is watched and still ran at the end.
+    pub server: Option<Usage>,
+    /// By the database, likewise.
+    pub database: Option<Usage>,
+    /// CPU time of everything else on the machine, where the kernel tells it.
+    pub foreign: Option<Duration>,
 }
 
-/// A look at everybody.
-struct Look {
+/// What all of them had used at one time.
+struct Reading {
     at_ns: u64,
     client: Duration,
     server: Option<Usage>,
@@ -44,7 +45,7 @@ struct Look {
     machine: Option<Duration>,
 }
 
-impl Look {
+impl Reading {
     fn now(clock: &Clock, watched: Watched) -> Self {
         Self {
             at_ns: clock.now_ns(),
@@ -56,38 +57,31 @@ impl Look {
     }
 }
 
-/// Waits for the end of the run, or has it end once `stop` is raised, and says what was used.
-pub(super) fn watch(clock: &Clock, watched: Watched, live: &[AtomicU64], stop: &StopFlag) -> Used {
-    let bar = bar(clock);
-    let before = {
-        wait(clock, clock.from_ns, live, stop, &bar);
-        Look::now(clock, watched)
+/// Waits for the end of the run, or ends it once `stop` is set, and says what was used. `progress` is
+/// called with the time since the start and the answers until then.
+pub(super) fn watch(
+    clock: &Clock,
+    watched: Watched,
+    live: &[AtomicU64],
+    stop: &AtomicBool,
+    mut progress: impl FnMut(Duration, u64),
+) -> Used {
+    let mut wait_until = |until_ns: u64| {
+        loop {
+            let now_ns = clock.now_ns();
+            // Relaxed: a signal handler or another thread sets it and publishes nothing with it.
+            if now_ns >= until_ns || stop.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(STEP.min(Duration::from_nanos(until_ns - now_ns)));
+            progress(Duration::from_nanos(clock.now_ns()), answers(live));
+        }
     };
-    wait(clock, clock.end_ns(), live, stop, &bar);
+    wait_until(clock.from_ns);
+    let before = Reading::now(clock, watched);
+    wait_until(clock.end_ns());
     clock.stop();
-    let after = Look::now(clock, watched);
-    bar.finish_and_clear();
-    between(&before, &after)
-}
-
-fn wait(clock: &Clock, until_ns: u64, live: &[AtomicU64], stop: &StopFlag, bar: &ProgressBar) {
-    let (mut before_ns, mut before) = (clock.now_ns(), answers(live));
-    loop {
-        let now_ns = clock.now_ns();
-        if now_ns >= until_ns || stop.is_raised() {
-            return;
-        }
-        thread::sleep(STEP.min(Duration::from_nanos(until_ns - now_ns)));
-        let now_ns = clock.now_ns();
-        // A rate over the last second can be read; one over the last step cannot.
-        if now_ns >= before_ns + 1_000_000_000 {
-            let now = answers(live);
-            let rate = (now - before) as f64 / (now_ns - before_ns) as f64 * 1e9;
-            bar.set_message(format!("{} answers/s", grouped(rate as u64)));
-            (before_ns, before) = (now_ns, now);
-        }
-        bar.set_position(now_ns / 1_000_000);
-    }
+    between(&before, &Reading::now(clock, watched))
 }
 
 fn answers(live: &[AtomicU64]) -> u64 {
@@ -95,7 +89,7 @@ fn answers(live: &[AtomicU64]) -> u64 {
     live.iter().map(|count| count.load(Ordering::Relaxed)).sum()
 }
 
-fn between(before: &Look, after: &Look) -> Used {
+fn between(before: &Reading, after: &Reading) -> Used {
     let usage = |before: Option<Usage>, after: Option<Usage>| {
         let (before, after) = before.zip(after)?;
         Some(Usage {
@@ -119,15 +113,4 @@ fn between(before: &Look, after: &Look) -> Used {
         database,
         foreign,
     }
-}
-
-fn bar(clock: &Clock) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("{wide_bar} {elapsed} {msg}")
-        .expect("the template is well formed");
-    ProgressBar::with_draw_target(Some(clock.end_ns() / 1_000_000), target).with_style(style)
 }

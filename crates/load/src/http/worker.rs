@@ -15,7 +15,7 @@ use super::head::{HEAD_SIZE_MAX, Malformed};
 use super::plan::{Clock, DRAIN_NS_MAX, Plan, nanoseconds};
 use super::response::{Asked, KnownHead, Response};
 use super::schedule::Schedule;
-use crate::cli::bench::workload::Random;
+use crate::workload::Random;
 
 /// Events that are taken at once; more connections are served in turns.
 const EVENT_COUNT_MAX: usize = 256;
@@ -31,7 +31,7 @@ const TIMER: u64 = u64::MAX;
 pub(super) struct Worker<'a> {
     pub(super) plan: &'a Plan,
     pub(super) clock: &'a Clock,
-    /// Answers so far, for whoever draws them.
+    /// Answers so far, for the progress.
     live: &'a AtomicU64,
     pub(super) epoll: OwnedFd,
     pub(super) connections: Vec<Connection>,
@@ -61,8 +61,8 @@ impl<'a> Worker<'a> {
         live: &'a AtomicU64,
     ) -> rustix::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let schedule = match plan.rate {
-            Some(rate) => Some(Schedule::new(rate, index, plan.thread_count)?),
+        let schedule = match plan.options.rate {
+            Some(rate) => Some(Schedule::new(rate, index, plan.options.thread_count)?),
             None => None,
         };
         if let Some(schedule) = &schedule {
@@ -72,9 +72,9 @@ impl<'a> Worker<'a> {
             epoll::add(&epoll, schedule.timer(), data, flags)?;
         }
         let template_count = plan.templates.len();
-        let connections = (index..plan.connection_count)
-            .step_by(plan.thread_count)
-            .map(|number| Connection::new(number % template_count, plan.depth))
+        let connections = (index..plan.options.connection_count)
+            .step_by(plan.options.thread_count)
+            .map(|number| Connection::new(number % template_count, plan.options.depth))
             .collect();
         Ok(Self {
             plan,
@@ -86,9 +86,9 @@ impl<'a> Worker<'a> {
             free: VecDeque::new(),
             known_heads: (0..template_count).map(|_| KnownHead::default()).collect(),
             turns: vec![index as u64; template_count],
-            turn_step: plan.thread_count as u64,
+            turn_step: plan.options.thread_count as u64,
             next_template: index % template_count,
-            random: Random::new(plan.seed.wrapping_add(index as u64)),
+            random: Random::new(plan.options.seed.wrapping_add(index as u64)),
             input: vec![0; HEAD_SIZE_MAX + READ_SIZE_MAX],
             output: Vec::new(),
             figures: Figures::new(template_count),
@@ -195,7 +195,7 @@ impl<'a> Worker<'a> {
 
     /// Opens connections whose time it is, and gives up answers that take too long.
     fn look_around(&mut self, now_ns: u64) {
-        let timeout_ns = nanoseconds(self.plan.timeout);
+        let timeout_ns = nanoseconds(self.plan.options.timeout);
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
             if connection.socket.is_none() {
@@ -206,7 +206,7 @@ impl<'a> Worker<'a> {
             }
             let first = connection.in_flight.front();
             if first.is_some_and(|first| now_ns.saturating_sub(first.sent_ns) > timeout_ns) {
-                let timeout = self.plan.timeout;
+                let timeout = self.plan.options.timeout;
                 self.fail(index, now_ns, Fault::Timeout, || {
                     format!("no answer within {timeout:?}")
                 });
@@ -306,13 +306,13 @@ impl<'a> Worker<'a> {
         while at < size {
             let connection = &mut self.connections[index];
             let Some(&request) = connection.in_flight.front() else {
-                let text = || "bytes that nobody asked for".to_owned();
+                let text = || "bytes that no request asked for".to_owned();
                 self.fail(index, now_ns, Fault::Malformed, text);
                 return false;
             };
             let mut asked = Asked {
                 is_head: self.plan.templates[request.template].is_head,
-                body: self.plan.expected_body.as_deref(),
+                body: self.plan.options.expected_body.as_deref(),
                 known: &mut self.known_heads[request.template],
             };
             match connection.reader.read(&self.input[at..size], &mut asked) {
@@ -326,7 +326,7 @@ impl<'a> Worker<'a> {
                         self.closed(index, now_ns);
                         return false;
                     }
-                    if self.plan.requests_per_connection == Some(answered) {
+                    if self.plan.options.requests_per_connection == Some(answered) {
                         self.reopen(index, now_ns);
                         return false;
                     }
@@ -408,7 +408,7 @@ impl<'a> Worker<'a> {
         };
         let mut asked = Asked {
             is_head: self.plan.templates[request.template].is_head,
-            body: self.plan.expected_body.as_deref(),
+            body: self.plan.options.expected_body.as_deref(),
             known: &mut self.known_heads[request.template],
         };
         if let Some(response) = connection.reader.end(&mut asked) {

@@ -1,7 +1,5 @@
 //! `lookaside pg`: a PostgreSQL that starts in milliseconds, for commands, tests and local work.
 
-#[path = "../../../bench/src/pg/mod.rs"]
-mod bench;
 mod child;
 mod clean;
 mod doctor;
@@ -19,13 +17,11 @@ mod target;
 mod template;
 mod url;
 
-use std::error::Error;
-
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, Outcome};
 
-/// Start, ask, dump and measure a PostgreSQL of your own
+/// Start, ask and dump a PostgreSQL of your own
 ///
 /// The server's programs are those that LOOKASIDE_PG_BIN names, else those that were fetched
 /// before, else those of an installed PostgreSQL 14 or newer, else they are fetched once.
@@ -60,7 +56,6 @@ enum PgCommand {
     /// Say which PostgreSQL was found, what the cache holds, and what to do about it
     Doctor,
     Clean(clean::CleanArguments),
-    Bench(bench::BenchArguments),
 }
 
 pub(crate) fn run(arguments: &PgArguments) -> Outcome {
@@ -78,7 +73,6 @@ pub(crate) fn run(arguments: &PgArguments) -> Outcome {
         PgCommand::Restore(arguments) => dump::restore(arguments),
         PgCommand::Doctor => doctor::run(),
         PgCommand::Clean(arguments) => clean::run(arguments),
-        PgCommand::Bench(arguments) => bench::run(arguments),
     }
 }
 
@@ -118,6 +112,3 @@ fn client_failure(error: &lookaside_client::Error) -> Failure {
         None => failure,
     }
 }
-
-/// The error of a benchmark, which is told and not handled.
-type AnyError = Box<dyn Error>;

@@ -1,4 +1,4 @@
-//! How far a download or a benchmark is, drawn on a terminal. Elsewhere a download is a line.
+//! How far a download is, drawn on a terminal. Elsewhere it is a line.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -71,13 +71,6 @@ fn begin_line(what: &str, bytes_total: Option<u64>) -> String {
         None => ("some ", ARCHIVE_SIZE),
     };
     format!("fetching {what} ({about}{} MB)", size.div_ceil(1_000_000))
-}
-
-/// A sign of life with a message.
-pub(crate) fn spinner() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, target()).with_style(style_of("{spinner} {msg}"));
-    turn(&bar);
-    bar
 }
 
 /// Turns the sign of life; what nobody sees needs no thread for it.

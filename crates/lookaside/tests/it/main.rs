@@ -1,10 +1,7 @@
 //! The program as its users meet it, and the tree as its keepers want it.
 
 mod arena;
-#[path = "../../../bench/tests/it/programs.rs"]
 mod bench;
-#[path = "../../../bench/tests/it/http.rs"]
-mod bench_http;
 mod browser;
 mod closed_output;
 mod commands;

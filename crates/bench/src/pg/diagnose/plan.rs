@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Result;
 use super::Spread;
-use crate::cli::pg::bench::report::time_text;
+use crate::pg::report::time_text;
 
 /// What the statements of one run did together.
 #[derive(Clone, Debug, Default, Serialize)]

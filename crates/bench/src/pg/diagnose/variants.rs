@@ -1,7 +1,8 @@
 //! The cases, as in `speed`, and what each variant changes.
 
-use crate::cli::bench::workload::Random;
-use crate::cli::pg::bench::speed::{NUMBER_BOUND, insert_rows, words};
+use lookaside_load::workload::Random;
+
+use crate::pg::speed::{NUMBER_BOUND, insert_rows, words};
 
 /// A case of the suite.
 pub(super) struct Case {

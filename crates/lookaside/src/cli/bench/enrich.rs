@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use lookaside_knowledge::Knowledge;
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::report;
+use lookaside_load::workload::{self, Random};
 use lookaside_oml::{Model, Options, Program};
 use lookaside_stream::{
     Flow, FormatOptions, InputFormat, OutputFormat, RunOptions, Sink, Source, Strictness, Summary,
@@ -14,10 +17,7 @@ use lookaside_stream::{
 use lookaside_value::NameTable;
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, measure};
 use super::project::{BenchProject, RangeArguments};
-use super::report;
-use super::workload::{self, Random};
 use crate::models::transform::{ModelTransform, Tally};
 
 /// A combined access log through a model, file to sink, as `lookaside enrich` runs it

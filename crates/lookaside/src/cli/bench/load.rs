@@ -3,12 +3,12 @@
 use std::fs;
 
 use clap::Args;
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::report;
 use lookaside_value::Value;
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, measure};
 use super::project::{BenchProject, RangeArguments};
-use super::report;
 
 /// Loading a table of address ranges, two function calls a row, index included
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &LoadArguments) -> Result<()> {
             ("resident bytes after the first load", resident.to_string()),
         ],
     };
-    report::print(&measured, arguments.rounds.json)
+    Ok(report::print(&measured, arguments.rounds.json)?)
 }
 
 /// Bytes of this process that are in memory, as Linux counts them.

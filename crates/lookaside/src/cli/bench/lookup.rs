@@ -7,13 +7,13 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use lookaside_knowledge::{Knowledge, Policy, Session, Statement};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::report;
+use lookaside_load::workload::{KeyArguments, KeyLaw, Random};
 use lookaside_value::Value;
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, measure};
 use super::project::{BenchProject, RangeArguments, int_params};
-use super::report;
-use super::workload::{KeyArguments, KeyLaw, Random};
 
 /// Keys drawn ahead, so that drawing is not measured; their order repeats after that many.
 const KEY_COUNT: usize = 1 << 20;

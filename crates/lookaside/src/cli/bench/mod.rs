@@ -1,32 +1,10 @@
 //! `lookaside bench`: what an operation costs on this machine, as programs with parameters.
 
-#[path = "../../../../bench/src/cache.rs"]
-mod cache;
 mod enrich;
-#[path = "../../../../bench/src/http/mod.rs"]
-mod http;
 mod load;
 mod lookup;
-#[path = "../../../../load/src/measure.rs"]
-pub(super) mod measure;
-#[path = "../../../../bench/src/metadata.rs"]
-mod metadata;
 mod oml;
-#[path = "../../../../bench/src/oml_provider.rs"]
-mod oml_provider;
-#[path = "../../../../bench/src/pipeline/mod.rs"]
-mod pipeline;
 mod project;
-#[path = "../../../../bench/src/provider.rs"]
-mod provider;
-#[path = "../../../../load/src/relay.rs"]
-mod relay;
-#[path = "../../../../load/src/report.rs"]
-mod report;
-#[path = "../../../../bench/src/target.rs"]
-mod target;
-#[path = "../../../../load/src/workload.rs"]
-pub(super) mod workload;
 
 use std::error::Error;
 
@@ -34,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Measure lookups, models, whole runs, loading and servers on this machine
+/// Measure lookups, models, whole runs and loading on this machine
 ///
 /// Each benchmark makes its own data from a seed, works on it in rounds after one that warms up, and
 /// prints CPU and wall time for one operation: the smallest, the median and the largest round. CPU
@@ -45,11 +23,7 @@ Examples:
   lookaside bench lookup                          all kinds of lookups
   lookaside bench lookup --case interval --ranges asn.csv
   lookaside bench enrich --events 1000000 --rounds 5
-  lookaside bench load --range-count 411961 --json
-  lookaside bench provider                        an embedded PostgreSQL, by every way
-  lookaside bench cache --shape warm --url postgres://localhost/test
-  lookaside bench pipeline --case one-stage --wait spin
-  lookaside bench http http://127.0.0.1:8300/healthz")]
+  lookaside bench load --range-count 411961 --json")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     bench: Bench,
@@ -61,12 +35,6 @@ enum Bench {
     Oml(oml::OmlArguments),
     Enrich(enrich::EnrichArguments),
     Load(load::LoadArguments),
-    Provider(provider::ProviderArguments),
-    Cache(cache::CacheArguments),
-    OmlProvider(oml_provider::OmlProviderArguments),
-    Metadata(metadata::MetadataArguments),
-    Http(Box<http::HttpArguments>),
-    Pipeline(pipeline::PipelineArguments),
 }
 
 pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
@@ -75,12 +43,6 @@ pub(crate) fn run(arguments: &BenchArguments) -> Outcome {
         Bench::Oml(arguments) => oml::run(arguments),
         Bench::Enrich(arguments) => enrich::run(arguments),
         Bench::Load(arguments) => load::run(arguments),
-        Bench::Provider(arguments) => provider::run(arguments),
-        Bench::Cache(arguments) => cache::run(arguments),
-        Bench::OmlProvider(arguments) => oml_provider::run(arguments),
-        Bench::Metadata(arguments) => metadata::run(arguments),
-        Bench::Pipeline(arguments) => pipeline::run(arguments),
-        Bench::Http(arguments) => return http::run(arguments),
     };
     done.map(|()| Exit::Done)
         .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))

@@ -3,14 +3,14 @@
 use std::convert::Infallible;
 
 use clap::{Args, ValueEnum};
+use lookaside_load::measure::{AnswerHash, Measured, Rounds, measure};
+use lookaside_load::report;
+use lookaside_load::workload::KeyArguments;
 use lookaside_oml::{Model, Options, Program, RunReport};
 use lookaside_value::{Batch, NameTable, Value};
 
 use super::Result;
-use super::measure::{AnswerHash, Measured, Rounds, measure};
 use super::project::BenchProject;
-use super::report;
-use super::workload::KeyArguments;
 
 const KEY_COUNT: usize = 1 << 20;
 

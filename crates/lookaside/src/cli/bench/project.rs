@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lookaside_knowledge::{Knowledge, Value};
+use lookaside_load::workload::{self, Random};
 
 use super::Result;
-use super::workload::{self, Random};
 
 /// Caches that hold every key of a benchmark for as long as it runs.
 const CONFIG: &str = "\

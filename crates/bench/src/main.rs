@@ -1,0 +1,124 @@
+//! The program `lookaside-bench`: measures for developers, which the product does not carry.
+//!
+//! A module uses those below it in this table and none above.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`http`] | the command of the load generator for HTTP servers |
+//! | [`pg`] | the embedded PostgreSQL, or any other |
+//! | [`provider`], [`cache`], [`oml_provider`] | lookups that a database server answers |
+//! | [`metadata`] | definitions of columns in MySQL's protocol |
+//! | [`pipeline`] | the ring between threads |
+//! | [`target`] | the database server that a benchmark asks |
+//! | [`progress`] | downloads and signs of life on a terminal |
+//! | [`failure`] | how a command ends, and why |
+//!
+//! What `lookaside` measures as well, or may need for checks, is in the library `lookaside-load`.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod failure;
+mod http;
+mod metadata;
+mod oml_provider;
+mod pg;
+mod pipeline;
+mod progress;
+mod provider;
+mod target;
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
+
+use self::failure::{Failure, Outcome};
+
+/// As in the product, so that figures of the two can be compared.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measure drivers, caches, rings, HTTP servers and the embedded PostgreSQL on this machine
+///
+/// `lookaside bench` has the measures of lookups, models, whole runs and loading. Each benchmark makes
+/// its data from a seed, works on it in rounds after one that warms up, and prints CPU and wall time
+/// for one operation: the smallest, the median and the largest round. CPU time is that of all threads.
+/// The hash is over the answers: equal hashes, equal answers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lookaside-bench",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+#[command(after_help = "\
+Examples:
+  cargo bench-lookaside provider                  an embedded PostgreSQL, by every way
+  cargo bench-lookaside cache --shape warm --url postgres://localhost/test
+  cargo bench-lookaside pipeline --case one-stage --wait spin
+  cargo bench-lookaside http http://127.0.0.1:8300/healthz
+  cargo bench-lookaside pg diagnose --path data")]
+struct Arguments {
+    #[command(subcommand)]
+    program: Program,
+}
+
+#[derive(Debug, Subcommand)]
+enum Program {
+    Provider(provider::ProviderArguments),
+    Cache(cache::CacheArguments),
+    OmlProvider(oml_provider::OmlProviderArguments),
+    Metadata(metadata::MetadataArguments),
+    Pipeline(pipeline::PipelineArguments),
+    Http(Box<http::HttpArguments>),
+    Pg(Box<pg::PgArguments>),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Warnings of the crates that are measured, such as of a provider that does not answer.
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(LevelFilter::WARN)
+        .init();
+    match run(&arguments.program) {
+        Ok(code) => code,
+        Err(failure) => {
+            // Without standard error the exit code has to do.
+            let _ = failure.write(&mut io::stderr().lock());
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(program: &Program) -> Outcome {
+    let done = match program {
+        Program::Provider(arguments) => provider::run(arguments),
+        Program::Cache(arguments) => cache::run(arguments),
+        Program::OmlProvider(arguments) => oml_provider::run(arguments),
+        Program::Metadata(arguments) => metadata::run(arguments),
+        Program::Pipeline(arguments) => pipeline::run(arguments),
+        Program::Http(arguments) => return http::run(arguments),
+        Program::Pg(arguments) => pg::run(arguments),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+        .map_err(|error| Failure::new("the benchmark failed").because(error.as_ref()))
+}
+
+/// A benchmark prepares data and runs code of several libraries; all of it can fail, and each error
+/// is only reported.
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

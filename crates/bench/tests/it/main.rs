@@ -1,0 +1,7 @@
+//! The program as developers run it.
+
+mod documents;
+mod http;
+mod pg;
+mod program;
+mod programs;
