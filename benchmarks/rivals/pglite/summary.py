@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A recorded comparison of embedded servers as tables: one a question and place, one line an engine.
 
-Reads the lines of the programs in this folder and those of `lookaside pg bench --json`.
+Reads the lines of the programs in this folder and those of `lookaside-bench pg … --json`.
 """
 
 import json

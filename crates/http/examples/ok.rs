@@ -1,7 +1,7 @@
 //! What a serial stage costs: `/ok` through the ring, or `--direct`, on the I/O threads.
 //!
 //! `cargo run -p lookaside-http --release --example ok -- unix:/tmp/ok.socket`
-//! `lookaside bench http unix:/tmp/ok.socket --get /ok --depth 16`
+//! `cargo bench-lookaside http unix:/tmp/ok.socket --get /ok --depth 16`
 
 use lookaside_http::{Method, Options, Router, SerialReply, SerialRequest, Server};
 

@@ -1,5 +1,5 @@
 //! The thinnest client that can measure a server: one blocking socket, text parameters, and bytes
-//! that are copied once. It does what `lookaside pg bench` does, and costs less than any driver, so
+//! that are copied once. It does what `lookaside-bench pg` does, and costs less than any driver, so
 //! that what is left is the server's.
 
 use std::io::{ErrorKind, Read, Write};
