@@ -270,7 +270,7 @@ impl Bench<'_> {
 
     /// Keys that come again only after all others came.
     fn distinct_keys(&self) -> Vec<Value> {
-        // A prime that divides no number of rows that anybody will choose.
+        // A prime that divides no likely number of rows.
         let key = |index: usize| index as u64 * 1_000_003 % self.arguments.keys.rows + 1;
         (0..KEY_COUNT)
             .map(|index| Value::Int(key(index).cast_signed()))

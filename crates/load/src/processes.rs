@@ -1,5 +1,5 @@
 //! What processes use: CPU time, memory and switches of a process and all that descend from it, as
-//! the kernel tells them in /proc.
+//! the kernel counts them in /proc.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Nothing, if there is no such process.
+    /// What a process with its descendants used until now, or `None` without such a process.
     pub fn of(pid: u32) -> Option<Self> {
         let processes: Vec<Process> = fs::read_dir("/proc")
             .ok()?
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_charged_to_whoever_did_it() {
+    fn work_is_charged_to_its_process() {
         let own = std::process::id();
         let before = (Usage::of(own).unwrap(), machine_cpu().unwrap());
         let started = Instant::now();

@@ -9,7 +9,7 @@ use lookaside_load::http::{Answers, Figures, Plan, Used};
 use lookaside_load::processes::Usage;
 use serde_json::{Map, Value, json};
 
-/// What is told of the latencies.
+/// Which latencies are reported.
 const PERCENTILES: [(&str, f64); 5] = [
     ("p50", 50.0),
     ("p90", 90.0),

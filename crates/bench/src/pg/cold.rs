@@ -44,7 +44,7 @@ pub(super) struct ColdArguments {
     json: bool,
 }
 
-/// The fresh process of `cold`: gets a server, tells when its first query is answered, and waits.
+/// The fresh process of `cold`: gets a server, reports when its first query is answered, and waits.
 #[derive(Debug, Args)]
 pub(super) struct FreshArguments {
     #[arg(long, value_enum)]
@@ -61,9 +61,9 @@ enum Kind {
     Cluster,
 }
 
-/// What the fresh process tells.
+/// What the fresh process reports.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
+struct FirstAnswer {
     /// CPU time of the fresh process until then.
     cpu_ns: u64,
     /// Where the server's data is.
@@ -75,7 +75,7 @@ struct Told {
 /// spare copy of the template) is done by then.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// A server that was told to end takes no longer.
+/// A server that was asked to end takes no longer.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -91,12 +91,12 @@ pub(super) fn run_fresh(arguments: &FreshArguments) -> Result<()> {
     let server = builder.start()?;
     let mut connection = open(&ours(&server)?)?;
     run_script(&mut connection, "select 1")?;
-    let told = Told {
+    let first = FirstAnswer {
         cpu_ns: cpu_time().as_nanos() as u64,
         folder: server.folder().to_owned(),
         version: connection.server_version().to_owned(),
     };
-    writeln!(io::stdout(), "{}", serde_json::to_string(&told)?)?;
+    writeln!(io::stdout(), "{}", serde_json::to_string(&first)?)?;
     io::stdin().read_to_end(&mut Vec::new())?;
     drop(connection);
     Ok(server.close()?)
@@ -114,7 +114,7 @@ pub(super) fn run(arguments: &ColdArguments) -> Result<()> {
         place,
         requirement: arguments.pg_version,
     };
-    let told = fresh.start(Kind::Database, None)?.end()?;
+    let first = fresh.start(Kind::Database, None)?.end()?;
     let identity = if rustix::process::geteuid().is_root() {
         "as root"
     } else {
@@ -122,7 +122,7 @@ pub(super) fn run(arguments: &ColdArguments) -> Result<()> {
     };
     let engine = format!(
         "embedded PostgreSQL {} {identity}, data on {}",
-        told.version,
+        first.version,
         file_system(fresh.place.path())
     );
     let cases = Cases {
@@ -248,7 +248,7 @@ struct Fresh {
 struct Started {
     child: std::process::Child,
     answered_after: Duration,
-    told: Told,
+    first: FirstAnswer,
 }
 
 impl Fresh {
@@ -274,45 +274,45 @@ impl Fresh {
         let stdout = child.stdout.take().expect("it is a pipe");
         BufReader::new(stdout).read_line(&mut line)?;
         let answered_after = started.elapsed();
-        let told =
+        let first =
             serde_json::from_str(&line).map_err(|_| "the fresh process ended without an answer")?;
         Ok(Started {
             child,
             answered_after,
-            told,
+            first,
         })
     }
 }
 
 impl Started {
     fn add_to(&self, samples: &mut Samples) {
-        let cpu = Duration::from_nanos(self.told.cpu_ns);
+        let cpu = Duration::from_nanos(self.first.cpu_ns);
         samples.push(self.answered_after, cpu, 1);
     }
 
     /// Lets the process end, and waits until its server has gone.
-    fn end(self) -> Result<Told> {
-        let told = self.leave()?;
+    fn end(self) -> Result<FirstAnswer> {
+        let first = self.leave()?;
         let begun = Instant::now();
-        while told.folder.exists() {
+        while first.folder.exists() {
             if begun.elapsed() > END_PATIENCE {
-                let folder = told.folder.display();
+                let folder = first.folder.display();
                 return Err(format!("the server of {folder} did not end").into());
             }
             thread::sleep(Duration::from_millis(2));
         }
-        Ok(told)
+        Ok(first)
     }
 
     /// Lets the process end, whose server others share.
-    fn leave(mut self) -> Result<Told> {
+    fn leave(mut self) -> Result<FirstAnswer> {
         thread::sleep(SETTLE);
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
         if !status.success() {
             return Err(format!("the fresh process ended with {status}").into());
         }
-        Ok(self.told)
+        Ok(self.first)
     }
 }
 

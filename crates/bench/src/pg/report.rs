@@ -44,7 +44,7 @@ struct Skipped<'a> {
 pub(super) struct Report {
     bench: &'static str,
     json: bool,
-    /// A table is shown when it is complete; until then the current case is.
+    /// A table is shown when it is complete; until then this says what is measured.
     spinner: ProgressBar,
     engine: String,
     from: String,

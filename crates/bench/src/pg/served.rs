@@ -66,7 +66,7 @@ pub(super) struct ServedArguments {
 /// A server that is up, and how to reach it.
 pub(super) struct Served {
     pub(super) target: Target,
-    /// Named once a connection has told the version.
+    /// Whether it is an embedded one.
     is_ours: bool,
     /// Ends with the benchmark.
     _server: Option<Postgres>,

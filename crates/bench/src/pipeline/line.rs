@@ -35,7 +35,7 @@ impl Work {
             .burn();
             started.elapsed().as_nanos() as f64 / f64::from(STEP_COUNT)
         };
-        // The least of many: what is more was somebody else.
+        // The least of many: the rest is work of other processes.
         (0..50).map(sample).fold(f64::INFINITY, f64::min)
     }
 
@@ -56,7 +56,7 @@ pub(super) struct Shape {
     pub(super) wait: Wait,
 }
 
-/// What the stages are told.
+/// What the producer sets for the stages.
 #[derive(Default)]
 struct Orders {
     /// The item after which the last stage says what it has seen. Written before any item is pushed.
@@ -195,7 +195,7 @@ fn last_stage(
             work.burn();
             sum = sum.wrapping_add(item);
             if item == last {
-                // Nobody listens any more where a push failed.
+                // After a push that failed, the receiver is gone.
                 let _ = sums.send(std::mem::take(&mut sum));
             }
         }

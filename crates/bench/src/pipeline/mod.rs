@@ -25,7 +25,7 @@ use super::progress::bar;
 /// left of the time between two items ("period ns") is the pipeline's ("overhead ns"). Idle: CPU
 /// time of a pipeline without items, in percent of one core.
 ///
-/// Unless told otherwise it takes half a minute. Threads that stay awake need a core each: left out
+/// With its defaults it takes half a minute. Threads that stay awake need a core each: left out
 /// are the cases of two stages that would wait so on fewer cores than threads, and headroom then is
 /// that of a single stage. Name the wait to measure them all the same.
 #[derive(Debug, Args)]

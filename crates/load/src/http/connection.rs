@@ -1,4 +1,4 @@
-//! One connection: what was asked on it, what the kernel did not take yet, and what came in part.
+//! One connection: the requests on it, what the kernel did not take yet, and what came in part.
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -22,19 +22,19 @@ pub(super) struct Connection {
     pub(super) socket: Option<OwnedFd>,
     /// Not to be opened before.
     pub(super) retry_ns: u64,
-    /// What it asks for, until it is opened again.
+    /// The request that it sends, until it is opened again.
     pub(super) template: usize,
     pub(super) in_flight: VecDeque<InFlight>,
     /// Requests since it was opened.
-    pub(super) asked: u64,
+    pub(super) sent_count: u64,
     pub(super) answered: u64,
     pub(super) reader: Reader,
     /// What came of an answer's line and cannot be read before the rest has come.
     pub(super) pending: Vec<u8>,
     pub(super) unsent: Unsent,
-    /// Whether it is told when it can be written to.
-    pub(super) awaits_room: bool,
-    /// Whether it stands in the queue of those that may ask, at a fixed rate.
+    /// Whether epoll reports when it can be written to.
+    pub(super) awaits_writable: bool,
+    /// Whether it is in the queue of those that may send, at a fixed rate.
     pub(super) is_queued: bool,
 }
 
@@ -90,12 +90,12 @@ impl Connection {
             retry_ns: 0,
             template,
             in_flight: VecDeque::with_capacity(depth),
-            asked: 0,
+            sent_count: 0,
             answered: 0,
             reader: Reader::default(),
             pending: Vec::new(),
             unsent: Unsent::default(),
-            awaits_room: false,
+            awaits_writable: false,
             is_queued: false,
         }
     }
@@ -112,7 +112,7 @@ impl Connection {
         }
         let free = plan.options.depth - self.in_flight.len();
         match plan.options.requests_per_connection {
-            Some(limit) => free.min(usize::try_from(limit - self.asked).unwrap_or(usize::MAX)),
+            Some(limit) => free.min(usize::try_from(limit - self.sent_count).unwrap_or(usize::MAX)),
             None => free,
         }
     }
@@ -121,11 +121,11 @@ impl Connection {
     pub(super) fn reset(&mut self) {
         self.socket = None;
         self.in_flight.clear();
-        self.asked = 0;
+        self.sent_count = 0;
         self.answered = 0;
         self.reader = Reader::default();
         self.pending.clear();
         self.unsent.clear();
-        self.awaits_room = false;
+        self.awaits_writable = false;
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn head(input: &[u8]) -> Result<Option<(Head, usize)>, Malformed> {
 }
 
 fn status(line: &[u8]) -> Result<Head, Malformed> {
-    let wrong = Malformed("a status line that is none of HTTP/1.1");
+    let wrong = Malformed("a status line that is not one of HTTP/1.1");
     let [
         b'H',
         b'T',
@@ -118,7 +118,7 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let is_token = |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     // A line that continues the one before begins with a blank, which no name does.
     if name.is_empty() || !name.iter().all(is_token) {
-        return Err(Malformed("a field whose name is none"));
+        return Err(Malformed("a field without a valid name"));
     }
     if value
         .iter()

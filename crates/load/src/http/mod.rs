@@ -41,13 +41,13 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
-mod asking;
 mod connection;
 mod figures;
 mod head;
 mod plan;
 mod response;
 mod schedule;
+mod send;
 mod target;
 mod template;
 mod watch;
@@ -116,7 +116,7 @@ pub fn run(
     })
 }
 
-/// Lets the process have as many connections as it is allowed to ask for.
+/// Lets the process have as many connections as it is allowed to send_requests for.
 fn raise_descriptor_limit(connection_count: usize) -> Result<()> {
     let needed = connection_count as u64 + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);

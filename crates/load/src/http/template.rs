@@ -143,7 +143,7 @@ impl Template {
         }
     }
 
-    /// A body that the head tells otherwise would be taken for the next request.
+    /// A body of another size than the head says would be taken for the next request.
     fn check_length(&self) -> std::result::Result<(), String> {
         let mut request = Vec::new();
         self.fill(0, &mut Random::new(0), &mut request);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_errors() {
         let check = |text: &str, expected: &str| {
             let error = Template::parse("test", text.as_bytes()).unwrap_err();
             let error = error.to_string();

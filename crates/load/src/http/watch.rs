@@ -32,7 +32,7 @@ pub struct Used {
     pub server: Option<Usage>,
     /// By the database, likewise.
     pub database: Option<Usage>,
-    /// CPU time of everything else on the machine, where the kernel tells it.
+    /// CPU time of everything else on the machine, where the kernel counts it.
     pub foreign: Option<Duration>,
 }
 

@@ -22,7 +22,7 @@ const EVENT_COUNT_MAX: usize = 256;
 /// Bytes that are read at once, behind what is left of the line before.
 const READ_SIZE_MAX: usize = 256 << 10;
 /// How often connections are looked at that nothing happens on.
-const REST_NS: u64 = 50_000_000;
+const CHECK_NS: u64 = 50_000_000;
 /// A connection that was refused, or ended without an answer, is opened again after so long.
 const RETRY_NS: u64 = 20_000_000;
 /// What the timer is known by among the connections, which are known by their indexes.
@@ -50,7 +50,7 @@ pub(super) struct Worker<'a> {
     pub(super) output: Vec<u8>,
     pub(super) figures: Figures,
     answer_count: u64,
-    rested_ns: u64,
+    checked_ns: u64,
 }
 
 impl<'a> Worker<'a> {
@@ -66,7 +66,7 @@ impl<'a> Worker<'a> {
             None => None,
         };
         if let Some(schedule) = &schedule {
-            // It is told once each time it rings, so that it need not be read.
+            // Edge-triggered: reported once each time it expires, so that it need not be read.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             let data = epoll::EventData::new_u64(TIMER);
             epoll::add(&epoll, schedule.timer(), data, flags)?;
@@ -93,7 +93,7 @@ impl<'a> Worker<'a> {
             output: Vec::new(),
             figures: Figures::new(template_count),
             answer_count: 0,
-            rested_ns: 0,
+            checked_ns: 0,
         })
     }
 
@@ -124,9 +124,9 @@ impl<'a> Worker<'a> {
                 }
             }
             now_ns = self.clock.now_ns();
-            if now_ns >= self.rested_ns + REST_NS {
-                self.rested_ns = now_ns;
-                self.look_around(now_ns);
+            if now_ns >= self.checked_ns + CHECK_NS {
+                self.checked_ns = now_ns;
+                self.check_connections(now_ns);
             }
             // Relaxed: a figure to look at, with which nothing else is published.
             self.live.store(self.answer_count, Ordering::Relaxed);
@@ -139,21 +139,21 @@ impl<'a> Worker<'a> {
     /// How long nothing has to be done.
     fn wait_ns(&mut self) -> rustix::io::Result<u64> {
         let Some(schedule) = &mut self.schedule else {
-            return Ok(REST_NS);
+            return Ok(CHECK_NS);
         };
         if self.free.is_empty() {
-            return Ok(REST_NS);
+            return Ok(CHECK_NS);
         }
         let now_ns = self.clock.now_ns();
         let due_ns = schedule.due_ns();
         if due_ns >= self.clock.end_ns() {
-            return Ok(REST_NS);
+            return Ok(CHECK_NS);
         }
         if due_ns <= now_ns {
             return Ok(0);
         }
         schedule.wake_in(due_ns - now_ns)?;
-        Ok(REST_NS)
+        Ok(CHECK_NS)
     }
 
     /// At a fixed rate the answers that are still out are waited for, since those that come late
@@ -194,7 +194,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Opens connections whose time it is, and gives up answers that take too long.
-    fn look_around(&mut self, now_ns: u64) {
+    fn check_connections(&mut self, now_ns: u64) {
         let timeout_ns = nanoseconds(self.plan.options.timeout);
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
@@ -224,7 +224,7 @@ impl<'a> Worker<'a> {
             Ok(socket) => {
                 self.connections[index].socket = Some(socket);
                 self.figures.connections += 1;
-                self.ask_more(index, now_ns);
+                self.send_more(index, now_ns);
             }
             // Its queue of a Unix socket is full; that is not a failure yet.
             Err(Errno::AGAIN) => self.connections[index].retry_ns = now_ns + RETRY_NS,
@@ -266,7 +266,7 @@ impl<'a> Worker<'a> {
 
     /// Something happened on a connection.
     fn serve(&mut self, index: usize) {
-        if self.connections[index].awaits_room {
+        if self.connections[index].awaits_writable {
             self.flush(index);
         }
         loop {
@@ -288,7 +288,7 @@ impl<'a> Worker<'a> {
                         self.figures.bytes += size as u64;
                     }
                     let is_open = self.take(index, kept + size, now_ns);
-                    // What is left is told again; asking for it costs as much as being told.
+                    // What is left is reported again; reading on costs as much as that.
                     if !is_open || size < room_size {
                         return;
                     }
@@ -346,7 +346,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        self.ask_more(index, now_ns);
+        self.send_more(index, now_ns);
         true
     }
 

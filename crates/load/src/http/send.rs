@@ -11,11 +11,11 @@ use super::worker::{Worker, connect_error};
 
 impl Worker<'_> {
     /// Fills a connection up, or has it wait for what comes due.
-    pub(super) fn ask_more(&mut self, index: usize, now_ns: u64) {
+    pub(super) fn send_more(&mut self, index: usize, now_ns: u64) {
         if self.schedule.is_none() {
             let count = self.connections[index].room(self.plan);
             if count > 0 {
-                self.ask(index, count, now_ns, now_ns);
+                self.send_requests(index, count, now_ns, now_ns);
             }
             return;
         }
@@ -47,13 +47,13 @@ impl Worker<'_> {
                 continue;
             }
             let due_ns = schedule.take();
-            self.ask(index, 1, due_ns, now_ns);
-            self.ask_more(index, now_ns);
+            self.send_requests(index, 1, due_ns, now_ns);
+            self.send_more(index, now_ns);
         }
     }
 
     /// Sends `count` requests on a connection that has room for them.
-    fn ask(&mut self, index: usize, count: usize, due_ns: u64, now_ns: u64) {
+    fn send_requests(&mut self, index: usize, count: usize, due_ns: u64, now_ns: u64) {
         let plan = self.plan;
         let connection = &mut self.connections[index];
         let template = connection.template;
@@ -62,7 +62,7 @@ impl Worker<'_> {
             due_ns,
             sent_ns: now_ns,
         };
-        connection.asked += count as u64;
+        connection.sent_count += count as u64;
         let copies = match plan.options.rotates {
             true => None,
             false => plan.templates[template].copies(count),
@@ -104,7 +104,7 @@ impl Worker<'_> {
             Some(_) => connection.unsent.set_copies(template, count, sent),
             None => connection.unsent.set_bytes(&bytes[sent..]),
         }
-        self.await_room(index, true);
+        self.await_writable(index, true);
     }
 
     /// Sends what the kernel did not take before.
@@ -120,8 +120,8 @@ impl Worker<'_> {
                 connection.unsent.advance(sent);
                 if is_all {
                     connection.unsent.clear();
-                    self.await_room(index, false);
-                    self.ask_more(index, self.clock.now_ns());
+                    self.await_writable(index, false);
+                    self.send_more(index, self.clock.now_ns());
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -137,15 +137,15 @@ impl Worker<'_> {
         }
     }
 
-    fn await_room(&mut self, index: usize, awaits: bool) {
+    fn await_writable(&mut self, index: usize, awaits: bool) {
         let connection = &mut self.connections[index];
         let Some(socket) = connection.socket.as_ref() else {
             return;
         };
-        if connection.awaits_room == awaits {
+        if connection.awaits_writable == awaits {
             return;
         }
-        connection.awaits_room = awaits;
+        connection.awaits_writable = awaits;
         let flags = match awaits {
             true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
             false => epoll::EventFlags::IN,
