@@ -1,4 +1,4 @@
-//! Transactions for those that wait.
+//! Transactions on blocking connections.
 
 mod row_stream;
 

@@ -58,7 +58,7 @@ pub struct MysqlConfig {
     pub tls: Tls,
     /// How the password is hidden where the connection is not.
     pub server_key: ServerKey,
-    /// How long to try one host: 30 seconds by default, and for ever if the URL says 0.
+    /// How long to try one host: 30 seconds by default, and without a limit if the URL says 0.
     pub connect_timeout: Option<Duration>,
     /// How a dead peer is noticed; no setting of a URL says.
     pub keepalives: Keepalives,

@@ -112,7 +112,7 @@ pub struct PostgresConfig {
     pub tls_negotiation: TlsNegotiation,
     /// Whether authentication is bound to the TLS channel.
     pub channel_binding: ChannelBinding,
-    /// How long to try one host: 30 seconds by default, and for ever if the URL says 0.
+    /// How long to try one host: 30 seconds by default, and without a limit if the URL says 0.
     pub connect_timeout: Option<Duration>,
     /// Shown in `pg_stat_activity`.
     pub application_name: Option<String>,

@@ -1,12 +1,11 @@
 //! Connections to MySQL and MariaDB.
 //!
-//! The [`MysqlDriver`] is the state machine, without a socket. Around it are connections: [`Client`],
-//! [`blocking`] and [`poll`]
-//! for different callers:
+//! The [`MysqlDriver`] is the connection state machine, without a socket. Three kinds of connections own a
+//! socket and drive it:
 //!
 //! - [`Client`] for tokio: any number of tasks share one connection;
-//! - [`blocking::Connection`] for those that wait;
-//! - [`poll::Connection`] for event loops, on their own poller.
+//! - [`blocking::Connection`], whose calls block the thread;
+//! - [`poll::Connection`], which an event loop drives.
 
 mod auxiliary;
 pub mod driver;
@@ -43,7 +42,7 @@ pub type Client = crate::nonblocking::Client<MysqlDriver>;
 pub mod blocking {
     use super::MysqlDriver;
 
-    /// A connection that is waited for.
+    /// A connection whose calls block the thread.
     ///
     /// ```no_run
     /// use lookaside_client::mysql::blocking::Connection;
@@ -62,7 +61,7 @@ pub mod blocking {
 pub mod poll {
     use super::MysqlDriver;
 
-    /// A connection that never waits, and lives on its caller's poller; see
+    /// A connection that never blocks, and that its caller's event loop drives; see
     /// [`postgres::poll::Connection`](crate::postgres::poll::Connection) for a loop around one.
     pub type Connection = crate::poll::Connection<MysqlDriver>;
 }

@@ -1,6 +1,6 @@
 //! Which request is next: of all callers, or of the one that holds the lock.
 //!
-//! Cancellations come in a queue of their own. What they cancel may be what the next request waits
+//! Cancellations have a separate queue. What they cancel may be what the next request waits
 //! for, so they do not wait for it.
 
 use std::collections::VecDeque;

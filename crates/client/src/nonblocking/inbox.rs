@@ -257,7 +257,7 @@ impl<T, L: Lock<State<T>>> Receiver<T, L> {
 
 impl<T, L: Lock<State<T>>> Drop for Receiver<T, L> {
     fn drop(&mut self) {
-        // Items are dropped here, and not under the lock: that wakes those who wait for them.
+        // Items are dropped here, and not under the lock: that wakes the tasks that wait for them.
         drop(self.close());
     }
 }

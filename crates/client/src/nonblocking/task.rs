@@ -29,7 +29,7 @@ const RESTORE_COUNT_MAX: usize = 2;
 /// a full queue. Callers that go on asking while some are taken would otherwise keep a pass from its end.
 const COMMAND_COUNT_MAX: usize = 1024;
 
-/// Why a task ended, for those that come too late.
+/// Why a task ended, for requests that come too late.
 pub(super) type End = Arc<OnceLock<Error>>;
 
 /// What the task shares with the handles.

@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// How many requests on one connection the server gets to see at once. More would only wait
-    /// behind each other.
+    /// for each other.
     pub(super) fn depth_max(&self) -> usize {
         match &self.server {
             Server::Postgres(_, options) => options.window,

@@ -14,7 +14,7 @@ use tokio::time::sleep_until;
 use super::Inner;
 use super::connection::Connection;
 use super::planner::{Failure, PoolSlotId};
-use super::state::Job;
+use super::state::MaintenanceJob;
 use crate::jitter::jitter;
 use crate::{Answers, Error, ErrorKind, Request};
 
@@ -26,7 +26,7 @@ pub(super) async fn maintain(pool: Weak<Inner>) {
     let mut enders: Vec<Option<oneshot::Sender<()>>> = Vec::new();
     loop {
         match next_job(pool).await {
-            Job::Open(slot_id) => {
+            MaintenanceJob::Open(slot_id) => {
                 let (ender, end) = oneshot::channel();
                 if enders.len() <= slot_id.index {
                     enders.resize_with(slot_id.index + 1, || None);
@@ -35,30 +35,30 @@ pub(super) async fn maintain(pool: Weak<Inner>) {
                 let leaving = Leaving(pool.clone(), slot_id);
                 tokio::spawn(live(leaving, end));
             }
-            Job::Check(slot_id, connection) => {
+            MaintenanceJob::Check(slot_id, connection) => {
                 tokio::spawn(check(pool.clone(), slot_id, connection));
             }
-            Job::Abort(slot_id) => {
+            MaintenanceJob::Abort(slot_id) => {
                 let ender = enders.get_mut(slot_id.index).and_then(Option::take);
                 // It may have ended by itself.
                 ender.map(|ender| ender.send(()));
             }
-            Job::Sleep(_) | Job::End => return,
+            MaintenanceJob::Sleep(_) | MaintenanceJob::End => return,
         }
     }
 }
 
 /// The next thing to do, or the end.
-async fn next_job(pool: &Weak<Inner>) -> Job<Connection> {
+async fn next_job(pool: &Weak<Inner>) -> MaintenanceJob<Connection> {
     let mut alarm = None;
     poll_fn(|cx| {
         let Some(inner) = pool.upgrade() else {
-            return Poll::Ready(Job::End);
+            return Poll::Ready(MaintenanceJob::End);
         };
         loop {
             let deadline = match inner.state.next_job(cx, Instant::now()) {
-                Job::Sleep(None) => return Poll::Pending,
-                Job::Sleep(Some(deadline)) => deadline,
+                MaintenanceJob::Sleep(None) => return Poll::Pending,
+                MaintenanceJob::Sleep(Some(deadline)) => deadline,
                 job => return Poll::Ready(job),
             };
             let alarm = alarm.insert(Box::pin(sleep_until(deadline.into())));

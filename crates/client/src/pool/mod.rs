@@ -1,7 +1,7 @@
 //! A pool of connections that are shared.
 //!
 //! - `planner` decides, without socket, task or clock;
-//! - `state` is the lock around it, and wakes those who wait;
+//! - `state` is the lock around it, and wakes the waiters;
 //! - `maintenance` has the tasks that connect and watch;
 //! - `connection` has the kinds of servers.
 //!
@@ -39,7 +39,7 @@ use connection::{Connection, Target};
 use lock::Return;
 use options::FOREVER;
 use planner::{Outcome, PoolSlotId, Refusal, Usage, Waiter};
-use state::{Ask, Maintenance, PoolState, Served};
+use state::{Acquired, Acquisition, Maintenance, PoolState};
 
 pub use lock::PoolLock;
 pub use options::PoolOptions;
@@ -289,8 +289,8 @@ impl Pool {
         let (ask, maintenance) = inner.state.take(usage, until, Instant::now());
         let kept = inner.maintain(maintenance);
         let refusal = match ask {
-            Ask::Have(found) => return Ok(found),
-            Ask::Wait(waiter) => {
+            Acquisition::Ready(found) => return Ok(found),
+            Acquisition::Wait(waiter) => {
                 let waiter_state = WaiterState {
                     inner,
                     waiter,
@@ -309,7 +309,7 @@ impl Pool {
                     Err(refusal) => refusal,
                 }
             }
-            Ask::Refused(refusal) => refusal,
+            Acquisition::Refused(refusal) => refusal,
         };
         Err(inner.refused(refusal, until, deadline))
     }
@@ -390,7 +390,7 @@ struct WaiterState<'a> {
 }
 
 impl Future for WaiterState<'_> {
-    type Output = Result<Served<Connection>>;
+    type Output = Result<Acquired<Connection>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (answer, maintenance) = self.inner.state.poll_waiter(self.waiter, cx);

@@ -20,10 +20,10 @@ use crate::sync::Lock;
 
 /// What the maintenance task does next.
 #[derive(Debug)]
-pub(super) enum Job<C> {
+pub(super) enum MaintenanceJob<C> {
     /// Connect; then `opened` or `open_failed`, and `ended` in the end.
     Open(PoolSlotId),
-    /// Ask something short; then `checked`.
+    /// Send a short query; then call `checked`.
     Check(PoolSlotId, C),
     /// End it, whatever is under way.
     Abort(PoolSlotId),
@@ -35,14 +35,14 @@ pub(super) enum Job<C> {
 
 /// The answer to a request for a connection.
 #[derive(Debug)]
-pub(super) enum Ask<T> {
-    Have(T),
+pub(super) enum Acquisition<T> {
+    Ready(T),
     Wait(Waiter),
     Refused(Refusal),
 }
 
 /// What a waiter gets.
-pub(super) type Served<C> = Result<(PoolSlotId, C), Refusal>;
+pub(super) type Acquired<C> = Result<(PoolSlotId, C), Refusal>;
 
 /// Whether the maintenance task is there to do the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,18 +77,18 @@ pub(super) struct Inner<C> {
     /// By the index of their places.
     connections: Box<[Option<C>]>,
     waiters: BTreeMap<Waiter, WaiterState<C>>,
-    jobs: VecDeque<Job<C>>,
+    jobs: VecDeque<MaintenanceJob<C>>,
     has_maintenance: bool,
     maintenance: Option<Waker>,
     /// When the maintenance task wakes by itself.
     alarm: Option<Instant>,
-    /// Those who wait for the end of everything.
+    /// The callers that wait for the end of everything.
     closers: Vec<Waker>,
     totals: Totals,
     last_error: Option<Error>,
     /// Why a connection could not be opened, if none was opened since.
     failure: Option<Error>,
-    /// Why one could not, for a reason that those who wait are told at once, also if another was
+    /// Why one could not, for a reason that the waiters are told at once, also if another was
     /// opened since: they may hear of it later.
     refusal: Option<Error>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Inner<C> {
 /// How far a waiter is.
 enum WaiterState<C> {
     Waiting(Option<Waker>, Instant),
-    Served(PoolSlotId, C),
+    Acquired(PoolSlotId, C),
     Rejected(Refusal),
 }
 
@@ -131,19 +131,19 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         usage: Usage,
         until: Instant,
         now: Instant,
-    ) -> (Ask<(PoolSlotId, C)>, Maintenance) {
+    ) -> (Acquisition<(PoolSlotId, C)>, Maintenance) {
         self.change(now, |state| {
             let maintenance = state.start_maintenance(self.has_runtime);
             let ask = match state.planner.take(usage, until, now) {
-                Take::Now(slot_id) => Ask::Have((slot_id, state.connection(slot_id))),
+                Take::Now(slot_id) => Acquisition::Ready((slot_id, state.connection(slot_id))),
                 Take::Wait(waiter) => {
                     state.totals.waits += 1;
                     state
                         .waiters
                         .insert(waiter, WaiterState::Waiting(None, now));
-                    Ask::Wait(waiter)
+                    Acquisition::Wait(waiter)
                 }
-                Take::Refused(refusal) => Ask::Refused(refusal),
+                Take::Refused(refusal) => Acquisition::Refused(refusal),
             };
             (ask, maintenance)
         })
@@ -154,7 +154,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         &self,
         waiter: Waiter,
         cx: &mut Context<'_>,
-    ) -> (Poll<Served<C>>, Maintenance) {
+    ) -> (Poll<Acquired<C>>, Maintenance) {
         self.state.with(|state| {
             let maintenance = state.start_maintenance(self.has_runtime);
             let waiter_state = state
@@ -166,7 +166,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                 return (Poll::Pending, maintenance);
             }
             let answer = match state.waiters.remove(&waiter) {
-                Some(WaiterState::Served(slot_id, connection)) => Ok((slot_id, connection)),
+                Some(WaiterState::Acquired(slot_id, connection)) => Ok((slot_id, connection)),
                 Some(WaiterState::Rejected(refusal)) => Err(refusal),
                 _ => unreachable!("the state was just looked at"),
             };
@@ -182,7 +182,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                 state.planner.leave(waiter, now);
                 None
             }
-            Some(WaiterState::Served(slot_id, connection)) => {
+            Some(WaiterState::Acquired(slot_id, connection)) => {
                 match usage {
                     Usage::Shared => state.planner.give_back(slot_id, Outcome::Unused, now),
                     Usage::Exclusive => state.planner.unlock(slot_id, Outcome::Unused, now),
@@ -280,7 +280,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
     }
 
     /// What the maintenance task does next. Before it sleeps, its waker is kept.
-    pub(super) fn next_job(&self, cx: &mut Context<'_>, now: Instant) -> Job<C> {
+    pub(super) fn next_job(&self, cx: &mut Context<'_>, now: Instant) -> MaintenanceJob<C> {
         let (job, wakes) = self.state.with(|state| {
             // It need not wake itself.
             state.maintenance = None;
@@ -290,11 +290,11 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
             let wakes = state.settle(now);
             let job = state.jobs.pop_front().unwrap_or_else(|| {
                 if state.planner.is_closed() {
-                    return Job::End;
+                    return MaintenanceJob::End;
                 }
                 state.maintenance = Some(cx.waker().clone());
                 state.alarm = state.planner.deadline(now);
-                Job::Sleep(state.alarm)
+                MaintenanceJob::Sleep(state.alarm)
             });
             (job, wakes)
         });
@@ -313,7 +313,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
                     .values_mut()
                     .filter_map(|waiter_state| match waiter_state {
                         WaiterState::Waiting(waker, _) => waker.take(),
-                        WaiterState::Served(..) | WaiterState::Rejected(_) => None,
+                        WaiterState::Acquired(..) | WaiterState::Rejected(_) => None,
                     });
             waiting.chain(state.closers.drain(..)).collect()
         });
@@ -348,7 +348,7 @@ impl<C: Clone, L: Lock<Inner<C>>> PoolState<C, L> {
         self.state.with(|state| state.failure.clone())
     }
 
-    /// Why one could not, for a reason that those who wait are told at once.
+    /// Why one could not, for a reason that the waiters are told at once.
     pub(super) fn last_refusal(&self) -> Option<Error> {
         self.state.with(|state| state.refusal.clone())
     }
@@ -413,9 +413,9 @@ impl<C: Clone> Inner<C> {
         }
         while let Some(step) = self.planner.next_step() {
             match step {
-                Step::Open(slot_id) => self.jobs.push_back(Job::Open(slot_id)),
+                Step::Open(slot_id) => self.jobs.push_back(MaintenanceJob::Open(slot_id)),
                 Step::Check(slot_id) => {
-                    let job = Job::Check(slot_id, self.connection(slot_id));
+                    let job = MaintenanceJob::Check(slot_id, self.connection(slot_id));
                     self.jobs.push_back(job);
                 }
                 Step::Close(slot_id) => {
@@ -423,10 +423,10 @@ impl<C: Clone> Inner<C> {
                 }
                 Step::Abort(slot_id) => {
                     wakes.ended.extend(self.connections[slot_id.index].take());
-                    self.jobs.push_back(Job::Abort(slot_id));
+                    self.jobs.push_back(MaintenanceJob::Abort(slot_id));
                 }
                 Step::Serve(waiter, slot_id) => {
-                    let waiter_state = WaiterState::Served(slot_id, self.connection(slot_id));
+                    let waiter_state = WaiterState::Acquired(slot_id, self.connection(slot_id));
                     wakes
                         .wakers
                         .extend(self.answer_waiter(waiter, waiter_state, now));

@@ -1,12 +1,11 @@
 //! Connections to PostgreSQL.
 //!
-//! The [`PostgresDriver`] is the state machine, without a socket. Around it are connections: [`Client`],
-//! [`blocking`] and [`poll`]
-//! for different callers:
+//! The [`PostgresDriver`] is the connection state machine, without a socket. Three kinds of connections own a
+//! socket and drive it:
 //!
 //! - [`Client`] for tokio: any number of tasks share one connection;
-//! - [`blocking::Connection`] for those that wait;
-//! - [`poll::Connection`] for event loops, on their own poller.
+//! - [`blocking::Connection`], whose calls block the thread;
+//! - [`poll::Connection`], which an event loop drives.
 
 mod cancel;
 mod copy;
@@ -71,7 +70,7 @@ pub mod blocking {
 
     pub use copy::{CopyIn, CopyOut};
 
-    /// A connection that is waited for.
+    /// A connection whose calls block the thread.
     ///
     /// ```no_run
     /// use lookaside_client::params;
@@ -120,7 +119,7 @@ pub mod blocking {
             self.driver().server_version()
         }
 
-        /// What the server remarked since the last call.
+        /// The notices of the server since the last call.
         pub fn take_notices(&mut self) -> Notices {
             self.driver_mut().take_notices()
         }
@@ -168,7 +167,7 @@ pub mod blocking {
 pub mod poll {
     use super::{Notices, PostgresDriver};
 
-    /// A connection that never waits, and lives on its caller's poller.
+    /// A connection that never blocks, and that its caller's event loop drives.
     ///
     /// ```no_run
     /// use std::time::Instant;
@@ -191,7 +190,7 @@ pub mod poll {
     pub type Connection = crate::poll::Connection<PostgresDriver>;
 
     impl Connection {
-        /// What the server remarked since the last call.
+        /// The notices of the server since the last call.
         pub fn take_notices(&mut self) -> Notices {
             self.driver_mut().take_notices()
         }

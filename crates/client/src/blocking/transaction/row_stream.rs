@@ -1,4 +1,4 @@
-//! Large results, a part at a time, for those that wait.
+//! Large results, a part at a time, on blocking connections.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use crate::request::Fetch;
 /// A request on the wire that is answered.
 #[derive(Debug)]
 pub(super) enum InFlight {
-    /// COM_QUERY of ours: whether definitions are sent, or where the session is.
+    /// COM_QUERY of the driver itself: whether definitions are sent, or where the session is.
     Own {
         /// When it was queued.
         moment: u64,

@@ -434,7 +434,7 @@ impl Session {
         }
     }
 
-    /// A statement can be used, by those first who waited for it.
+    /// A statement can be used, first by the queries that waited for it.
     fn ready(&mut self, statement: Statement) {
         let statement = Arc::new(statement);
         match &statement.prepared {

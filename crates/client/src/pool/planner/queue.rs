@@ -64,7 +64,7 @@ impl Queue {
         let entry = self.entries.remove(position)?;
         self.exclusive_count -= usize::from(entry.usage == Usage::Exclusive);
         let was_there = self.ends.remove(&(entry.until, entry.waiter));
-        assert!(was_there, "who waits has an end to it");
+        assert!(was_there, "the wait of each waiter has an end");
         Some(entry.waiter)
     }
 

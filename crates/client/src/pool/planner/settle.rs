@@ -93,7 +93,7 @@ impl PoolPlanner {
         })
     }
 
-    /// Opens connections for those who wait, for the minimum, and for `pressure` more.
+    /// Opens connections for the waiters, for the minimum, and for `pressure` more.
     pub(super) fn open(&mut self, pressure: usize, now: Instant) {
         for _ in 0..self.open_wish(pressure) {
             if self.failure_count > 0 {
@@ -125,7 +125,7 @@ impl PoolPlanner {
         missing.max(wanted).min(self.count(State::Empty))
     }
 
-    /// One pass over those who wait.
+    /// One pass over the waiters.
     fn serve(&mut self, now: Instant) {
         let mut coming_count = self.reliably_coming_count(now);
         let mut reserved_count = self.reserved_count();

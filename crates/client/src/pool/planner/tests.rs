@@ -153,7 +153,7 @@ impl World {
                     let is_late = refusal == Refusal::Late;
                     if let (true, Some(since)) = (is_late, self.calm_since) {
                         let until = self.waiting.iter().find(|entry| entry.0 == waiter);
-                        let until = until.expect("who waits is told once").2;
+                        let until = until.expect("a waiter is answered once").2;
                         assert!(
                             until < since + ms(1_000),
                             "no waiter starves in a calm world"
@@ -169,7 +169,7 @@ impl World {
     /// A waiter gives up.
     fn forget(&mut self, waiter: Waiter) -> Usage {
         let position = self.waiting.iter().position(|entry| entry.0 == waiter);
-        let position = position.expect("who waits is told once");
+        let position = position.expect("a waiter is answered once");
         let (_, usage, _) = self.waiting.remove(position).unwrap();
         usage
     }
@@ -356,7 +356,11 @@ impl World {
                 self.pass(deadline.saturating_duration_since(self.now));
             }
         }
-        panic!("{} wait for ever: {:?}", self.waiting.len(), self.planner);
+        panic!(
+            "{} wait without end: {:?}",
+            self.waiting.len(),
+            self.planner
+        );
     }
 }
 

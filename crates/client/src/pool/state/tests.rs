@@ -1,5 +1,5 @@
 //! The state under a model checker, which tries each order in which threads can meet at its lock. A
-//! wake-up that is lost leaves a thread parked for ever, and that is a failure.
+//! wake-up that is lost leaves a thread parked without end, and that is a failure.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -62,9 +62,9 @@ fn limits() -> Limits {
 fn take(state: &Model, usage: Usage, now: Instant) -> Result<PoolSlotId, Refusal> {
     let (ask, _) = state.take(usage, now + Duration::from_secs(1), now);
     match ask {
-        Ask::Have((slot_id, _)) => Ok(slot_id),
-        Ask::Refused(refusal) => Err(refusal),
-        Ask::Wait(waiter) => {
+        Acquisition::Ready((slot_id, _)) => Ok(slot_id),
+        Acquisition::Refused(refusal) => Err(refusal),
+        Acquisition::Wait(waiter) => {
             let served = poll_fn(|cx| state.poll_waiter(waiter, cx).0);
             block_on(served).map(|(slot_id, _)| slot_id)
         }
@@ -74,10 +74,10 @@ fn take(state: &Model, usage: Usage, now: Instant) -> Result<PoolSlotId, Refusal
 /// What the maintenance task does until it has opened a connection.
 fn open(state: &Arc<Model>, now: Instant) -> PoolSlotId {
     let job = block_on(poll_fn(|cx| match state.next_job(cx, now) {
-        Job::Sleep(_) => Poll::Pending,
+        MaintenanceJob::Sleep(_) => Poll::Pending,
         job => Poll::Ready(job),
     }));
-    let Job::Open(slot_id) = job else {
+    let MaintenanceJob::Open(slot_id) = job else {
         panic!("a connection is wanted");
     };
     opened(state, slot_id, now);
@@ -145,9 +145,9 @@ fn who_leaves_takes_nothing_along() {
             move || {
                 let (ask, _) = state.take(Usage::Exclusive, now + Duration::from_secs(1), now);
                 match ask {
-                    Ask::Have((slot_id, _)) => state.unlock(slot_id, Outcome::Unused, now),
-                    Ask::Wait(waiter) => state.leave(waiter, Usage::Exclusive, now),
-                    Ask::Refused(refusal) => panic!("{refusal:?}"),
+                    Acquisition::Ready((slot_id, _)) => state.unlock(slot_id, Outcome::Unused, now),
+                    Acquisition::Wait(waiter) => state.leave(waiter, Usage::Exclusive, now),
+                    Acquisition::Refused(refusal) => panic!("{refusal:?}"),
                 }
             }
         });
@@ -186,7 +186,7 @@ fn a_connection_that_ends_is_opened_again_for_who_waits() {
         // If it was not used before, there is a pause, which is over then.
         let later = now + Duration::from_millis(100);
         block_on(poll_fn(|cx| {
-            while let Job::Open(slot_id) = state.next_job(cx, later) {
+            while let MaintenanceJob::Open(slot_id) = state.next_job(cx, later) {
                 opened(&state, slot_id, later);
             }
             match is_done.load(Ordering::Acquire) {
@@ -208,7 +208,7 @@ fn a_maintenance_task_that_is_gone_is_replaced() {
             move || {
                 let until = now + Duration::from_secs(1);
                 let (ask, mut maintenance) = state.take(Usage::Shared, until, now);
-                let Ask::Wait(waiter) = ask else {
+                let Acquisition::Wait(waiter) = ask else {
                     panic!("nothing is open");
                 };
                 let slot_id = block_on(poll_fn(|cx| {
@@ -253,14 +253,14 @@ fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
             move || {
                 HAS_RUNTIME.with(|has_runtime| has_runtime.set(false));
                 let slot_id = match state.take(Usage::Shared, until, now) {
-                    (Ask::Wait(waiter), Maintenance::NoRuntime) => {
+                    (Acquisition::Wait(waiter), Maintenance::NoRuntime) => {
                         return state.leave(waiter, Usage::Shared, now);
                     }
-                    (Ask::Wait(waiter), Maintenance::Running) => {
+                    (Acquisition::Wait(waiter), Maintenance::Running) => {
                         let served = poll_fn(|cx| state.poll_waiter(waiter, cx).0);
                         block_on(served).unwrap().0
                     }
-                    (Ask::Have((slot_id, _)), Maintenance::Running) => slot_id,
+                    (Acquisition::Ready((slot_id, _)), Maintenance::Running) => slot_id,
                     other => panic!("{other:?}"),
                 };
                 state.give_back(slot_id, Outcome::Answered, now);
@@ -268,7 +268,7 @@ fn a_caller_without_a_runtime_starts_no_maintenance_and_blocks_no_other() {
         });
         let (ask, maintenance) = state.take(Usage::Shared, until, now);
         assert_eq!(maintenance, Maintenance::Missing);
-        let Ask::Wait(waiter) = ask else {
+        let Acquisition::Wait(waiter) = ask else {
             panic!("nothing is open");
         };
         open(&state, now);
@@ -301,14 +301,16 @@ fn the_end_is_heard_of() {
         // The maintenance task, until it is told to end.
         loop {
             let job = block_on(poll_fn(|cx| match state.next_job(cx, now) {
-                Job::Sleep(_) => Poll::Pending,
+                MaintenanceJob::Sleep(_) => Poll::Pending,
                 job => Poll::Ready(job),
             }));
             match job {
-                Job::Open(slot_id) => opened(&state, slot_id, now),
-                Job::Abort(slot_id) => state.ended(slot_id, None, 0, now),
-                Job::End => break,
-                Job::Check(..) | Job::Sleep(_) => panic!("that is nothing to do at the end"),
+                MaintenanceJob::Open(slot_id) => opened(&state, slot_id, now),
+                MaintenanceJob::Abort(slot_id) => state.ended(slot_id, None, 0, now),
+                MaintenanceJob::End => break,
+                MaintenanceJob::Check(..) | MaintenanceJob::Sleep(_) => {
+                    panic!("that is nothing to do at the end")
+                }
             }
         }
         task.join().unwrap();
@@ -337,19 +339,26 @@ fn the_maintenance_task_is_woken_where_nobody_waits() {
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
     let until = now + Duration::from_secs(1);
-    let (Ask::Wait(waiter), Maintenance::Missing) = state.take(Usage::Shared, until, now) else {
+    let (Acquisition::Wait(waiter), Maintenance::Missing) = state.take(Usage::Shared, until, now)
+    else {
         panic!("nothing is there");
     };
-    let Job::Open(slot_id) = state.next_job(&mut cx, now) else {
+    let MaintenanceJob::Open(slot_id) = state.next_job(&mut cx, now) else {
         panic!("a connection is wanted");
     };
     state.opened(slot_id, 7, Duration::ZERO, 0, now);
     assert!(state.poll_waiter(waiter, &mut cx).0.is_ready());
-    assert!(matches!(state.next_job(&mut cx, now), Job::Sleep(None)));
+    assert!(matches!(
+        state.next_job(&mut cx, now),
+        MaintenanceJob::Sleep(None)
+    ));
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     // The connection is full, and takes one more while another is opened.
     let (ask, _) = state.take(Usage::Shared, until, now);
-    assert!(matches!(ask, Ask::Have(_)));
+    assert!(matches!(ask, Acquisition::Ready(_)));
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert!(matches!(state.next_job(&mut cx, now), Job::Open(_)));
+    assert!(matches!(
+        state.next_job(&mut cx, now),
+        MaintenanceJob::Open(_)
+    ));
 }

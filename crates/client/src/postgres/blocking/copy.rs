@@ -1,4 +1,4 @@
-//! COPY piece by piece, for those that wait.
+//! COPY piece by piece, on blocking connections.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

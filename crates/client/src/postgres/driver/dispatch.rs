@@ -178,7 +178,13 @@ impl PostgresDriver {
         }
         let ticket = range.ticket;
         let request = self.session.requests.get(ticket);
-        let sql = Arc::clone(&request.expect("it is in the books").details.key.sql);
+        let sql = Arc::clone(
+            &request
+                .expect("a script is dispatched while its request is pending")
+                .details
+                .key
+                .sql,
+        );
         if let Err(error) = self.connection.queue(Wire::Query(&sql)) {
             return self.session.requests.refuse(range, &Error::request(error));
         }
@@ -262,7 +268,7 @@ impl PostgresDriver {
         while !range.is_empty() && self.has_room() {
             let query = range.first();
             let Some(request) = self.session.requests.get(query.ticket) else {
-                panic!("a request with open queries is in the books");
+                panic!("a request with open queries is pending");
             };
             let submitted = request.details.moment;
             let values = request.params.set(query.index);

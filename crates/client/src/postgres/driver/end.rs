@@ -66,7 +66,7 @@ impl Session {
         if let Some(InFlight::Script { ticket: of, .. }) = self.in_flight.front()
             && *of == ticket
         {
-            // The rest of it is discarded once it is out of the books.
+            // The rest of it is discarded once the request is removed.
             if let Some(request) = self.requests.remove(ticket) {
                 self.requests
                     .reply(ticket, request, &Error::canceled(Sent::Something));

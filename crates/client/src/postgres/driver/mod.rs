@@ -158,7 +158,7 @@ impl PostgresDriver {
         &self.session.server_version
     }
 
-    /// What the server remarked since the last call.
+    /// The notices of the server since the last call.
     pub fn take_notices(&mut self) -> Notices {
         std::mem::take(&mut self.session.notices)
     }
