@@ -28,7 +28,7 @@ impl Target {
 
     /// A connection to it.
     pub(super) fn connect(&self, options: Options) -> Result<Connection> {
-        Connection::connect(&self.0, options)
+        Connection::connect_with(&self.0, options)
             .map_err(|error| format!("cannot connect to {self}: {error}").into())
     }
 }

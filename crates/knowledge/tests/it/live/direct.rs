@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lookaside_client::postgres::Options;
 use lookaside_client::postgres::blocking::Connection;
-use lookaside_client::{Config, Environment};
 use lookaside_embedded::Postgres;
 use lookaside_knowledge::{ErrorKind, EventLoop, Extent, Knowledge, Session, Statement, Value};
 use lookaside_testing::{Brand, Server};
@@ -52,11 +50,7 @@ fn active_count(postgres: &Postgres, text: &str) -> String {
 
 /// The only value of a query.
 fn scalar(postgres: &Postgres, sql: &str) -> String {
-    let Config::Postgres(config) = Config::parse(&postgres.url(), &Environment::empty()).unwrap()
-    else {
-        panic!("it is PostgreSQL");
-    };
-    let mut connection = Connection::connect(&config, Options::default()).unwrap();
+    let mut connection = Connection::connect(&postgres.url()).unwrap();
     let answer = connection.query(sql, &[]).unwrap();
     answer.rows.row(0)[0].to_text().to_string()
 }
