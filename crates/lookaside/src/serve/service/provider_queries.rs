@@ -29,8 +29,8 @@ pub(super) struct ProviderQueries {
     _watch: Watch,
 }
 
-/// A request whose query waits.
-type Waiting = (Completion, Question);
+/// A request whose query waits; boxed, since it is moved several times.
+pub(super) type Waiting = Box<(Completion, Question)>;
 
 impl ProviderQueries {
     pub(super) fn new(io: &mut Io, thread_count: usize, waker: Waker) -> io::Result<Self> {
@@ -116,7 +116,8 @@ impl Thread {
         let Some(queries) = &mut self.provider_queries else {
             return;
         };
-        for ((mut completion, question), answer) in queries.turn(io) {
+        for (waiting, answer) in queries.turn(io) {
+            let (mut completion, question) = *waiting;
             let ticket = completion.ticket();
             // A panic is that of its request alone.
             io.contain(ticket, |io| {
@@ -138,7 +139,8 @@ impl Thread {
             return;
         };
         let waiting: Vec<_> = queries.event_loop.cancel_all().collect();
-        for (mut completion, _) in waiting {
+        for waiting in waiting {
+            let (mut completion, _) = *waiting;
             completion.outcome = Outcome::Body(Err(Problem::cancelled()));
             self.complete(io, completion);
         }

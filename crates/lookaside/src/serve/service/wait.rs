@@ -219,7 +219,7 @@ impl Thread {
         question: Question,
         ticket: Ticket,
     ) {
-        let mut waiting = (self.responder.completion(context, ticket), question);
+        let mut waiting = Box::new((self.responder.completion(context, ticket), question));
         let catalog = waiting.1.catalog.clone();
         let lookup = &catalog.lookups[waiting.1.index];
         let prepared = lookup.prepared.as_ref();
@@ -235,7 +235,7 @@ impl Thread {
                 Err(back) => waiting = back,
             }
         }
-        let (completion, question) = waiting;
+        let (completion, question) = *waiting;
         let later = self.responder.later_of(completion);
         let shared = self.responder.shared.clone();
         let params = self.values.clone();
