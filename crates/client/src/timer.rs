@@ -135,9 +135,9 @@ mod tests {
 
     use super::*;
 
-    struct Told(mpsc::Sender<()>);
+    struct Notify(mpsc::Sender<()>);
 
-    impl Wake for Told {
+    impl Wake for Notify {
         fn wake(self: Arc<Self>) {
             let _ = self.0.send(());
         }
@@ -147,7 +147,7 @@ mod tests {
     fn sleeps_end_in_time_whatever_their_order() {
         let start = Instant::now();
         let (told, wakes) = mpsc::channel();
-        let waker = Waker::from(Arc::new(Told(told)));
+        let waker = Waker::from(Arc::new(Notify(told)));
         let mut cx = Context::from_waker(&waker);
         // One is dropped, and the others come out of order.
         let mut sleeps: Vec<_> = [100_000_000, 60, 20, 40, 20]

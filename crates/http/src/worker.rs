@@ -92,7 +92,7 @@ impl<S: Service> Worker<S> {
                     }
                 }
                 Source::Listener(index) => self.accept(index),
-                Source::Mailbox => self.open_mailbox(messages),
+                Source::Mailbox => self.drain_inbox(messages),
             }
         }
         self.timers();
@@ -100,7 +100,7 @@ impl<S: Service> Worker<S> {
         Ok(())
     }
 
-    fn open_mailbox(&mut self, messages: &mut Vec<Message>) {
+    fn drain_inbox(&mut self, messages: &mut Vec<Message>) {
         let mut jobs = mem::take(&mut self.io.submissions.returned);
         self.io.mailbox.receive(messages, &mut jobs);
         for job in jobs.drain(..) {

@@ -30,7 +30,7 @@ impl FileStamps {
     }
 
     /// What is seen of the same files now.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn refreshed(&self) -> Self {
         Self::of(self.files.clone())
     }
 
@@ -77,14 +77,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data.csv");
         let none = FileStamps::of(vec![file.clone()]);
-        assert_eq!(none, none.again());
+        assert_eq!(none, none.refreshed());
         fs::write(&file, "a").unwrap();
-        let first = none.again();
+        let first = none.refreshed();
         assert_ne!(none, first);
-        assert_eq!(first, first.again());
+        assert_eq!(first, first.refreshed());
         let other = folder.path().join("other");
         fs::write(&other, "b").unwrap();
         fs::rename(&other, &file).unwrap();
-        assert_ne!(first, first.again());
+        assert_ne!(first, first.refreshed());
     }
 }

@@ -204,7 +204,7 @@ fn run<T: Reload>(owner: &Weak<T>, shared: &Shared, mut watcher: Option<Recommen
                 let seen = state.seen.clone();
                 // Files can be slow; neither the owner nor the watcher waits for them.
                 drop(state);
-                let found = seen.again();
+                let found = seen.refreshed();
                 if found == seen {
                     state = shared.lock();
                     continue;

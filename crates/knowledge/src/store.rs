@@ -3,7 +3,7 @@
 //! One generation of the tables is one store. It lives in SQLite's `memdb` file system under a name
 //! that only this process knows: every connection of the process that opens the name sees the same
 //! pages, nothing is copied per thread, and the pages go when the last connection closes. The
-//! store's own connection, the keeper, stays open as long as the store does.
+//! store's own connection stays open as long as the store does.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -50,7 +50,7 @@ pub(crate) struct StoreBuilder {
 pub(crate) struct Store {
     uri: String,
     /// Keeps the database alive; it is locked when pages are counted, never to answer lookups.
-    keeper: Mutex<Connection>,
+    connection: Mutex<Connection>,
 }
 
 impl StoreBuilder {
@@ -105,7 +105,7 @@ impl StoreBuilder {
             .map_err(|source| Error::sqlite("sealing a store", source))?;
         Ok(Store {
             uri,
-            keeper: Mutex::new(connection),
+            connection: Mutex::new(connection),
         })
     }
 }
@@ -151,8 +151,11 @@ impl Store {
 
     /// Bytes that the database occupies.
     pub(crate) fn size(&self) -> Result<u64> {
-        let keeper = self.keeper.lock().expect("no one panics while holding it");
-        keeper
+        let connection = self
+            .connection
+            .lock()
+            .expect("no one panics while holding it");
+        connection
             .query_row(
                 "select page_count * page_size from pragma_page_count, pragma_page_size",
                 [],

@@ -81,7 +81,7 @@ impl Resolver {
         mut visit: impl FnMut(usize, Result<&RowSet>),
     ) {
         let Freshness { now, fresh_at, .. } = freshness;
-        let mut missed = Missed::default();
+        let mut missed = MissedKeys::default();
         match &context.generation.cache {
             Some(shared) => {
                 let find =
@@ -133,7 +133,7 @@ impl Resolver {
         &mut self,
         context: &StatementContext<'_>,
         provider: Provider<'_>,
-        missed: &Missed<'_>,
+        missed: &MissedKeys<'_>,
         extent: Extent,
         freshness: Freshness,
         stale: &mut StaleCount,
@@ -170,7 +170,7 @@ impl Resolver {
 
 /// Keys that no cache holds, each once.
 #[derive(Default)]
-struct Missed<'a> {
+struct MissedKeys<'a> {
     keys: Vec<KeyRef<'a>>,
     /// How many parameter sets have each.
     set_counts: Vec<u64>,
@@ -179,7 +179,7 @@ struct Missed<'a> {
     gaps: Vec<(usize, usize)>,
 }
 
-impl<'a> Missed<'a> {
+impl<'a> MissedKeys<'a> {
     /// Takes in the key of the parameter set at `index`.
     fn add(&mut self, index: usize, key: KeyRef<'a>) {
         let next = self.keys.len();

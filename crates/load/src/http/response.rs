@@ -13,8 +13,8 @@ pub(super) struct Response {
     pub(super) is_expected: bool,
 }
 
-/// What was asked, as far as its answer depends on it.
-pub(super) struct Asked<'a> {
+/// A request, as far as its answer depends on it.
+pub(super) struct SentRequest<'a> {
     /// Whether it was a HEAD.
     pub(super) is_head: bool,
     /// The body that has to come.
@@ -64,7 +64,7 @@ impl Reader {
     pub(super) fn read(
         &mut self,
         input: &[u8],
-        asked: &mut Asked<'_>,
+        asked: &mut SentRequest<'_>,
     ) -> Result<(usize, Option<Response>), Malformed> {
         let mut at = 0;
         loop {
@@ -129,7 +129,7 @@ impl Reader {
     }
 
     /// The connection ended: the answer, if this is how it ends.
-    pub(super) fn end(&mut self, asked: &mut Asked<'_>) -> Option<Response> {
+    pub(super) fn end(&mut self, asked: &mut SentRequest<'_>) -> Option<Response> {
         (self.part == Part::UntilClose).then(|| self.finish(asked))
     }
 
@@ -139,7 +139,11 @@ impl Reader {
     }
 
     /// The size of the head, if all of it is there.
-    fn head(&mut self, input: &[u8], asked: &mut Asked<'_>) -> Result<Option<usize>, Malformed> {
+    fn head(
+        &mut self,
+        input: &[u8],
+        asked: &mut SentRequest<'_>,
+    ) -> Result<Option<usize>, Malformed> {
         let known = &mut *asked.known;
         if known.bytes.is_empty() || !input.starts_with(&known.bytes) {
             let Some((head, size)) = head(input)? else {
@@ -174,7 +178,7 @@ impl Reader {
     }
 
     /// Takes at most `left` bytes of the body.
-    fn body(&mut self, input: &[u8], left: u64, asked: &Asked<'_>) -> usize {
+    fn body(&mut self, input: &[u8], left: u64, asked: &SentRequest<'_>) -> usize {
         let taken = input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if let Some(expected) = asked.body {
             let from = usize::try_from(self.body_size).unwrap_or(usize::MAX);
@@ -184,7 +188,7 @@ impl Reader {
         taken
     }
 
-    fn finish(&mut self, asked: &Asked<'_>) -> Response {
+    fn finish(&mut self, asked: &SentRequest<'_>) -> Response {
         let is_whole = asked.is_head
             || asked
                 .body
@@ -210,7 +214,7 @@ mod tests {
         let mut known = KnownHead::default();
         let mut said = Vec::new();
         let (mut begin, mut end) = (0, 0);
-        let mut asked = Asked {
+        let mut asked = SentRequest {
             is_head,
             body,
             known: &mut known,

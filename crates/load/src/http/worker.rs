@@ -13,7 +13,7 @@ use super::connection::{Connection, InFlight};
 use super::figures::{Fault, Figures};
 use super::head::{HEAD_SIZE_MAX, Malformed};
 use super::plan::{Clock, DRAIN_NS_MAX, Plan, nanoseconds};
-use super::response::{Asked, KnownHead, Response};
+use super::response::{KnownHead, Response, SentRequest};
 use super::schedule::Schedule;
 use crate::workload::Random;
 
@@ -310,7 +310,7 @@ impl<'a> Worker<'a> {
                 self.fail(index, now_ns, Fault::Malformed, text);
                 return false;
             };
-            let mut asked = Asked {
+            let mut asked = SentRequest {
                 is_head: self.plan.templates[request.template].is_head,
                 body: self.plan.options.expected_body.as_deref(),
                 known: &mut self.known_heads[request.template],
@@ -406,7 +406,7 @@ impl<'a> Worker<'a> {
             connection.retry_ns = now_ns + RETRY_NS;
             return;
         };
-        let mut asked = Asked {
+        let mut asked = SentRequest {
             is_head: self.plan.templates[request.template].is_head,
             body: self.plan.options.expected_body.as_deref(),
             known: &mut self.known_heads[request.template],

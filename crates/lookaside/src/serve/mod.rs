@@ -8,7 +8,7 @@
 //! | [`target`] | what the path of a request means |
 //! | [`service`] | what answers requests, one value an I/O thread |
 //! | [`files`] | what the files of a project say to the server |
-//! | [`keeper`], [`keeper_thread`] | the thread that makes the next catalog, and the way to it |
+//! | [`reloader`], [`reloader_thread`] | the thread that makes the next catalog, and the way to it |
 //! | [`params`], [`encode`], [`problem`] | from text to values, from rows to bodies, from failures to problems |
 //! | [`answers`], [`tag`] | bodies that were encoded before, and their validators |
 //! | [`access`], [`limit`] | who may ask, and how often |
@@ -22,8 +22,6 @@ mod counters;
 mod counts;
 mod encode;
 mod files;
-mod keeper;
-mod keeper_thread;
 mod limit;
 mod lookup;
 mod models;
@@ -31,6 +29,8 @@ mod openapi;
 mod overview;
 mod params;
 mod problem;
+mod reloader;
+mod reloader_thread;
 mod service;
 mod start;
 mod tag;

@@ -17,8 +17,8 @@ use super::catalog::{Catalog, Parts};
 use super::counters::Counters;
 use super::counts::ModelCounts;
 use super::files::Files;
-use super::keeper::Keeper;
-use super::keeper_thread::{KeeperThread, PATIENCE};
+use super::reloader::Reloader;
+use super::reloader_thread::{PATIENCE, ReloaderThread};
 use super::service::{Shared, Teller, Thread, console_policy, held_size_max};
 use crate::config::{Place, ServerConfig};
 use crate::failure::Failure;
@@ -66,7 +66,7 @@ pub(crate) enum Needed {
 pub(crate) struct Service {
     shared: Arc<Shared>,
     server: Server,
-    keeper: KeeperThread,
+    reloader: ReloaderThread,
     runtime: tokio::runtime::Runtime,
     is_tls: bool,
     drain_timeout: Duration,
@@ -103,13 +103,13 @@ impl Service {
                 Failure::new(format!("cannot write the access log {name}")).because(&error)
             })
         });
-        let (keeper, orders) = Keeper::new();
+        let (reloader, orders) = Reloader::new();
         let mut boot = [0; 4];
         getrandom::fill(&mut boot).map_err(|error| cannot(&error))?;
         let shared = Arc::new(Shared {
             catalog_number: AtomicU64::new(catalog.number),
             catalog: ArcSwap::from_pointee(catalog),
-            keeper,
+            reloader,
             prometheus: options.prometheus.clone(),
             monitor: OnceLock::new(),
             tls: OnceLock::new(),
@@ -155,9 +155,9 @@ impl Service {
         if has_waiting {
             prepare_waiting(&shared, parts)?;
         }
-        let keeper = KeeperThread::start(&shared, orders, file, config, stop);
+        let reloader = ReloaderThread::start(&shared, orders, file, config, stop);
         Ok(Self {
-            keeper: keeper.map_err(|error| cannot(&error))?,
+            reloader: reloader.map_err(|error| cannot(&error))?,
             shared,
             server,
             runtime,
@@ -185,9 +185,9 @@ impl Service {
 
     /// What loads everything again, from any thread.
     pub(crate) fn reloader(&self) -> impl Fn() + Send + Sync + 'static {
-        let keeper = self.shared.keeper.clone();
+        let reloader = self.shared.reloader.clone();
         // What comes of it stands in the log.
-        move || keeper.reload(|_| {})
+        move || reloader.reload(|_| {})
     }
 
     /// What cancels all queries and answers the requests that wait for one, from any thread.
@@ -210,11 +210,11 @@ impl Service {
         // The connections are closed when `answering` is over; the I/O threads end right behind that.
         let end = self.drain_timeout - answering(self.drain_timeout);
         let ended = join(self.server, left(self.drain_timeout - end / 2));
-        // The keeper may ask for a server that is away.
+        // The reloader may ask for a server that is away.
         self.shared.knowledge.leave_providers();
         // Their answers can no longer be sent.
         self.shared.knowledge.cancel_queries();
-        let kept = self.keeper.end_within(left(self.drain_timeout) / 2);
+        let kept = self.reloader.end_within(left(self.drain_timeout) / 2);
         // What still waits for a database has no client any more.
         self.runtime.shutdown_timeout(left(self.drain_timeout) / 4);
         ended.and(kept)

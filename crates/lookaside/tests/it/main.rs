@@ -1,4 +1,4 @@
-//! The program as its users meet it, and the tree as its keepers want it.
+//! The program as its users meet it, and the rules for the tree.
 
 mod arena;
 mod bench;

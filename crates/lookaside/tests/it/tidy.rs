@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod layers;
+mod names;
 
 use std::collections::BTreeMap;
 use std::fs;

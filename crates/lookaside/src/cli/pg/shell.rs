@@ -94,9 +94,9 @@ impl Place {
     }
 }
 
-/// The psql that a server wants.
+/// The version of the server, which decides what psql fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum ServerVersion {
     /// Of this version, which is that of a server of ours.
     Of(Version),
     /// Of this major version or a newer one: an older psql asks for what is no more.
@@ -108,7 +108,7 @@ enum Asked {
 /// The server that is asked, which is kept up meanwhile if it is ours.
 struct Server {
     target: Target,
-    version: Asked,
+    version: ServerVersion,
     owned: Option<Postgres>,
 }
 
@@ -123,7 +123,7 @@ impl Server {
         });
         Self {
             target,
-            version: version.map_or(Asked::Any, Asked::AtLeast),
+            version: version.map_or(ServerVersion::Any, ServerVersion::AtLeast),
             owned: None,
         }
     }
@@ -164,7 +164,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
                 let running = running(folder, &instance)?;
                 return Ok(Server {
                     target: Target::of_ours(&running.url)?,
-                    version: Asked::Of(running.version),
+                    version: ServerVersion::Of(running.version),
                     owned: None,
                 });
             }
@@ -174,7 +174,7 @@ fn find(place: &Place) -> Result<Server, Failure> {
     let owned = builder.start().map_err(|error| failure(&error))?;
     Ok(Server {
         target: Target::of_ours(&owned.url())?,
-        version: Asked::Of(owned.version()),
+        version: ServerVersion::Of(owned.version()),
         owned: Some(owned),
     })
 }
@@ -185,13 +185,13 @@ fn psql(server: &Server) -> Option<PathBuf> {
         return owned.binaries().tool("psql");
     }
     match server.version {
-        Asked::Of(version) => {
+        ServerVersion::Of(version) => {
             let requirement: VersionRequirement = version.major.to_string().parse().ok()?;
             let binaries = Binaries::find(requirement, &()).ok()?;
             binaries.tool("psql")
         }
-        Asked::AtLeast(major) => Binaries::client("psql", major),
-        Asked::Any => {
+        ServerVersion::AtLeast(major) => Binaries::client("psql", major),
+        ServerVersion::Any => {
             let path = std::env::var_os("PATH")?;
             let mut found = std::env::split_paths(&path).map(|folder| folder.join("psql"));
             found.find(|program| program.is_file())
@@ -243,17 +243,17 @@ fn options() -> Options {
 }
 
 /// What a person should know before the first statement.
-fn about_prompt(arguments: &ShellArguments, place: &Place, version: Asked) -> String {
+fn about_prompt(arguments: &ShellArguments, place: &Place, version: ServerVersion) -> String {
     let why = match (arguments.builtin, arguments.format, version) {
         (true, ..) => "--builtin".to_owned(),
         (false, Some(_), _) => "--format".to_owned(),
-        (false, None, Asked::Of(version)) => {
+        (false, None, ServerVersion::Of(version)) => {
             format!("no psql of PostgreSQL {} was found", version.major)
         }
-        (false, None, Asked::AtLeast(major)) => {
+        (false, None, ServerVersion::AtLeast(major)) => {
             format!("no psql of PostgreSQL {major} or newer was found")
         }
-        (false, None, Asked::Any) => "no psql was found".to_owned(),
+        (false, None, ServerVersion::Any) => "no psql was found".to_owned(),
     };
     let mut about =
         format!("this is the small built-in prompt ({why}); \\? or help shows the help");
@@ -284,37 +284,37 @@ mod tests {
         for (line, version, why, is_temporary) in [
             (
                 &["shell"][..],
-                Asked::Of(version),
+                ServerVersion::Of(version),
                 "no psql of PostgreSQL 17",
                 true,
             ),
             (
                 &["shell", "d"],
-                Asked::Of(version),
+                ServerVersion::Of(version),
                 "no psql of PostgreSQL 17",
                 false,
             ),
             (
                 &["shell", "d", "--builtin"],
-                Asked::Of(version),
+                ServerVersion::Of(version),
                 "--builtin",
                 false,
             ),
             (
                 &["shell", "--format", "csv"],
-                Asked::Of(version),
+                ServerVersion::Of(version),
                 "--format",
                 true,
             ),
             (
                 &["shell", "--url", "postgres://h/d"],
-                Asked::Any,
+                ServerVersion::Any,
                 "no psql was",
                 false,
             ),
             (
                 &["shell", "--url", "postgres://h/d"],
-                Asked::AtLeast(18),
+                ServerVersion::AtLeast(18),
                 "no psql of PostgreSQL 18 or newer",
                 false,
             ),

@@ -8,8 +8,8 @@ use lookaside_knowledge::MetricsTelemetry;
 use serde_json::json;
 
 use super::super::counters::{head, line, write_metrics};
-use super::super::keeper::{ONLY_TABLES, Reloaded};
 use super::super::problem::Problem;
+use super::super::reloader::{ONLY_TABLES, Reloaded};
 use super::head::Head;
 use super::wait::Ready;
 use super::{RequestContext, Responder, Shared, Thread};
@@ -122,7 +122,7 @@ impl Thread {
         }
         responder.keep_log_fields(&mut context, request);
         let later = self.responder.later(context, reply.defer());
-        self.responder.shared.keeper.reload(move |result| {
+        self.responder.shared.reloader.reload(move |result| {
             later.answer(match result {
                 Ok(Reloaded {
                     generation,

@@ -52,9 +52,9 @@ use super::catalog::Catalog;
 use super::counters::{Counters, Layer, Path};
 use super::counts::ModelCounts;
 use super::encode::{Encoder, Form};
-use super::keeper::Keeper;
 use super::lookup::Lookup;
 use super::problem::Problem;
+use super::reloader::Reloader;
 use super::tag::Tag;
 use super::target::Target;
 use crate::config::Place;
@@ -68,7 +68,7 @@ pub(crate) struct Shared {
     pub(crate) catalog: ArcSwap<Catalog>,
     /// The number of the newest catalog, so that a request compares a number and nothing else.
     pub(crate) catalog_number: AtomicU64,
-    pub(crate) keeper: Keeper,
+    pub(crate) reloader: Reloader,
     pub(crate) prometheus: PrometheusHandle,
     /// There when the server has started.
     pub(crate) monitor: OnceLock<Monitor>,

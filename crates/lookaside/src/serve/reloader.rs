@@ -45,9 +45,9 @@ pub(super) enum Order {
 
 /// The way to the thread.
 #[derive(Clone)]
-pub(crate) struct Keeper(Sender<Order>);
+pub(crate) struct Reloader(Sender<Order>);
 
-impl Keeper {
+impl Reloader {
     /// A way to a thread that is started later, with what it will listen to.
     pub(crate) fn new() -> (Self, Orders) {
         let (sender, receiver) = unbounded();

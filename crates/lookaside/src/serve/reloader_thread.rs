@@ -15,9 +15,9 @@ use tracing::{info, warn};
 
 use super::catalog::{Catalog, hold};
 use super::files::Files;
-use super::keeper::{Keeper, NotReloaded, ONLY_TABLES, Order, Orders, Reloaded};
 use super::lookup::refused;
 use super::problem::chain;
+use super::reloader::{NotReloaded, ONLY_TABLES, Order, Orders, Reloaded, Reloader};
 use super::service::Shared;
 use crate::config::{LookupConfig, ServerConfig};
 use crate::failure::Failure;
@@ -42,8 +42,8 @@ const END: Duration = Duration::from_millis(500);
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The thread, until it is dropped.
-pub(crate) struct KeeperThread {
-    keeper: Keeper,
+pub(crate) struct ReloaderThread {
+    reloader: Reloader,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -58,7 +58,7 @@ impl Drop for Failing {
     }
 }
 
-impl KeeperThread {
+impl ReloaderThread {
     /// Starts to look after a service.
     ///
     /// # Errors
@@ -77,13 +77,13 @@ impl KeeperThread {
             server,
             told: None,
         };
-        let thread = thread::Builder::new().name("keeper".into());
+        let thread = thread::Builder::new().name("reloader".into());
         let thread = thread.spawn(move || {
             let _failing = Failing(stop);
             work.run(&orders);
         })?;
         Ok(Self {
-            keeper: shared.keeper.clone(),
+            reloader: shared.reloader.clone(),
             thread: Some(thread),
         })
     }
@@ -97,7 +97,7 @@ impl KeeperThread {
     }
 
     fn end(&mut self, timeout: Duration) -> Result<(), Failure> {
-        self.keeper.stop();
+        self.reloader.stop();
         let Some(thread) = self.thread.take() else {
             return Ok(());
         };
@@ -114,7 +114,7 @@ impl KeeperThread {
     }
 }
 
-impl Drop for KeeperThread {
+impl Drop for ReloaderThread {
     fn drop(&mut self) {
         // A panic on that thread was already reported there.
         let _ = self.end(END);

@@ -1,0 +1,141 @@
+//! Names that were replaced by standard terms do not come back.
+
+use super::{assert_none, tracked_texts};
+
+/// Types, traits and modules, with what they are called now.
+const RETIRED_TYPES: &[(&str, &str)] = &[
+    ("Aftermath", "DeferredWakes"),
+    ("AskSqlite", "Fallback"),
+    ("Attendant", "Executor"),
+    ("Bell", "Parker"),
+    ("Dismissed", "Rejected"),
+    ("Drive", "Driver"),
+    ("Entrance", "Submitter"),
+    ("Errand", "CancelConnection, KillConnection"),
+    ("Face", "Responder"),
+    ("Flaw", "FieldError"),
+    ("Keeper", "Reloader, Janitor"),
+    ("Manner", "ResponseFraming"),
+    ("Memo", "ProbeCache"),
+    ("Misses", "MissBatch"),
+    ("Noted", "LogFields"),
+    ("Patience", "Timeouts"),
+    ("Press", "BodyCompressor"),
+    ("Seat", "Waiter"),
+    ("StandIns", "StaleAnswers"),
+    ("Stock", "CachedServer"),
+    ("Talk", "Protocol"),
+    ("Tenure", "Lifetime"),
+    ("TryTurn", "Flight"),
+    ("Vacancy", "Maintenance"),
+    ("Verb", "StatementKind"),
+    ("Visit", "RequestContext"),
+    ("Whose", "Backend"),
+    ("Wishes", "ClusterOptions"),
+];
+
+/// Functions, with what they are called now.
+const RETIRED_FUNCTIONS: &[(&str, &str)] = &[
+    ("at_hand", "try_local"),
+    ("dawn", "idle_parker"),
+    ("depart", "submit"),
+    ("hire", "start_maintenance"),
+    ("open_mailbox", "drain_inbox"),
+    ("roll_back", "rollback"),
+    ("stand_in", "stale_or"),
+    ("told_apart", "with_unique_prefix"),
+    ("way_out", "hint"),
+];
+
+/// Files, folders and modules, with what they are called now.
+const RETIRED_MODULES: &[(&str, &str)] = &[
+    ("bell", "parker"),
+    ("books", "requests"),
+    ("elsewhere", "provider, remote"),
+    ("errand", "auxiliary"),
+    ("face", "nonblocking, blocking, poll"),
+    ("flaw", "field_error"),
+    ("hall", "state"),
+    ("keeper", "reloader, janitor"),
+    ("marks", "file_stamp"),
+    ("memo", "probe_cache"),
+    ("offload", "async_api"),
+    ("outflow", "event_body"),
+    ("seal", "install"),
+    ("standing", "server_role"),
+    ("station", "executor"),
+    ("stock", "installed"),
+    ("tenure", "lifetime"),
+    ("travel", "serial"),
+    ("way_out", "hint"),
+    ("wishes", "options"),
+];
+
+/// The name that a line of code defines, with its keyword.
+fn definition(line: &str) -> Option<(&str, &str)> {
+    let keywords = ["struct", "enum", "trait", "type", "union", "mod", "fn"];
+    let mut words = line.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if keywords.contains(&word) {
+            let name = words.next()?;
+            let end = name.find(|char: char| !char.is_alphanumeric() && char != '_');
+            return Some((word, &name[..end.unwrap_or(name.len())]));
+        }
+        // Only what may stand before a keyword.
+        if !word.starts_with("pub") && !["async", "const", "unsafe", "extern"].contains(&word) {
+            return None;
+        }
+    }
+    None
+}
+
+/// What stands instead of a name that was retired.
+fn replacement(keyword: &str, name: &str) -> Option<&'static str> {
+    let table = match keyword {
+        "fn" => RETIRED_FUNCTIONS,
+        "mod" => RETIRED_MODULES,
+        _ => RETIRED_TYPES,
+    };
+    let found = table.iter().find(|(retired, _)| *retired == name);
+    found.map(|(_, now)| *now)
+}
+
+#[test]
+fn retired_names_do_not_come_back() {
+    let mut found = Vec::new();
+    for (file, text) in tracked_texts() {
+        let Some(path) = file.strip_suffix(".rs") else {
+            continue;
+        };
+        for part in path.split('/') {
+            if let Some(now) = replacement("mod", part) {
+                found.push(format!("{file}: {part}, now {now}"));
+            }
+        }
+        for (number, line) in (1..).zip(text.lines()) {
+            if let Some((keyword, name)) = definition(line)
+                && let Some(now) = replacement(keyword, name)
+            {
+                found.push(format!("{file}:{number}: {name}, now {now}"));
+            }
+        }
+    }
+    assert_none(found, "a name that was replaced");
+}
+
+#[test]
+fn definitions_are_found_whatever_stands_before_them() {
+    for (line, expected) in [
+        ("pub(crate) struct Bell<T> {", Some(("struct", "Bell"))),
+        ("    pub async fn dawn(&self) {", Some(("fn", "dawn"))),
+        ("mod face;", Some(("mod", "face"))),
+        ("type Errand: Upgrade;", Some(("type", "Errand"))),
+        ("// struct Bell is gone", None),
+        ("let fn_name = 1;", None),
+        ("use crate::mod_name;", None),
+    ] {
+        assert_eq!(definition(line), expected, "{line}");
+    }
+    assert_eq!(replacement("struct", "Bell"), Some("Parker"));
+    assert_eq!(replacement("fn", "Bell"), None);
+}
