@@ -1,13 +1,11 @@
 //! Exclusive use of a connection of a pool.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::Inner;
 use super::connection::{Exclusive, set_up};
 use super::options::FOREVER;
-use super::planner::{Outcome, PoolSlotId};
 use super::polled::PolledConnection;
+use super::return_on_drop::ReturnOnDrop;
 use crate::driver::Sealed;
 use crate::nonblocking::passed;
 use crate::queryable::query_methods;
@@ -36,29 +34,11 @@ use crate::{Answer, Answers, Queryable, Request, Result, mysql, nonblocking, pos
 pub struct PoolLock {
     exclusive: Exclusive,
     /// Last, so that the connection is free when it is given back.
-    returned: Return,
-}
-
-/// Gives the connection back when it is dropped.
-pub(super) struct Return {
-    inner: Arc<Inner>,
-    slot_id: PoolSlotId,
-    /// Whether others may be in its session as it is; if not, it ends.
-    is_shareable: bool,
-}
-
-impl Return {
-    pub(super) fn new(inner: &Arc<Inner>, slot_id: PoolSlotId) -> Self {
-        Self {
-            inner: Arc::clone(inner),
-            slot_id,
-            is_shareable: true,
-        }
-    }
+    returned: ReturnOnDrop,
 }
 
 impl PoolLock {
-    pub(super) fn new(exclusive: Exclusive, returned: Return) -> Self {
+    pub(super) fn new(exclusive: Exclusive, returned: ReturnOnDrop) -> Self {
         Self {
             exclusive,
             returned,
@@ -156,18 +136,5 @@ impl Sealed for PoolLock {}
 impl Queryable for PoolLock {
     async fn answers(&self, request: Request) -> Result<Answers> {
         self.exclusive.answers(request).await
-    }
-}
-
-impl Drop for Return {
-    fn drop(&mut self) {
-        // A query may be under way, or a transaction may have to be rolled back: the plan finds out
-        // when that is done.
-        let now = Instant::now();
-        if self.is_shareable {
-            self.inner.state.unlock(self.slot_id, Outcome::GivenUp, now);
-        } else {
-            self.inner.state.discard(self.slot_id, now);
-        }
     }
 }

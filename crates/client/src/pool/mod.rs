@@ -15,6 +15,7 @@ mod maintenance;
 mod options;
 mod planner;
 mod polled;
+mod return_on_drop;
 mod state;
 mod status;
 mod transaction;
@@ -36,9 +37,9 @@ use crate::queryable::query_methods;
 use crate::request::{Clock, Goal};
 use crate::{Answers, CancelToken, Config, Error, ErrorKind, Queryable, Request, Result};
 use connection::{Connection, Target};
-use lock::Return;
 use options::FOREVER;
 use planner::{Outcome, PoolSlotId, Refusal, Usage, Waiter};
+use return_on_drop::ReturnOnDrop;
 use state::{Acquired, Acquisition, Maintenance, PoolState};
 
 pub use lock::PoolLock;
@@ -216,7 +217,7 @@ impl Pool {
         loop {
             let acquired = self.acquire(Usage::Exclusive, until, deadline, token).await;
             let (slot_id, connection) = acquired?;
-            let returned = Return::new(&self.inner, slot_id);
+            let returned = ReturnOnDrop::new(&self.inner, slot_id);
             // It is idle, so this waits for nothing but its task.
             let locked = tokio::select! {
                 biased;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use super::lock::Return;
+use super::return_on_drop::ReturnOnDrop;
 use crate::poll::Polled;
 use crate::{Error, Reply, Request, Result, Ticket};
 
@@ -43,11 +43,11 @@ use crate::{Error, Reply, Request, Result, Ticket};
 pub struct PolledConnection {
     connection: Box<dyn Polled>,
     /// Last, so that the socket is closed when its place is given back.
-    _returned: Return,
+    _returned: ReturnOnDrop,
 }
 
 impl PolledConnection {
-    pub(super) fn new(connection: Box<dyn Polled>, returned: Return) -> Self {
+    pub(super) fn new(connection: Box<dyn Polled>, returned: ReturnOnDrop) -> Self {
         Self {
             connection,
             _returned: returned,
