@@ -42,6 +42,7 @@ pub(crate) trait Polled: AsFd + Send {
     fn wants_write(&self) -> bool;
     fn deadline(&self) -> Option<Instant>;
     fn query_count(&self) -> usize;
+    fn is_idle(&self) -> bool;
     fn end(&self) -> Option<&Error>;
     fn turn(&mut self, now: Instant);
     fn flush(&mut self, now: Instant);
@@ -370,6 +371,10 @@ impl<D: Driver> Polled for Connection<D> {
 
     fn query_count(&self) -> usize {
         self.query_count()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.driver.is_idle() && self.cancel.is_none()
     }
 
     fn end(&self) -> Option<&Error> {

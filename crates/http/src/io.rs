@@ -71,6 +71,8 @@ pub struct Io {
     pub(crate) writable: Vec<u64>,
     /// The way to the serial stage.
     pub(crate) submissions: Submissions,
+    /// The last batch had more rounds than one may have, and the service has not seen the end of the last.
+    pub(crate) is_batch_cut: bool,
     /// The name of the last deferred reply.
     pub(crate) sequence: u64,
     pub(crate) counters: Counters,
@@ -172,6 +174,7 @@ impl Io {
             dirty: Vec::new(),
             writable: Vec::new(),
             submissions: Submissions::default(),
+            is_batch_cut: false,
             sequence: 0,
             counters: Counters::default(),
             unsent,

@@ -115,7 +115,7 @@ impl<S: Service> Worker<S> {
     /// How long to wait for events at most.
     fn timeout(&self) -> Option<Timespec> {
         let is_done = self.io.dirty.is_empty() && self.io.writable.is_empty();
-        if !is_done || self.io.submissions.has_work() {
+        if !is_done || self.io.is_batch_cut || self.io.submissions.has_work() {
             return Some(Timespec {
                 tv_sec: 0,
                 tv_nsec: 0,
@@ -139,6 +139,7 @@ impl<S: Service> Worker<S> {
     /// room for requests that waited, and so on.
     fn end_batch(&mut self) {
         self.io.submissions.renew();
+        self.io.is_batch_cut = false;
         for _ in 0..ROUND_COUNT_MAX {
             self.hook(|service, io| service.batch_end(io));
             self.io.send_jobs();
@@ -163,6 +164,8 @@ impl<S: Service> Worker<S> {
                 }
             }
         }
+        // What was called in the last round may have begun something.
+        self.io.is_batch_cut = true;
     }
 
     /// Sends what is to be sent, and goes on with requests that waited for that.

@@ -54,10 +54,12 @@ impl Cancellation {
         self.is_under_way() || moment <= self.risk_end
     }
 
-    /// When to call [`choose`](Self::choose) again.
+    /// When to call [`choose`](Self::choose) again; not while a request to cancel is under way, whose
+    /// end is waited for.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.target.map(|(_, again)| again)
+        let target = self.target.filter(|_| !self.is_under_way());
+        target.map(|(_, again)| again)
     }
 
     /// Asks to cancel the query that was queued at this moment, or nothing any more.
@@ -122,6 +124,7 @@ mod tests {
         assert!(!cancellation.may_have_hit(1));
         cancellation.choose(Some(3), now);
         assert!(cancellation.take() && cancellation.is_under_way());
+        assert_eq!(cancellation.deadline(), None);
         assert!(cancellation.may_have_hit(9));
         // Another one is not chosen meanwhile.
         cancellation.choose(Some(4), now);

@@ -91,9 +91,15 @@ impl PolledConnection {
         self.connection.deadline()
     }
 
-    /// How many queries wait for their answers.
+    /// How many queries wait for their answers, without those that were cancelled or were too late.
     pub fn query_count(&self) -> usize {
         self.connection.query_count()
+    }
+
+    /// Whether the server works on nothing, also not on queries that were cancelled or were too late, and
+    /// no cancellation is under way.
+    pub fn is_idle(&self) -> bool {
+        self.connection.is_idle()
     }
 
     /// Why the connection has ended, if it has. Everything that waited has a reply then.

@@ -15,7 +15,9 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
-use crate::remote::{Direct, DirectConnections, Pooled, Remote, Transport, resend_lost};
+use crate::remote::{
+    Direct, DirectConnections, Pooled, Remote, SETTLE_TIMEOUT, Transport, resend_lost,
+};
 
 /// Descriptors that are looked at together.
 const EVENT_COUNT_MAX: usize = 64;
@@ -45,6 +47,8 @@ struct Line {
     sent: VecDeque<Sent>,
     /// The shortest time that an answer took, about a round trip; none before the first.
     answer_time_min: Option<Duration>,
+    /// Since when the server works on a query that was given up, and on nothing else.
+    lingers_since: Option<Instant>,
     /// Whether there is something to send.
     is_due: bool,
     is_watched_for_writing: bool,
@@ -101,8 +105,12 @@ impl Connections {
             }
         }
         lines.retain_mut(|line| {
+            let is_idle = line.direct.connection.is_idle();
+            let is_lingering = !is_idle && line.sent.is_empty();
+            line.lingers_since = is_lingering.then(|| line.lingers_since.unwrap_or(now));
             let is_kept = line.direct.connection.end().is_none()
-                && !(line.sent.is_empty() && line.is_retired(now))
+                && !(is_idle && line.is_retired(now))
+                && !line.settles().is_some_and(|end| end <= now)
                 && line.watch(&self.epoll).is_ok();
             if !is_kept {
                 // One that cannot be taken off leaves with its descriptor.
@@ -116,9 +124,9 @@ impl Connections {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let lines = &self.lines.borrow().lines;
         let deadlines = lines.iter().flat_map(|line| {
-            let is_idle = line.sent.is_empty();
+            let is_idle = line.direct.connection.is_idle();
             let expires = is_idle.then(|| line.of.expires(&line.direct)).flatten();
-            [line.direct.connection.deadline(), expires]
+            [line.direct.connection.deadline(), expires, line.settles()]
         });
         deadlines.flatten().min()
     }
@@ -135,6 +143,7 @@ impl Connections {
         let position = lines.lines.iter().position(|line| {
             is_of_server(&line)
                 && line.sent.len() < limits.depth
+                && line.lingers_since.is_none()
                 && !line.is_stalled(limits.stall, now)
                 && !line.is_retired(now)
         });
@@ -180,6 +189,7 @@ impl Lines {
             of,
             sent: VecDeque::new(),
             answer_time_min: None,
+            lingers_since: None,
             is_due: false,
             is_watched_for_writing: false,
         });
@@ -208,6 +218,11 @@ impl Line {
         let limit = stall.saturating_add(self.answer_time_min.unwrap_or_default());
         let oldest = self.sent.front();
         oldest.is_some_and(|oldest| now.saturating_duration_since(oldest.at) > limit)
+    }
+
+    /// Until when a query that was given up has to end on the server, or the connection is closed.
+    fn settles(&self) -> Option<Instant> {
+        self.lingers_since.map(|since| since + SETTLE_TIMEOUT)
     }
 
     /// Whether it takes nothing more.

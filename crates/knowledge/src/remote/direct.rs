@@ -23,7 +23,7 @@ const POOLED_QUERY_COUNT: u32 = 8;
 const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a server may take to end a query that is not waited for, before its connection is closed.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often idle connections are looked through.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -74,7 +74,12 @@ struct Counted(Weak<DirectConnections>);
 impl Drop for Counted {
     fn drop(&mut self) {
         if let Some(connections) = self.0.upgrade() {
-            connections.state().count -= 1;
+            let mut state = connections.state();
+            state.count -= 1;
+            if state.count == 0 {
+                // Queries have become rare.
+                state.pooled_count = 0;
+            }
         }
     }
 }
@@ -112,7 +117,7 @@ impl DirectConnections {
     /// Keeps one for the next caller, if it is still good.
     pub(crate) fn put(&self, mut direct: Direct) {
         direct.used_at = Instant::now();
-        if direct.connection.end().is_some() || direct.connection.query_count() > 0 {
+        if direct.connection.end().is_some() || !direct.connection.is_idle() {
             return;
         }
         let mut state = self.state();
@@ -258,8 +263,8 @@ impl Direct {
         self.connection.flush(now);
         loop {
             if let Some(answers) = self.answers(ticket) {
-                if self.connection.query_count() > 0 {
-                    // It ended for its deadline, and the server works on it until it is told.
+                if !self.connection.is_idle() {
+                    // It ended for its deadline, and the server works on it until it is cancelled.
                     self.settle();
                 }
                 return Some(Ok(answers));
@@ -293,7 +298,7 @@ impl Direct {
             let now = Instant::now();
             self.connection.turn(now);
             while self.connection.next_reply().is_some() {}
-            if self.connection.query_count() == 0 || self.connection.end().is_some() || now >= end {
+            if self.connection.is_idle() || self.connection.end().is_some() || now >= end {
                 return;
             }
             let deadline = self.connection.deadline();

@@ -27,7 +27,7 @@ use lookaside_client::{
 use lookaside_value::{RowSet, Value};
 
 use self::direct::Limits;
-pub(crate) use self::direct::{Direct, DirectConnections};
+pub(crate) use self::direct::{Direct, DirectConnections, SETTLE_TIMEOUT};
 use self::open::Embedded;
 pub use self::open::{ProviderStatus, ResolveError};
 pub(crate) use self::open::{Providers, Resolver};
@@ -144,7 +144,12 @@ impl Remote {
                     _ => options.postgres.window,
                 }),
                 stall: config.stall,
-                idle_timeout: config.idle_timeout,
+                // The pool checks what was idle for longer; these are closed.
+                idle_timeout: Some(
+                    config
+                        .idle_timeout
+                        .map_or(options.check_after, |it| it.min(options.check_after)),
+                ),
                 lifetime_max: config.max_lifetime,
             }),
             pool: Pool::new(connection, options),

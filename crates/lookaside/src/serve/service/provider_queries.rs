@@ -88,6 +88,9 @@ impl ProviderQueries {
             let answered = |waiting, answer| answers.push((waiting, answer));
             self.event_loop.turn(now, is_readable, answered);
             self.set_timer(io);
+        } else if self.timer.is_none() {
+            // It was set for a deadline that was met, and has run out.
+            self.set_timer(io);
         }
         answers
     }

@@ -469,3 +469,44 @@ fn a_statement_that_a_provider_refuses_ends_the_start() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("lookups.wrong"), "{said}");
 }
+
+/// The timer of an earlier query runs out between the two, and has to be set again.
+#[test]
+fn issue_14_a_query_on_a_silent_server_ends_in_time_on_an_idle_thread() {
+    if !has_postgres() {
+        return;
+    }
+    let postgres = Postgres::builder()
+        .version("18".parse().unwrap())
+        .sql("create table t as select 7 as a")
+        .start()
+        .unwrap();
+    let project = project(
+        "[cache]\nenabled = false\n\
+         [[provider.sqldb]]\nname = 'pg'\nkind = 'postgres'\nconnection_uri = '${DATABASE_URL}'\n\
+         query_timeout_ms = 2000\n\
+         [lookups.slow]\nsql = 'select a from pg.t where pg_sleep(:seconds) is not null'\n\
+         params.seconds = 'float'\n",
+    );
+    let mut command = Running::command(&project, &["--listen", "127.0.0.1:0"]);
+    command.env("DATABASE_URL", postgres.url());
+    let running = Running::of(command);
+    // All of one connection is answered by one thread.
+    let mut client = running.client();
+    for _ in 0..60 {
+        until(&mut client, "/v1/lookup/slow?seconds=0", None, |it| {
+            it.status == 200
+        });
+        thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..2 {
+        until(&mut client, "/v1/lookup/slow?seconds=1", None, |it| {
+            it.status == 200
+        });
+        let answer = client.get("/v1/lookup/slow?seconds=600");
+        assert!(matches!(answer.status, 503 | 504), "{answer:?}");
+        until(&mut client, "/v1/lookup/slow?seconds=0", None, |it| {
+            it.status == 200
+        });
+    }
+}
