@@ -110,7 +110,7 @@ impl Connections {
             line.lingers_since = is_lingering.then(|| line.lingers_since.unwrap_or(now));
             let is_kept = line.direct.connection.end().is_none()
                 && !(is_idle && line.is_retired(now))
-                && !line.settles().is_some_and(|end| end <= now)
+                && line.settles().is_none_or(|end| end > now)
                 && line.watch(&self.epoll).is_ok();
             if !is_kept {
                 // One that cannot be taken off leaves with its descriptor.
