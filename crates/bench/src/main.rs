@@ -10,7 +10,7 @@
 //! | [`metadata`] | definitions of columns in MySQL's protocol |
 //! | [`pipeline`] | the ring between threads |
 //! | [`target`] | the database server that a benchmark asks |
-//! | [`progress`] | downloads and signs of life on a terminal |
+//! | [`progress`] | progress bars and spinners on a terminal |
 //! | [`failure`] | how a command ends, and why |
 //!
 //! What `lookaside` measures as well, or may need for checks, is in the library `lookaside-load`.

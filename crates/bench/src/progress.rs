@@ -1,4 +1,4 @@
-//! Downloads and signs of life, drawn on a terminal. Elsewhere a download is a line.
+//! Progress bars and spinners, drawn on a terminal only. Without one, a download is printed as a line.
 
 use std::io::{self, Write as _};
 use std::time::Duration;

@@ -28,11 +28,11 @@ use crate::provenance::Provenance;
 use crate::session::{Backend, Session};
 use crate::statement::{Query, Statement};
 
-/// What came of a query: its answer, or the panic that it ended with, as
+/// The result of a query: its answer, or the panic that it ended with, as
 /// [`JoinHandle::join`](std::thread::JoinHandle::join) gives it.
-pub type Answered = std::result::Result<Result<(RowSet, Provenance)>, Box<dyn Any + Send>>;
+pub type QueryResult = std::result::Result<Result<(RowSet, Provenance)>, Box<dyn Any + Send>>;
 
-type Running = Pin<Box<dyn Future<Output = (u64, Answered)>>>;
+type Running = Pin<Box<dyn Future<Output = (u64, QueryResult)>>>;
 
 /// Queries that providers answer, on the event loop of the thread that makes them.
 ///
@@ -46,6 +46,33 @@ type Running = Pin<Box<dyn Future<Output = (u64, Answered)>>>;
 /// calls [`turn`](Self::turn) and takes the answers. Nothing here waits.
 ///
 /// `T` is what the owner needs to know when the answer comes.
+///
+/// ```no_run
+/// use std::os::fd::AsFd as _;
+/// use std::time::Instant;
+///
+/// use lookaside_knowledge::{EventLoop, Extent, Knowledge, Value};
+/// use rustix::event::{PollFd, PollFlags, poll};
+///
+/// let knowledge = Knowledge::open("shop")?;
+/// let statement = knowledge.prepare("select name from pg.goods where id = :id")?;
+/// let mut session = knowledge.session();
+/// let owner = std::thread::current();
+/// let mut event_loop = EventLoop::new(1, move || owner.unpark())?;
+/// let id = [Value::Int(7)];
+/// event_loop
+///     .begin("request 1", &mut session, &statement, &id, Extent::First, None)
+///     .expect("a provider answers it");
+/// // In the owner's loop, beside its other descriptors and timers:
+/// let fd = event_loop.as_fd();
+/// let is_ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], None)? > 0;
+/// event_loop.turn(Instant::now(), is_ready, |request, result| match result {
+///     Ok(Ok((rows, _))) => println!("{request}: {:?}", rows.first()),
+///     Ok(Err(error)) => println!("{request}: {error}"),
+///     Err(_) => println!("{request}: the query panicked"),
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct EventLoop<T> {
     connections: Rc<Connections>,
     running: FuturesUnordered<Running>,
@@ -76,12 +103,12 @@ impl<T> EventLoop<T> {
     /// Begins a query; it is sent in the next [`turn`](Self::turn), which is due at once. `age_max`
     /// is as in [`Session::try_local`], which is to be asked before.
     ///
-    /// Gives `purpose` back where it is not known that a provider answers the statement, or the
+    /// Gives `user_data` back where it is not known that a provider answers the statement, or the
     /// parameters do not fit it: [`Knowledge::answer_async`](crate::Knowledge::answer_async) finds that
     /// out.
     pub fn begin(
         &mut self,
-        purpose: T,
+        user_data: T,
         session: &mut Session,
         statement: &Statement,
         params: &[Value],
@@ -89,10 +116,10 @@ impl<T> EventLoop<T> {
         age_max: Option<Duration>,
     ) -> std::result::Result<(), T> {
         let Ok(Backend::Provider(query)) = session.backend(Query::Statement(statement)) else {
-            return Err(purpose);
+            return Err(user_data);
         };
         if statement.0.check_count(params.len()).is_err() {
-            return Err(purpose);
+            return Err(user_data);
         }
         let (engine, transport) = (session.engine(), Rc::clone(&self.connections));
         let params = params.to_vec();
@@ -106,7 +133,7 @@ impl<T> EventLoop<T> {
         let answer = AssertUnwindSafe(answer).catch_unwind();
         self.running
             .push(Box::pin(answer.map(move |answered| (number, answered))));
-        self.waiting.insert(number, purpose);
+        self.waiting.insert(number, user_data);
         self.begun_count += 1;
         self.notify.set();
         Ok(())
@@ -114,7 +141,7 @@ impl<T> EventLoop<T> {
 
     /// Moves what can be moved without waiting, and gives `answered` the answers that came. It reads
     /// where the descriptor is ready for that.
-    pub fn turn(&mut self, now: Instant, is_ready: bool, mut answered: impl FnMut(T, Answered)) {
+    pub fn turn(&mut self, now: Instant, is_ready: bool, mut answered: impl FnMut(T, QueryResult)) {
         let mut cx = Context::from_waker(&self.waker);
         if is_ready {
             self.connections.receive(now);
@@ -125,8 +152,8 @@ impl<T> EventLoop<T> {
                 Pin::new(&mut self.running).poll_next(&mut cx)
             {
                 // It is not there if it was cancelled.
-                if let Some(purpose) = self.waiting.remove(&number) {
-                    answered(purpose, answer);
+                if let Some(user_data) = self.waiting.remove(&number) {
+                    answered(user_data, answer);
                 }
             }
             self.connections.send(now);
@@ -150,7 +177,7 @@ impl<T> EventLoop<T> {
     /// Ends all queries without answers.
     pub fn cancel_all(&mut self) -> impl Iterator<Item = T> + use<'_, T> {
         self.running.clear();
-        self.waiting.drain().map(|(_, purpose)| purpose)
+        self.waiting.drain().map(|(_, user_data)| user_data)
     }
 }
 

@@ -106,7 +106,7 @@ pub use config::{
 pub use counters::Counts;
 pub use error::{Error, ErrorKind};
 pub use event::{CacheOutcome, Layer, Outcome, QueryKind};
-pub use event_loop::{Answered, EventLoop};
+pub use event_loop::{EventLoop, QueryResult};
 pub use knowledge::Knowledge;
 #[doc(hidden)]
 pub use load::csv_mapping_fuzz;

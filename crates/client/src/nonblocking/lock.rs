@@ -122,7 +122,7 @@ impl<D: Driver> Lock<D> {
     /// stays without one, until it is aborted.
     pub(crate) async fn detach(&self) -> Result<Box<dyn Polled>> {
         let (detached, connection) = oneshot::channel();
-        // Where nobody takes it, the connection has ended.
+        // It is not taken if the connection has ended, which the wait below finds.
         let _ = self.inbox.push(Command::Detach(detached));
         let connection = connection.await;
         connection.map_err(|_| self.client.ended().of_query(Sent::Nothing))

@@ -96,7 +96,8 @@ impl PoolLock {
         Ok(())
     }
 
-    /// The connection for an event loop: the holder drives its socket, and nothing stands in between.
+    /// Takes the connection out of its task, for an event loop: the holder sends and receives on its
+    /// socket, without another thread or task.
     ///
     /// # Errors
     ///

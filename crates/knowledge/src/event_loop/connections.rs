@@ -29,32 +29,32 @@ pub(super) struct Connections {
     /// The loop's own, so that its owner watches one descriptor.
     epoll: OwnedFd,
     thread_count: usize,
-    lines: RefCell<Lines>,
+    list: RefCell<ConnectionList>,
 }
 
 #[derive(Default)]
-struct Lines {
-    lines: Vec<Line>,
+struct ConnectionList {
+    connections: Vec<Connection>,
     opened_count: u64,
 }
 
 /// A connection and the requests that it was sent.
-struct Line {
+struct Connection {
     id: u64,
     direct: Direct,
-    of: Arc<DirectConnections>,
+    owner: Arc<DirectConnections>,
     /// In the order in which they were sent, which is that of the answers nearly always.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<PendingRequest>,
     /// The shortest time that an answer took, about a round trip; none before the first.
     answer_time_min: Option<Duration>,
     /// Since when the server works on a query that was given up, and on nothing else.
-    lingers_since: Option<Instant>,
+    abandoned_since: Option<Instant>,
     /// Whether there is something to send.
     is_due: bool,
     is_watched_for_writing: bool,
 }
 
-struct Sent {
+struct PendingRequest {
     ticket: Ticket,
     at: Instant,
     answers: oneshot::Sender<Answers>,
@@ -65,7 +65,7 @@ impl Connections {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             thread_count: thread_count.max(1),
-            lines: RefCell::default(),
+            list: RefCell::default(),
         })
     }
 
@@ -81,13 +81,16 @@ impl Connections {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("an epoll instance cannot be waited for: {error}"),
         }
-        let lines = &mut self.lines.borrow_mut().lines;
+        let connections = &mut self.list.borrow_mut().connections;
         for event in events {
             let id = event.data.u64();
-            if let Some(line) = lines.iter_mut().find(|line| line.id == id) {
-                line.is_due = false;
-                line.direct.connection.turn(now);
-                line.hand_out(now);
+            if let Some(connection) = connections
+                .iter_mut()
+                .find(|connection| connection.id == id)
+            {
+                connection.is_due = false;
+                connection.direct.connection.turn(now);
+                connection.deliver_replies(now);
             }
         }
     }
@@ -95,26 +98,28 @@ impl Connections {
     /// Sends what was submitted, ends requests whose time is over, and lets go of connections that have
     /// ended or were idle for too long.
     pub(super) fn send(&self, now: Instant) {
-        let lines = &mut self.lines.borrow_mut().lines;
-        for line in lines.iter_mut() {
-            let deadline = line.direct.connection.deadline();
-            if std::mem::take(&mut line.is_due) || deadline.is_some_and(|deadline| deadline <= now)
+        let connections = &mut self.list.borrow_mut().connections;
+        for connection in connections.iter_mut() {
+            let deadline = connection.direct.connection.deadline();
+            if std::mem::take(&mut connection.is_due)
+                || deadline.is_some_and(|deadline| deadline <= now)
             {
-                line.direct.connection.flush(now);
-                line.hand_out(now);
+                connection.direct.connection.flush(now);
+                connection.deliver_replies(now);
             }
         }
-        lines.retain_mut(|line| {
-            let is_idle = line.direct.connection.is_idle();
-            let is_lingering = !is_idle && line.sent.is_empty();
-            line.lingers_since = is_lingering.then(|| line.lingers_since.unwrap_or(now));
-            let is_kept = line.direct.connection.end().is_none()
-                && !(is_idle && line.is_retired(now))
-                && line.settles().is_none_or(|end| end > now)
-                && line.watch(&self.epoll).is_ok();
+        connections.retain_mut(|connection| {
+            let is_idle = connection.direct.connection.is_idle();
+            let is_abandoned = !is_idle && connection.sent.is_empty();
+            connection.abandoned_since =
+                is_abandoned.then(|| connection.abandoned_since.unwrap_or(now));
+            let is_kept = connection.direct.connection.end().is_none()
+                && !(is_idle && connection.is_retired(now))
+                && connection.abandoned_until().is_none_or(|end| end > now)
+                && connection.watch(&self.epoll).is_ok();
             if !is_kept {
                 // One that cannot be taken off leaves with its descriptor.
-                let _ = epoll::delete(&self.epoll, &line.direct.connection);
+                let _ = epoll::delete(&self.epoll, &connection.direct.connection);
             }
             is_kept
         });
@@ -122,11 +127,17 @@ impl Connections {
 
     /// When something has to be sent, ended or closed even if nothing comes.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let lines = &self.lines.borrow().lines;
-        let deadlines = lines.iter().flat_map(|line| {
-            let is_idle = line.direct.connection.is_idle();
-            let expires = is_idle.then(|| line.of.expires(&line.direct)).flatten();
-            [line.direct.connection.deadline(), expires, line.settles()]
+        let connections = &self.list.borrow().connections;
+        let deadlines = connections.iter().flat_map(|connection| {
+            let is_idle = connection.direct.connection.is_idle();
+            let expires = is_idle
+                .then(|| connection.owner.expires(&connection.direct))
+                .flatten();
+            [
+                connection.direct.connection.deadline(),
+                expires,
+                connection.abandoned_until(),
+            ]
         });
         deadlines.flatten().min()
     }
@@ -134,72 +145,72 @@ impl Connections {
     /// Has a request sent with the next turn, if a connection is there that can take it.
     fn submit(&self, remote: &Remote, request: Request) -> Option<oneshot::Receiver<Answers>> {
         let now = Instant::now();
-        let lines = &mut *self.lines.borrow_mut();
-        let of = remote.direct();
-        let limits = of.limits();
-        let is_of_server = |line: &&Line| Arc::ptr_eq(&line.of, of);
-        let count = lines.lines.iter().filter(is_of_server).count();
+        let list = &mut *self.list.borrow_mut();
+        let owner = remote.direct();
+        let limits = owner.limits();
+        let is_of_server = |connection: &&Connection| Arc::ptr_eq(&connection.owner, owner);
+        let count = list.connections.iter().filter(is_of_server).count();
         // The first that can: packed, they travel in fewer writes.
-        let position = lines.lines.iter().position(|line| {
-            is_of_server(&line)
-                && line.sent.len() < limits.depth
-                && line.lingers_since.is_none()
-                && !line.is_stalled(limits.stall, now)
-                && !line.is_retired(now)
+        let position = list.connections.iter().position(|connection| {
+            is_of_server(&connection)
+                && connection.sent.len() < limits.depth
+                && connection.abandoned_since.is_none()
+                && !connection.is_stalled(limits.stall, now)
+                && !connection.is_retired(now)
         });
-        let line = match position {
-            Some(position) => &mut lines.lines[position],
+        let connection = match position {
+            Some(position) => &mut list.connections[position],
             None if count < (limits.count_max / self.thread_count).max(1) => {
-                let Some(direct) = of.take() else {
+                let Some(direct) = owner.take() else {
                     remote.open_direct();
                     return None;
                 };
-                lines.open(&self.epoll, direct, Arc::clone(of))?
+                list.open(&self.epoll, direct, Arc::clone(owner))?
             }
             None => return None,
         };
         // One that has ended, or is full, takes none.
-        let ticket = line.direct.connection.submit(request).ok()?;
+        let ticket = connection.direct.connection.submit(request).ok()?;
         let (answers, received) = oneshot::channel();
-        line.sent.push_back(Sent {
+        connection.sent.push_back(PendingRequest {
             ticket,
             at: now,
             answers,
         });
-        line.direct.used_at = now;
-        line.is_due = true;
+        connection.direct.used_at = now;
+        connection.is_due = true;
         Some(received)
     }
 }
 
-impl Lines {
+impl ConnectionList {
     fn open(
         &mut self,
         epoll: &OwnedFd,
         direct: Direct,
-        of: Arc<DirectConnections>,
-    ) -> Option<&mut Line> {
+        owner: Arc<DirectConnections>,
+    ) -> Option<&mut Connection> {
         let id = self.opened_count;
         let data = EventData::new_u64(id);
         epoll::add(epoll, &direct.connection, data, EventFlags::IN).ok()?;
         self.opened_count += 1;
-        self.lines.push(Line {
+        self.connections.push(Connection {
             id,
             direct,
-            of,
+            owner,
             sent: VecDeque::new(),
             answer_time_min: None,
-            lingers_since: None,
+            abandoned_since: None,
             is_due: false,
             is_watched_for_writing: false,
         });
-        self.lines.last_mut()
+        self.connections.last_mut()
     }
 }
 
-impl Line {
+impl Connection {
     /// Gives the answers that came to those who wait for them.
-    fn hand_out(&mut self, now: Instant) {
+    fn deliver_replies(&mut self, now: Instant) {
         while let Some(reply) = self.direct.connection.next_reply() {
             let mut sent = self.sent.iter();
             let place = sent.position(|sent| sent.ticket == reply.ticket);
@@ -221,13 +232,13 @@ impl Line {
     }
 
     /// Until when a query that was given up has to end on the server, or the connection is closed.
-    fn settles(&self) -> Option<Instant> {
-        self.lingers_since.map(|since| since + SETTLE_TIMEOUT)
+    fn abandoned_until(&self) -> Option<Instant> {
+        self.abandoned_since.map(|since| since + SETTLE_TIMEOUT)
     }
 
     /// Whether it takes nothing more.
     fn is_retired(&self, now: Instant) -> bool {
-        self.of.is_closed() || self.of.is_expired(&self.direct, now)
+        self.owner.is_closed() || self.owner.is_expired(&self.direct, now)
     }
 
     /// Watches for what the connection waits for.

@@ -231,7 +231,7 @@ fn contains(sql: &str, name: &str) -> bool {
 }
 
 /// The word that a statement begins with, after space, comments and parentheses, and what follows
-/// it. A comment that servers execute (`/*! … */`) cannot be skipped, so there is no word.
+/// it. A comment that servers execute (`/*! … */`) cannot be skipped: the statement has no first word then.
 fn first_word(sql: &str) -> (&str, &str) {
     let mut rest = sql;
     loop {

@@ -1,6 +1,7 @@
 //! Connections that callers drive themselves, on a thread that waits and on an event loop.
 
 use std::os::fd::AsFd as _;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -400,4 +401,80 @@ fn issue_14_lookups_of_a_mysql_are_answered_on_connections_of_their_callers() {
             assert_eq!(answer.as_ref().unwrap(), &(id > 0).then(|| name(id)));
         }
     }
+}
+
+/// Stops the server's process of a query until this is dropped: it neither answers nor ends.
+struct Stopped(String);
+
+impl Stopped {
+    fn of(postgres: &Postgres, text: &str) -> Self {
+        let sql = format!(
+            "select pid from pg_stat_activity where datname = current_database() \
+             and state = 'active' and query like '%{text}%' and pid <> pg_backend_pid()"
+        );
+        let process = scalar(postgres, &sql);
+        signal("-STOP", &process);
+        Self(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+fn signal(signal: &str, process: &str) {
+    let status = Command::new("kill").args([signal, process]).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn issue_14_no_query_waits_behind_one_that_was_given_up() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    postgres.execute(TEN_THOUSAND).unwrap();
+    let folder = project(&postgres.url(), "query_timeout_ms = 3000", UNCACHED);
+    let knowledge = open(&folder);
+    let statement = knowledge.prepare(BY_ID).unwrap();
+    let slow = knowledge
+        .prepare("select pg_sleep(600)::text, :id::int as stopped_one")
+        .unwrap();
+    let mut session = knowledge.session();
+    let mut event_loop = Loop::new();
+    event_loop.ask_until_direct(&knowledge, &mut session, &statement);
+    event_loop.answers.clear();
+    event_loop.begin(&mut session, &slow, 1);
+    wait_until("it runs", || {
+        // The statement is prepared first.
+        event_loop.turn(Duration::from_millis(5));
+        active_count(&postgres, "stopped_one") == "1"
+    });
+    let stopped = Stopped::of(&postgres, "stopped_one");
+    event_loop.turn_until_answered(1);
+    let error = event_loop.answers[0].1.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    for id in 2..=20 {
+        event_loop.answers.clear();
+        event_loop.begin(&mut session, &statement, id);
+        event_loop.turn_until_answered(1);
+        assert_eq!(event_loop.answers[0].1.as_ref().unwrap(), &Some(name(id)));
+    }
+    drop(stopped);
+
+    ask_until_direct(&knowledge, &mut session, &statement);
+    thread::scope(|scope| {
+        let stopping = scope.spawn(|| {
+            wait_until("it runs", || active_count(&postgres, "stopped_one") == "1");
+            Stopped::of(&postgres, "stopped_one")
+        });
+        let error = session.first(&slow, &[Value::Int(1)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let _stopped = stopping.join().unwrap();
+        for id in 2..=20 {
+            let row = session.first(&statement, &[Value::Int(id)]).unwrap();
+            assert_eq!(row.unwrap(), [name(id)]);
+        }
+    });
 }

@@ -7,7 +7,7 @@ use std::panic;
 use std::time::{Duration, Instant};
 
 use lookaside_http::{Interest, Io, Timer, Waker, Watch};
-use lookaside_knowledge::{Answered, EventLoop, Extent, Session, Statement, Value};
+use lookaside_knowledge::{EventLoop, Extent, QueryResult, Session, Statement, Value};
 
 use super::super::problem::Problem;
 use super::Thread;
@@ -78,7 +78,7 @@ impl ProviderQueries {
     }
 
     /// Sends and receives what there is; the answers that came.
-    fn turn(&mut self, io: &mut Io) -> Vec<(Waiting, Answered)> {
+    fn turn(&mut self, io: &mut Io) -> Vec<(Waiting, QueryResult)> {
         let mut answers = Vec::new();
         let now = io.now();
         let is_late = (self.event_loop.deadline()).is_some_and(|deadline| deadline <= now);
