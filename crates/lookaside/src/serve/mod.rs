@@ -5,7 +5,7 @@
 //! | [`catalog`] | what is served at one moment: lookups, keys, models |
 //! | [`lookup`], [`counts`] | one lookup: its statement, prepared, and what it was asked for |
 //! | [`overview`], [`openapi`] | what is told about the lookups |
-//! | [`target`] | what the path of a request means |
+//! | [`endpoint`] | the endpoints, and the paths that lead to them |
 //! | [`service`] | what answers requests, one value an I/O thread |
 //! | [`files`] | what the files of a project say to the server |
 //! | [`reloader`], [`reloader_thread`] | the thread that makes the next catalog, and the way to it |
@@ -21,6 +21,7 @@ mod catalog;
 mod counters;
 mod counts;
 mod encode;
+mod endpoint;
 mod files;
 mod limit;
 mod lookup;
@@ -34,7 +35,6 @@ mod reloader_thread;
 mod service;
 mod start;
 mod tag;
-mod target;
 
 pub(crate) use self::catalog::Catalog;
 pub(crate) use self::files::Files;

@@ -10,10 +10,10 @@ use serde_json::{Map, Value as Json, json};
 use self::fixed::fixed;
 use self::lookup::{batch, one};
 use super::access::Access;
+use super::endpoint::{Endpoint, FIXED};
 use super::lookup::Lookup;
 use super::models::Models;
 use super::problem::PROBLEM_TYPE;
-use super::target::{FIXED, Target};
 
 /// The body of `GET /openapi.json`; `has_queries` says whether ad-hoc queries are allowed.
 pub(super) fn openapi(
@@ -35,11 +35,11 @@ pub(super) fn openapi(
     for model in models.names() {
         paths.insert(format!("/v1/enrich/{model}"), enrich(model));
     }
-    for (path, target) in FIXED {
-        let is_query = matches!(target, Target::Query | Target::Explain);
+    for (path, endpoint) in FIXED {
+        let is_query = matches!(endpoint, Endpoint::Query | Endpoint::Explain);
         let is_served = !is_query || has_queries;
-        if let Some((method, mut operation)) = fixed(target).filter(|_| is_served) {
-            if target.is_open() && access.has_keys() {
+        if let Some((method, mut operation)) = fixed(endpoint).filter(|_| is_served) {
+            if endpoint.is_open() && access.has_keys() {
                 operation["security"] = json!([]);
             }
             paths.insert(path.to_owned(), json!({method: operation}));

@@ -3,49 +3,49 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::encode::Form;
-use super::super::target::Target;
+use super::super::endpoint::Endpoint;
 use super::{answer, content_encoding, count_header};
 
 /// The method and the operation of a path that is the same whatever is served; none of the console,
 /// which is a page for people.
-pub(super) fn fixed(target: Target<'_>) -> Option<(&'static str, Json)> {
+pub(super) fn fixed(endpoint: Endpoint) -> Option<(&'static str, Json)> {
     let json = "application/json";
-    Some(match target {
-        Target::Console
-        | Target::Lookup(_)
-        | Target::Table(_)
-        | Target::Enrich(_)
-        | Target::Unknown => return None,
-        Target::Query => ("post", query()),
-        Target::Explain => ("post", explain()),
-        Target::Project => told(
+    Some(match endpoint {
+        Endpoint::Console
+        | Endpoint::Lookup
+        | Endpoint::Table
+        | Endpoint::Enrich
+        | Endpoint::Unknown => return None,
+        Endpoint::Query => ("post", query()),
+        Endpoint::Explain => ("post", explain()),
+        Endpoint::Project => told(
             "project",
             "Tables, lookups with their plans, and models",
             json,
             &project_schema(),
         ),
-        Target::Reload => ("post", reload()),
-        Target::Status => told(
+        Endpoint::Reload => ("post", reload()),
+        Endpoint::Status => told(
             "status",
             "The numbers behind the console",
             json,
             &status_schema(),
         ),
-        Target::Lookups => told("lookups", "The lookups and models", json, &lookups_schema()),
-        Target::OpenApi => told("openapi", "This document", json, &json!({"type": "object"})),
-        Target::Metrics => told(
+        Endpoint::Lookups => told("lookups", "The lookups and models", json, &lookups_schema()),
+        Endpoint::OpenApi => told("openapi", "This document", json, &json!({"type": "object"})),
+        Endpoint::Metrics => told(
             "metrics",
             "Numbers for Prometheus",
             "text/plain",
             &json!({}),
         ),
-        Target::Health => told(
+        Endpoint::Health => told(
             "healthz",
             "Whether the process lives",
             json,
             &status_word(&["ok"]),
         ),
-        Target::Ready => {
+        Endpoint::Ready => {
             let state = status_word(&["ready", "waiting", "draining"]);
             let summary = "Whether it answers, and how its providers are";
             let (method, mut operation) = told("readyz", summary, json, &state);
@@ -315,7 +315,7 @@ fn query() -> Json {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::target::FIXED;
+    use super::super::super::endpoint::FIXED;
     use super::*;
 
     /// Paths that the server answers and that the document does not describe, with the reason.
@@ -323,9 +323,9 @@ mod tests {
 
     #[test]
     fn every_path_of_the_server_is_described() {
-        for (path, target) in FIXED {
+        for (path, endpoint) in FIXED {
             let is_left_out = LEFT_OUT.iter().any(|(other, _)| *other == path);
-            assert_eq!(fixed(target).is_none(), is_left_out, "{path}");
+            assert_eq!(fixed(endpoint).is_none(), is_left_out, "{path}");
         }
     }
 }

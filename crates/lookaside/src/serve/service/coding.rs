@@ -81,8 +81,8 @@ impl Responder {
         request.map_or(context.coding, coding)
     }
 
-    /// Sends an answer that is long enough to be compressed.
-    pub(super) fn send_long(
+    /// Sends an answer, in the coding that its client likes best if it is long enough for one.
+    pub(super) fn send(
         &self,
         mut context: RequestContext,
         request: Option<&Request<'_>>,
@@ -90,6 +90,9 @@ impl Responder {
         head: &Head<'_>,
         body: &[u8],
     ) {
+        if body.len() < CODED_SIZE_MIN {
+            return self.send_encoded(context, request, reply, head, body);
+        }
         let coding = self.coding(&context, request);
         let head = Head {
             coding: Some(coding),

@@ -19,9 +19,9 @@ use lookaside_stream::{
 
 use super::super::access_log::AccessLog;
 use super::super::encode::{Encoder, Form, Item};
+use super::super::endpoint::model_name;
 use super::super::models::Served;
 use super::super::problem::{PROBLEM_TYPE, Problem, chain};
-use super::super::target::model_name;
 use super::coding::{BodyCompressor, CODED_SIZE_MIN};
 use super::decoding::{Coding, LiveBody, content_coding};
 use super::event_body::{Out, Progress, lock};

@@ -35,7 +35,7 @@ use lookaside_knowledge::{Error, Knowledge, Session, Value};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 
-use self::coding::{BodyCompressor, CODED_SIZE_MIN, coding};
+use self::coding::{BodyCompressor, coding};
 pub(super) use self::console::policy as console_policy;
 use self::head::Head;
 use self::info::{JSON, PROMETHEUS};
@@ -52,11 +52,11 @@ use super::catalog::Catalog;
 use super::counters::{Counters, Layer, Path};
 use super::counts::ModelCounts;
 use super::encode::{Encoder, Form};
+use super::endpoint::Endpoint;
 use super::lookup::Lookup;
 use super::problem::Problem;
 use super::reloader::Reloader;
 use super::tag::Tag;
-use super::target::Target;
 use crate::config::Place;
 
 /// Bodies of requests that have no business being large.
@@ -241,12 +241,12 @@ impl Thread {
 
     fn dispatch(&mut self, request: &Request<'_>, reply: Reply<'_>) {
         let responder = &self.responder;
-        let target = Target::of(request.path());
+        let endpoint = Endpoint::from_id(request.route().id);
         let caller = caller(request);
         let access = &responder.catalog.access;
         let mut context = RequestContext {
             begun: Instant::now(),
-            path: target.path(request.method()),
+            path: endpoint.path(request.method()),
             key: None,
             origin: access.allowed_origin(caller.origin).map(Into::into),
             log_fields: None,
@@ -254,25 +254,25 @@ impl Thread {
             layer: None,
         };
         if request.method() == Method::Options {
-            return responder.preflight(&context, request, reply, target);
+            return responder.preflight(&context, request, reply, endpoint);
         }
-        if !target.methods().contains(&request.method()) {
-            let problem = match target {
-                Target::Unknown => Problem::new(404, "no such endpoint")
+        if !endpoint.methods().contains(&request.method()) {
+            let problem = match endpoint {
+                Endpoint::Unknown => Problem::new(404, "no such endpoint")
                     .detail("GET /v1/lookups lists what can be asked, /openapi.json how"),
                 _ => Problem::new(405, "method not allowed")
-                    .allow(target.allow())
-                    .detail(format!("allowed methods: {}", target.allow())),
+                    .allow(endpoint.allow())
+                    .detail(format!("allowed methods: {}", endpoint.allow())),
             };
             return responder.refuse(context, Some(request), reply, &problem);
         }
-        if !target.is_open() {
-            let want = match target {
-                Target::Query
-                | Target::Explain
-                | Target::Project
-                | Target::Table(_)
-                | Target::Reload => Want::Admin,
+        if !endpoint.is_open() {
+            let want = match endpoint {
+                Endpoint::Query
+                | Endpoint::Explain
+                | Endpoint::Project
+                | Endpoint::Table
+                | Endpoint::Reload => Want::Admin,
                 _ => Want::Read,
             };
             match access.admit(&caller, want, responder.shared.started.elapsed()) {
@@ -280,29 +280,32 @@ impl Thread {
                 Err(problem) => return responder.refuse(context, Some(request), reply, &problem),
             }
         }
-        match target {
-            Target::Lookup(name) if request.method() == Method::Post => {
+        let name = endpoint.name(request.path());
+        match endpoint {
+            Endpoint::Lookup if request.method() == Method::Post => {
                 self.batch(context, name, request, reply);
             }
-            Target::Lookup(name) => self.lookup(context, name, request, reply),
-            Target::Enrich(name) => self.enrich(context, name, request, reply),
-            Target::Query => self.query(context, request, reply),
-            Target::Explain => self.explain(context, request, reply),
-            Target::Project => self.document_of(context, request, reply, JSON, project::project),
-            Target::Table(name) => self.table(context, name, request, reply),
-            Target::Reload => self.reload(context, request, reply),
-            Target::Console => responder.console(context, request, reply),
-            Target::Status => self.document_of(context, request, reply, JSON, console::status),
-            Target::Lookups => {
+            Endpoint::Lookup => self.lookup(context, name, request, reply),
+            Endpoint::Enrich => self.enrich(context, name, request, reply),
+            Endpoint::Query => self.query(context, request, reply),
+            Endpoint::Explain => self.explain(context, request, reply),
+            Endpoint::Project => self.document_of(context, request, reply, JSON, project::project),
+            Endpoint::Table => self.table(context, name, request, reply),
+            Endpoint::Reload => self.reload(context, request, reply),
+            Endpoint::Console => responder.console(context, request, reply),
+            Endpoint::Status => self.document_of(context, request, reply, JSON, console::status),
+            Endpoint::Lookups => {
                 responder.document(context, &responder.catalog.overview, request, reply)
             }
-            Target::OpenApi => {
+            Endpoint::OpenApi => {
                 responder.document(context, &responder.catalog.openapi, request, reply)
             }
-            Target::Metrics => self.document_of(context, request, reply, PROMETHEUS, info::metrics),
-            Target::Health => responder.health(context, request, reply),
-            Target::Ready => responder.ready_state(context, request, reply),
-            Target::Unknown => unreachable!("it has no methods"),
+            Endpoint::Metrics => {
+                self.document_of(context, request, reply, PROMETHEUS, info::metrics)
+            }
+            Endpoint::Health => responder.health(context, request, reply),
+            Endpoint::Ready => responder.ready_state(context, request, reply),
+            Endpoint::Unknown => unreachable!("it has no methods"),
         }
     }
 }
@@ -314,13 +317,13 @@ impl Responder {
         context: &RequestContext,
         request: &Request<'_>,
         reply: Reply<'_>,
-        target: Target<'_>,
+        endpoint: Endpoint,
     ) {
-        let mut reply = reply.status(204).header("Allow", target.allow());
+        let mut reply = reply.status(204).header("Allow", endpoint.allow());
         if let Some(origin) = &context.origin {
             reply = reply
                 .header("Access-Control-Allow-Origin", origin)
-                .header("Access-Control-Allow-Methods", target.allow())
+                .header("Access-Control-Allow-Methods", endpoint.allow())
                 .header(
                     "Access-Control-Allow-Headers",
                     "Authorization, X-API-Key, Content-Encoding, Content-Type, If-None-Match",
@@ -345,21 +348,6 @@ impl Responder {
         let mut body = Vec::new();
         problem.write(self.catalog.error_detail, &mut body);
         self.send(context, request, reply, &Head::problem(problem), &body);
-    }
-
-    /// Sends an answer whose parts are all here.
-    fn send(
-        &self,
-        context: RequestContext,
-        request: Option<&Request<'_>>,
-        reply: Reply<'_>,
-        head: &Head<'_>,
-        body: &[u8],
-    ) {
-        match body.len() < CODED_SIZE_MIN {
-            true => self.send_encoded(context, request, reply, head, body),
-            false => self.send_long(context, request, reply, head, body),
-        }
     }
 
     /// Sends an answer whose body is in its coding.
@@ -435,11 +423,14 @@ impl Responder {
 
 impl Service for Thread {
     fn route(&mut self, head: &Request<'_>) -> Route {
-        match Target::of(head.path()) {
-            Target::Enrich(_) if head.method() == Method::Post => Route::streamed().live(),
-            Target::Lookup(_) => Route::buffered().limit(self.responder.shared.body_size_max),
+        let endpoint = Endpoint::of(head.path());
+        let mut route = match endpoint {
+            Endpoint::Enrich if head.method() == Method::Post => Route::streamed().live(),
+            Endpoint::Lookup => Route::buffered().limit(self.responder.shared.body_size_max),
             _ => Route::buffered().limit(SMALL_BODY_SIZE_MAX),
-        }
+        };
+        route.id = endpoint.id();
+        route
     }
 
     fn call(&mut self, request: &Request<'_>, reply: Reply<'_>) {

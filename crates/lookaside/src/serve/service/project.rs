@@ -7,9 +7,9 @@ use serde_json::{Value as Json, json};
 
 use super::super::catalog::Catalog;
 use super::super::encode::Form;
+use super::super::endpoint::model_name;
 use super::super::lookup::Lookup;
 use super::super::problem::{Problem, chain};
-use super::super::target::model_name;
 use super::decoding::{content_coding, decode};
 use super::head::form;
 use super::info::JSON;
