@@ -29,7 +29,7 @@ use crate::telemetry::Telemetry;
 /// # )?;
 ///
 /// let knowledge = Knowledge::sqlite_builder(&database)
-///     .telemetry(Arc::new(MetricsTelemetry))
+///     .telemetry(Arc::new(MetricsTelemetry::default()))
 ///     .watch(true)
 ///     .open()?;
 /// assert_eq!(knowledge.generation(), 1);

@@ -1,7 +1,10 @@
 //! What an engine tells about itself while it runs.
 
 use std::fmt::Debug;
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
+
+use metrics::Histogram;
 
 use crate::counters::Counts;
 use crate::event::{CacheOutcome, Layer, Outcome, QueryKind};
@@ -165,8 +168,22 @@ const HISTOGRAMS: [(&str, &str); 5] = [
 /// | `lookaside_pool_in_flight`, `lookaside_pool_waiting` | gauge | `provider` |
 /// | `lookaside_pool_opened_total`, `lookaside_pool_open_failures_total`, `lookaside_pool_lost_total` | counter | `provider` |
 /// | `lookaside_pool_waits_total`, `lookaside_pool_wait_milliseconds_total`, `lookaside_pool_wait_timeouts_total` | counter | `provider` |
-#[derive(Clone, Copy, Debug, Default)]
-pub struct MetricsTelemetry;
+///
+/// A histogram of queries is registered when it is used for the first time, and is kept: install the
+/// recorder before that.
+#[derive(Debug, Default)]
+pub struct MetricsTelemetry {
+    /// By kind and outcome.
+    queries: [OnceLock<Histogram>; 4],
+    /// A provider's name and its histograms; there are few providers.
+    flights: RwLock<Vec<(Box<str>, FlightHistograms)>>,
+}
+
+#[derive(Debug)]
+struct FlightHistograms {
+    elapsed: Histogram,
+    query_count: Histogram,
+}
 
 impl MetricsTelemetry {
     /// Says what each metric tells, to the recorder that is installed; once, before it is read.
@@ -256,27 +273,57 @@ impl Telemetry for MetricsTelemetry {
     }
 
     fn on_query(&self, kind: QueryKind, outcome: Outcome, elapsed: Duration) {
-        let kind = match kind {
-            QueryKind::First => "first",
-            QueryKind::All => "all",
+        let index = match (kind, outcome) {
+            (QueryKind::First, Outcome::Success) => 0,
+            (QueryKind::First, Outcome::Failure) => 1,
+            (QueryKind::All, Outcome::Success) => 2,
+            (QueryKind::All, Outcome::Failure) => 3,
         };
-        let outcome = outcome_name(outcome);
-        metrics::histogram!("lookaside_query_seconds", "kind" => kind, "outcome" => outcome)
-            .record(elapsed);
+        let histogram = self.queries[index].get_or_init(|| query_histogram(kind, outcome));
+        histogram.record(elapsed);
     }
 
     fn on_flight(&self, provider: &str, query_count: usize, elapsed: Duration) {
-        let name = provider.to_owned();
-        metrics::histogram!("lookaside_flight_seconds", "provider" => name.clone()).record(elapsed);
-        // Histograms are floating-point; a batch is far below 2^53.
-        metrics::histogram!("lookaside_flight_queries", "provider" => name)
-            .record(query_count as f64);
+        let record = |histograms: &FlightHistograms| {
+            histograms.elapsed.record(elapsed);
+            // Histograms are floating-point; a batch is far below 2^53.
+            histograms.query_count.record(query_count as f64);
+        };
+        let known = self.flights.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, histograms)) = known.iter().find(|(name, _)| **name == *provider) {
+            return record(histograms);
+        }
+        drop(known);
+        let histograms = FlightHistograms::of(provider);
+        record(&histograms);
+        let mut known = self.flights.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have added it meanwhile; the two lead to the same histograms.
+        known.push((provider.into(), histograms));
     }
 
     fn on_stale(&self, provider: &str, age: Duration) {
         let name = provider.to_owned();
         metrics::histogram!("lookaside_stale_answer_age_seconds", "provider" => name).record(age);
     }
+}
+
+impl FlightHistograms {
+    fn of(provider: &str) -> Self {
+        let name = provider.to_owned();
+        Self {
+            elapsed: metrics::histogram!("lookaside_flight_seconds", "provider" => name.clone()),
+            query_count: metrics::histogram!("lookaside_flight_queries", "provider" => name),
+        }
+    }
+}
+
+fn query_histogram(kind: QueryKind, outcome: Outcome) -> Histogram {
+    let kind = match kind {
+        QueryKind::First => "first",
+        QueryKind::All => "all",
+    };
+    let outcome = outcome_name(outcome);
+    metrics::histogram!("lookaside_query_seconds", "kind" => kind, "outcome" => outcome)
 }
 
 fn outcome_name(outcome: Outcome) -> &'static str {

@@ -85,7 +85,7 @@ impl Project {
             .embedded(lookaside::embedded_databases(Arc::new(DownloadBar::new())))
             .watch(options.watch);
         if options.telemetry {
-            builder = builder.telemetry(Arc::new(MetricsTelemetry));
+            builder = builder.telemetry(Arc::new(MetricsTelemetry::default()));
         }
         let knowledge = builder
             .open()

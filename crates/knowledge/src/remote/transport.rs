@@ -31,7 +31,10 @@ impl Transport for Pooled {
     const BLOCKS: bool = false;
 
     async fn request(&self, remote: &Remote, request: Request) -> Result<Vec<Result<Answer>>> {
-        remote.runtime.within(send(&remote.pool, request)).await
+        // The futures of the callers have several of these, and would be some kilobytes long, which are
+        // moved for each query.
+        let sending = Box::pin(send(&remote.pool, request));
+        remote.runtime.within(sending).await
     }
 }
 

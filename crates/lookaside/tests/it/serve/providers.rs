@@ -145,6 +145,17 @@ fn a_provider_answers_and_its_old_answer_stands_in() {
         let gauge = format!("\nlookaside_pool_{gauge}");
         assert!(metrics.contains(&gauge), "{gauge} in\n{metrics}");
     }
+    for series in [
+        "query_seconds_count{kind=\"first\",outcome=\"success\"} ",
+        "query_seconds_count{kind=\"first\",outcome=\"failure\"} ",
+        "flight_seconds_count{provider=\"pg\"} ",
+        "flight_queries_count{provider=\"pg\"} ",
+    ] {
+        let (_, count) = (metrics.split_once(&format!("\nlookaside_{series}")))
+            .unwrap_or_else(|| panic!("{series} in\n{metrics}"));
+        let count: u64 = count.lines().next().unwrap().parse().unwrap();
+        assert!(count > 1, "{series}{count}");
+    }
     let (_, log) = running.end();
     assert!(log.contains("its old answers stand in"), "{log}");
 }
