@@ -28,14 +28,17 @@ impl<'a> SqlValue<'a> {
     /// time with an offset that of its clock in UTC), objects and arrays their JSON text; it is written into `scratch`, which is cleared first, so
     /// that a caller who keeps the buffer binds without allocating.
     pub(crate) fn of(value: &'a Value, scratch: &'a mut String) -> Self {
+        if value.is_null() {
+            return Self::Null;
+        }
+        if let Some(text) = value.as_str() {
+            return Self::Text(text);
+        }
         match value {
-            Value::Null | Value::Ignore => Self::Null,
             Value::Bool(bool) => Self::Int(i64::from(*bool)),
             Value::Int(int) => Self::Int(*int),
             Value::Float(float) if float.is_nan() => Self::Null,
             Value::Float(float) => Self::Float(*float),
-            Value::Text(text) => Self::Text(text),
-            Value::Symbol(text) => Self::Text(text),
             Value::Decimal(decimal) => Self::Text(decimal.as_str()),
             Value::Bytes(bytes) => Self::Blob(bytes),
             Value::Object(_) | Value::Array(_) => {
@@ -49,7 +52,7 @@ impl<'a> SqlValue<'a> {
                 time.to_utc().write(scratch);
                 Self::Text(scratch)
             }
-            Value::Ip(_) | Value::Net(_) | Value::Uuid(_) => {
+            _ => {
                 scratch.clear();
                 value.write_raw(scratch);
                 Self::Text(scratch)

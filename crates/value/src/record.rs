@@ -219,6 +219,13 @@ impl Record {
         self.fields.iter().filter(|field| field.name != Name::TAKEN)
     }
 
+    /// The fields that outputs show, in their order: all but those whose value is [`Value::Ignore`].
+    #[inline]
+    pub fn visible(&self) -> impl Iterator<Item = &Field> {
+        self.iter()
+            .filter(|field| !matches!(field.value, Value::Ignore))
+    }
+
     /// The fields in their order, to change in place.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Field> {
         self.fields

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use lookaside_value::{Batch, Field, Name, Names, Record, Text, Value};
+use lookaside_value::{Batch, Name, Names, Record, Text, Value};
 
 use super::json_out::write_record;
 use super::{Encoder, FormatOptions, InputFormat};
@@ -108,7 +108,7 @@ impl CsvEncoder {
         };
         self.csv.columns.get_or_init(|| {
             let mut columns: Vec<Text> = Vec::new();
-            for field in shown(record) {
+            for field in record.visible() {
                 let column = batch.names().text(field.name);
                 if !columns.contains(column) {
                     columns.push(column.clone());
@@ -130,7 +130,7 @@ impl CsvEncoder {
 
     /// The first field that has no column.
     fn extra(&self, record: &Record) -> Option<Name> {
-        let mut fields = shown(record).map(|field| field.name).enumerate();
+        let mut fields = record.visible().map(|field| field.name).enumerate();
         let extra = fields.find(|&(index, name)| {
             // In the usual record the fields stand in the order of the columns.
             let usual = self.names.get(index) == Some(&Some(name));
@@ -168,7 +168,8 @@ impl Encoder for CsvEncoder {
                     out.push(delimiter as char);
                 }
                 match name.and_then(|name| record.value(name)) {
-                    None | Some(Value::Null | Value::Ignore) => {}
+                    None => {}
+                    Some(value) if value.is_null() => {}
                     Some(Value::Text(text)) => write_text(text, delimiter, out),
                     Some(nested @ (Value::Object(_) | Value::Array(_))) => {
                         self.value.clear();
@@ -189,12 +190,6 @@ impl Encoder for CsvEncoder {
             out.push('\n');
         }
     }
-}
-
-fn shown(record: &Record) -> impl Iterator<Item = &Field> {
-    record
-        .iter()
-        .filter(|field| !matches!(field.value, Value::Ignore))
 }
 
 /// Quotes text that holds a delimiter, a quote or a line end.

@@ -1,6 +1,6 @@
 //! `json` out: one object a line.
 
-use lookaside_value::{Batch, NameTable, Names, Record, Value, write_json_text};
+use lookaside_value::{Batch, NameTable, Names, Record, write_json_text};
 
 use super::Encoder;
 use super::prefix::Prefixes;
@@ -33,11 +33,9 @@ impl Encoder for JsonEncoder {
         out.reserve(batch.len() * RECORD_SIZE_GUESS);
         for record in batch.records() {
             let start = out.len();
-            for field in record.iter() {
-                if !matches!(field.value, Value::Ignore) {
-                    out.push_str(self.prefixes.prefix(field.name, batch.names()));
-                    field.value.write_json(out);
-                }
+            for field in record.visible() {
+                out.push_str(self.prefixes.prefix(field.name, batch.names()));
+                field.value.write_json(out);
             }
             if out.len() == start {
                 out.push_str("{}\n");
@@ -53,10 +51,7 @@ impl Encoder for JsonEncoder {
 /// Appends one record outside of a batch's text, without its line end.
 pub(crate) fn write_record(record: &Record, names: &Names, out: &mut String) {
     out.push('{');
-    let shown = record
-        .iter()
-        .filter(|field| !matches!(field.value, Value::Ignore));
-    for (index, field) in shown.enumerate() {
+    for (index, field) in record.visible().enumerate() {
         if index > 0 {
             out.push(',');
         }

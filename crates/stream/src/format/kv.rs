@@ -181,7 +181,6 @@ impl KvEncoder {
     fn write(&mut self, value: &Value, out: &mut String) {
         match value {
             Value::Text(text) => self.write_text(text, out),
-            Value::Symbol(text) => self.write_text(text, out),
             Value::Object(_) | Value::Array(_) => {
                 let mut nested = std::mem::take(&mut self.nested);
                 value.write_json(&mut nested);
@@ -192,8 +191,11 @@ impl KvEncoder {
             // The blank between date and time.
             Value::Time(_) => write_plain_quoted(value, out),
             Value::Null => {}
-            _ if self.quotes_all => write_plain_quoted(value, out),
-            _ => value.write_raw(out),
+            _ => match value.as_str() {
+                Some(text) => self.write_text(text, out),
+                None if self.quotes_all => write_plain_quoted(value, out),
+                None => value.write_raw(out),
+            },
         }
     }
 
@@ -246,10 +248,7 @@ impl Encoder for KvEncoder {
         self.prefixes.forget_own();
         for record in batch.records() {
             let start = out.len();
-            for field in record.iter() {
-                if matches!(field.value, Value::Ignore) {
-                    continue;
-                }
+            for field in record.visible() {
                 let prefix = self.prefixes.prefix(field.name, batch.names());
                 // The first pair has no separator before it.
                 out.push_str(if out.len() == start {

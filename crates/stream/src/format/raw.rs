@@ -1,6 +1,6 @@
 //! `raw`: a line is one field. Out: that field, or all values side by side.
 
-use lookaside_value::{Batch, Name, Names, Record, Value};
+use lookaside_value::{Batch, Name, Names, Record};
 
 use super::Encoder;
 use super::lines::{ParseLine, Reason};
@@ -32,12 +32,11 @@ impl Encoder for RawEncoder {
                 Some(value) => value.write_raw(out),
                 None => {
                     let start = out.len();
-                    let shown = record.iter().map(|field| &field.value);
-                    for value in shown.filter(|value| !matches!(value, Value::Ignore)) {
+                    for field in record.visible() {
                         if out.len() > start {
                             out.push(' ');
                         }
-                        value.write_raw(out);
+                        field.value.write_raw(out);
                     }
                 }
             }

@@ -172,6 +172,12 @@ impl Value {
         }
     }
 
+    /// Whether databases take it for NULL: null, or a field that no output shows.
+    #[inline]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null | Self::Ignore)
+    }
+
     /// Null, ignored, or text, symbol, bytes, object or array without content; numbers, booleans,
     /// times and addresses are never empty.
     pub fn is_empty(&self) -> bool {

@@ -34,20 +34,15 @@ impl ParamType {
     /// The type that the value goes out with. None of them is unsigned.
     pub fn of(value: &Value) -> Self {
         match value {
-            Value::Null | Value::Ignore => Self::NULL,
+            value if value.is_null() => Self::NULL,
             Value::Bool(_) => Self::TINY,
             Value::Int(_) => Self::LONGLONG,
             Value::Float(_) => Self::DOUBLE,
             Value::Decimal(_) => Self::NEWDECIMAL,
             Value::Time(_) => Self::DATETIME,
             Value::Bytes(_) => Self::BLOB,
-            Value::Text(_)
-            | Value::Symbol(_)
-            | Value::Ip(_)
-            | Value::Net(_)
-            | Value::Uuid(_)
-            | Value::Object(_)
-            | Value::Array(_) => Self::VAR_STRING,
+            // Text, and what is sent as text.
+            _ => Self::VAR_STRING,
         }
     }
 
@@ -73,7 +68,7 @@ impl ParamType {
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let refuse = |loss| Err(EncodeError::new(value.type_of(), loss));
     match value {
-        Value::Null | Value::Ignore => {}
+        value if value.is_null() => {}
         Value::Bool(bool) => out.push(u8::from(*bool)),
         Value::Int(int) => out.extend(int.to_le_bytes()),
         Value::Float(float) if !float.is_finite() => return refuse(Loss::NoNumber),
@@ -84,9 +79,6 @@ pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         }
         Value::Time(time) => write_datetime(*time, out).or_else(refuse)?,
         Value::Bytes(bytes) => out.extend(&**bytes),
-        Value::Text(text) => out.extend(text.bytes()),
-        Value::Symbol(text) => out.extend(text.bytes()),
-        Value::Ip(_) | Value::Net(_) | Value::Uuid(_) => out.extend(value.to_text().bytes()),
         Value::Object(_) | Value::Array(_) => {
             let mut json = String::new();
             if write_json(value, &mut json).is_err() {
@@ -94,6 +86,10 @@ pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<(), EncodeError> {
             }
             out.extend(json.bytes());
         }
+        _ => match value.as_str() {
+            Some(text) => out.extend(text.bytes()),
+            None => out.extend(value.to_text().bytes()),
+        },
     }
     Ok(())
 }

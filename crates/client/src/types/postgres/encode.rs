@@ -51,7 +51,7 @@ impl PgType {
     }
 
     fn encode_any(self, value: &Value, out: &mut Vec<u8>) -> Result<Encoded, EncodeError> {
-        if matches!(value, Value::Null | Value::Ignore) {
+        if value.is_null() {
             return Ok(Encoded::Null);
         }
         let begin = out.len();
@@ -192,7 +192,7 @@ fn write_literal(
         out.push_str(if index == 0 { "" } else { "," });
         match value {
             Value::Array(values) if depth > 1 => write_literal(scalar, values, depth - 1, out)?,
-            Value::Null | Value::Ignore => out.push_str("NULL"),
+            value if value.is_null() => out.push_str("NULL"),
             value => write_element(Param::of(scalar, value)?, out),
         }
     }

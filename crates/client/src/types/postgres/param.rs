@@ -74,10 +74,11 @@ fn as_text(value: &Value) -> Result<&str, Misfit> {
 /// get it.
 fn raw(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::Text(text) => Cow::Borrowed(text),
-        Value::Symbol(text) => Cow::Borrowed(text),
         Value::Time(time) => Cow::Owned(time.to_utc().to_string()),
-        other => Cow::Owned(other.to_text().into()),
+        value => match value.as_str() {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(value.to_text().into()),
+        },
     }
 }
 
