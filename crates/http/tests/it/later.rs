@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use lookaside_http::Options;
+use lookaside_http::{Io, Listen, Options, Reply, Request, Server, Service, Ticket};
 
 use crate::client::Client;
 use crate::life::wait_until;
@@ -236,5 +236,40 @@ fn trailers_stand_behind_the_last_chunk() {
         let size = client.stream().read(&mut rest).unwrap();
         assert!(size > 0, "{seen}");
         seen.push_str(std::str::from_utf8(&rest[..size]).unwrap());
+    }
+}
+
+/// Answers requests at the end of the batch of events that they came with, as a service does that
+/// sends queries in one piece.
+#[derive(Default)]
+struct AtBatchEnd(Vec<Ticket>);
+
+impl Service for AtBatchEnd {
+    fn call(&mut self, _: &Request<'_>, reply: Reply<'_>) {
+        self.0.push(reply.defer());
+    }
+
+    fn batch_end(&mut self, io: &mut Io) {
+        for ticket in self.0.drain(..) {
+            let reply = io.reply(ticket).expect("its client is there");
+            reply.send("text/plain", b"answered");
+        }
+    }
+}
+
+#[test]
+fn issue_14_requests_of_the_last_round_of_a_batch_are_answered_without_another_event() {
+    let options = Options {
+        deferred_count_max: 1,
+        ..single()
+    };
+    let listen = Listen::tcp(([127, 0, 0, 1], 0).into());
+    let server = Server::start(options, vec![listen], |_| AtBatchEnd::default()).unwrap();
+    let mut client = Client::connect(&server);
+    // Each round answers one of them and begins the next. A batch has fewer rounds.
+    let count = 100;
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n".repeat(count));
+    for _ in 0..count {
+        assert_eq!(client.receive().text(), "answered");
     }
 }
