@@ -1,15 +1,28 @@
-//! Lookaside answers "for this key, which row?" at memory speed.
+//! SQL lookups in reference tables (CSV files, SQLite, PostgreSQL, MySQL, MariaDB), answered from
+//! indexes in memory and from caches.
 //!
-//! This crate is the face of the workspace: its parts under one name, and the program `lookaside`.
+//! ```no_run
+//! use lookaside::{Knowledge, params};
 //!
-//! | module | what it is |
+//! let knowledge = Knowledge::open("tables")?;
+//! let row = knowledge.query_first("select name from users where id = :id", &params! {"id" => 5})?;
+//! println!("{:?}", row.and_then(|row| row.value("name").cloned()));
+//! # Ok::<(), lookaside::Error>(())
+//! ```
+//!
+//! The root has the types with which a program opens tables and queries them, and
+//! `docs/LIBRARY.md` is their guide. The other parts of the workspace are modules:
+//!
+//! | module | contents |
 //! | --- | --- |
-//! | [`value`] | values, rows, records, and the trait through which rows are asked for |
+//! | [`value`] | values, rows, records, and the trait through which rows are requested |
 //! | [`knowledge`] | reference tables behind SQL lookups: plans, indexes, caches, reload |
-//! | [`oml`] | the language that says how one event becomes another |
+//! | [`oml`] | the language of models, which map one event to another |
 //! | [`client`] | connections to PostgreSQL, MySQL and MariaDB |
-//! | [`embedded`] | a PostgreSQL that starts inside a test or an app |
-//! | [`stream`] | where events come from, how they are read and written, and the run between |
+//! | [`embedded`] | a PostgreSQL that starts inside a test or an application |
+//! | [`stream`] | sources, formats and sinks of events, and the run that connects them |
+//!
+//! The program `lookaside` needs the feature `cli`; a library does without: `default-features = false`.
 #![forbid(unsafe_code)]
 
 mod databases;
@@ -21,3 +34,26 @@ pub use lookaside_knowledge as knowledge;
 pub use lookaside_oml as oml;
 pub use lookaside_stream as stream;
 pub use lookaside_value as value;
+
+/// Tables and their queries, the result and the errors of both, and how a query was answered.
+pub use lookaside_knowledge::{
+    AnsweredBy, CallCache, CancelHandle, Counts, Error, ErrorKind, Explanation, Extent, Knowledge,
+    LoadReport, MetricsTelemetry, Params, PlanKind, Policy, Provenance, Query, Result, Rows,
+    Served, Session, Snapshot, Statement, Telemetry, params,
+};
+
+/// Parameters and rows, and batches of them.
+pub use lookaside_value::{
+    Answers, Decimal, FromValue, Lookup, LookupError, LookupErrorKind, ParamBatch, Row, RowError,
+    RowRef, RowSet, StatementId, Text, Time, Type, Value,
+};
+
+/// The examples of the first page and of the guide are compiled with the tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/LIBRARY.md")]
+    struct Library;
+}
