@@ -75,6 +75,11 @@ mod unnamed_user;
 mod verify;
 mod version;
 
+/// The guide's examples are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/EMBEDDED.md")]
+struct Guide;
+
 pub use added::AddedExtension;
 pub use binaries::{Binaries, Progress, Source};
 pub use builder::Builder;
