@@ -1,6 +1,7 @@
 //! What a machine can check about the tree itself.
 
 mod dependencies;
+mod documents;
 mod layers;
 mod names;
 
