@@ -5,6 +5,7 @@ mod bench;
 mod browser;
 mod closed_output;
 mod commands;
+mod documentation;
 mod enrich;
 mod following;
 mod live;
