@@ -37,9 +37,9 @@ pub use lookaside_value as value;
 
 /// Tables and their queries, the result and the errors of both, and how a query was answered.
 pub use lookaside_knowledge::{
-    AnsweredBy, CallCache, CancelHandle, Counts, Error, ErrorKind, Explanation, Extent, Knowledge,
-    LoadReport, MetricsTelemetry, Params, PlanKind, Policy, Provenance, Query, Result, Rows,
-    Served, Session, Snapshot, Statement, Telemetry, params,
+    AnsweredBy, Builder, CallCache, CancelHandle, Counts, Error, ErrorKind, Explanation, Extent,
+    Knowledge, LoadReport, MetricsTelemetry, Params, PlanKind, Policy, Provenance, Query, Result,
+    Rows, Served, Session, Snapshot, Statement, Telemetry, params,
 };
 
 /// Parameters and rows, and batches of them.
