@@ -120,3 +120,26 @@ fn ignored_code_in_the_documents_is_that_of_a_file() {
     }
     assert_none(found, "an ignored block of Rust that no test compiles");
 }
+
+/// The guide to tests shows parts of the projects that `examples/tests/run` runs.
+#[test]
+fn code_in_the_guide_to_tests_is_that_of_the_examples() {
+    let mut texts = tracked_texts();
+    texts.retain(|(name, _)| name.starts_with("examples/tests/") || name == "docs/TESTING.md");
+    let guide = texts.iter().find(|(name, _)| name == "docs/TESTING.md");
+    let (_, guide) = guide.expect("there is a guide");
+    let blocks: Vec<&str> = guide.split("\n```").skip(1).step_by(2).collect();
+    let mut found = Vec::new();
+    for block in &blocks {
+        let (language, code) = block.split_once('\n').expect("a block has a language");
+        let mut examples = texts.iter().filter(|(name, _)| name != "docs/TESTING.md");
+        // The body of a function is shown without its indentation.
+        let is_there = examples
+            .any(|(_, text)| text.contains(code) || text.replace("\n    ", "\n").contains(code));
+        if !is_there {
+            found.push(format!("docs/TESTING.md: {language}"));
+        }
+    }
+    assert!(blocks.len() >= 4, "the guide lost its code");
+    assert_none(found, "code that is in no project of examples/tests");
+}
