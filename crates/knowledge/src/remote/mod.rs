@@ -13,10 +13,11 @@ mod statement;
 mod tests;
 mod transport;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::error::Error as _;
 use std::fmt;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ pub(crate) use self::stale::{STALE_LIFETIME, Stale};
 pub(crate) use self::statement::RemoteStatement;
 pub(crate) use self::transport::{Blocking, Pooled, Transport, resend_lost};
 use crate::Result;
-use crate::cache::{CacheBytes, Extent};
+use crate::cache::{CacheBytes, Extent, KeyRef};
 use crate::config::ProviderConfig;
 use crate::error::Error;
 use crate::postgres_mirror;
@@ -49,6 +50,9 @@ const STATEMENT_COUNT_MAX: usize = 65_536;
 
 /// How long after a failure a server without a connection counts as away.
 const AWAY_PERIOD: Duration = Duration::from_secs(30);
+
+/// Keys whose failures are kept; who waits for another one asks again.
+const FAILED_KEY_COUNT_MAX: usize = 1024;
 
 /// How long to wait for a server that is away: enough to connect to one that is back.
 const AWAY_TIMEOUT: Duration = Duration::from_millis(200);
@@ -73,7 +77,11 @@ pub(crate) struct Remote {
     /// By their text as it was given. The columns that a statement was described with are those of
     /// all its answers, as long as the provider is the same.
     statements: Mutex<HashMap<Box<str>, Arc<RemoteStatement>>>,
-    last_failure: Mutex<Option<Failure>>,
+    /// The last failure while the pool had no connection; none since the server has answered.
+    away: Mutex<Option<Failure>>,
+    /// Whether `away` has one, so that answers take no lock.
+    is_away: AtomicBool,
+    failed_keys: Mutex<FailedKeys>,
     /// `None` unless the configuration says how old an answer may be.
     stale: Option<Stale>,
     embedded: Option<Embedded>,
@@ -91,6 +99,27 @@ struct Timeouts {
 struct Failure {
     at: Instant,
     error: Error,
+}
+
+/// The keys whose queries failed last, by their hashes. A single flight hands on answers only: those
+/// who waited for one that failed look here, instead of waiting for one time-out each.
+#[derive(Debug, Default)]
+struct FailedKeys(VecDeque<(u64, Failure)>);
+
+impl FailedKeys {
+    fn push(&mut self, key: u64, error: Error) {
+        if self.0.len() == FAILED_KEY_COUNT_MAX {
+            self.0.pop_front();
+        }
+        let at = Instant::now();
+        self.0.push_back((key, Failure { at, error }));
+    }
+
+    fn find(&self, key: u64, moment: Instant) -> Option<Error> {
+        let recent = (self.0.iter().rev()).take_while(|(_, failure)| failure.at >= moment);
+        let mut found = recent.filter(|(failed, _)| *failed == key);
+        found.next().map(|(_, failure)| failure.error.clone())
+    }
 }
 
 impl Remote {
@@ -155,7 +184,9 @@ impl Remote {
             pool: Pool::new(connection, options),
             runtime,
             statements: Mutex::default(),
-            last_failure: Mutex::default(),
+            away: Mutex::default(),
+            is_away: AtomicBool::new(false),
+            failed_keys: Mutex::default(),
             stale: config
                 .stale_if_error
                 .map(|age_max| Stale::new(age_max, bytes.stale)),
@@ -208,29 +239,23 @@ impl Remote {
         self.direct.open(&self.pool, &self.runtime);
     }
 
-    /// Why the server could not be asked since then, if so.
-    pub(crate) fn failed_since(&self, moment: Instant) -> Option<Error> {
-        let failure = lock(&self.last_failure);
-        let failure = failure.as_ref().filter(|failure| failure.at >= moment)?;
-        Some(failure.error.clone())
+    /// Why a query for that key failed since then, if one did.
+    pub(crate) fn key_failed_since(&self, key: &KeyRef<'_>, moment: Instant) -> Option<Error> {
+        lock(&self.failed_keys).find(key.hash, moment)
     }
 
-    fn note_failure(&self, error: &Error) {
-        *lock(&self.last_failure) = Some(Failure {
-            at: Instant::now(),
-            error: error.clone(),
-        });
+    /// Tells those who wait for the answer to a key why there is none.
+    pub(crate) fn note_failed_key(&self, key: &KeyRef<'_>, error: &Error) {
+        if error.is_retryable() {
+            lock(&self.failed_keys).push(key.hash, error.clone());
+        }
     }
 
-    /// How long to wait for an answer. While the server is away, nobody waits for what the one
-    /// before them waited for in vain; the first answer ends that.
+    /// How long to wait for an answer. While the server is away, a query does not wait as long as the
+    /// one before it that waited in vain; the first answer ends that.
     fn timeouts(&self) -> Timeouts {
         let timeout = self.config.query_timeout;
-        let failure = Instant::now()
-            .checked_sub(AWAY_PERIOD)
-            .and_then(|moment| self.failed_since(moment))
-            .filter(|_| self.pool.status().connection_count == 0);
-        match failure {
+        match self.away() {
             Some(failure) => Timeouts {
                 timeout: Some(timeout.map_or(AWAY_TIMEOUT, |timeout| timeout.min(AWAY_TIMEOUT))),
                 failure: Some(failure),
@@ -242,15 +267,42 @@ impl Remote {
         }
     }
 
+    /// Why the server cannot be asked, if that was found out lately.
+    fn away(&self) -> Option<Error> {
+        // Relaxed: a query that reads an old value waits for as long as it is configured to.
+        if !self.is_away.load(Ordering::Relaxed) || self.has_connection() {
+            return None;
+        }
+        let failure = lock(&self.away);
+        let failure = failure.as_ref()?;
+        (failure.at.elapsed() < AWAY_PERIOD).then(|| failure.error.clone())
+    }
+
+    /// The server has answered.
+    fn is_back(&self) {
+        // Relaxed, as above.
+        if self.is_away.load(Ordering::Relaxed) {
+            let mut failure = lock(&self.away);
+            *failure = None;
+            self.is_away.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn has_connection(&self) -> bool {
+        self.pool.status().connection_count > 0
+    }
+
     /// Why there was no answer in time: what stands in the way of a connection, if that is it, else
-    /// what it was the last time.
+    /// what it was the last time. A server with a connection was too slow for this statement.
     fn timed_out(&self, info: &StatementInfo, timeouts: &Timeouts) -> Error {
         let status = self.pool.status();
-        let in_the_way = status.open_error.filter(|_| status.connection_count == 0);
-        self.noted(match (in_the_way, &timeouts.failure) {
+        if status.connection_count > 0 {
+            return Error::provider_timeout(self, info);
+        }
+        self.noted(match (status.open_error, &timeouts.failure) {
             (Some(error), _) => Error::provider(self, info, None, &error),
             (None, Some(failure)) => failure.clone(),
-            (None, None) => Error::provider_timeout(self, info),
+            (None, None) => Error::provider_unreached(self, timeouts.timeout.unwrap_or_default()),
         })
     }
 
@@ -346,6 +398,9 @@ impl Remote {
                 return sets.iter().map(|_| Err(error.clone())).collect();
             }
         };
+        if answers.iter().any(|answer| answer.is_ok()) {
+            self.is_back();
+        }
         // One failure of the connection is one error, however many queries it concerns.
         let mut lost: Option<Error> = None;
         answers
@@ -395,10 +450,16 @@ impl Remote {
         }
     }
 
-    /// Remembers a failure that concerns the server and not the question.
+    /// Remembers a failure that concerns the server and not the query. While there is a connection the
+    /// server is not away, and the next query may succeed.
     fn noted(&self, error: Error) -> Error {
-        if error.is_retryable() {
-            self.note_failure(&error);
+        if error.is_retryable() && !self.has_connection() {
+            let mut failure = lock(&self.away);
+            *failure = Some(Failure {
+                at: Instant::now(),
+                error: error.clone(),
+            });
+            self.is_away.store(true, Ordering::Relaxed);
         }
         error
     }

@@ -69,6 +69,7 @@ impl<T: Transport> MissBatch<'_, T> {
         let mut open: Vec<usize> = (0..keys.len()).collect();
         let mut leaders: Vec<(usize, Leader<'_>)> = Vec::new();
         let mut fresh_at = self.freshness.fresh_at;
+        let mut has_waited = false;
         loop {
             let mut others = Vec::new();
             for index in open {
@@ -77,7 +78,17 @@ impl<T: Transport> MissBatch<'_, T> {
                         self.count(CacheOutcome::Hit);
                         found[index] = Some(Ok(entry));
                     }
-                    Flight::Lead(leader) => leaders.push((index, leader)),
+                    Flight::Lead(leader) => {
+                        // None has failed since this call began until it waited.
+                        let failed = has_waited
+                            .then(|| self.provider.0.key_failed_since(&keys[index], began));
+                        match failed.flatten() {
+                            Some(error) => {
+                                found[index] = Some(self.stale_or(&keys[index], error));
+                            }
+                            None => leaders.push((index, leader)),
+                        }
+                    }
                     Flight::Follow => others.push(index),
                 }
             }
@@ -88,10 +99,11 @@ impl<T: Transport> MissBatch<'_, T> {
                 }
                 let entries = self.send(&keys, &asked).await;
                 let now = self.context.engine.clock.now();
-                // A fill that is dropped passes the turn to one who waits.
                 for ((index, leader), entry) in leaders.drain(..).zip(entries) {
-                    if let Ok(entry) = &entry {
-                        leader.put(&keys[index], entry.clone(), now);
+                    match &entry {
+                        Ok(entry) => leader.put(&keys[index], entry.clone(), now),
+                        // The next of those who wait leads as soon as the leader is dropped.
+                        Err(error) => self.provider.0.note_failed_key(&keys[index], error),
                     }
                     found[index] = Some(entry);
                 }
@@ -102,27 +114,25 @@ impl<T: Transport> MissBatch<'_, T> {
             // All that is found from here on arrived after this caller came, and goes to those who
             // wait for it, however long it took.
             fresh_at = Ticks::START;
+            has_waited = true;
             match cache.follow_async(&keys[next].to_key()).await {
                 Ok(entry) => {
                     self.count(CacheOutcome::Hit);
                     found[next] = Some(Ok(entry));
                     others.remove(0);
                 }
-                // Whoever asked for it failed. If it was the server, then this fails too: those
-                // who wait for one key would else wait for one time-out each.
-                Err(leader) => match self.provider.0.failed_since(began) {
-                    Some(error) => {
-                        drop(leader);
-                        for index in others {
-                            found[index] = Some(self.stale_or(&keys[index], error.clone()));
+                // The query for it failed, or its caller was cancelled. If the server failed, this
+                // fails too: those who wait for one key would else wait for one time-out each.
+                Err(leader) => {
+                    match self.provider.0.key_failed_since(&keys[next], began) {
+                        Some(error) => {
+                            drop(leader);
+                            found[next] = Some(self.stale_or(&keys[next], error));
                         }
-                        break;
+                        None => leaders.push((next, leader)),
                     }
-                    None => {
-                        leaders.push((next, leader));
-                        others.remove(0);
-                    }
-                },
+                    others.remove(0);
+                }
             }
             open = others;
         }

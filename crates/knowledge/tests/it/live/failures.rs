@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lookaside_knowledge::{ErrorKind, Knowledge, Value, params};
@@ -237,4 +238,35 @@ fn who_is_not_let_in_hears_why_and_what_next() {
     );
     // Nobody asked for the statement that a probe is.
     assert!(!text.contains("select"), "{text}");
+}
+
+#[test]
+fn issue_13_a_query_that_was_too_slow_shortens_no_later_one() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let more = "pool_size = 2\nquery_timeout_ms = 4000\nidle_timeout_ms = 200";
+    let folder = project(&postgres.url(), more, "[cache]\nenabled = false");
+    let knowledge = open(&folder);
+    let sleep = "select pg_sleep(:seconds)::text, :id::int as id";
+    let statement = knowledge.prepare(sleep).unwrap();
+    let ask = |seconds: f64, id| {
+        let params = [Value::Float(seconds), Value::Int(id)];
+        let mut session = knowledge.session();
+        session.first(&statement, &params).map(|row| row.is_some())
+    };
+    thread::scope(|scope| {
+        // More than there are connections: some of them wait for one in vain.
+        for id in 0..5 {
+            scope.spawn(move || {
+                let error = ask(600.0, id).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            });
+        }
+    });
+    wait_until("its connections are closed", || {
+        knowledge.providers()[0].pool.connection_count == 0
+    });
+    // A server that is away has 200 ms.
+    ask(0.5, 1).unwrap();
 }

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
-use lookaside_knowledge::{Knowledge, Policy, Value, params};
+use lookaside_client::postgres::blocking::Connection;
+use lookaside_knowledge::{ErrorKind, Knowledge, Policy, Value, params};
 use lookaside_value::{Answers, Lookup, ParamBatch, Text};
 
 use super::{TEN_THOUSAND, open, postgres, project, wait_until};
@@ -322,4 +324,45 @@ fn a_query_that_is_dropped_passes_its_turn_on() {
     });
     // The dropped one counts nothing; of the two others, one asked.
     assert_eq!(knowledge.snapshot().counts.queries, 1);
+}
+
+#[test]
+fn issue_13_the_failure_of_another_query_is_not_the_answer_to_those_who_wait() {
+    let Some(postgres) = postgres(false) else {
+        return;
+    };
+    let timeout = Duration::from_secs(6);
+    let folder = project(&postgres.url(), "query_timeout_ms = 6000", "");
+    let knowledge = open(&folder);
+    let connect = || Connection::connect(&postgres.url()).unwrap();
+    let mut lock = connect();
+    lock.query("select pg_advisory_lock(13)", &[]).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let ask = |sql: &'static str, id: i64| {
+        let knowledge = knowledge.clone();
+        runtime.spawn(async move {
+            let params = params! {"id" => id};
+            knowledge.query_first_async(sql, &params).await
+        })
+    };
+    let slow = ask("select pg_sleep(600)::text, :id::int as id", 1);
+    // sleep: what waits for the lock has to have time left when the slow query has none.
+    thread::sleep(timeout / 2);
+    let locked = "select pg_advisory_xact_lock_shared(13)::text as a, :id::int as id";
+    let leader = ask(locked, 1);
+    wait_until("it waits for the lock", || {
+        let sql = "select 1 from pg_stat_activity where wait_event = 'advisory'";
+        connect().query(sql, &[]).unwrap().rows.len() == 1
+    });
+    let follower = ask(locked, 1);
+    let error = runtime.block_on(slow).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    leader.abort();
+    lock.query("select pg_advisory_unlock(13)", &[]).unwrap();
+    let row = runtime.block_on(follower).unwrap();
+    assert_eq!(row.unwrap().unwrap()[1], Value::Int(1));
 }
