@@ -52,17 +52,13 @@ impl Initializer {
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}",
             literal(database)
         );
-        let mut session =
-            cluster
-                .open(ADMIN_DATABASE, doing)
-                .map_err(|error| match error.sqlstate() {
-                    // invalid_catalog_name, object_not_in_prerequisite_state,
-                    // invalid_authorization_specification
-                    Some("3D000" | "55000" | "28000") => {
-                        Error::template_without_admin_database(&self.key, error)
-                    }
-                    _ => error,
-                })?;
+        // Whatever the server refuses here, it has not refused before the code ran.
+        let mut session = (cluster.open(ADMIN_DATABASE, doing)).map_err(|error| {
+            match error.sqlstate().is_some() {
+                true => Error::template_without_admin_database(&self.key, error),
+                false => error,
+            }
+        })?;
         let found = session.query(&format!(
             "SELECT 1 FROM pg_database WHERE datname = {}",
             literal(database)

@@ -507,6 +507,10 @@ impl ServerRecord {
                 .map(Some)
                 .map_err(|error| Error::bad_server_record(&path).because(error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // It is not UTF-8.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(Error::bad_server_record(&path).because(error))
+            }
             Err(error) => Err(Error::file("read", &path, error)),
         }
     }

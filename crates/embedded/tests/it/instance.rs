@@ -423,8 +423,11 @@ fn issue_13_a_server_whose_notes_are_damaged_can_be_stopped() {
     let instance = Instance::at(&folder).unwrap();
     let _stop = Stop(&instance);
     instance.start(builder()).unwrap();
-    fs::write(folder.join("running.toml"), "").unwrap();
-    assert!(instance.status().is_err());
+    for damage in [&b""[..], b"\xff\xfe"] {
+        fs::write(folder.join("running.toml"), damage).unwrap();
+        let error = instance.status().unwrap_err();
+        assert!(error.to_string().contains("pg stop"), "{error}");
+    }
     assert!(instance.stop().unwrap());
     assert_eq!(processes(&folder), []);
     assert!(instance.start(builder()).is_ok());

@@ -72,6 +72,14 @@ fn run_keeps_what_a_template_command_made() {
         run(&no_login, "migrations/**")
             .ended(125)
             .err_has(&["alter role postgres nologin", "the role `postgres`"]);
+        for statement in [
+            "alter role postgres nosuperuser",
+            "alter role postgres set session_preload_libraries = nosuch",
+        ] {
+            run(&format!("{ask} '{statement}'"), "migrations/**")
+                .ended(125)
+                .err_has(&[statement, "the role `postgres`"]);
+        }
     }
     let said = run(migrate, "nothing/*.sql").ended(125);
     assert!(said.err.contains("nothing/*.sql"), "{}", said.err);
