@@ -1,12 +1,12 @@
-//! What a stage gets to work on.
+//! Batches: the items that the function of a stage works on.
 
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
 
 use crate::ring::Ring;
 
-/// Items in their slots, for a stage that changes them in place. They go to the next stage together,
-/// when the stage's function returns.
+/// Items in their slots, for a stage that changes them in place. They pass to the next stage
+/// together, when the stage's function returns.
 pub struct Batch<'a, T> {
     ring: &'a Ring<T>,
     from: u64,
@@ -18,8 +18,8 @@ pub struct Batch<'a, T> {
 impl<'a, T> Batch<'a, T> {
     /// # Safety
     ///
-    /// The caller owns the `count` positions from `from` on at a stage's boundary, in each is an item,
-    /// and both stays so while the batch lives.
+    /// The caller owns the `count` positions from `from` on at a stage's boundary, each of them
+    /// holds an item, and both remain true while the batch lives.
     pub(crate) unsafe fn new(ring: &'a Ring<T>, from: u64, count: u64) -> Self {
         Self {
             ring,
@@ -29,7 +29,7 @@ impl<'a, T> Batch<'a, T> {
         }
     }
 
-    /// How many items there are; never none.
+    /// The number of items; never zero.
     #[expect(clippy::len_without_is_empty, reason = "a batch is never empty")]
     pub fn len(&self) -> usize {
         self.end.wrapping_sub(self.from) as usize
@@ -73,8 +73,8 @@ impl<'a, T> Iterator for IterMut<'a, T> {
         }
         let position = self.next;
         self.next = position.wrapping_add(1);
-        // SAFETY: the batch that this borrows owns the position and an item is in it; a position is
-        // handed out once, so the references do not meet.
+        // SAFETY: the batch that this borrows owns the position, and the position holds an item.
+        // Each position is handed out once, so the references do not alias.
         Some(unsafe { &mut *self.ring.item(position) })
     }
 
@@ -87,19 +87,20 @@ impl<'a, T> Iterator for IterMut<'a, T> {
 impl<T> ExactSizeIterator for IterMut<'_, T> {}
 impl<T> FusedIterator for IterMut<'_, T> {}
 
-/// Items at the end of their way: an iterator that moves them out of their slots. What the stage's
-/// function leaves in it is dropped when it returns, and then the slots are free.
+/// The items of the last stage: an iterator that moves them out of their slots. Items that the
+/// stage's function does not take are dropped when it returns, and then the slots are free.
 pub struct LastBatch<'a, T> {
-    /// All but those that were moved out.
+    /// The items that were not moved out yet.
     rest: Batch<'a, T>,
 }
 
 impl<'a, T> LastBatch<'a, T> {
     /// # Safety
     ///
-    /// As [`Batch::new`]; and after the batch is gone, no item is in the positions.
+    /// As for [`Batch::new`]; and once the batch is dropped, the caller treats the positions as
+    /// empty.
     pub(crate) unsafe fn new(ring: &'a Ring<T>, from: u64, count: u64) -> Self {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same contract.
         let rest = unsafe { Batch::new(ring, from, count) };
         Self { rest }
     }
@@ -123,8 +124,9 @@ impl<T> Iterator for LastBatch<'_, T> {
         }
         let position = *from;
         *from = position.wrapping_add(1);
-        // SAFETY: the batch owns the position and an item is in it. The position leaves the batch with
-        // it, so that it is moved out once. No batch can be forgotten, as the crate only lends them.
+        // SAFETY: the batch owns the position and an item is in it. The position is removed from
+        // the batch, so the item is moved out only once. A batch cannot be leaked by `mem::forget`,
+        // because the crate hands out references only.
         Some(unsafe { ring.item(position).read() })
     }
 
@@ -138,7 +140,7 @@ impl<T> FusedIterator for LastBatch<'_, T> {}
 
 impl<T> Drop for LastBatch<'_, T> {
     fn drop(&mut self) {
-        // Where an item's own `drop` panics, those behind it are leaked, which is safe.
+        // If the `drop` of an item panics, the items after it are leaked, which is safe.
         self.for_each(drop);
     }
 }

@@ -1,4 +1,4 @@
-//! How a pipeline is put together.
+//! The builder of a pipeline.
 
 use std::thread::{self, JoinHandle};
 
@@ -11,24 +11,24 @@ use crate::wait::{pause_count_max, spin_count_max};
 use crate::worker::{LastWorker, Worker};
 use crate::{Batch, LastBatch, Wait};
 
-/// A pipeline that still lacks its last stage.
+/// A pipeline whose last stage has not been added yet.
 pub struct Builder<T> {
     lg_size: u32,
     start: u64,
     is_sole: bool,
     producer_wait: Wait,
     stages: Vec<(String, usize, StageOptions)>,
-    /// `None` where the caller brings the threads.
+    /// `None` for a stage whose threads the caller owns.
     starts: Vec<Option<Start<T>>>,
 }
 
-/// A pipeline that can start.
+/// A pipeline that is ready to start.
 pub struct Ready<T>(Builder<T>);
 
 impl<T: Send> Pipeline<T> {
     /// Begins a pipeline with a ring of 2^`lg_size` slots.
     ///
-    /// Where producers cannot wait, it is to have a slot for each item that can be under way.
+    /// If producers cannot wait, choose a size that has a slot for each item that can be in flight.
     pub fn builder(lg_size: u32) -> Builder<T> {
         Builder::new(lg_size)
     }
@@ -46,29 +46,29 @@ impl<T: Send> Builder<T> {
         }
     }
 
-    /// Only one thread will put items in, which then costs it no locked instruction.
+    /// Promises that only one thread pushes items, which then needs no locked instruction.
     pub fn sole_producer(mut self) -> Self {
         self.is_sole = true;
         self
     }
 
-    /// What [`Producer::push`](crate::Producer::push) does while the ring is full: with [`Wait::Spin`] it
-    /// stays awake, otherwise it sleeps after a short spin, which is the default.
+    /// Sets what [`Producer::push`](crate::Producer::push) does while the ring is full: with
+    /// [`Wait::Spin`] it spins, otherwise it sleeps after a short spin, which is the default.
     pub fn producer_wait(mut self, wait: Wait) -> Self {
         self.producer_wait = wait;
         self
     }
 
-    /// Begins to count at `position`: for tests of what happens when counters pass a power of two.
+    /// Starts the counters at `position`, for tests of counters that pass a power of two.
     #[doc(hidden)]
     pub fn start_at(mut self, position: u64) -> Self {
         self.start = position;
         self
     }
 
-    /// Adds a stage that changes items in place, on threads of its own. `make` makes the function of
-    /// each thread, by its index. Each item is handled by one of the threads; which, is settled when one
-    /// takes it.
+    /// Adds a stage that changes items in place, on threads that the pipeline starts. `make` makes
+    /// the function of each thread, given the thread's index. Each item is handled by one of the
+    /// threads: the first that takes it.
     pub fn stage<F>(
         self,
         name: impl Into<String>,
@@ -88,8 +88,8 @@ impl<T: Send> Builder<T> {
         self.add(start.0, thread_count, options, Some(start.1))
     }
 
-    /// The same on threads that the caller owns, which get their [`Worker`]s from
-    /// [`Pipeline::workers`]. They may be scoped threads, so that the stage borrows.
+    /// Adds a stage like [`stage`](Self::stage), on threads that the caller owns; their [`Worker`]s
+    /// come from [`Pipeline::workers`]. The threads may be scoped, so that the stage can borrow.
     pub fn stage_by_caller(
         self,
         name: impl Into<String>,
@@ -99,7 +99,7 @@ impl<T: Send> Builder<T> {
         self.add(name.into(), thread_count, options, None)
     }
 
-    /// Adds the last stage, which moves items out, on threads of its own.
+    /// Adds the last stage, which moves items out, on threads that the pipeline starts.
     pub fn last<F>(
         self,
         name: impl Into<String>,
@@ -119,8 +119,8 @@ impl<T: Send> Builder<T> {
         Ready(self.add(start.0, thread_count, options, Some(start.1)))
     }
 
-    /// The same on threads that the caller owns, which get their [`LastWorker`]s from
-    /// [`Pipeline::last_workers`].
+    /// Adds the last stage like [`last`](Self::last), on threads that the caller owns; their
+    /// [`LastWorker`]s come from [`Pipeline::last_workers`].
     pub fn last_by_caller(
         self,
         name: impl Into<String>,
@@ -143,7 +143,7 @@ impl<T: Send> Builder<T> {
     }
 }
 
-/// What starts a thread for each of `functions`, and the name of the stage.
+/// Returns the closure that starts a thread for each of `functions`, and the name of the stage.
 fn starter<T, F, R>(
     name: impl Into<String>,
     functions: Vec<F>,
@@ -168,7 +168,7 @@ where
 }
 
 impl<T: Send> Ready<T> {
-    /// Makes the ring and starts the threads.
+    /// Allocates the ring and starts the threads.
     pub fn start(self) -> Result<Pipeline<T>> {
         let Builder {
             lg_size,
@@ -187,7 +187,8 @@ impl<T: Send> Ready<T> {
         {
             return Err(Error::no_threads(name));
         }
-        // Stamps name a boundary in the bits that tell slots apart.
+        // A stamp stores the boundary in the low bits, which otherwise number the slot, so there
+        // must be fewer boundaries than slots.
         let boundary_count = stages.len() + 1;
         if 1 << lg_size < boundary_count {
             return Err(Error::too_small(1 << lg_size, boundary_count));

@@ -1,4 +1,4 @@
-//! What the threads of a stage count.
+//! Counters of the threads of a stage.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,12 +7,12 @@ use crate::options::LG_SIZE_MAX;
 /// Batches are counted by the logarithm of their size.
 pub(crate) const BUCKET_COUNT: usize = LG_SIZE_MAX as usize + 1;
 
-/// What one thread of a stage has done. It alone writes here, on lines of its own; Relaxed, as nothing
-/// is decided by these numbers.
+/// What one thread of a stage has done. Only that thread writes the counters, and they are on their
+/// own cache lines. `Relaxed`, as no decision depends on these numbers.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) handled: AtomicU64,
-    /// Rounds of waiting awake.
+    /// Rounds of spinning.
     pub(crate) spins: AtomicU64,
     /// Batches by the logarithm of their size.
     pub(crate) batches: [AtomicU64; BUCKET_COUNT],
@@ -30,7 +30,7 @@ impl Counters {
     }
 }
 
-/// Without a locked instruction: there is one writer.
+/// Adds without a locked instruction, as there is only one writer.
 #[inline]
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What can go wrong in a pipeline, and who is to act.
+//! Errors of a pipeline, by who caused them.
 
 use std::any::Any;
 use std::{fmt, io};
@@ -6,7 +6,7 @@ use std::{fmt, io};
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a pipeline could not be built, or did not come to its end.
+/// Why a pipeline could not be built or did not finish.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -15,15 +15,15 @@ struct Inner {
     source: Option<io::Error>,
 }
 
-/// Whose fault an [`Error`] is.
+/// What caused an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The pipeline that was asked for cannot exist.
+    /// The caller requested a pipeline that cannot be built.
     Misuse,
-    /// The system refused a thread.
+    /// The operating system could not start a thread.
     Environment,
-    /// A stage panicked, or its thread went away before the end.
+    /// A stage panicked, or the worker of one of its threads was dropped before the end.
     StageFailed,
     /// A producer that is not the sole one panicked in the middle of
     /// [`Producer::push_from`](crate::Producer::push_from).
@@ -31,7 +31,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// Whose fault it is.
+    /// Returns what caused the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -74,7 +74,7 @@ impl Error {
         error
     }
 
-    /// `payload` is what the thread panicked with, where the pipeline owned the thread.
+    /// `payload` is the panic payload, if the pipeline owned the thread.
     pub(crate) fn stage_failed(stage: &str, payload: Option<&(dyn Any + Send)>) -> Self {
         let text = payload.and_then(|payload| {
             let text = payload.downcast_ref::<&str>().copied();
@@ -114,7 +114,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Why a pipeline takes no item.
+/// Why a pipeline did not accept an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -122,7 +122,7 @@ pub enum Reason {
     Full,
     /// The pipeline was closed.
     Closed,
-    /// A stage or a producer failed; [`Pipeline::join`](crate::Pipeline::join) says which.
+    /// A stage or a producer failed; [`Pipeline::join`](crate::Pipeline::join) returns which.
     Failed,
 }
 
@@ -138,12 +138,12 @@ impl fmt::Display for Reason {
 
 impl std::error::Error for Reason {}
 
-/// An item that a pipeline did not take, and why.
+/// An item that a pipeline did not accept, and why.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
-    /// The item, as it was.
+    /// The item, unchanged.
     pub item: T,
-    /// Why it comes back.
+    /// Why it was not accepted.
     pub reason: Reason,
 }
 

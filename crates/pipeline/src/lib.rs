@@ -1,19 +1,23 @@
-//! A ring that threads share: items stay in their slots while stage after stage works on them.
+//! A ring buffer shared by threads: items stay in their slots while one stage after the other works
+//! on them.
 //!
-//! A [`Pipeline`] has one ring and one stage or more, each with a thread or more. [`Producer`]s put items
-//! in; a stage takes a batch of what the stage before has finished, changes it in place and passes it
-//! on by moving a counter; the last stage moves items out. A stage with one thread owns its state without
-//! a lock, and sees items in the order in which they entered.
+//! A [`Pipeline`] has one ring and at least one stage, and each stage at least one thread.
+//! [`Producer`]s push items; a stage takes a batch of the items that the previous stage has
+//! finished, changes them in place and passes them on by advancing a counter; the last stage moves
+//! items out. A stage with one thread owns its state without a lock, and sees items in the order in
+//! which they entered.
 //!
-//! - Nothing is allocated after the start, and the ring is the bound: a full one makes
-//!   [`Producer::push`] wait and [`Producer::try_push`] give the item back.
-//! - Threads without work sleep, by default; see [`Wait`]. A thread that is awake is never woken.
-//! - A stage that panics ends the pipeline. Whoever waits is woken, producers get their items back, and
-//!   [`Pipeline::join`] names the stage. Items left in the ring are dropped once.
+//! - Nothing is allocated after the start, and the ring is bounded: while it is full,
+//!   [`Producer::push`] waits and [`Producer::try_push`] returns the item.
+//! - Threads without work sleep by default; see [`Wait`]. A thread that is not asleep is never
+//!   unparked.
+//! - A stage that panics ends the pipeline. All waiting threads are woken, producers get their
+//!   items back, and [`Pipeline::join`] names the stage. Items left in the ring are dropped once.
 //!
-//! What an item means is none of this crate's business. It is the only one of ours with `unsafe` code:
-//! that two threads never own a slot at once is a matter of counters which the compiler cannot check. The
-//! rule is at the top of `ring.rs`, and models under a checker that tries every order of events test it.
+//! The crate does not depend on what an item is. It is the only crate of Lookaside with `unsafe`
+//! code: counters ensure that two threads never own a slot at once, which the compiler cannot
+//! check. The rule is at the top of `ring.rs`, and models under a checker that tries every order of
+//! events test it.
 
 #![expect(
     unsafe_code,

@@ -1,6 +1,6 @@
-//! Small pipelines under a model checker, which tries each order in which threads can meet, and each
-//! value that a load may see. A slot reached by two threads at once, an item seen before it is visible and
-//! a wake-up that is lost are all failures: the last leaves a thread asleep for ever.
+//! Small pipelines under a model checker, which tries each interleaving of the threads and each
+//! value that a load may see. A slot accessed by two threads at once, an item read before it is
+//! visible and a lost wake-up all fail a model: after a lost wake-up a thread sleeps forever.
 
 use std::num::NonZeroU32;
 
@@ -12,8 +12,8 @@ use crate::sync::{Arc, AtomicU32, Mutex, Ordering, fence};
 use crate::worker::{LastWorker, Worker};
 use crate::{Producer, Reason, Snapshot, StageOptions, Step, Wait};
 
-/// A thread may lose its core so often at any point. Two find what there is to find in such small
-/// models; more take minutes.
+/// The number of preemptions that the checker tries, at any point. Two suffice for models this
+/// small; more take minutes.
 const PREEMPTION_COUNT_MAX: usize = 2;
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -44,7 +44,7 @@ const SOLE: Shape<'_> = Shape {
     ..TWO_PRODUCERS
 };
 
-/// Near the end of 32 bits, and items are boxed so that the checker also counts them.
+/// A ring whose positions start near 2^32. Items are boxed, so that the checker also detects leaks.
 fn ring<T>(shape: Shape<'_>) -> Arc<Ring<T>> {
     let options = StageOptions {
         wait: shape.wait,
@@ -64,7 +64,7 @@ fn ring<T>(shape: Shape<'_>) -> Arc<Ring<T>> {
     }))
 }
 
-/// The producers, and nobody can make another one.
+/// All producers; no further one can be made.
 fn producers<T>(ring: &Arc<Ring<T>>, count: usize) -> Vec<Producer<T>> {
     (1..count).for_each(|_| ring.add_producer());
     (0..count)
@@ -72,7 +72,7 @@ fn producers<T>(ring: &Arc<Ring<T>>, count: usize) -> Vec<Producer<T>> {
         .collect()
 }
 
-/// Runs the last stage here and returns what came out.
+/// Runs the last stage on this thread and returns the items.
 fn collect<T>(worker: LastWorker<T>) -> Vec<T> {
     let mut items = Vec::new();
     worker.run(|batch| items.extend(batch));
@@ -162,7 +162,8 @@ fn items_are_made_in_claimed_slots() {
     }
 }
 
-/// One claims two slots and fills the first only, while another one fills what is left.
+/// One producer claims two slots and fills only the first, while another producer fills the
+/// remaining ones.
 #[test]
 fn a_claimed_slot_that_stays_empty_ends_the_pipeline() {
     struct TwoOfThree(usize);
@@ -193,7 +194,8 @@ fn a_claimed_slot_that_stays_empty_ends_the_pipeline() {
     });
 }
 
-/// Who comes to sleep for another reason must not take the wake of somebody who is about to leave.
+/// A thread that parks for another reason must not consume the wake of a thread that is about to
+/// leave.
 #[test]
 fn a_parker_wakes_the_threads_that_slept_when_it_was_unparked() {
     check(|| {
@@ -241,8 +243,9 @@ fn two_threads_of_a_stage_share_its_items() {
     });
 }
 
-/// Threads that take turns to put an item in, and take one each time: as the item is there before they
-/// look, none of them looks in vain. A run of a stream has nobody else who would take what is left.
+/// Threads that take turns to push an item, and take one each time: as the item is pushed before
+/// they look, each of them finds one. In a run of a stream, no other thread would take what is
+/// left.
 #[test]
 fn whoever_puts_an_item_in_finds_one() {
     check(|| {
@@ -258,7 +261,7 @@ fn whoever_puts_an_item_in_finds_one() {
             thread::spawn(move || {
                 producer.lock().unwrap().push(Box::new(index)).unwrap();
                 assert_eq!(last.step(|batch| batch.for_each(drop)), Step::Handled(1));
-                // One that is gone before the end would fail the other.
+                // A worker that is dropped before the end would fail the other one.
                 last
             })
         });
@@ -267,7 +270,8 @@ fn whoever_puts_an_item_in_finds_one() {
     });
 }
 
-/// One takes the last item after the producer has gone, and the other has nothing to wait for any more.
+/// One thread takes the last item after the producer is dropped; the other one must then stop
+/// waiting.
 #[test]
 fn both_threads_of_a_later_stage_end() {
     check(|| {

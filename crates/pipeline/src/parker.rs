@@ -1,15 +1,15 @@
-//! Parking of threads until there is something to do, and unparking them without a wake being
-//! lost or paid for nothing.
+//! Parking of threads until there is something to do, without lost and without useless wakes.
 //!
-//! Waking a sleeping thread costs its waker a system call, as long as hundreds of items take.
-//! So a thread with news first looks whether any thread is parked, which is one load of a cache line
-//! that no thread writes to under load, and a thread that is being woken is not woken twice.
+//! Waking a sleeping thread costs the waking thread a system call, which takes as long as hundreds
+//! of items. So a thread that has published something first checks whether any thread is parked,
+//! which is one load of a cache line that no thread writes to under load, and a thread that is
+//! being woken is not woken twice.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence};
 
 /// A place where threads park.
 pub(crate) struct Parker {
-    /// A copy of `State::asleep` for those who only want to know whether it is zero.
+    /// A copy of `State::asleep`, for checks of whether it is zero.
     asleep: Padded<AtomicU32>,
     state: Mutex<State>,
     woken: Condvar,
@@ -17,17 +17,17 @@ pub(crate) struct Parker {
 
 #[derive(Default)]
 struct State {
-    /// Threads that sleep and that nobody has begun to wake.
+    /// Threads that sleep and are not being woken yet.
     asleep: u32,
-    /// Times that everybody was woken; who sees it change leaves.
+    /// How often all threads were woken; a parked thread leaves when it changes.
     round: u64,
-    /// Threads that are being woken without everybody being; each takes one of these with it when it
-    /// goes. Which of them goes does not matter, as those that are not all woken sleep for the same
-    /// reason.
+    /// Wakes of single threads that no thread has consumed yet; each thread that leaves for one
+    /// consumes it. It does not matter which thread leaves, because single wakes are only used
+    /// where all sleep for the same reason.
     leaving: u32,
     /// Threads woken so far.
     wakes: u64,
-    /// Times that a thread went to sleep.
+    /// How often a thread went to sleep.
     sleeps: u64,
 }
 
@@ -46,12 +46,13 @@ impl Parker {
         }
     }
 
-    /// Whether somebody sleeps here. The caller has published its news and put a `SeqCst` fence
-    /// between that and this: the partner of the fence in [`park`](Self::park). One of the two
-    /// sees what the other did, so that either the sleeper finds the news or the waker the sleeper.
+    /// Whether a thread sleeps here. The caller has published its change and executed a `SeqCst`
+    /// fence after it: the partner of the fence in [`park`](Self::park). One of the two threads
+    /// sees what the other did, so either the sleeper finds the change or the waker finds the
+    /// sleeper.
     #[inline]
     pub(crate) fn has_sleepers(&self) -> bool {
-        // Relaxed: the fences order it, and who is then woken is decided under the lock.
+        // Relaxed: the fences order it, and which thread is woken is decided under the lock.
         self.asleep.0.load(Ordering::Relaxed) != 0
     }
 
@@ -87,13 +88,13 @@ impl Parker {
         }
     }
 
-    /// Sleeps until unparked, unless `has_news` says that there is no reason to.
+    /// Sleeps until unparked; returns at once if `has_news` returns true.
     #[cold]
     pub(crate) fn park(&self, mut has_news: impl FnMut() -> bool) {
         let mut state = self.lock();
         state.asleep += 1;
         self.asleep.0.store(state.asleep, Ordering::Relaxed);
-        // The partner of the fence that callers of `has_sleepers` make: see there.
+        // The partner of the fence of the callers of `has_sleepers`; see there.
         fence(Ordering::SeqCst);
         if has_news() {
             state.asleep -= 1;

@@ -12,7 +12,7 @@ use crate::snapshot::Snapshot;
 use crate::sync::Arc;
 use crate::worker::{LastWorker, Worker};
 
-/// Starts the threads of a stage; those that were started before a failure are in the list.
+/// Starts the threads of a stage and adds them to the list, also those started before a failure.
 pub(crate) type Start<T> =
     Box<dyn FnOnce(&Arc<Ring<T>>, usize, &mut Vec<JoinHandle<()>>) -> io::Result<()> + Send>;
 
@@ -48,13 +48,14 @@ pub(crate) type Start<T> =
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It ends when all producers are gone and it makes no more, because [`join`](Self::join) was called:
-/// stage after stage finishes what is in the ring. Dropped, it is closed first and then waits likewise.
+/// It ends when [`join`](Self::join) was called, so that it makes no more producers, and all
+/// producers are dropped: each stage then finishes the items in the ring. Dropping a pipeline
+/// closes it first and then waits likewise.
 pub struct Pipeline<T> {
     ring: Arc<Ring<T>>,
-    /// Its own threads, with the stage.
+    /// The threads that the pipeline started, each with the index of its stage.
     threads: Vec<(usize, JoinHandle<()>)>,
-    /// Stages whose threads the caller owns and has not asked for.
+    /// Stages whose threads the caller owns and whose workers it has not taken yet.
     unclaimed: Vec<usize>,
     has_producer: bool,
     has_ended: bool,
@@ -79,14 +80,14 @@ impl<T: Send> Pipeline<T> {
             pipeline
                 .threads
                 .extend(threads.into_iter().map(|thread| (stage, thread)));
-            // Dropped, the pipeline ends the threads that it has.
+            // When the pipeline is dropped, it ends the threads that were started.
             let name = &pipeline.ring.stages[stage].name;
             started.map_err(|error| Error::thread(name, error))?;
         }
         Ok(pipeline)
     }
 
-    /// An entrance.
+    /// Makes a producer, which pushes items into the pipeline.
     ///
     /// # Panics
     ///
@@ -101,8 +102,9 @@ impl<T: Send> Pipeline<T> {
         Producer::new(Arc::clone(&self.ring))
     }
 
-    /// The threads of a stage that was added by [`stage_by_caller`](crate::Builder::stage_by_caller) and named so; empty where
-    /// there is none, or they were given out already.
+    /// The workers of the stage with this name that was added by
+    /// [`stage_by_caller`](crate::Builder::stage_by_caller); empty if there is no such stage or
+    /// they were taken already.
     pub fn workers(&mut self, stage: &str) -> Vec<Worker<T>> {
         let stages = &self.ring.stages;
         let index = stages
@@ -112,8 +114,9 @@ impl<T: Send> Pipeline<T> {
         self.claim(index, Worker::new)
     }
 
-    /// The threads of the last stage where it was added by [`last_by_caller`](crate::Builder::last_by_caller); empty where it was
-    /// not, or they were given out already.
+    /// The workers of the last stage, if it was added by
+    /// [`last_by_caller`](crate::Builder::last_by_caller); empty if it was not or they were taken
+    /// already.
     pub fn last_workers(&mut self) -> Vec<LastWorker<T>> {
         let last = self.ring.stages.len() - 1;
         self.claim(Some(last), LastWorker::new)
@@ -144,16 +147,16 @@ impl<T> Pipeline<T> {
         Snapshot::of(&self.ring)
     }
 
-    /// Takes no more items from now on: producers get theirs back, also those that wait for a slot. The
-    /// pipeline still ends only when the producers are gone.
+    /// Accepts no more items: producers get theirs back, also those that wait for a slot. The
+    /// pipeline still ends only when all producers are dropped.
     pub fn close(&self) {
         self.ring.close();
     }
 
-    /// Waits until all producers are gone and the stages have finished what is in the ring. It does not
-    /// wait for threads that the caller owns.
+    /// Waits until all producers are dropped and the stages have finished the items in the ring. It
+    /// does not wait for threads that the caller owns.
     ///
-    /// Fails when a stage panicked, and names it, or when a producer left claimed slots empty.
+    /// Fails if a stage panicked, and names the stage, or if a producer left claimed slots empty.
     pub fn join(mut self) -> Result<()> {
         self.end()
     }
@@ -161,7 +164,7 @@ impl<T> Pipeline<T> {
     fn end(&mut self) -> Result<()> {
         self.has_ended = true;
         for stage in mem::take(&mut self.unclaimed) {
-            // Nobody will ever empty it.
+            // No worker will ever empty the ring.
             self.ring.fail(stage);
         }
         self.ring.remove_producer();
@@ -189,7 +192,7 @@ impl<T> Drop for Pipeline<T> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.close();
-            // Whoever wants to know what became of it calls `join`.
+            // The result is available from `join`.
             let _ = self.end();
         }
     }

@@ -1,26 +1,26 @@
-//! The entrance.
+//! Producers, which push items into the ring.
 
 use crate::ring::Ring;
 use crate::snapshot::Snapshot;
 use crate::sync::{Arc, spin_loop};
 use crate::{Reason, Refused, Wait};
 
-/// Puts items into a pipeline. Each thread that does has its own.
+/// Pushes items into a pipeline; each producing thread has its own.
 ///
-/// When the last one is gone, and the [`Pipeline`](crate::Pipeline) makes no more, the stages finish
-/// what is in the ring and end.
+/// When the last producer is dropped and the [`Pipeline`](crate::Pipeline) makes no more, the
+/// stages finish the items in the ring and end.
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
-    /// The next position, where this is the sole producer.
+    /// The next position, if this is the sole producer.
     head: u64,
-    /// Where this is the sole producer, the positions from `head` to here are known to be free.
+    /// If this is the sole producer, the positions from `head` to here are known to be free.
     end: u64,
-    /// What it last saw of the last stage's counter.
+    /// The last value read from the counter of the last stage.
     freed: u64,
 }
 
 impl<T> Producer<T> {
-    /// The caller has counted it.
+    /// The caller has already counted this producer in the ring.
     pub(crate) fn new(ring: Arc<Ring<T>>) -> Self {
         Self {
             head: ring.head(),
@@ -30,7 +30,8 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Puts an item in, if there is a free slot and the pipeline goes on; gives it back otherwise.
+    /// Pushes an item if there is a free slot and the pipeline accepts items; returns the item
+    /// otherwise.
     #[inline]
     pub fn try_push(&mut self, item: T) -> Result<(), Refused<T>> {
         let claimed = if self.head != self.end && self.ring.stopped().is_none() {
@@ -50,10 +51,11 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Puts an item in and waits for a free slot if need be. It comes back when the pipeline takes
-    /// nothing any more.
+    /// Pushes an item, waiting for a free slot if needed; returns the item if the pipeline no
+    /// longer accepts any.
     ///
-    /// A thread of a stage must not wait here for its own pipeline: the slot may be its own to free.
+    /// A thread of a stage must not call this for its own pipeline: it may be the thread that has
+    /// to free the slot.
     #[inline]
     pub fn push(&mut self, mut item: T) -> Result<(), Refused<T>> {
         loop {
@@ -65,8 +67,8 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Moves items from the front of `items` into the ring, as many as there are free slots for, and
-    /// says how many. They are published together: whoever has several pays for one hand-over and at
+    /// Moves items from the front of `items` into the ring, as many as there are free slots for,
+    /// and returns how many. They are published together: several items cost one hand-over and at
     /// most one wake.
     #[inline]
     pub fn try_push_batch(&mut self, items: &mut Vec<T>) -> Result<usize, Reason> {
@@ -76,8 +78,8 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Moves all of `items` into the ring and waits for free slots if need be. What the pipeline did not
-    /// take before it stopped is left in `items`.
+    /// Moves all of `items` into the ring, waiting for free slots if needed. Items that the
+    /// pipeline did not accept before it stopped are left in `items`.
     pub fn push_batch(&mut self, items: &mut Vec<T>) -> Result<(), Reason> {
         loop {
             self.try_push_batch(items)?;
@@ -88,12 +90,12 @@ impl<T> Producer<T> {
         }
     }
 
-    /// The same for what `items` makes on the way into its slot: as many as there are free slots for are
-    /// taken out of it.
+    /// As [`try_push_batch`](Self::try_push_batch), for items that the iterator `items` makes
+    /// directly into their slots: as many as there are free slots for are taken from it.
     ///
-    /// Where `items` panics, or has fewer items than it said, those that it had are in the ring. If this
-    /// is not the sole producer the pipeline then fails, as the slots that were claimed for the others
-    /// stay empty for ever.
+    /// If `items` panics or yields fewer items than its `len`, the items it yielded are in the
+    /// ring. If this is not the sole producer, the pipeline then fails, as the slots that were
+    /// claimed for the missing items stay empty.
     #[inline]
     pub fn try_push_from<I>(&mut self, items: &mut I) -> Result<usize, Reason>
     where
@@ -105,9 +107,9 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Moves all that `items` makes into the ring, as [`try_push_from`](Self::try_push_from) does, and
-    /// waits for free slots if need be. What the pipeline did not take before it stopped is not taken
-    /// out of `items`.
+    /// Moves all that `items` makes into the ring, as [`try_push_from`](Self::try_push_from) does,
+    /// waiting for free slots if needed. After the pipeline stopped, no more items are taken from
+    /// `items`.
     #[inline]
     pub fn push_from<I>(&mut self, items: &mut I) -> Result<(), Reason>
     where
@@ -126,7 +128,7 @@ impl<T> Producer<T> {
         Snapshot::of(&self.ring)
     }
 
-    /// Claims up to `want` free positions; none where there is none, or none is wanted.
+    /// Claims up to `want` free positions; `None` if none is free or `want` is 0.
     #[inline]
     fn claim_some(&mut self, want: usize) -> Result<Option<(u64, u64)>, Reason> {
         if want == 0 {
@@ -139,7 +141,7 @@ impl<T> Producer<T> {
         }
     }
 
-    /// Fills the claimed positions with the first of `items`, publishes them and says how many.
+    /// Fills the claimed positions with the first of `items`, publishes them and returns how many.
     #[inline]
     fn fill(&mut self, from: u64, count: u64, items: impl Iterator<Item = T>) -> usize {
         let mut filling = Filling {
@@ -149,7 +151,8 @@ impl<T> Producer<T> {
             end: from.wrapping_add(count),
         };
         for item in items.take(count as usize) {
-            // SAFETY: the position is claimed, not filled, and passed on once, when `filling` is gone.
+            // SAFETY: the position is claimed, not filled, and passed on once, when `filling` is
+            // dropped.
             unsafe { filling.producer.ring.fill(filling.next, item) };
             filling.next = filling.next.wrapping_add(1);
         }
@@ -182,7 +185,7 @@ impl<T> Producer<T> {
             if count > 0 && self.ring.claim_head(from, count) {
                 return Ok((from, count));
             }
-            // Full as of a claim that another producer made meanwhile is not full.
+            // If another producer has moved the head meanwhile, this result is out of date.
             if count == 0 && self.ring.head() == from {
                 return Err(Reason::Full);
             }
@@ -205,7 +208,7 @@ impl<T> Producer<T> {
     }
 }
 
-/// Claimed positions, of which those below `next` are filled. Dropped, it passes them on.
+/// Claimed positions, of which those below `next` are filled; passed on when it is dropped.
 struct Filling<'p, T> {
     producer: &'p mut Producer<T>,
     from: u64,
@@ -219,7 +222,7 @@ impl<T> Drop for Filling<'_, T> {
         let ring = &self.producer.ring;
         if self.next != self.end {
             if ring.is_sole() {
-                // Nobody has seen the claim.
+                // No other thread has seen the claim.
                 self.producer.head = self.next;
             } else {
                 ring.fail_by_producer();
@@ -231,7 +234,8 @@ impl<T> Drop for Filling<'_, T> {
     }
 }
 
-/// How many positions from `from` on are free: those that the last stage has passed one lap before.
+/// How many positions from `from` on are free: those that the last stage has passed one lap
+/// earlier.
 #[inline]
 fn room<T>(ring: &Ring<T>, from: u64, freed: &mut u64, want: u64) -> u64 {
     let lap_before = from.wrapping_sub(ring.size());

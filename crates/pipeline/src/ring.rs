@@ -1,19 +1,22 @@
-//! The ring: slots, and the counters that say whose each slot is. All `unsafe` of the crate rests on
-//! the rule that is written here.
+//! The ring: slots, and the counters that define which thread owns each slot. All `unsafe` code of
+//! the crate relies on the rule that is stated here.
 //!
 //! An item has a *position*, counted from the start of the pipeline; its slot is the position modulo
-//! the size. Every slot passes the same *boundaries* in the same order, lap after lap: producers fill
-//! it (boundary 0), stage `k` works on it (boundary `k + 1`), and behind the last stage it is free for
-//! the position one lap later. **Who has claimed a position at a boundary owns its slot from the moment
-//! that the boundary before has passed it, until they pass it on.** A position is claimed once:
+//! the size. Every slot passes the same *boundaries* in the same order, lap after lap: producers
+//! fill it (boundary 0), stage `k` works on it (boundary `k + 1`), and after the last stage it is
+//! free for the position one lap later. **The thread that has claimed a position at a boundary owns
+//! its slot from the moment that the position has passed the previous boundary until the thread
+//! passes it on.** A position is claimed once:
 //!
-//! - where a boundary has one thread, by being next in that thread's counter, which passes it on too;
-//! - where it has several, by a compare-and-swap on a shared counter. The threads finish in any order,
-//!   so each passes its slots on by stamping them with lap and boundary, and nobody waits for another.
+//! - at a boundary with one thread, by being next in that thread's counter, which also passes it
+//!   on;
+//! - at a boundary with several threads, by a compare-and-swap on a shared counter. The threads
+//!   finish in any order, so each passes its slots on by stamping them with lap and boundary, and
+//!   no thread waits for another.
 //!
-//! Positions have 64 bits. With 32, a thread that slept while 2^32 items went by would take a counter
-//! it had read before for a fresh one; so no position ever comes back. Stamps have 32, as the stamp of
-//! a slot changes with every lap and is only trusted together with a position.
+//! Positions have 64 bits, so no position ever recurs; with 32 bits, a thread that slept while 2^32
+//! items passed would take a stale copy of a counter for a current one. Stamps have 32 bits, as the
+//! stamp of a slot changes with every lap and is only trusted together with a position.
 
 use std::mem::MaybeUninit;
 
@@ -23,31 +26,32 @@ use crate::parker::Parker;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, Padded, UnsafeCell, fence};
 use crate::{Reason, Wait};
 
-/// With so many slots free, blocked producers are woken even if that is less than half of the ring: the
-/// wake is paid for by then.
+/// Blocked producers are woken once this many slots are free, even if that is less than half of the
+/// ring: that many items amortise the wake.
 const FREE_COUNT_WORTH_A_WAKE: u64 = 256;
 
 pub(crate) struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    /// A stamp for each slot; none where every boundary has one thread.
+    /// A stamp for each slot; empty if every boundary has one thread.
     stamps: Box<[AtomicU32]>,
     /// Size less one; the size is a power of two.
     mask: u64,
-    /// Where the counters began.
+    /// The initial value of the counters.
     start: u64,
     /// Whether one producer fills all slots.
     is_sole: bool,
     /// What `push` does while the ring is full.
     producer_wait: Wait,
-    /// For each boundary whether somebody may sleep until something passes it.
+    /// For each boundary, whether a thread may sleep until something passes it.
     may_have_sleepers: Box<[bool]>,
-    /// The position that is claimed next by a producer; where there is one only, all below is filled.
+    /// The position that a producer claims next; with a sole producer, all positions below are
+    /// filled.
     head: Padded<AtomicU64>,
     pub(crate) stages: Box<[Stage]>,
     life: Padded<Life>,
-    /// Where stages sleep that want nothing but an empty pipeline to let them.
+    /// Where stages with [`Wait::UpstreamIdle`] sleep while the pipeline is empty.
     idle_parker: Parker,
-    /// Where producers sleep for a free slot.
+    /// Where producers sleep until a slot is free.
     pub(crate) space: Parker,
     pub(crate) spin_count_max: u32,
     pub(crate) pause_count_max: u32,
@@ -57,25 +61,26 @@ pub(crate) struct Stage {
     pub(crate) name: String,
     pub(crate) thread_count: usize,
     pub(crate) options: StageOptions,
-    /// With one thread: all positions below are through. With several: all below are claimed.
+    /// With one thread: all positions below are passed. With several: all positions below are
+    /// claimed.
     cursor: Padded<AtomicU64>,
-    /// Where its threads sleep for input.
+    /// Where its threads sleep until there is input.
     pub(crate) input: Parker,
     pub(crate) counters: Box<[Padded<Counters>]>,
 }
 
-/// Who ended a pipeline.
+/// The stage or producer that failed a pipeline.
 pub(crate) enum Culprit<'r> {
     Stage(&'r Stage),
     Producer,
 }
 
-/// What is read at each push and hardly ever written.
+/// State that each push reads and that is rarely written.
 struct Life {
-    /// `OPEN`, `CLOSED`, or `FAILED` plus the index of the stage; plus the number of stages where it
-    /// was a producer.
+    /// `OPEN`, `CLOSED`, or `FAILED` plus the index of the stage that failed, or plus the number of
+    /// stages if a producer failed.
     stop: AtomicU32,
-    /// Producers, and one more for the pipeline as long as it can make another one.
+    /// The number of producers, plus one while the pipeline can make another one.
     producer_count: AtomicUsize,
 }
 
@@ -83,13 +88,13 @@ const OPEN: u32 = 0;
 const CLOSED: u32 = 1;
 const FAILED: u32 = 2;
 
-// SAFETY: items move between threads and are reached by one thread at a time (the rule above), so that
-// sharing the ring is sending items; all else in it can be shared.
+// SAFETY: items move between threads and are accessed by one thread at a time (the rule above), so
+// sharing the ring only requires that items are `Send`; all other fields are `Sync`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: it owns its items.
 unsafe impl<T: Send> Send for Ring<T> {}
 
-/// What a ring is made of.
+/// The parameters of a ring.
 pub(crate) struct Layout {
     pub(crate) lg_size: u32,
     pub(crate) start: u64,
@@ -143,7 +148,7 @@ impl<T> Ring<T> {
             "checked by the builder"
         );
         if (0..=ring.last()).any(|boundary| ring.counter(boundary).is_none()) {
-            // As if the last stage had passed every slot one lap before.
+            // As if the last stage had passed every slot one lap earlier.
             let mut stamps: Vec<_> = (0..size).map(|_| AtomicU32::new(0)).collect();
             for offset in 0..size {
                 let position = start.wrapping_add(offset);
@@ -171,7 +176,7 @@ impl<T> Ring<T> {
         self.start
     }
 
-    /// The boundary behind which slots are free.
+    /// The last boundary: slots that passed it are free.
     pub(crate) fn last(&self) -> usize {
         self.stages.len()
     }
@@ -183,11 +188,12 @@ impl<T> Ring<T> {
 
     #[inline]
     fn stamp(&self, position: u64, boundary: usize) -> u32 {
-        // Boundaries are fewer than slots, so they fit in the bits that the lap leaves.
+        // There are fewer boundaries than slots, so the boundary fits in the bits that the lap does
+        // not use.
         (position & !self.mask) as u32 | boundary as u32
     }
 
-    /// The counter that says what passed `boundary`; `None` where stamps do.
+    /// The counter of what passed `boundary`; `None` if stamps record it.
     #[inline]
     fn counter(&self, boundary: usize) -> Option<&AtomicU64> {
         match boundary.checked_sub(1) {
@@ -199,20 +205,21 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether one load tells all that has passed `boundary`.
+    /// Whether one load returns all that has passed `boundary`.
     #[inline]
     pub(crate) fn is_counted(&self, boundary: usize) -> bool {
         self.counter(boundary).is_some()
     }
 
-    /// How many positions from `from` on have passed `boundary`, without a gap and at most `want`.
+    /// How many positions from `from` on have passed `boundary`, without a gap, at most `want`.
     ///
-    /// `seen` is the caller's copy of the boundary's counter. It is read again when it gives nothing,
-    /// so that the counter's line changes hands once a batch and not once an item.
+    /// `seen` is the caller's copy of the boundary's counter. The counter is read again only when
+    /// the copy yields nothing, so its cache line moves between cores once per batch and not once
+    /// per item.
     #[inline]
     pub(crate) fn passed(&self, boundary: usize, from: u64, seen: &mut u64, want: u64) -> u64 {
         if let Some(counter) = self.counter(boundary) {
-            // Signed: where others claim too, `from` can be ahead of an old copy.
+            // Signed: if other threads claim too, `from` can be ahead of an old copy.
             if seen.wrapping_sub(from) as i64 <= 0 {
                 // Acquire: pairs with the Release of `pass`. What the boundary did to the slots is
                 // visible here.
@@ -230,8 +237,8 @@ impl<T> Ring<T> {
         (0..want).take_while(is_passed).count() as u64
     }
 
-    /// Says that `count` positions from `from` on are through `boundary`, which their owner hereby
-    /// ceases to be, and wakes whom that concerns.
+    /// Publishes that `count` positions from `from` on have passed `boundary`, which ends the
+    /// caller's ownership, and wakes the threads that wait for them.
     #[inline]
     pub(crate) fn pass(&self, boundary: usize, from: u64, count: u64) {
         if let Some(counter) = self.counter(boundary) {
@@ -249,7 +256,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Out of the way of rings that only spin.
+    /// Kept out of line for rings that only spin.
     #[inline(never)]
     fn wake(&self, boundary: usize, count: u64) {
         // The partner of the fence in `Parker::park`.
@@ -261,7 +268,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// After `count` items passed `boundary`: wakes those who sleep until they do.
+    /// After `count` items passed `boundary`: wakes the threads that sleep until they do.
     #[inline]
     fn wake_stages(&self, boundary: usize, count: u64) {
         let next = &self.stages[boundary];
@@ -276,7 +283,7 @@ impl<T> Ring<T> {
     }
 
     /// After the last stage freed slots: wakes blocked producers once there are enough for the wake to
-    /// be worth it. Fewer are offered when the last stage has nothing else to do.
+    /// be worth it. Fewer are offered when the last stage runs out of work.
     #[inline]
     fn wake_producers(&self) {
         if self.space.has_sleepers() {
@@ -288,7 +295,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// The last stage is out of work: whatever is free is offered to blocked producers.
+    /// The last stage is out of work: wakes blocked producers for any number of free slots.
     pub(crate) fn offer_space(&self) {
         fence(Ordering::SeqCst);
         if self.space.has_sleepers() {
@@ -296,7 +303,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// One of the threads of `stage` has seen the end of it.
+    /// Wakes the other threads of `stage`, after one of them has seen the end.
     pub(crate) fn wake_siblings(&self, stage: usize) {
         fence(Ordering::SeqCst);
         if self.parker(stage).has_sleepers() {
@@ -312,30 +319,32 @@ impl<T> Ring<T> {
         }
     }
 
-    /// The position that a producer claims next. Everything that the caller has not seen by other means
-    /// may be more.
+    /// The position that a producer claims next. The real value may already be larger.
     pub(crate) fn head(&self) -> u64 {
-        // Relaxed: it orders nothing. Items are handed over by `pass` and `passed`, and the end of the
-        // pipeline by `producer_count`.
+        // Relaxed: it orders no other access. Items are handed over by `pass` and `passed`, and the
+        // end of the pipeline by `producer_count`.
         self.head.0.load(Ordering::Relaxed)
     }
 
-    /// The position that a thread of `stage` claims next, or that its one thread has not finished.
+    /// The position that a thread of `stage` claims next; if it has one thread, the first position
+    /// that is not finished.
     pub(crate) fn cursor(&self, stage: usize) -> u64 {
-        // Acquire: pairs with the Release of `claim`. Who sees that another thread of the stage has
-        // claimed an item sees all that this one knew to be filled: it may have filled more itself, and
-        // otherwise a thread could take a stage for empty that is not.
+        // Acquire: pairs with the Release of `claim`. A thread that sees another thread's claim
+        // also sees all positions that the other thread knew to be filled. Without that, it could
+        // take the stage for empty while there are items, for example some that the other thread
+        // pushed itself.
         self.stages[stage].cursor.0.load(Ordering::Acquire)
     }
 
-    /// Claims positions for one of several producers, which has seen them free. Fails when another
-    /// one was quicker.
+    /// Claims positions, which the caller has seen free, for one of several producers; fails if
+    /// another producer claimed first.
     #[inline]
     pub(crate) fn claim_head(&self, from: u64, count: u64) -> bool {
         claim(&self.head.0, from, count)
     }
 
-    /// The same for one of a stage's several threads.
+    /// Claims positions for one of several threads of a stage; fails if another thread claimed
+    /// first.
     #[inline]
     pub(crate) fn claim_cursor(&self, stage: usize, from: u64, count: u64) -> bool {
         claim(&self.stages[stage].cursor.0, from, count)
@@ -349,8 +358,8 @@ impl<T> Ring<T> {
     #[inline]
     pub(crate) unsafe fn fill(&self, position: u64, item: T) {
         self.slot(position).with_mut(|slot| {
-            // SAFETY: the caller owns the slot, so nobody else reads or writes it; it is free, so no
-            // item is lost by writing over it.
+            // SAFETY: the caller owns the slot, so no other thread reads or writes it; it is free,
+            // so the write does not leak an item.
             unsafe { (*slot).write(item) };
         });
     }
@@ -369,14 +378,15 @@ impl<T> Ring<T> {
     #[inline]
     fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
         debug_assert_eq!(self.slots.len() as u64, self.size());
-        // SAFETY: there are as many slots as the mask has values, as neither ever changes.
+        // SAFETY: the index is at most `mask`, and there are `mask + 1` slots; neither ever
+        // changes.
         unsafe { self.slots.get_unchecked(self.index(position)) }
     }
 
-    /// Why the pipeline takes nothing any more.
+    /// Why the pipeline accepts no items, if it does not.
     #[inline]
     pub(crate) fn stopped(&self) -> Option<Reason> {
-        // Relaxed: nothing is read on the strength of it.
+        // Relaxed: no other read depends on it.
         match self.life.0.stop.load(Ordering::Relaxed) {
             OPEN => None,
             CLOSED => Some(Reason::Closed),
@@ -388,24 +398,24 @@ impl<T> Ring<T> {
         self.stopped() == Some(Reason::Failed)
     }
 
-    /// Who failed first.
+    /// The stage or producer that failed first.
     pub(crate) fn failed(&self) -> Option<Culprit<'_>> {
         let stop = self.life.0.stop.load(Ordering::Relaxed);
         let stage = self.stages.get(stop.checked_sub(FAILED)? as usize);
         Some(stage.map_or(Culprit::Producer, Culprit::Stage))
     }
 
-    /// Refuses items from now on.
+    /// Accepts no more items.
     pub(crate) fn close(&self) {
         self.stop(CLOSED, |stop| stop == OPEN);
     }
 
-    /// Ends the pipeline, as `stage` cannot go on.
+    /// Fails the pipeline, because `stage` cannot continue.
     pub(crate) fn fail(&self, stage: usize) {
         self.stop(FAILED + stage as u32, |stop| stop < FAILED);
     }
 
-    /// Ends the pipeline, as a producer has left slots empty that it claimed.
+    /// Fails the pipeline, because a producer left slots empty that it had claimed.
     pub(crate) fn fail_by_producer(&self) {
         self.fail(self.stages.len());
     }
@@ -422,19 +432,19 @@ impl<T> Ring<T> {
     }
 
     pub(crate) fn add_producer(&self) {
-        // Relaxed: whoever adds one holds one, so the count is not zero before.
+        // Relaxed: the caller is itself counted, so the count is not zero before.
         self.life.0.producer_count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn remove_producer(&self) {
-        // AcqRel: pairs with the Acquire of `is_ended`. All that this and other producers claimed is
-        // visible to whoever sees zero.
+        // AcqRel: pairs with the Acquire of `is_ended`. All that this and other producers claimed
+        // is visible to a thread that reads zero.
         if self.life.0.producer_count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.wake_all();
         }
     }
 
-    /// Whether nothing will come for a stage that has claimed all positions below `from`.
+    /// Whether no more items will come for a stage that has claimed all positions below `from`.
     pub(crate) fn is_ended(&self, from: u64) -> bool {
         self.life.0.producer_count.load(Ordering::Acquire) == 0 && self.head() == from
     }
@@ -459,13 +469,13 @@ fn may_have_sleepers(layout: &Layout) -> Box<[bool]> {
     may.into()
 }
 
-/// Takes `count` positions from `from` on if they are next.
+/// Claims `count` positions from `from` on if they are next.
 #[inline]
 fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
     let to = from.wrapping_add(count);
-    // Release is for `cursor`. For the claim itself Relaxed would do: it only decides between those who
-    // claim. What is in the slots was made visible by `passed`, and positions do not come back, so that
-    // success means that nothing has changed since.
+    // Release is for `cursor`. For the claim itself Relaxed would do: it only decides between the
+    // claiming threads. The content of the slots was made visible by `passed`, and positions do not
+    // recur, so success means that nothing has changed since.
     let claimed = counter.compare_exchange_weak(from, to, Ordering::Release, Ordering::Relaxed);
     claimed.is_ok()
 }
@@ -473,7 +483,8 @@ fn claim(counter: &AtomicU64, from: u64, count: u64) -> bool {
 impl<T> Ring<T> {
     /// Whether a claimed position that has not passed the last boundary got its item.
     fn was_filled(&self, position: u64) -> bool {
-        // A sole producer does not claim what it does not fill. Others leave the stamp of the lap before.
+        // A sole producer does not claim what it does not fill. Other producers leave the stamp of
+        // the previous lap.
         let stamp = || self.stamps[self.index(position)].load(Ordering::Relaxed);
         self.is_sole || (stamp() ^ self.stamp(position, 0)) & !self.mask as u32 == 0
     }
@@ -481,8 +492,8 @@ impl<T> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // No producer and no stage is left, so what the last stage has not passed still has its item,
-        // and every claimed position but those that a producer failed to fill has one.
+        // No producer and no stage is left, so every claimed position that has not passed the last
+        // stage still holds its item, except those that a producer failed to fill.
         let head = self.head();
         let filled = head.wrapping_sub(self.start).min(self.size());
         let last = self.last();
@@ -495,7 +506,8 @@ impl<T> Drop for Ring<T> {
                 }
             };
             if !is_through && self.was_filled(position) {
-                // SAFETY: the slot is filled, nobody else is left, and no position comes twice.
+                // SAFETY: the slot is filled, no other thread uses the ring, and each position is
+                // visited once.
                 unsafe { self.item(position).drop_in_place() };
             }
         }

@@ -1,18 +1,18 @@
-//! Numbers that explain a pipeline's throughput.
+//! Statistics of a pipeline.
 
 use std::sync::atomic::Ordering;
 
 use crate::counters::BUCKET_COUNT;
 use crate::ring::Ring;
 
-/// A pipeline at one moment. Its threads go on meanwhile, so that the numbers fit each other only
-/// roughly.
+/// The statistics of a pipeline at one moment. Its threads keep running meanwhile, so the numbers
+/// are only roughly consistent with each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// How many items the ring holds at most.
+    /// The most items that the ring can hold.
     pub capacity: usize,
-    /// Items that producers have put in so far.
+    /// Items that producers have pushed so far.
     pub pushed: u64,
     /// Times that a producer slept because the ring was full.
     pub producer_sleeps: u64,
@@ -32,17 +32,18 @@ pub struct StageSnapshot {
     pub thread_count: usize,
     /// Items that it has finished.
     pub handled: u64,
-    /// Items that wait for it or are worked on.
+    /// Items that wait for it or that it is working on.
     pub backlog: u64,
     /// Batches that it has finished, by size: index `i` counts those of 2^i and more items, below
     /// 2^(i+1).
     pub batches: Vec<u64>,
-    /// Rounds that its threads have waited awake.
+    /// Rounds of spinning of its threads.
     pub spins: u64,
-    /// Times that one of its threads went to sleep. Stages that wait for an idle upstream sleep in one
-    /// place, behind the first: each of them has the sum.
+    /// Times that one of its threads went to sleep. Stages after the first that use
+    /// [`Wait::UpstreamIdle`](crate::Wait::UpstreamIdle) sleep in one shared place: each of them
+    /// reports the sum.
     pub sleeps: u64,
-    /// Times that one of them was woken; the same holds.
+    /// Times that one of them was woken; summed up like `sleeps`.
     pub wakes: u64,
 }
 

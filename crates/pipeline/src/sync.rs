@@ -1,6 +1,6 @@
-//! Where atomics, cells and locks come from: `std`, and in the unit tests a model checker that tries
-//! each order in which threads can meet. Those tests are therefore models and nothing else; what runs
-//! on real threads is in `tests/it`, which sees this crate as everybody does.
+//! Atomics, cells and locks: those of `std`, and in the unit tests those of a model checker (loom)
+//! that tries each interleaving of threads. The unit tests are therefore all models; tests on real
+//! threads are in `tests/it`, which uses the public API.
 
 #[cfg(test)]
 pub(crate) use loom::{
@@ -16,12 +16,12 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-/// Two cache lines: processors fetch the neighbour of a line they need, so that two threads which
-/// write to neighbouring lines would still take them from each other.
+/// Padding to two cache lines: processors also prefetch the adjacent line, so two threads that
+/// write to adjacent lines would still contend.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
 
-/// Lets a waiting thread burn a moment without starving the one it waits for.
+/// Pauses a spinning thread for a moment without starving the thread it waits for.
 pub(crate) fn spin_loop() {
     #[cfg(not(test))]
     std::hint::spin_loop();
@@ -29,7 +29,7 @@ pub(crate) fn spin_loop() {
     yield_now();
 }
 
-/// `std`'s cell with the face of the model checker's, which sees two threads in it at once.
+/// `std`'s cell with the API of loom's, which detects concurrent access.
 #[cfg(not(test))]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

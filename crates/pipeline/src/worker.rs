@@ -17,14 +17,14 @@ pub struct Worker<T>(Hand<T>);
 /// Dropped before the end, it fails the pipeline: its items would wait for ever.
 pub struct LastWorker<T>(Hand<T>);
 
-/// What one step of a worker came to.
+/// The result of one step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It handled a batch of so many items.
+    /// It handled a batch of this many items.
     Handled(usize),
     /// There is nothing to do at the moment.
     Empty,
-    /// There never will be: all producers are gone, or a stage failed.
+    /// There is nothing left to do: all producers are dropped, or a stage failed.
     Ended,
 }
 
@@ -47,8 +47,8 @@ impl<T> Worker<T> {
             Ok(turn) => turn,
             Err(step) => return step,
         };
-        // SAFETY: the positions are claimed, the boundary before has passed them, and they are passed on
-        // when the turn is done, where the batch is gone.
+        // SAFETY: the positions are claimed, the boundary before has passed them, and they are
+        // passed on when the turn is done, after the batch is dropped.
         handle(&mut unsafe { Batch::new(&turn.hand.ring, turn.from, turn.count) });
         turn.done()
     }
@@ -80,26 +80,26 @@ impl<T> LastWorker<T> {
     }
 }
 
-/// What all threads of all stages do.
+/// The worker of one thread of a stage, whether or not it is the last stage.
 struct Hand<T> {
     ring: Arc<Ring<T>>,
     stage: usize,
     thread: usize,
-    /// The next position, where the stage has no other thread.
+    /// The next position, if the stage has no other thread.
     position: u64,
-    /// What it last saw of the counter of the boundary before.
+    /// The last value read from the counter of the previous boundary.
     seen: u64,
-    /// Rounds that it pauses before it looks whether there is more.
+    /// Rounds that it pauses before it checks for more items.
     ///
-    /// Who looks at once, and again after each item, stays at the heels of the stage before, and then
-    /// each look and each item costs the way of a cache line between the two. So where every look finds
-    /// something but little, it looks less often. A stage that does not keep up finds much and one that
-    /// waits finds nothing: neither pauses.
+    /// A thread that checks at once, and again after each item, follows the previous stage so
+    /// closely that each check and each item costs the transfer of a cache line between the two. So
+    /// if every check finds some items but few, it checks less often. A stage that does not keep up
+    /// finds many items and one that waits finds none: neither pauses.
     pause_count: u32,
     has_ended: bool,
 }
 
-/// A look that finds so many items was not too early.
+/// A check that finds this many items was not too early.
 const WORTH_A_LOOK: u64 = 128;
 
 impl<T> Hand<T> {
@@ -123,7 +123,7 @@ impl<T> Hand<T> {
         self.stage().thread_count == 1
     }
 
-    /// The position that comes next for this stage.
+    /// The next position of this stage.
     #[inline]
     fn next(&self) -> u64 {
         if self.is_sole() {
@@ -150,7 +150,7 @@ impl<T> Hand<T> {
         }
     }
 
-    /// Takes a batch, or says why there is none.
+    /// Takes a batch, or returns why there is none.
     #[inline]
     fn turn(&mut self, is_last: bool) -> Result<Turn<'_, T>, Step> {
         match self.claim() {
@@ -165,7 +165,7 @@ impl<T> Hand<T> {
         }
     }
 
-    /// Gives a batch to the next stage.
+    /// Passes a batch to the next stage.
     #[inline]
     fn finish(&mut self, from: u64, count: u64) {
         self.position = from.wrapping_add(count);
@@ -173,7 +173,7 @@ impl<T> Hand<T> {
         self.ring.pass(self.stage + 1, from, count);
     }
 
-    /// Without a batch: whether one may still come.
+    /// Handles a step without a batch: whether one may still come.
     fn idle(&mut self) -> Step {
         if self.ring.has_failed() || self.ring.is_ended(self.next()) {
             self.has_ended = true;
@@ -194,11 +194,11 @@ impl<T> Hand<T> {
         }
         let next = self.next();
         if self.seen.wrapping_sub(next) as i64 > 0 {
-            // Only what it has seen before; for stamps that is no more than a guess.
+            // Based only on what it has seen before; with stamps this is a guess.
             return true;
         }
         (0..self.pause_count).for_each(|_| spin_loop());
-        // Stamps are looked at one by one, so no more of them than are taken at once.
+        // Stamps are checked one by one, so no more of them than a batch can take.
         let worth_it = match self.ring.is_counted(self.stage) {
             true => WORTH_A_LOOK,
             false => WORTH_A_LOOK.min(u64::from(self.stage().options.batch_max.get())),
@@ -264,7 +264,7 @@ impl<T> Hand<T> {
 impl<T> Drop for Hand<T> {
     fn drop(&mut self) {
         if self.has_ended {
-            // Another thread of the stage may sleep until the items come that this one took.
+            // Another thread of the stage may sleep waiting for the items that this one took.
             self.ring.wake_siblings(self.stage);
         } else {
             self.ring.fail(self.stage);
@@ -272,7 +272,7 @@ impl<T> Drop for Hand<T> {
     }
 }
 
-/// A batch in the hands of a stage's function.
+/// A batch that the function of a stage is working on.
 struct Turn<'h, T> {
     hand: &'h mut Hand<T>,
     from: u64,
@@ -295,8 +295,8 @@ impl<T> Drop for Turn<'_, T> {
         if !self.is_done {
             self.hand.ring.fail(self.hand.stage);
         }
-        // After a panic, items that were not at their end stay where the ring's own `drop` finds them.
-        // At the last stage they are gone already, and must not be found.
+        // After a panic in an earlier stage, the items stay where the ring's `drop` finds them. At
+        // the last stage they are dropped already, and `drop` must not find them.
         if self.is_done || self.is_last {
             self.hand.finish(self.from, self.count);
         }

@@ -1,4 +1,4 @@
-//! How a pipeline ends, in order and otherwise.
+//! How a pipeline ends, normally and by failures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -14,7 +14,7 @@ fn a_panic_in_any_stage_wakes_everybody_and_is_named() {
         for wait in [Wait::UpstreamIdle, Wait::StageEmpty] {
             let fail = move |stage| {
                 if stage == culprit {
-                    // Without the text that a panic prints.
+                    // Does not print the panic message.
                     std::panic::resume_unwind(Box::new("of no use"));
                 }
             };
@@ -25,7 +25,7 @@ fn a_panic_in_any_stage_wakes_everybody_and_is_named() {
                 .start()
                 .unwrap();
             let mut producer = pipeline.producer();
-            // It comes to wait for a slot, unless the stage fails before.
+            // It waits for a slot, unless the stage fails before.
             let reason = loop {
                 if let Err(refused) = producer.push(1) {
                     break refused.reason;

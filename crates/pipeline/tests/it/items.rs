@@ -1,4 +1,4 @@
-//! Items are dropped once, wherever they are when they are not wanted any more.
+//! Items are dropped exactly once, wherever they are when the pipeline ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -42,7 +42,8 @@ fn what_a_last_stage_leaves_is_dropped_with_its_batch() {
     assert_eq!(worker.step(|_| unreachable!()), Step::Ended);
 }
 
-/// Leaves items in a ring of 16 whose counters pass 2^32, after so many have gone through.
+/// Leaves items in a ring of 16 slots whose counters pass 2^32, after a varying number of items
+/// passed through it.
 #[test]
 fn what_is_left_in_the_ring_is_dropped_once() {
     for (thread_count, is_sole) in [(1, true), (1, false), (2, true), (2, false)] {
@@ -60,7 +61,7 @@ fn what_is_left_in_the_ring_is_dropped_once() {
     }
 }
 
-/// How many were dropped before the ring was, and then in all.
+/// Returns how many items were dropped before the ring was, and how many in all.
 fn leave(
     thread_count: usize,
     is_sole: bool,
@@ -103,7 +104,7 @@ fn a_panic_in_a_last_batch_drops_each_item_once() {
             .last("last", thread_count, options(8, Wait::StageEmpty), |_| {
                 |batch| {
                     batch.next();
-                    // Without the text that a panic prints.
+                    // Does not print the panic message.
                     resume_unwind(Box::new("on purpose"));
                 }
             })
@@ -111,7 +112,7 @@ fn a_panic_in_a_last_batch_drops_each_item_once() {
             .unwrap();
         let mut producer = pipeline.producer();
         let mut items: Vec<_> = (0..10).map(|_| Counted(Arc::clone(&dropped))).collect();
-        // As many as get in before the stage has failed.
+        // As many as are accepted before the stage has failed.
         let _ = producer.push_batch(&mut items);
         drop((producer, items));
         let error = pipeline.join().unwrap_err();
@@ -143,7 +144,7 @@ fn an_item_whose_drop_panics_fails_its_stage() {
     assert_eq!(error.to_string(), "stage `last` panicked: bomb");
 }
 
-/// It says that it has two items more than it has, and does something when it has no more.
+/// An iterator whose `len` is two items too large, and that calls a function when it has no more.
 struct Promise<F> {
     items: Vec<Counted>,
     then: F,
@@ -221,11 +222,11 @@ fn what_follows_a_hole_is_dropped_with_the_ring() {
         .unwrap();
     let (mut first, mut second) = (pipeline.producer(), pipeline.producer());
     let mut worker = pipeline.last_workers().remove(0);
-    // A lap of items, so that an empty slot still has the bytes of one.
+    // A full lap of items, so that an empty slot still holds the bytes of an item.
     let mut items = (0..8).map(|_| Counted(Arc::clone(&dropped))).collect();
     first.push_batch(&mut items).unwrap();
     while worker.step(|_| {}) != Step::Empty {}
-    // While one has claimed three slots and filled one, another one fills the next.
+    // While one producer has claimed three slots and filled one, another producer fills the next.
     let mut promise = Promise {
         items: vec![Counted(Arc::clone(&dropped))],
         then: || second.push(Counted(Arc::clone(&dropped))).unwrap(),

@@ -1,4 +1,5 @@
-//! Every item passes every stage once, and those of one producer in their order, whatever the shape.
+//! Every item passes every stage once, and the items of one producer stay in order, whatever the
+//! shape.
 
 use std::ops::Range;
 use std::sync::mpsc;
@@ -8,7 +9,7 @@ use lookaside_pipeline::{Pipeline, Wait};
 
 use crate::options;
 
-/// Shapes tried, each with another seed.
+/// How many shapes are tried, each with another seed.
 const SHAPE_COUNT: u64 = 60;
 
 const ITEM_COUNT: u64 = 3_000;
@@ -17,7 +18,7 @@ const ITEM_COUNT: u64 = 3_000;
 struct Item {
     producer: usize,
     number: u64,
-    /// A digit for each stage that it passed.
+    /// One digit for each stage that the item passed.
     trace: u64,
 }
 
@@ -26,7 +27,7 @@ fn every_item_passes_every_stage_once_and_in_order() {
     let base = seed("every_item_passes_every_stage_once_and_in_order");
     for seed in (0..SHAPE_COUNT).map(|offset| base.wrapping_add(offset)) {
         let mut random = fastrand::Rng::with_seed(seed);
-        // Near ends of 32 and 64 bits, which each run passes.
+        // Near 2^31, 2^32 and 2^64, which each run passes.
         let starts = [0, u64::from(u32::MAX) - 50, u64::MAX - 50, (1 << 31) - 50];
         let start = starts[random.usize(..starts.len())];
         run(&mut random, start);
@@ -126,7 +127,7 @@ fn batches(random: &mut fastrand::Rng, size: Range<usize>) -> Vec<Range<u64>> {
     batches
 }
 
-/// The seed of a random test: printed, and given again by `LOOKASIDE_TEST_SEED`.
+/// The seed of a random test: printed, and set by `LOOKASIDE_TEST_SEED` to replay it.
 #[expect(clippy::print_stderr, reason = "a failure is repeated with it")]
 fn seed(test: &str) -> u64 {
     let seed = std::env::var("LOOKASIDE_TEST_SEED").map_or_else(

@@ -1,4 +1,4 @@
-//! Full rings, empty rings, and the numbers that tell of them.
+//! Full rings, empty rings, and the statistics of both.
 
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
@@ -56,7 +56,7 @@ fn a_blocked_last_stage_fills_the_ring_and_no_more() {
     drop(out);
     pipeline.join().unwrap();
     let items: Vec<_> = items.iter().collect();
-    // The stage of two threads keeps the slots, and with them the order.
+    // A stage of two threads leaves items in their slots, which keeps the order.
     assert_eq!(items, (0..100).collect::<Vec<_>>());
 }
 
@@ -126,7 +126,7 @@ fn a_sole_producer_has_no_sibling() {
     drop(pipeline.producer());
 }
 
-/// Looks until it is so.
+/// Polls until the condition holds.
 fn until<T>(look: impl Fn() -> T, is_so: impl Fn(&T) -> bool) -> T {
     loop {
         let seen = look();
