@@ -1,4 +1,4 @@
-//! Conversions between types: total functions that give a value or say why not.
+//! Conversions between types: total functions that return a value or the reason why there is none.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::{Decimal, Text, Time, Type, Value};
 
-/// A value that cannot become the wanted type; the value itself is left out, it may be a secret.
+/// A value that cannot be converted to the requested type; the value itself is not included, as it
+/// may be a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvertError {
     from: Type,
@@ -30,13 +31,14 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A decimal integer with an optional sign, nothing around it.
+/// Parses a decimal integer with an optional sign and nothing around it.
 pub fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A finite number as Rust writes it. `NaN`, `inf` and what is beyond the range of a float, such as
-/// `1e999`, are refused: they are not measurements, and most of what reads a value has no place for them.
+/// Parses a finite number as Rust writes it. `NaN`, `inf` and numbers beyond the range of a float,
+/// such as `1e999`, are refused: they are not measurements, and most consumers of a value cannot
+/// represent them.
 pub fn parse_float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|float: &f64| float.is_finite())
 }
@@ -46,9 +48,9 @@ fn parse_decimal(text: &str) -> Option<Decimal> {
     text.parse().ok().filter(Decimal::is_finite)
 }
 
-/// An IPv4 address as four decimal numbers up to 255 without leading zeros, nothing around them: as
-/// strict as the standard library and, since it meets every address of every event and table row, in
-/// one pass.
+/// Parses an IPv4 address: four decimal numbers up to 255 without leading zeros, nothing around
+/// them. As strict as the standard library, and in one pass, since it parses every address of every
+/// event and table row.
 pub fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut ip, mut octet, mut digit_count, mut point_count) = (0_u32, 0_u32, 0, 0);
     for &byte in text {
@@ -74,7 +76,7 @@ pub fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
 }
 
 impl Value {
-    /// The same content as another type.
+    /// Converts the value to another type.
     ///
     /// Text is parsed; anything becomes text; integers become floats where that is exact, floats
     /// integers where that is exact. A value that has the type already is returned as it is.
@@ -145,7 +147,7 @@ mod tests {
         check(" 7", Type::Int, None);
         check("9223372036854775808", Type::Int, None);
         check("1.5", Type::Float, Some(Value::Float(1.5)));
-        // Whatever is not finite is treated alike, from each type that can say it.
+        // Values that are not finite are treated alike, from each type that can express them.
         for text in [
             "nan",
             "NaN",

@@ -1,4 +1,4 @@
-//! Rows as `serde` reads them.
+//! Deserialization of rows by `serde`.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
@@ -9,14 +9,14 @@ use serde::forward_to_deserialize_any;
 
 use crate::{FromValue, RowError, Text, Value};
 
-/// A row: a struct or map by the names of its columns, a tuple or list by their places, and a
-/// single column anything else.
+/// A row: read as a struct or map by the names of its columns, as a tuple or list by their
+/// positions, and as anything else if it has a single column.
 pub(crate) struct RowDeserializer<'de> {
     pub(crate) columns: &'de [Text],
     pub(crate) values: &'de [Value],
 }
 
-/// A value of a row, or inside of one.
+/// A value of a row, or one nested in such a value.
 #[derive(Clone, Copy)]
 struct ValueDeserializer<'de>(&'de Value);
 
@@ -129,10 +129,10 @@ impl<'de> Deserializer<'de> for RowDeserializer<'de> {
     }
 }
 
-/// The columns of a row that were not read yet.
+/// The columns of a row that are not read yet.
 struct Columns<'de> {
     rest: std::iter::Zip<std::slice::Iter<'de, Text>, std::slice::Iter<'de, Value>>,
-    /// The one whose name was read, and whose value was not.
+    /// The column whose name is read and whose value is not.
     current: Option<(&'de Text, &'de Value)>,
 }
 
@@ -185,7 +185,7 @@ impl<'de> SeqAccess<'de> for Columns<'de> {
     }
 }
 
-/// Numbers and booleans that are not kept as what they are read as.
+/// Numbers and booleans, which may be stored as another type than they are read as.
 macro_rules! number {
     ($($method:ident $type:ty => $visit:ident),* $(,)?) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, RowError> {
@@ -246,7 +246,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'de> {
         visitor.visit_newtype_struct(self)
     }
 
-    /// A text is a variant without content, and an object with one member a variant with some.
+    /// A text is a unit variant, and an object with one member is a variant with content.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -294,7 +294,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
 /// The members of an object that were not read yet.
 struct Members<'de, I> {
     rest: I,
-    /// Of the one whose name was read.
+    /// The value of the member whose name is read.
     current: Option<&'de Value>,
 }
 

@@ -1,4 +1,4 @@
-//! Exact decimal numbers of any length, kept as their canonical text.
+//! Exact decimal numbers of any length, stored as their canonical text.
 
 use std::error::Error;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// An exact decimal number, or `NaN`, `Infinity`, `-Infinity` as PostgreSQL's `numeric` has them.
 ///
-/// It is carried, compared and printed, not calculated with. The text is canonical: no plus sign,
-/// no leading zeros, no exponent; trailing zeros of the fraction stay, because the scale of a
-/// `numeric(10,2)` is part of what the database said.
+/// It is passed on, compared and printed; there is no arithmetic. The text is canonical: no plus
+/// sign, no leading zeros, no exponent; trailing zeros of the fraction stay, because the scale of a
+/// `numeric(10,2)` is part of the database's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Decimal(Arc<str>);
 

@@ -1,6 +1,6 @@
-/// A delimiter of csv that is probably the one of a file, in place of the one that was set.
+/// A CSV delimiter that a file probably uses instead of the configured one.
 ///
-/// With the wrong delimiter nothing fails, and each record is one field.
+/// With the wrong delimiter, nothing fails and each record is a single field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LikelyDelimiter {
     /// `,`
@@ -14,9 +14,9 @@ pub enum LikelyDelimiter {
 }
 
 impl LikelyDelimiter {
-    /// The likely delimiter of a file whose header has one column with the delimiter in force: the most
-    /// frequent other one in that column. It is none if the column is in quotes, from the beginning of
-    /// the header to its end.
+    /// Returns the likely delimiter of a file whose header is a single column with the delimiter in
+    /// force: the most frequent other one in that column. `None` if the quoted column spans the
+    /// whole header.
     ///
     /// ```
     /// use lookaside_value::LikelyDelimiter;
@@ -38,7 +38,7 @@ impl LikelyDelimiter {
             .max_by_key(|likely| count(*likely))
     }
 
-    /// The byte that it is.
+    /// The delimiter as a byte.
     pub fn byte(self) -> u8 {
         match self {
             Self::Comma => b',',
@@ -48,7 +48,7 @@ impl LikelyDelimiter {
         }
     }
 
-    /// How messages show it.
+    /// The delimiter as shown in messages.
     pub fn shown(self) -> &'static str {
         match self {
             Self::Comma => "','",

@@ -1,4 +1,4 @@
-//! Values as types of Rust's own.
+//! Reading values as Rust types.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use uuid::Uuid;
 
 use crate::{Decimal, Object, Text, Time, Value};
 
-/// What a value can be read as.
+/// A Rust type that a value can be read as.
 ///
 /// Integers are read as any integer that holds them, and 0 and 1 as booleans, which not every
-/// database has. Decimals are read as integers where they are one, and as floats as near as those
-/// come. What has a text that says it all (decimals, times, addresses, UUIDs) is read as `String`
-/// too. `Option` takes NULL, and nothing else does.
+/// database has. Decimals are read as integers if they are integral, and as the nearest float.
+/// Values whose text is lossless (decimals, times, addresses, UUIDs) are read as `String` too.
+/// `Option` takes NULL, and nothing else does.
 pub trait FromValue<'v>: Sized {
     /// The value, if it fits.
     fn from_value(value: &'v Value) -> Option<Self>;
 
-    /// A list of them that is a value of its own; bytes are one.
+    /// A list of this type that is stored as one value: bytes are such a list.
     #[doc(hidden)]
     fn list_from_bytes(_: &'v [u8]) -> Option<Vec<Self>> {
         None
@@ -88,7 +88,7 @@ impl FromValue<'_> for f64 {
             Value::Float(float) => Some(*float),
             Value::Int(int) => {
                 let float = *int as Self;
-                // Beyond 2^53 not every integer is one.
+                // Beyond 2^53 not every integer is exact as a float.
                 (float as i128 == i128::from(*int)).then_some(float)
             }
             Value::Decimal(decimal) => decimal.as_str().parse().ok(),
@@ -98,7 +98,7 @@ impl FromValue<'_> for f64 {
 }
 
 impl FromValue<'_> for f32 {
-    /// As near as it comes, see PostgreSQL's `real`, which arrives as a `f64`.
+    /// The nearest `f32`: PostgreSQL's `real`, for example, arrives as an `f64`.
     fn from_value(value: &Value) -> Option<Self> {
         f64::from_value(value).map(|float| float as Self)
     }
@@ -122,7 +122,7 @@ impl FromValue<'_> for String {
     }
 }
 
-/// Whether a value's text says all that it is.
+/// Whether the text of a value is lossless.
 fn has_text(value: &Value) -> bool {
     match value {
         Value::Text(_)

@@ -79,7 +79,7 @@ pub fn write_json_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// The first byte from `from` on that JSON wants escaped: a control character, `"` or `\`.
+/// The first byte from `from` on that JSON requires to be escaped: a control character, `"` or `\`.
 ///
 /// Eight bytes a step: log text is almost free of escapes, and this loop sees every byte of output.
 fn find_escape(bytes: &[u8], from: usize) -> Option<usize> {

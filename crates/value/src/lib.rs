@@ -1,7 +1,7 @@
-//! The nouns of Lookaside: what a cell holds, what a row is, what a record is, and the one trait
-//! through which a language asks for rows.
+//! The data types of Lookaside: values, rows and records, and the trait [`Lookup`], through which a
+//! language queries rows.
 //!
-//! Nothing in this crate reads a file, opens a socket, knows a SQL dialect or waits.
+//! Nothing in this crate reads a file, opens a socket, depends on a SQL dialect or blocks.
 //!
 //! ```
 //! use lookaside_value::{Batch, NameTable, Value};

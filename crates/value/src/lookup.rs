@@ -1,4 +1,4 @@
-//! How a language asks for rows: statements prepared once, answered for many parameter sets.
+//! How a language queries rows: statements are prepared once and answered for many parameter sets.
 
 use std::error::Error;
 use std::fmt;
@@ -25,8 +25,8 @@ impl StatementId {
 
 /// Answers SQL for batches of parameter sets.
 ///
-/// A batch is the shape because a database round trip, a reload check and a telemetry step then
-/// cost once for hundreds of events.
+/// It works on batches so that the cost of a database round trip, a reload check and a telemetry
+/// step is paid once for hundreds of events.
 pub trait Lookup {
     /// Prepares a statement whose parameters are written `:name`; `params` gives the order in which
     /// [`ParamBatch`] holds them. Preparing the same text again returns the same id.
@@ -36,12 +36,12 @@ pub trait Lookup {
     /// `params` does not name.
     fn prepare(&mut self, sql: &str, params: &[Text]) -> Result<StatementId, LookupError>;
 
-    /// The names of the columns that the statement answers with.
+    /// The names of the columns of the statement's rows.
     fn columns(&self, statement: StatementId) -> &[Text];
 
     /// Answers each parameter set with its first row, in order, after clearing `answers`.
     ///
-    /// A set that fails has its own error and leaves its neighbours alone.
+    /// A set that fails gets its own error and does not affect the other sets.
     fn answer(&mut self, statement: StatementId, params: &ParamBatch, answers: &mut Answers);
 }
 
@@ -63,7 +63,7 @@ impl ParamBatch {
         }
     }
 
-    /// Removes all sets, keeps their room and sets a new width.
+    /// Removes all sets, keeps the allocated memory and sets a new width.
     pub fn reset(&mut self, width: usize) {
         self.width = width;
         self.values.clear();
@@ -73,7 +73,7 @@ impl ParamBatch {
     /// Appends a set.
     ///
     /// # Panics
-    /// When the set has not exactly `width` values.
+    /// When the set does not have exactly `width` values.
     #[inline]
     pub fn push(&mut self, set: impl IntoIterator<Item = Value>) {
         self.values.extend(set);
@@ -104,7 +104,7 @@ impl ParamBatch {
         self.set_count
     }
 
-    /// Whether there is no set.
+    /// Whether there are no sets.
     pub fn is_empty(&self) -> bool {
         self.set_count == 0
     }
@@ -121,12 +121,11 @@ impl ParamBatch {
     }
 }
 
-/// Rows up to this width are copied where they would otherwise be kept alive one by one: a step of
-/// a counter that is not in the core's cache makes all loads behind it wait, a few values that are
-/// read there do not.
+/// Rows up to this width are copied if they would otherwise be kept alive one by one: incrementing
+/// a counter that is not in the core's cache stalls all later loads, reading a few values does not.
 const COPY_WIDTH_MAX: usize = 4;
 
-/// What one parameter set got.
+/// The answer to one parameter set.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     /// No row.
@@ -149,9 +148,10 @@ enum Answer {
     Failed(u32),
 }
 
-/// The answers to a [`ParamBatch`], one a set, with what keeps their rows alive.
+/// The answers to a [`ParamBatch`], one per set, with the row sets that they refer to.
 ///
-/// Rows of one table share one entry, so a thousand hits cost one counter step, not a thousand.
+/// Rows of one table share one entry, so a thousand hits cost one increment of a reference counter,
+/// not a thousand.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     answers: Vec<Answer>,
@@ -166,7 +166,7 @@ impl Answers {
         Self::default()
     }
 
-    /// Removes all answers and keeps their room.
+    /// Removes all answers and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.answers.clear();
         self.row_sets.clear();
@@ -180,27 +180,27 @@ impl Answers {
         u32::try_from(self.row_sets.len() - 1).expect("at most one row set an answer")
     }
 
-    /// The next set's answer is that row of a set added before.
+    /// Answers the next set with a row of a row set added before.
     #[inline]
     pub fn push_row(&mut self, rows: u32, index: usize) {
         let index = u32::try_from(index).expect("row sets have fewer than 2^32 rows");
         self.answers.push(Answer::Row { rows, index });
     }
 
-    /// The next set's answer is the first of those rows, which are its own.
+    /// Answers the next set with the first of these rows, which belong to this answer only.
     #[inline]
     pub fn push_first(&mut self, rows: &RowSet) {
         let answer = self.first_of(rows);
         self.answers.push(answer);
     }
 
-    /// The next `count` sets have no row, unless they are given one.
+    /// Answers the next `count` sets with no row; [`Self::set_first`] may replace these answers.
     pub fn fill_absent(&mut self, count: usize) {
         self.answers
             .resize(self.answers.len() + count, Answer::Absent);
     }
 
-    /// The answer to the set at `index`, which has one already, is the first of those rows.
+    /// Replaces the answer to the set at `index` by the first of these rows.
     #[inline]
     pub fn set_first(&mut self, index: usize, rows: &RowSet) {
         self.answers[index] = self.first_of(rows);
@@ -225,19 +225,19 @@ impl Answers {
         }
     }
 
-    /// The next set has no row.
+    /// Answers the next set with no row.
     #[inline]
     pub fn push_absent(&mut self) {
         self.answers.push(Answer::Absent);
     }
 
-    /// The next set failed.
+    /// Records that the next set failed.
     pub fn push_failed(&mut self, error: LookupError) {
         let answer = self.failed(error);
         self.answers.push(answer);
     }
 
-    /// The set at `index`, which has an answer already, failed.
+    /// Replaces the answer to the set at `index` by an error.
     pub fn set_failed(&mut self, index: usize, error: LookupError) {
         self.answers[index] = self.failed(error);
     }
@@ -277,13 +277,13 @@ impl Answers {
     }
 }
 
-/// What kind of failure a lookup met: whose fault it is and what to do now.
+/// The kind of a lookup failure: who caused it and what to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LookupErrorKind {
     /// The statement or its parameters are wrong; it will fail again.
     Refused,
-    /// The database could not be reached or broke off.
+    /// The database could not be reached, or the connection was lost.
     Unavailable,
     /// A named limit was reached.
     LimitReached,
@@ -307,7 +307,7 @@ impl LookupError {
         }
     }
 
-    /// The same error with what caused it.
+    /// Adds the cause of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));

@@ -1,4 +1,4 @@
-//! Records: ordered named values, their names interned for a batch.
+//! Records: ordered named values, whose names are interned per batch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{Text, Value};
 pub struct Name(u32);
 
 impl Name {
-    /// Stands where a field was taken out; no table hands it out.
+    /// Marks a field that was taken out; no table returns it.
     const TAKEN: Self = Self(u32::MAX);
 
     fn from_index(index: usize) -> Self {
@@ -30,7 +30,7 @@ impl Name {
     }
 }
 
-/// Names known before the first record: those of the format and of the model.
+/// The names that exist before the first record: those of the format and of the model.
 ///
 /// Built once, then shared by all batches of a run, so a name resolved against it is valid in each.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl NameTable {
         Self::default()
     }
 
-    /// The name of a text, made on first sight.
+    /// The name of a text, interned if it is new.
     pub fn intern(&mut self, text: &str) -> Name {
         if let Some(name) = self.name(text) {
             return name;
@@ -71,16 +71,16 @@ impl NameTable {
         self.texts.len()
     }
 
-    /// Whether there is no name.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 }
 
-/// The names of one batch: the run's shared table, and those that only this batch brought.
+/// The names of one batch: the shared table of the run, and the names that only this batch has.
 ///
-/// Data can bring any number of names (JSON keys, say). They live as long as their batch, so no
-/// stream can fill the memory with names.
+/// Data can contain any number of names (for example JSON keys). They live as long as their batch,
+/// so no stream can fill the memory with names.
 #[derive(Clone, Debug)]
 pub struct Names {
     shared: Arc<NameTable>,
@@ -96,7 +96,7 @@ impl Names {
         }
     }
 
-    /// The name of a text, made on first sight.
+    /// The name of a text, interned if it is new.
     pub fn intern(&mut self, text: &str) -> Name {
         match self.shared.name(text) {
             Some(name) => name,
@@ -126,7 +126,7 @@ impl Names {
         self.shared.len() + self.own.len()
     }
 
-    /// Whether there is no name.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -165,8 +165,8 @@ impl Record {
     #[inline]
     pub fn push(&mut self, name: Name, value: impl Into<Value>) {
         let value = value.into();
-        // `push` puts the field together on the stack and copies it: that waits for its parts to
-        // be stored, longer than all else here takes. This writes the parts where they belong.
+        // `push` builds the field on the stack and copies it: the copy waits for the parts to be
+        // stored, which takes longer than everything else here. `extend` writes the parts in place.
         self.fields.extend(std::iter::once(Field { name, value }));
     }
 
@@ -195,7 +195,7 @@ impl Record {
         Some(Self::vacate(field))
     }
 
-    /// Moves every field that `moves` picks to the end of `target`, in order.
+    /// Moves every field for which `moves` returns true to the end of `target`, in order.
     pub fn move_fields(&mut self, target: &mut Self, mut moves: impl FnMut(&Field) -> bool) {
         for field in &mut self.fields {
             if field.name != Name::TAKEN && moves(field) {
@@ -243,7 +243,7 @@ impl Record {
         self.iter().next().is_none()
     }
 
-    /// Removes all fields and keeps the room for them.
+    /// Removes all fields and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.fields.clear();
         self.line = 0;
@@ -251,13 +251,13 @@ impl Record {
 }
 
 impl PartialEq for Record {
-    /// Compares the fields; where a record came from is not part of what it says.
+    /// Compares the fields only; the line that a record came from does not count.
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-/// Records that travel together, with their names.
+/// Records that are processed together, with their names.
 ///
 /// A cleared batch keeps its memory and its records' memory, so a worker that reuses batches
 /// allocates only for values.
@@ -265,7 +265,7 @@ impl PartialEq for Record {
 pub struct Batch {
     names: Names,
     records: Vec<Record>,
-    /// Cleared records whose room is used again.
+    /// Cleared records whose memory is reused.
     spare: Vec<Record>,
 }
 
@@ -289,14 +289,14 @@ impl Batch {
         &mut self.names
     }
 
-    /// An empty record, its room reused where a cleared one is at hand; not yet in the batch, so
-    /// that the batch's names can be added to while it is filled.
+    /// Returns an empty record, reusing the memory of a cleared one if there is any. It is not in
+    /// the batch yet, so names can be added to the batch while it is filled.
     #[inline]
     pub fn new_record(&mut self) -> Record {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Appends an empty record, to be filled where it is.
+    /// Appends an empty record, to be filled in place.
     #[inline]
     pub fn add(&mut self) -> &mut Record {
         let record = self.new_record();
@@ -304,7 +304,7 @@ impl Batch {
         self.records.last_mut().expect("one was just appended")
     }
 
-    /// Gives a record's room back without adding it to the batch.
+    /// Returns a record's memory without adding the record to the batch.
     #[inline]
     pub fn recycle(&mut self, mut record: Record) {
         record.clear();
@@ -332,7 +332,7 @@ impl Batch {
         (&mut self.names, &mut self.records)
     }
 
-    /// Appends to `results` an empty record for each of the batch, with its line.
+    /// Appends to `results` one empty record for each record of the batch, with its line.
     pub fn new_results(&mut self, results: &mut Vec<Record>) {
         let count = self.records.len();
         results.extend(self.spare.drain(self.spare.len().saturating_sub(count)..));
@@ -342,7 +342,7 @@ impl Batch {
         }
     }
 
-    /// Takes all `results` in the place of the records, whose room is used again.
+    /// Replaces the records by all `results`; the memory of the old records is reused.
     pub fn take_results(&mut self, results: &mut Vec<Record>) {
         self.clear_records();
         self.records.append(results);
@@ -353,19 +353,19 @@ impl Batch {
         self.records.len()
     }
 
-    /// Whether there is no record.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Removes all records and the batch's own names, and keeps their room.
+    /// Removes all records and the batch's own names, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.clear_records();
         self.names.clear();
     }
 
-    /// In place, and all moved at once: moving a record right after it was cleared would wait for
-    /// what was stored.
+    /// Clears the records in place and moves all at once: moving a record right after it was
+    /// cleared would wait for the stores.
     fn clear_records(&mut self) {
         self.records.iter_mut().for_each(Record::clear);
         self.spare.append(&mut self.records);

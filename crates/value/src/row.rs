@@ -1,4 +1,4 @@
-//! Rows that a database or a table answered, immutable and shared.
+//! Rows of an answer, immutable and shared.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 
 use crate::{ColumnIndex, FromValue, RowError, Text, Value};
 
-/// Rows of equal width with the names of their columns; a clone is one counter step.
+/// Rows of equal width with the names of their columns; a clone is one increment of a reference
+/// counter.
 ///
-/// The values of a row lie side by side, so reading a row touches one place in memory.
+/// The values of a row are contiguous, so reading a row touches one place in memory.
 ///
 /// ```
 /// use lookaside_value::{RowSetBuilder, Value};
@@ -34,18 +35,18 @@ struct Rows {
 /// The values of a set.
 #[derive(PartialEq)]
 enum Body {
-    /// One row of one value, the most frequent answer: it needs no allocation of its own, and with
-    /// the shared counters it fills one cache line.
+    /// One row of one value, the most frequent answer: it needs no separate allocation, and with
+    /// the reference counters it fills one cache line.
     One(Value),
     Many {
         /// Row after row; its length is `row_count * columns.len()`.
         values: Box<[Value]>,
-        /// Kept because a row without columns still counts.
+        /// Stored because rows without columns still count.
         row_count: usize,
     },
 }
 
-/// The line has room for the two counters of an `Arc` beside them.
+/// A cache line holds the rows and the two counters of an `Arc`.
 const _: () = assert!(size_of::<Rows>() + 2 * size_of::<usize>() == 64);
 
 impl RowSet {
@@ -54,12 +55,13 @@ impl RowSet {
         &self.0.columns
     }
 
-    /// The names of the columns, for another set of the same: a clone is one counter step.
+    /// The names of the columns, for another set with the same columns: a clone is one increment of
+    /// a reference counter.
     pub fn shared_columns(&self) -> &Arc<[Text]> {
         &self.0.columns
     }
 
-    /// Where the column of that name stands, compared as it is written.
+    /// The position of the column with this name; the comparison is case-sensitive.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.0
             .columns
@@ -76,7 +78,7 @@ impl RowSet {
         }
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -106,7 +108,7 @@ impl RowSet {
         (0..self.len()).map(|index| self.row(index))
     }
 
-    /// What `read` makes of each row.
+    /// Calls `read` for each row and collects the results.
     ///
     /// ```
     /// use lookaside_value::{RowSetBuilder, Value};
@@ -122,7 +124,7 @@ impl RowSet {
     /// ```
     ///
     /// # Errors
-    /// The first that `read` gives.
+    /// The first error that `read` returns.
     pub fn map<'r, T, E>(
         &'r self,
         read: impl FnMut(RowRef<'r>) -> Result<T, E>,
@@ -131,8 +133,8 @@ impl RowSet {
         rows.map(read).collect()
     }
 
-    /// The rows as somebody's own type: structs by the names of the columns, tuples by their
-    /// places, a single column as whatever it holds; NULL is `None`.
+    /// Deserializes the rows: structs by the names of the columns, tuples by their positions, a
+    /// single column also as a plain value; NULL is `None`.
     ///
     /// ```
     /// use lookaside_value::{RowSetBuilder, Value};
@@ -176,8 +178,8 @@ impl RowSet {
         }
     }
 
-    /// The same rows, of which nobody else has a clone yet: threads that clone the same set in turn
-    /// wait for each other's steps of its counter.
+    /// The same rows in a new allocation that is not shared yet: threads that clone the same set
+    /// contend for its reference counter.
     pub fn to_unshared(&self) -> Self {
         let body = match &self.0.body {
             Body::One(value) => Body::One(value.clone()),
@@ -192,7 +194,8 @@ impl RowSet {
         }))
     }
 
-    /// Bytes on the heap, shared text counted at each use: an estimate for cache bounds.
+    /// The size on the heap in bytes, where shared text counts at each use: an estimate for cache
+    /// bounds.
     pub fn heap_size(&self) -> usize {
         let values = self.values();
         let own = match &self.0.body {
@@ -212,14 +215,14 @@ impl fmt::Debug for RowSet {
     }
 }
 
-/// What a row of another width breaks.
+/// The invariant that a row of another width breaks.
 const WIDTH: &str = "a value a column";
 
 /// Collects rows of equal width into a [`RowSet`].
 #[derive(Debug)]
 pub struct RowSetBuilder {
     columns: Arc<[Text]>,
-    /// A single value, as long as it is all: [`Body::One`].
+    /// The only value so far; becomes [`Body::One`] if no other follows.
     one: Option<Value>,
     values: Vec<Value>,
     row_count: usize,
@@ -231,7 +234,7 @@ impl RowSetBuilder {
         Self::with_columns(columns.into_iter().map(Into::into).collect())
     }
 
-    /// A set without rows, whose columns are shared with others.
+    /// A set without rows, whose columns are shared with other sets.
     pub fn with_columns(columns: Arc<[Text]>) -> Self {
         Self {
             columns,
@@ -252,7 +255,7 @@ impl RowSetBuilder {
     /// Appends a row.
     ///
     /// # Panics
-    /// When the row has not one value for each column.
+    /// When the row does not have one value for each column.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) {
         let width = self.columns.len();
         if self.row_count == 0 && width == 1 {
@@ -263,7 +266,7 @@ impl RowSetBuilder {
             return;
         }
         if self.values.capacity() == 0 {
-            // Most answers are one row, which then needs no second allocation to be finished.
+            // Most answers are one row, which then needs no reallocation when the set is built.
             self.values.reserve_exact(width);
         }
         self.values.extend(self.one.take());
@@ -298,7 +301,7 @@ impl RowSetBuilder {
     }
 }
 
-/// One row of a set that is borrowed.
+/// One row of a borrowed set.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRef<'r> {
     rows: &'r RowSet,
@@ -316,7 +319,7 @@ impl<'r> RowRef<'r> {
         self.rows.row(self.index)
     }
 
-    /// The value in the column of that name, or at that place from 0, as a type of Rust's.
+    /// Reads the value in the column with this name, or at this position from 0, as a Rust type.
     ///
     /// # Errors
     /// When there is no such column, or its value does not fit.
@@ -332,7 +335,7 @@ impl<'r> RowRef<'r> {
         })
     }
 
-    /// The row as somebody's own type, see [`RowSet::deserialize`].
+    /// Deserializes the row, see [`RowSet::deserialize`].
     ///
     /// # Errors
     /// When it does not fit.
@@ -358,7 +361,7 @@ impl Row {
         self.rows.columns()
     }
 
-    /// The row, borrowed, to be read as types of Rust's.
+    /// The row, borrowed, to be read as Rust types.
     pub fn as_ref(&self) -> RowRef<'_> {
         RowRef {
             rows: &self.rows,
@@ -366,7 +369,7 @@ impl Row {
         }
     }
 
-    /// The value in the column of that name.
+    /// The value in the column with this name.
     pub fn value(&self, column: &str) -> Option<&Value> {
         self.rows.column_index(column).map(|index| &self[index])
     }

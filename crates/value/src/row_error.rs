@@ -1,4 +1,4 @@
-//! What goes wrong where rows are read as somebody's own types.
+//! Errors of reading rows as Rust types.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::de::{self, Unexpected};
 
 use crate::{Text, Type};
 
-/// A row that cannot be read as wanted: which, in which column, and why. The value itself is left
-/// out, it may be a secret.
+/// A row that cannot be read as the requested type: which row, in which column, and why. The value
+/// itself is not included, as it may be a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RowError(Box<Inner>);
 
@@ -119,9 +119,9 @@ fn kind(found: Unexpected<'_>) -> &'static str {
     }
 }
 
-/// How a column is meant: its name, or its place from 0.
+/// An index of a column: its name, or its position from 0.
 pub trait ColumnIndex: sealed::Sealed + fmt::Display {
-    /// Where it stands among these.
+    /// The position of the column in `columns`.
     fn index_in(&self, columns: &[Text]) -> Option<usize>;
 }
 

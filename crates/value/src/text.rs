@@ -8,8 +8,8 @@ use smol_str::SmolStr;
 
 /// Immutable UTF-8 text, 24 bytes in size.
 ///
-/// Up to 23 bytes live inline, so short text is copied without touching a shared counter; longer
-/// text is one allocation shared by all its clones.
+/// Up to 23 bytes are stored inline, so short text is copied without touching a shared counter;
+/// longer text is one allocation shared by all its clones.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(SmolStr);
 
@@ -108,8 +108,8 @@ impl fmt::Display for Text {
     }
 }
 
-/// Bytes of an `Arc` of so many bytes: its two counters stand before them, and allocators part their
-/// memory in steps of 16.
+/// The heap size of an `Arc` of `size` bytes: its two counters precede them, and allocators round
+/// up to multiples of 16.
 pub(crate) fn shared_size(size: usize) -> usize {
     (2 * size_of::<usize>() + size).next_multiple_of(16)
 }

@@ -19,7 +19,7 @@ pub struct Time {
     offset_minutes: i16,
 }
 
-/// Outside of every offset that a clock shows (−18 to +18 hours), as is [`INSTANT`].
+/// Outside of the valid offsets (−18 to +18 hours), as is [`INSTANT`].
 const NO_OFFSET: i16 = i16::MIN;
 const INSTANT: i16 = i16::MAX;
 const OFFSET_MINUTES_MAX: i16 = 18 * 60;
@@ -37,7 +37,7 @@ impl fmt::Display for TimeError {
 impl Error for TimeError {}
 
 impl Time {
-    /// A wall-clock time of which nobody said where the wall is.
+    /// A wall-clock time with an unknown offset.
     pub fn from_civil(civil: DateTime) -> Self {
         Self {
             civil,
@@ -45,8 +45,8 @@ impl Time {
         }
     }
 
-    /// An instant, by its clock in UTC. It is not equal to the same clock with the offset 0, which
-    /// is shown otherwise.
+    /// An instant, given as its wall clock in UTC. It is not equal to the same wall clock with the
+    /// offset 0, which is displayed differently.
     pub fn from_utc(civil: DateTime) -> Self {
         Self {
             civil,
@@ -57,11 +57,12 @@ impl Time {
     /// The same wall-clock time, `minutes` east of UTC.
     ///
     /// # Errors
-    /// When the offset is beyond 18 hours, or the instant is beyond the calendar in UTC, which ends at
-    /// the years -9999 and 9999.
+    /// When the offset is beyond 18 hours, or the instant in UTC is outside of the years -9999 to
+    /// 9999.
     pub fn with_offset_minutes(self, minutes: i16) -> Result<Self, TimeError> {
         let is_offset = (-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&minutes);
-        // Every event has a time, and nearly none is of the calendar's first or last year.
+        // A fast path: every event has a time, and nearly none is in the first or last year of the
+        // calendar.
         let is_far = self.civil.year().unsigned_abs() >= 9999;
         if !is_offset || (is_far && clock_in_utc(self.civil, minutes).is_none()) {
             return Err(TimeError);
@@ -77,7 +78,7 @@ impl Time {
         self.civil
     }
 
-    /// Minutes east of UTC, if the time says so; 0 for an instant.
+    /// Minutes east of UTC, if the offset is known; 0 for an instant.
     pub fn offset_minutes(self) -> Option<i16> {
         match self.offset_minutes {
             NO_OFFSET => None,
@@ -86,13 +87,13 @@ impl Time {
         }
     }
 
-    /// Whether it is an instant, written with no wall clock.
+    /// Whether it is an instant, which has no wall clock.
     pub fn is_instant(self) -> bool {
         self.offset_minutes == INSTANT
     }
 
-    /// What goes to a column that keeps no offset: the clock in UTC of a time that says its offset;
-    /// else the wall clock as it stands.
+    /// The time for a column that stores no offset: the wall clock in UTC if the offset is known,
+    /// else the wall clock unchanged.
     #[must_use]
     pub fn to_utc(self) -> Self {
         let minutes = self.offset_minutes().unwrap_or(0);
@@ -100,7 +101,7 @@ impl Time {
         Self::from_civil(clock.expect("no offset is taken that leads beyond the calendar"))
     }
 
-    /// Nanoseconds since 1970-01-01 00:00 UTC, the wall clock read at `offset_seconds` east of UTC.
+    /// Nanoseconds since 1970-01-01 00:00 UTC, if the wall clock is `offset_seconds` east of UTC.
     pub fn unix_nanos_at(self, offset_seconds: i64) -> i128 {
         let civil = self.civil;
         let days = days_since_1970(civil.year(), civil.month(), civil.day());
@@ -111,17 +112,17 @@ impl Time {
         seconds * 1_000_000_000 + i128::from(civil.subsec_nanosecond())
     }
 
-    /// Nanoseconds since 1970-01-01 00:00 UTC, if the time says its offset.
+    /// Nanoseconds since 1970-01-01 00:00 UTC, if the offset is known.
     pub fn unix_nanos(self) -> Option<i128> {
         let minutes = self.offset_minutes()?;
         Some(self.unix_nanos_at(i64::from(minutes) * 60))
     }
 
-    /// Parses every form that [`FromStr`] takes, and `Mon D H:M:S`, which has no year and gets
+    /// Parses every form that [`FromStr`] accepts, and `Mon D H:M:S`, which has no year and gets
     /// `year`.
     ///
     /// # Errors
-    /// When the text is in none of these forms or names a day that no calendar has.
+    /// When the text is in none of these forms or names a day that does not exist.
     pub fn parse_with_year(text: &str, year: i16) -> Result<Self, TimeError> {
         Scanner::new(text).time(Some(year)).ok_or(TimeError)
     }
@@ -129,7 +130,7 @@ impl Time {
     /// Parses the time of an access log, `10/Oct/2000:13:55:36 -0700`, without its brackets.
     ///
     /// # Errors
-    /// When the text has another form or names a day that no calendar has.
+    /// When the text has another form or names a day that does not exist.
     pub fn parse_access_log(text: &str) -> Result<Self, TimeError> {
         parse_fixed_access_log(text.as_bytes()).map_or_else(|| text.parse(), Ok)
     }
@@ -142,7 +143,7 @@ impl Time {
             out.push_str("-00");
         }
         let year = civil.year().unsigned_abs();
-        // One buffer and one copy: a time stands in almost every event.
+        // One buffer and one copy, as almost every event has a time.
         let mut text = *b"0000-00-00 00:00:00";
         let mut put = |at: usize, number: u8| {
             text[at] = b'0' + number / 10;
@@ -192,7 +193,7 @@ impl Time {
     }
 }
 
-/// The clock in UTC when that one shows `civil`, unless it is beyond the calendar.
+/// The wall clock in UTC when the local one shows `civil`, unless it is beyond the calendar.
 fn clock_in_utc(civil: DateTime, offset_minutes: i16) -> Option<DateTime> {
     match offset_minutes {
         0 => Some(civil),
@@ -243,14 +244,14 @@ impl fmt::Debug for Time {
 impl FromStr for Time {
     type Err = TimeError;
 
-    /// Takes RFC 3339, RFC 2822, `Y-M-D H:M:S[.frac][Z|±h:m]` (also with `/`),
-    /// `D/Mon/Y:H:M:S [±hm]` and `Mon D Y H:M:S`.
+    /// Accepts RFC 3339, RFC 2822, `Y-M-D H:M:S[.frac][Z|±h:m]` (also with `/`), `D/Mon/Y:H:M:S
+    /// [±hm]` and `Mon D Y H:M:S`.
     fn from_str(text: &str) -> Result<Self, TimeError> {
         Scanner::new(text).time(None).ok_or(TimeError)
     }
 }
 
-/// The usual access-log form at its fixed places: one pass without searching.
+/// Parses the usual access-log form at its fixed positions: one pass without searching.
 fn parse_fixed_access_log(text: &[u8]) -> Option<Time> {
     let text: &[u8; 26] = text.try_into().ok()?;
     let two = |at: usize| -> Option<i8> {
@@ -321,7 +322,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `2026-01-31`, `2026/01/31`, `31/Jan/2026` or `31 Jan 2026`, and what parts it from the clock.
+    /// `2026-01-31`, `2026/01/31`, `31/Jan/2026` or `31 Jan 2026`, and the separator before the
+    /// clock.
     fn numeric_date(&mut self) -> Option<(i16, i8, i8)> {
         let (first, digit_count) = self.digits(4)?;
         let separator = self.any(b"-/ ")?;
@@ -682,7 +684,7 @@ mod tests {
         assert_eq!(far - time.unix_nanos_at(0), 1_000_000_000_i128 << 63);
     }
 
-    /// Every form that is taken, and every part that a form can have.
+    /// Every form that is accepted, and every part that a form can have.
     const FORMS: [&str; 12] = [
         "2026-01-02 03:04:05",
         "2026-01-02T03:04:05.123456789Z",
@@ -726,7 +728,7 @@ mod tests {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// What is taken can be written, and what is written is taken for the same time again.
+    /// What parses can be written, and what is written parses as the same time.
     #[test]
     fn no_mutation_panics_and_what_parses_is_written_back() {
         let mut parsed_count = 0;

@@ -14,16 +14,16 @@ pub use self::object::Object;
 use crate::text::shared_size;
 use crate::{Decimal, Text, Time};
 
-// A value is copied for each field of each event: three words, as large as the text in it.
+// A value is copied for each field of each event, so it has three words, as has the text in it.
 const _: () = assert!(size_of::<Value>() == 24);
 
 /// One value of a record, a row or a parameter.
 ///
 /// Clones are cheap: scalars and short text are copied, everything else is shared.
 ///
-/// Equality is identity, made for cache keys and tests: types are part of it (`Int(1)` is not
-/// `Float(1.0)`) and floats compare by their bits (`NaN` equals itself, `0.0` is not `-0.0`).
-/// SQL's comparison rules belong to the database that answers.
+/// Equality means identity, for cache keys and tests: types are part of it (`Int(1)` is not
+/// `Float(1.0)`) and floats compare by their bits (`NaN` equals itself, `0.0` is not `-0.0`). SQL's
+/// comparison rules belong to the database that answers.
 ///
 /// ```
 /// use lookaside_value::{Type, Value};
@@ -178,8 +178,8 @@ impl Value {
         matches!(self, Self::Null | Self::Ignore)
     }
 
-    /// Null, ignored, or text, symbol, bytes, object or array without content; numbers, booleans,
-    /// times and addresses are never empty.
+    /// Whether the value is null, ignored, or a text, symbol, bytes, object or array without
+    /// content; numbers, booleans, times and addresses are never empty.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null | Self::Ignore => true,
@@ -192,8 +192,8 @@ impl Value {
         }
     }
 
-    /// Bytes on the heap that this value keeps alive, with the counters and nodes that hold them;
-    /// shared parts count once for each value. An estimate for cache bounds, not an audit.
+    /// Bytes on the heap that this value keeps alive, including reference counters and tree nodes;
+    /// shared parts count once for each value. An estimate for cache bounds, not an exact size.
     pub fn heap_size(&self) -> usize {
         match self {
             Self::Text(text) => text.heap_size(),
@@ -253,7 +253,7 @@ impl Value {
             Self::Symbol(text) => Text::from(&**text),
             Self::Null | Self::Ignore => Text::EMPTY,
             Self::Bool(bool) => Text::from_static(if *bool { "true" } else { "false" }),
-            // At most 20 bytes, so they go into the text without a stop on the heap.
+            // At most 20 bytes, so they are stored inline without a heap allocation.
             Self::Int(int) => Text::from(itoa::Buffer::new().format(*int)),
             _ => {
                 let mut out = String::new();
@@ -271,7 +271,7 @@ pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-/// Dotted quads are the commonest address by far and the formatting machinery costs ten times this.
+/// IPv4 addresses are by far the most frequent, and `format!` takes ten times as long as this.
 pub(crate) fn write_ip(ip: IpAddr, out: &mut String) {
     match ip {
         IpAddr::V4(ip) => write_ipv4(ip, out),

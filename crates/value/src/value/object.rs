@@ -6,16 +6,18 @@ use std::collections::btree_map;
 use super::Value;
 use crate::Text;
 
-/// Members that a node of the standard library's B-tree has room for, taken or not.
+/// The number of members that a node of the standard library's B-tree has space for.
 const NODE_MEMBER_COUNT: usize = 11;
 
-/// A node: the members, the way up, a position and a count. One above others also has the ways down.
+/// A leaf node: the members, the pointer to the parent, a position and a count. An inner node also
+/// has pointers to its children.
 const LEAF_SIZE: usize =
     NODE_MEMBER_COUNT * (size_of::<Text>() + size_of::<Value>()) + 2 * size_of::<usize>();
 const INNER_SIZE: usize = LEAF_SIZE + (NODE_MEMBER_COUNT + 1) * size_of::<usize>();
 
-/// Members that a node of several has on average, with that above it which parts it from the next: 7
-/// of members that came in their order, 12 of those that were collected.
+/// The average number of members per leaf of a tree with several, including the member in the
+/// parent that separates it from the next leaf: 7 if members were inserted in order, 12 if they
+/// were collected.
 const MEMBERS_PER_NODE: usize = 9;
 
 fn nodes_size(member_count: usize) -> usize {
@@ -35,7 +37,7 @@ fn nodes_size(member_count: usize) -> usize {
 
 /// Named members sorted by name, as JSON objects and OML's `object` make them.
 ///
-/// Of two members with one name the later stays.
+/// Of two members with the same name, the later is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Object(BTreeMap<Text, Value>);
 
@@ -45,12 +47,12 @@ impl Object {
         Self::default()
     }
 
-    /// Sets a member and returns the value that it had.
+    /// Sets a member and returns its previous value.
     pub fn insert(&mut self, name: Text, value: Value) -> Option<Value> {
         self.0.insert(name, value)
     }
 
-    /// The member of that name.
+    /// The member with this name.
     pub fn member(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -60,7 +62,7 @@ impl Object {
         self.0.len()
     }
 
-    /// Whether there is no member.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The heap that is counted is what the allocator gave out, within these bounds.
+    /// Checks that the computed heap size matches what the allocator provided, within bounds.
     #[track_caller]
     fn check(what: &str, make: impl FnOnce() -> Value) {
         let mut value = Value::Null;
